@@ -1,0 +1,36 @@
+"""One family of errors. Each message is one sentence: what is wrong, with the numbers, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DtlibError(Exception):
+    """A failure that dtlib explains; the command line prints its message and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class BadInput(DtlibError):
+    """What the user gave contradicts itself or does not exist; nothing was started, nothing is lost."""
+
+    exit_code = 2
+
+
+class Unavailable(DtlibError):
+    """This machine cannot run what was asked for; the message holds the remedy."""
+
+    exit_code = 69
+
+
+class Stopped(DtlibError):
+    """A signal stopped the run after a checkpoint was written; start it again to go on."""
+
+    exit_code = 75
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near."""
+    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
