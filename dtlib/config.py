@@ -1,0 +1,378 @@
+"""One configuration of a run, filled from Python, from YAML or from the command line.
+
+`global_batch` is primary: `global_batch = micro_batch × accumulation × world_size`. The learning
+rate belongs to the global batch, so a run at another number of ranks is the same experiment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+
+CHOICES = {
+    "task": ("images", "text"),
+    "optimizer": ("adamw", "sgd"),
+    "schedule": ("cosine", "constant"),
+    "precision": ("fp32", "bf16", "fp16", "fp64"),
+    "norm": ("batch", "group"),
+    "loader": ("device", "dataloader"),
+    "device": ("auto", "cpu", "cuda", "mps"),
+}
+
+# What a task takes when nothing is said: found by short runs on `pictures` and `grammar`.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "images": {
+        "global_batch": 64,
+        "data": "pictures",
+        "model": {"cuda": "resnet18", "cpu": "resnet18-narrow", "mps": "resnet18-narrow"},
+        "lr": {"adamw": 2e-3, "sgd": 0.05},
+        "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
+    },
+    "text": {
+        "global_batch": 16,
+        "data": "grammar",
+        "model": {"cuda": "nano", "cpu": "nano", "mps": "nano"},
+        "lr": {"adamw": 1e-3, "sgd": 0.1},
+        "weight_decay": {"adamw": 0.1, "sgd": 0.0},
+    },
+}
+DEFAULT_STEPS = 100
+
+AT_LEAST = {
+    "ranks": 1, "steps": 1, "epochs": 1, "global_batch": 1, "micro_batch": 1, "accumulation": 1,
+    "momentum": 0, "weight_decay": 0, "warmup_steps": 0, "untimed_steps": 0, "skip_limit": 1,
+    "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
+    "lr_floor": 0, "eval_every": 1, "checkpoint_every": 1, "threads": 1,
+}  # fmt: skip
+ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How a global batch is cut: `global_batch = micro_batch × accumulation × world_size`."""
+
+    global_batch: int
+    micro_batch: int
+    accumulation: int
+    world_size: int
+
+    def micro_slice(self, micro_step: int, rank: int) -> slice:
+        """Return the samples of the global batch that `rank` takes in its `micro_step`-th turn.
+
+        The cut puts two ranks with accumulation 1 and one rank with accumulation 2 on the same
+        micro-batches in the same order, which is what makes the two runs bit-equal.
+        """
+        start = (micro_step * self.world_size + rank) * self.micro_batch
+        return slice(start, start + self.micro_batch)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What to train, on what, how, and how it is spread over ranks.
+
+    Parameters
+    ----------
+    task
+        what is learnt: images or text
+    model
+        resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
+        (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
+    strategy
+        how the task is spread over ranks: single, or ddp (alias dp)
+    ranks
+        number of processes (default: the world that is there, else 2; 1 for single)
+    steps
+        optimizer steps to take (default: 100); not together with epochs
+    epochs
+        passes over the training data; the last incomplete global batch of each is dropped
+    global_batch
+        samples per optimizer step over all ranks (default: 64 images, 16 windows of text)
+    micro_batch
+        samples that one rank computes at once (default: derived)
+    accumulation
+        micro-batches per rank and optimizer step (default: derived, else 1)
+    lr
+        peak learning rate of the global batch (default: by task and optimizer)
+    optimizer
+        adamw or sgd
+    momentum
+        momentum of sgd
+    adam_eps
+        the epsilon of adamw, added to the root of the second moment
+    weight_decay
+        decay of matrices and kernels, never of biases, norms (default: by task and optimizer)
+    warmup_steps
+        optimizer steps over which the learning rate rises linearly to lr
+    schedule
+        what the learning rate does after its warm-up: cosine or constant
+    lr_floor
+        where cosine ends, as a share of lr
+    clip
+        largest 2-norm of the global gradient; larger ones are scaled down to it
+    precision
+        fp32, bf16 or fp16 (autocast over fp32 weights; fp16 with loss scaling), or fp64
+    skip_limit
+        most fp16 steps in a row that may overflow before the run is given up
+    compile
+        compile the model with torch.compile
+    bucket_cap_mb
+        size in MiB of DDP's gradient buckets (default: torch's 25)
+    num_samples
+        number of training pictures, or of training windows of text (default: all there are)
+    max_length
+        tokens in a window of text (default: the model's context)
+    norm
+        batch or group: the normalisation of the ResNet
+    width
+        channels of the ResNet's first stage (default: 64, narrow 16)
+    dropout
+        share of activations dropped, drawn from (seed, rank, step)
+    augment
+        crop and flip the training pictures
+    seed
+        model initialisation, order, augmentation and generated data follow from it
+    deterministic
+        only deterministic kernels, and one fixed bucket layout, so that a resumed run is bit-equal
+    data
+        a data set's name or a folder (default: pictures, grammar)
+    tokenizer
+        gpt2, trained, or a folder (default: what suits the data)
+    loader
+        device (data lie on the training device) or dataloader (workers hand batches over)
+    workers
+        worker processes of the dataloader, per rank
+    device
+        auto, cpu, cuda or mps
+    threads
+        threads per rank on a CPU; the same number whatever the ranks, so that runs compare
+    baseline
+        also fit a linear model to the same pictures and report its test accuracy
+    untimed_steps
+        first steps that enter no timing
+    out
+        folder of the run (default: a new one in runs/)
+    resume
+        go on from the last complete checkpoint in out
+    eval_every
+        optimizer steps between evaluations (default: only at the end)
+    checkpoint_every
+        optimizer steps between checkpoints (default: only at the end)
+    timeout
+        seconds that a collective may take before the run is given up
+
+    Raises
+    ------
+    BadInput
+        when a value is unknown or out of range, or two values contradict each other.
+    """
+
+    task: str
+    model: str | None = None
+    strategy: str = "ddp"
+    ranks: int | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    global_batch: int | None = None
+    micro_batch: int | None = None
+    accumulation: int | None = None
+    lr: float | None = None
+    optimizer: str = "adamw"
+    momentum: float = 0.9
+    adam_eps: float = 1e-8
+    weight_decay: float | None = None
+    warmup_steps: int = 0
+    schedule: str = "cosine"
+    lr_floor: float = 0.1
+    clip: float | None = None
+    precision: str = "fp32"
+    skip_limit: int = 20
+    compile: bool = False
+    bucket_cap_mb: float | None = None
+    num_samples: int | None = None
+    max_length: int | None = None
+    norm: str = "batch"
+    width: int | None = None
+    dropout: float = 0.0
+    augment: bool = True
+    seed: int = 0
+    deterministic: bool = False
+    data: str | None = None
+    tokenizer: str | None = None
+    loader: str = "device"
+    workers: int = 0
+    device: str = "auto"
+    threads: int = 1
+    baseline: bool = False
+    untimed_steps: int = 2
+    out: str | None = None
+    resume: bool = False
+    eval_every: int | None = None
+    checkpoint_every: int | None = None
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        for key, choices in CHOICES.items():
+            _refuse_unknown(key, getattr(self, key), choices)
+        for key, bound in AT_LEAST.items():
+            value = getattr(self, key)
+            if value is not None and not value >= bound:
+                raise BadInput(f"{key} is {value}; it must be at least {bound}.")
+        for key in ABOVE_ZERO:
+            value = getattr(self, key)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise BadInput(f"{key} is {value}; it must be a number above 0.")
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            raise BadInput(
+                f"steps {self.steps} and epochs {self.epochs} both say when to stop; give one."
+            )
+        if self.precision == "fp64" and self.device == "mps":
+            raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
+        if self.dropout >= 1:
+            raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
+        if self.task == "text" and self.width is not None:
+            raise BadInput(
+                f"width {self.width} belongs to images; choose a GPT shape by its model name."
+            )
+        if self.resume and self.out is None:
+            raise BadInput("resume needs out, the folder of the run to go on with.")
+        if self.loader == "device" and self.workers:
+            raise BadInput(
+                f"workers {self.workers} only serve loader dataloader; loader is device."
+            )
+
+    def resolved(self, device_type: str) -> RunConfig:
+        """Return this configuration with every default that follows from the task filled in."""
+        table = DEFAULTS[self.task]
+        fill: dict[str, Any] = {
+            "model": table["model"].get(device_type, table["model"]["cpu"]),
+            "data": table["data"],
+            "lr": table["lr"][self.optimizer],
+            "weight_decay": table["weight_decay"][self.optimizer],
+        }
+        if self.epochs is None:
+            fill["steps"] = DEFAULT_STEPS
+        missing = {key: value for key, value in fill.items() if getattr(self, key) is None}
+        return dataclasses.replace(self, **missing)
+
+    def plan(self, world_size: int) -> BatchPlan:
+        """Return how the global batch is cut over `world_size` ranks.
+
+        Give two of `global_batch`, `micro_batch` and `accumulation` and the third is derived;
+        `global_batch` has a default for each task, accumulation is 1 when nothing asks for more.
+
+        Raises
+        ------
+        BadInput
+            when the numbers contradict each other; the sentence holds them.
+        """
+        micro, accumulation = self.micro_batch, self.accumulation
+        if self.global_batch is None and micro and accumulation:
+            return BatchPlan(micro * accumulation * world_size, micro, accumulation, world_size)
+        total = self.global_batch or DEFAULTS[self.task]["global_batch"]
+        if micro is None:
+            accumulation = accumulation or 1
+            parts = accumulation * world_size
+            what = f"accumulation {accumulation} × {_ranks(world_size)} = {parts}"
+            micro = _divide(total, parts, what)
+        elif accumulation is None:
+            parts = micro * world_size
+            what = f"micro-batch {micro} × {_ranks(world_size)} = {parts}"
+            accumulation = _divide(total, parts, what)
+        product = micro * accumulation * world_size
+        if product != total:
+            fit, rest = divmod(total, micro * accumulation)
+            remedy = f"run {_ranks(fit)}, or " if rest == 0 else ""
+            raise BadInput(
+                f"global batch {total} is not micro-batch {micro} × accumulation {accumulation}"
+                f" × {_ranks(world_size)} = {product}; {remedy}give only two of the three."
+            )
+        return BatchPlan(total, micro, accumulation, world_size)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the configuration as a plain dictionary, as `config.json` holds it."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
+        """Make a configuration from plain values, such as YAML's, in which `1e-5` is a string.
+
+        Raises
+        ------
+        BadInput
+            for an unknown key (the nearest right one is named), or a value of another type.
+        """
+        hints = typing.get_type_hints(cls)
+        for key in mapping:
+            _refuse_unknown("key", key, hints)
+        if "task" not in mapping:
+            raise BadInput("the configuration names no task; add task: images or task: text.")
+        return cls(**{key: _typed(key, value, hints[key]) for key, value in mapping.items()})
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> RunConfig:
+        """Read a configuration from a YAML file; see `from_mapping`."""
+        import yaml
+
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
+        if not isinstance(content, dict):
+            raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
+        return cls.from_mapping(content)
+
+
+def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
+    if word not in choices:
+        raise BadInput(
+            f"unknown {what} {word!r}; there is {', '.join(choices)}."
+            f"{did_you_mean(str(word), choices)}"
+        )
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
+
+
+def _divide(total: int, parts: int, what: str) -> int:
+    quotient, rest = divmod(total, parts)
+    if rest:
+        below, above = quotient * parts, (quotient + 1) * parts
+        nearest = f"{below} or {above}" if below else f"{above}"
+        raise BadInput(
+            f"global batch {total} is not divisible by {what}; use a global batch of {nearest}."
+        )
+    return quotient
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    """Return `value` as the field's type: YAML reads `1e-5` as text and `3` as an integer."""
+    union = isinstance(hint, types.UnionType)
+    allowed = typing.get_args(hint) if union else (hint,)
+    if isinstance(value, bool) and bool not in allowed:
+        value = str(value)
+    elif type(value) in allowed or (value is None and type(None) in allowed):
+        return value
+    for kind in (int, float):
+        if kind in allowed and not isinstance(value, (dict, list)):
+            try:
+                number = float(value)
+                if kind is float or number == int(number):
+                    return kind(number)
+            except (TypeError, ValueError, OverflowError):
+                pass
+    name = next(kind.__name__ for kind in allowed if kind is not type(None))
+    noun = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "text")
+    raise BadInput(f"{key} is {value!r}; it must be {noun}.")
