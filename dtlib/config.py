@@ -1,14 +1,10 @@
-"""One configuration of a run, filled from Python, from YAML or from the command line.
-
-`global_batch` is primary: `global_batch = micro_batch × accumulation × world_size`. The learning
-rate belongs to the global batch, so a run at another number of ranks is the same experiment.
-"""
+"""One configuration of a run, filled from Python, from YAML or from the command line."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
+from dtlib.plan import BatchPlan, cut
 
 CHOICES = {
     "task": ("images", "text"),
@@ -32,14 +29,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "images": {
         "global_batch": 64,
         "data": "pictures",
-        "model": {"cuda": "resnet18", "cpu": "resnet18-narrow", "mps": "resnet18-narrow"},
+        "model": {"cuda": "resnet18", "other": "resnet18-narrow"},
         "lr": {"adamw": 2e-3, "sgd": 0.05},
         "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
     },
     "text": {
         "global_batch": 16,
         "data": "grammar",
-        "model": {"cuda": "nano", "cpu": "nano", "mps": "nano"},
+        "model": {"cuda": "nano", "other": "nano"},
         "lr": {"adamw": 1e-3, "sgd": 0.1},
         "weight_decay": {"adamw": 0.1, "sgd": 0.0},
     },
@@ -52,31 +49,15 @@ AT_LEAST = {
     "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
     "lr_floor": 0, "eval_every": 1, "checkpoint_every": 1, "threads": 1,
 }  # fmt: skip
+NOUN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """How a global batch is cut: `global_batch = micro_batch × accumulation × world_size`."""
-
-    global_batch: int
-    micro_batch: int
-    accumulation: int
-    world_size: int
-
-    def micro_slice(self, micro_step: int, rank: int) -> slice:
-        """Return the samples of the global batch that `rank` takes in its `micro_step`-th turn.
-
-        The cut puts two ranks with accumulation 1 and one rank with accumulation 2 on the same
-        micro-batches in the same order, which is what makes the two runs bit-equal.
-        """
-        start = (micro_step * self.world_size + rank) * self.micro_batch
-        return slice(start, start + self.micro_batch)
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """What to train, on what, how, and how it is spread over ranks.
+
+    The learning rate belongs to the global batch: other ranks, the same experiment.
 
     Parameters
     ----------
@@ -233,75 +214,38 @@ class RunConfig:
 
     def _refuse_contradictions(self) -> None:
         if self.steps is not None and self.epochs is not None:
-            raise BadInput(
-                f"steps {self.steps} and epochs {self.epochs} both say when to stop; give one."
-            )
+            numbers = f"steps {self.steps} and epochs {self.epochs}"
+            raise BadInput(f"{numbers} both say when to stop; give one.")
         if self.precision == "fp64" and self.device == "mps":
             raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
         if self.dropout >= 1:
             raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
         if self.task == "text" and self.width is not None:
-            raise BadInput(
-                f"width {self.width} belongs to images; choose a GPT shape by its model name."
-            )
+            raise BadInput(f"width {self.width} belongs to images; text takes a model's name.")
         if self.resume and self.out is None:
             raise BadInput("resume needs out, the folder of the run to go on with.")
         if self.loader == "device" and self.workers:
-            raise BadInput(
-                f"workers {self.workers} only serve loader dataloader; loader is device."
-            )
+            raise BadInput(f"workers {self.workers} serve loader dataloader; loader is device.")
 
     def resolved(self, device_type: str) -> RunConfig:
         """Return this configuration with every default that follows from the task filled in."""
         table = DEFAULTS[self.task]
         fill: dict[str, Any] = {
-            "model": table["model"].get(device_type, table["model"]["cpu"]),
+            "model": table["model"]["cuda" if device_type == "cuda" else "other"],
             "data": table["data"],
             "lr": table["lr"][self.optimizer],
             "weight_decay": table["weight_decay"][self.optimizer],
+            "steps": DEFAULT_STEPS if self.epochs is None else None,
         }
-        if self.epochs is None:
-            fill["steps"] = DEFAULT_STEPS
         missing = {key: value for key, value in fill.items() if getattr(self, key) is None}
         return dataclasses.replace(self, **missing)
 
     def plan(self, world_size: int) -> BatchPlan:
-        """Return how the global batch is cut over `world_size` ranks.
-
-        Give two of `global_batch`, `micro_batch` and `accumulation` and the third is derived;
-        `global_batch` has a default for each task, accumulation is 1 when nothing asks for more.
-
-        Raises
-        ------
-        BadInput
-            when the numbers contradict each other; the sentence holds them.
-        """
-        micro, accumulation = self.micro_batch, self.accumulation
-        if self.global_batch is None and micro and accumulation:
-            return BatchPlan(micro * accumulation * world_size, micro, accumulation, world_size)
-        total = self.global_batch or DEFAULTS[self.task]["global_batch"]
-        if micro is None:
-            accumulation = accumulation or 1
-            parts = accumulation * world_size
-            what = f"accumulation {accumulation} × {_ranks(world_size)} = {parts}"
-            micro = _divide(total, parts, what)
-        elif accumulation is None:
-            parts = micro * world_size
-            what = f"micro-batch {micro} × {_ranks(world_size)} = {parts}"
-            accumulation = _divide(total, parts, what)
-        product = micro * accumulation * world_size
-        if product != total:
-            fit, rest = divmod(total, micro * accumulation)
-            remedy = f"run {_ranks(fit)}, or " if rest == 0 else ""
-            raise BadInput(
-                f"global batch {total} is not micro-batch {micro} × accumulation {accumulation}"
-                f" × {_ranks(world_size)} = {product}; {remedy}give only two of the three."
-            )
-        return BatchPlan(total, micro, accumulation, world_size)
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Return the configuration as a plain dictionary, as `config.json` holds it."""
-        return dataclasses.asdict(self)
+        """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
+        total = self.global_batch
+        if total is None and not (self.micro_batch and self.accumulation):
+            total = DEFAULTS[self.task]["global_batch"]
+        return cut(total, self.micro_batch, self.accumulation, world_size)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
@@ -314,7 +258,9 @@ class RunConfig:
         """
         hints = typing.get_type_hints(cls)
         for key in mapping:
-            _refuse_unknown("key", key, hints)
+            if key not in hints:
+                near = did_you_mean(str(key), hints) or " `dtlib train --help` lists them all."
+                raise BadInput(f"unknown key {key!r}.{near}")
         if "task" not in mapping:
             raise BadInput("the configuration names no task; add task: images or task: text.")
         return cls(**{key: _typed(key, value, hints[key]) for key, value in mapping.items()})
@@ -336,43 +282,19 @@ class RunConfig:
 
 def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
     if word not in choices:
-        raise BadInput(
-            f"unknown {what} {word!r}; there is {', '.join(choices)}."
-            f"{did_you_mean(str(word), choices)}"
-        )
-
-
-def _ranks(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
-
-
-def _divide(total: int, parts: int, what: str) -> int:
-    quotient, rest = divmod(total, parts)
-    if rest:
-        below, above = quotient * parts, (quotient + 1) * parts
-        nearest = f"{below} or {above}" if below else f"{above}"
-        raise BadInput(
-            f"global batch {total} is not divisible by {what}; use a global batch of {nearest}."
-        )
-    return quotient
+        near = did_you_mean(str(word), choices)
+        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(choices)}.{near}")
 
 
 def _typed(key: str, value: Any, hint: Any) -> Any:
     """Return `value` as the field's type: YAML reads `1e-5` as text and `3` as an integer."""
-    union = isinstance(hint, types.UnionType)
-    allowed = typing.get_args(hint) if union else (hint,)
-    if isinstance(value, bool) and bool not in allowed:
-        value = str(value)
-    elif type(value) in allowed or (value is None and type(None) in allowed):
+    kinds = typing.get_args(hint) or (hint,)
+    if type(value) in kinds:
         return value
     for kind in (int, float):
-        if kind in allowed and not isinstance(value, (dict, list)):
-            try:
+        if kind in kinds and type(value) in (int, float, str):
+            with contextlib.suppress(ValueError, OverflowError):
                 number = float(value)
-                if kind is float or number == int(number):
+                if kind is float or number.is_integer():
                     return kind(number)
-            except (TypeError, ValueError, OverflowError):
-                pass
-    name = next(kind.__name__ for kind in allowed if kind is not type(None))
-    noun = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "text")
-    raise BadInput(f"{key} is {value!r}; it must be {noun}.")
+    raise BadInput(f"{key} is {value!r}; it must be {NOUN[kinds[0]]}.")
