@@ -1,0 +1,182 @@
+"""GPT with GPT-2's shapes (Radford et al. 2019), from `nano` for a laptop to gpt2-xl.
+
+Parameters carry the names of GPT-2's published checkpoints (`wte`, `wpe`, `h.0.attn.c_attn`, …), so
+that Hugging Face's state dicts load. Symbols: b micro-batch, s sequence, h width, L layers, a heads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.models import drawn_from
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """The shape of a GPT; the defaults are GPT-2's smallest (124M)."""
+
+    vocab_size: int = 50_257
+    context: int = 1024
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.vocab_size, self.context, self.layers, self.heads, self.width) < 1:
+            raise BadInput(f"every size of a GPT must be at least 1, but this is {self}.")
+        if self.width % self.heads:
+            raise BadInput(
+                f"width {self.width} must be a multiple of the number of heads, {self.heads}."
+            )
+        if not 0 <= self.dropout < 1:
+            raise BadInput(f"dropout {self.dropout} must be at least 0 and below 1.")
+
+
+# GPT-2's four published sizes, and one that trains on a laptop. 0.80M + 128 a vocabulary entry.
+SHAPES: dict[str, dict[str, int]] = {
+    "nano": {"layers": 4, "heads": 4, "width": 128, "context": 64},
+    "gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024},
+    "gpt2-medium": {"layers": 24, "heads": 16, "width": 1024, "context": 1024},
+    "gpt2-large": {"layers": 36, "heads": 20, "width": 1280, "context": 1024},
+    "gpt2-xl": {"layers": 48, "heads": 25, "width": 1600, "context": 1024},
+}
+
+
+def shape(name: str, **changes: Any) -> GPTConfig:
+    """Return the configuration called `name`, with `changes` (such as `vocab_size`) applied.
+
+    Raises
+    ------
+    BadInput
+        If there is no such shape; the sentence names those there are.
+    """
+    if name not in SHAPES:
+        hint = did_you_mean(name, SHAPES)
+        raise BadInput(f"GPT shape {name!r} is unknown: choose from {', '.join(SHAPES)}.{hint}")
+    return GPTConfig(**{**SHAPES[name], **changes})
+
+
+class Attention(nn.Module):
+    """Causal self-attention with `a` heads: [b, s, h] to [b, s, h]."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.dropout
+        self.c_attn = nn.Linear(config.width, 3 * config.width)
+        self.c_proj = nn.Linear(config.width, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, s, h = x.shape
+        # [b, s, 3h] -> query, key, value, each [b, a, s, h/a]
+        q, k, v = self.c_attn(x).view(b, s, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
+        # Causal alone: every position sees at least itself, so no softmax row is fully masked.
+        dropout = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).reshape(b, s, h))
+
+
+class MLP(nn.Module):
+    """Two linear layers with GPT-2's tanh-approximated GELU between: [b, s, h] to [b, s, h]."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(config.width, 4 * config.width)
+        self.c_proj = nn.Linear(4 * config.width, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    """Attention and MLP, each behind a layer norm and around a residual connection."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(config.width), Attention(config)
+        self.ln_2, self.mlp = nn.LayerNorm(config.width), MLP(config)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.drop(self.attn(self.ln_1(x)))
+        return x + self.drop(self.mlp(self.ln_2(x)))
+
+
+class GPT(nn.Module):
+    """A decoder-only transformer whose output layer is its token embedding (tied).
+
+    Parameters
+    ----------
+    config : GPTConfig
+        The shape.
+    seed : int
+        The weights are drawn from it alone: normal with deviation 0.02, divided by sqrt(2L) for the
+        projections that add to the residual stream (GPT-2's rule).
+    """
+
+    def __init__(self, config: GPTConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        with drawn_from(seed):
+            self.wte = nn.Embedding(config.vocab_size, config.width)
+            self.wpe = nn.Embedding(config.context, config.width)
+            self.drop = nn.Dropout(config.dropout)
+            self.h = nn.ModuleList(Block(config) for _ in range(config.layers))
+            self.ln_f = nn.LayerNorm(config.width)
+            self._initialise()
+
+    def _initialise(self) -> None:
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                residual = name.endswith("c_proj.weight")
+                scale = 1 / math.sqrt(2 * self.config.layers) if residual else 1.0
+                nn.init.normal_(parameter, std=0.02 * scale)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens [b, s] (int64) to logits [b, s, vocab_size]; s is at most `context`."""
+        s = tokens.shape[1]
+        if s > self.config.context:
+            raise BadInput(f"a sequence of {s} tokens exceeds the context of {self.config.context}.")
+        x = self.drop(self.wte(tokens) + self.wpe(torch.arange(s, device=tokens.device)))
+        for block in self.h:
+            x = block(x)
+        return F.linear(self.ln_f(x), self.wte.weight)
+
+    @property
+    def num_params(self) -> int:
+        """Number of parameters; the tied embedding counts once."""
+        return sum(p.numel() for p in self.parameters())
+
+    def load_hf_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Load the state dict of transformers' GPT2LMHeadModel or GPT2Model, in place.
+
+        Its Conv1D layers keep weights as [in, out], ours are nn.Linear's [out, in]; its attention
+        masks (`attn.bias`) and the tied `lm_head` are left out.
+
+        Raises
+        ------
+        BadInput
+            If a parameter is missing, unknown or has another shape.
+        """
+        mine: dict[str, Tensor] = {}
+        for key, value in state.items():
+            name = key.removeprefix("transformer.")
+            if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
+                continue
+            is_conv1d = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+            mine[name] = value.t() if is_conv1d else value
+        try:
+            self.load_state_dict(mine)
+        except RuntimeError as error:
+            first = str(error).splitlines()[1].strip().rstrip(".")
+            raise BadInput(f"this state dict does not fit {self.config}: {first}.") from error
