@@ -1,0 +1,112 @@
+# Type `make`: it lists what can be made.
+#
+#   make lab                       the course's own environment, .venv
+#   make lab VENV=~/envs/torch     an environment that is there; nothing is installed into it
+#   make install VENV=~/envs/torch install into that one, since you ask for it
+#
+# Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
+
+.DEFAULT_GOAL := help
+.PHONY: help lab lessons test test-slow notebooks lint book install clean env
+
+# Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
+EXTRAS ?= dev,lightning,book
+PIP_FLAGS ?=
+# What the tests are given: make test PYTEST_FLAGS="tests/test_launcher.py -x"
+PYTEST_FLAGS ?=
+
+ifneq ($(filter command environment,$(firstword $(origin VENV))),)
+  GIVEN := yes
+  override VENV := $(patsubst ~/%,$(HOME)/%,$(VENV))
+  # The checkout that you are in, whatever that environment has installed.
+  export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
+else
+  VENV := .venv
+endif
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.dtlib-installed
+# torchrun and its like are found by name.
+export PATH := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin:$(PATH)
+
+help: ## this list
+	@echo "make TARGET, where TARGET is one of"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+	  while IFS='|' read -r name what; do printf '  %-10s  %s\n' "$$name" "$$what"; done
+	@echo
+	@echo "The first one makes the environment .venv: 3 to 10 minutes and 7 GB on Linux, less on a Mac."
+	@echo "make TARGET VENV=path uses an environment that is there already, and installs nothing into it."
+
+lab: env ## open JupyterLab at lesson 00: the first command of a student
+	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
+	"$(PY)" -m jupyterlab $(ROOT_FLAG) notebooks/student/00_start_here.ipynb
+
+lessons: env ## build the notebooks and run every lesson that this machine can run
+	"$(PY)" -m dtlib lessons build
+	"$(PY)" -m dtlib lessons run
+
+test: env ## all tests but the slow ones: under 15 minutes on two cores
+	"$(PY)" -m pytest $(PYTEST_FLAGS)
+
+test-slow: env ## the slow tests: a browser, long runs
+	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)
+
+notebooks: env ## write notebooks/ from lessons_src/
+	"$(PY)" -m dtlib lessons build
+
+lint: env ## style, types and layers
+	"$(PY)" -m ruff check .
+	"$(PY)" -m ruff format --check .
+	"$(PY)" -m mypy
+	"$(VENV)/bin/lint-imports"
+
+book: env ## the pages and the lessons, not executed, as a website in build/book/html
+	sh book/build.sh "$(PY)"
+
+install: ## install dtlib and its extras again, or into VENV=path if you name one
+	@$(THERE)
+	@$(INSTALL)
+
+clean: ## remove what was built and cached; .venv, runs and notebooks stay
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dtlib.egg-info
+	find dtlib tests lessons_src -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Jupyter refuses to run as root (in a container, say) unless it is told to.
+ROOT_FLAG = $(if $(filter 0,$(shell id -u)),--allow-root)
+
+# A named environment is looked at, never made and never cleared: it is yours.
+ifeq ($(GIVEN),yes)
+THERE = test -x "$(PY)" || { echo "There is no $(PY): name an environment that is there, or leave VENV out." >&2; exit 69; }
+env:
+	@$(THERE)
+	@"$(PY)" -c 'import cloudpickle, jsonargparse, jupytext, papermill, torch' || { \
+	  echo "$(VENV) lacks the package named above: make install VENV=$(VENV)" >&2; exit 69; }
+else
+THERE = $(MAKE_VENV)
+env: $(STAMP)
+
+# The stamp comes last, so that an install that failed is tried again.
+$(STAMP): pyproject.toml constraints.txt
+	@$(MAKE_VENV)
+	@$(INSTALL)
+	@touch "$@"
+endif
+
+# The newest Python that is there, answers, and is not too old; pyenv's shims exist and do not answer.
+define MAKE_VENV
+if "$(PY)" -c 'import pip' 2>/dev/null; then exit 0; fi; \
+for python in $$PYTHON python3.13 python3.12 python3.11 python3 python; do \
+  "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+  echo "Making $(VENV) with $$("$$python" --version)"; \
+  exec "$$python" -m venv --clear --upgrade-deps "$(VENV)"; \
+done; \
+echo "The course needs Python 3.11 or newer with its venv module, and none was found: install one" \
+  "(apt install python3 python3-venv; brew install python@3.13), or name it: make $(MAKECMDGOALS) PYTHON=path." >&2; \
+exit 69
+endef
+
+define INSTALL
+echo "Installing into $(VENV): a few minutes, and on Linux about 7 GB with torch's CUDA build."; \
+echo "Its last step, 'Installing collected packages', takes the longest."; \
+"$(PY)" -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[$(EXTRAS)]' || { \
+  echo "pip could not install (its reason is above); what is there is kept, and the same command goes on." >&2; exit 1; }
+endef
