@@ -1,0 +1,127 @@
+"""What goes into a checkpoint: tensors and plain values, random number states included."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from dtlib.errors import BadInput
+
+_PLAIN = (bool, int, float, complex, str, bytes, torch.Tensor, torch.dtype, torch.Size, type(None))
+
+
+def rng_state(device: torch.device | None = None) -> dict[str, Any]:
+    """Random number states of Python, numpy and torch in this process.
+
+    Parameters
+    ----------
+    device
+        Where the model is; a GPU has a state of its own.
+
+    Returns
+    -------
+    dict
+        Plain values and tensors alone: numpy's own state object would not load with
+        `weights_only=True`.
+    """
+    kind, keys, position, has_gauss, cached = numpy.random.get_state()
+    state = {
+        "python": random.getstate(),
+        "numpy": (
+            str(kind),
+            torch.from_numpy(numpy.asarray(keys).astype("int64")),
+            int(position),
+            int(has_gauss),
+            float(cached),
+        ),
+        "torch": torch.get_rng_state(),
+    }
+    if device is not None and device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    if device is not None and device.type == "mps":
+        state["mps"] = torch.mps.get_rng_state()
+    return state
+
+
+def restore_rng(state: Mapping[str, Any], device: torch.device | None = None) -> None:
+    """Set the states that `rng_state` returned; a GPU's only where there is one."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    kind, keys, position, has_gauss, cached = state["numpy"]
+    numpy.random.set_state((kind, keys.cpu().numpy().astype("uint32"), position, has_gauss, cached))
+    torch.set_rng_state(state["torch"].cpu())
+    if device is not None and device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"].cpu(), device)
+    if device is not None and device.type == "mps" and "mps" in state:
+        torch.mps.set_rng_state(state["mps"].cpu())
+
+
+def refuse_foreign(value: Any, name: str = "shared") -> None:
+    """Refuse what `torch.load(…, weights_only=True)` would not read back.
+
+    Raises
+    ------
+    BadInput
+        Something in `value` is no tensor and no plain value; the sentence says where it is.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            refuse_foreign(key, f"a key of {name}")
+            refuse_foreign(item, f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple | set) and not isinstance(value, torch.Size):
+        for number, item in enumerate(value):
+            refuse_foreign(item, f"{name}[{number}]")
+    elif not isinstance(value, _PLAIN) or isinstance(value, numpy.generic):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise BadInput(
+            f"a checkpoint holds tensors and plain Python values, but {name} is a {kind}: "
+            "convert it by .item(), torch.from_numpy() or str() first."
+        )
+
+
+def refuse_other_model(
+    expected: Mapping[str, torch.Tensor], saved: Mapping[str, Any], path: Path | str
+) -> None:
+    """Refuse a checkpoint whose weights are those of another model.
+
+    Parameters
+    ----------
+    expected
+        State dict of the model that is to be loaded into.
+    saved
+        State dict of the checkpoint.
+    path
+        Where the checkpoint lies, for the message.
+
+    Raises
+    ------
+    BadInput
+        A name is missing, or too many, or has another shape; the first such one is named.
+    """
+    differing = [
+        name
+        for name in [*expected, *(name for name in saved if name not in expected)]
+        if _shape(expected.get(name)) != _shape(saved.get(name))
+    ]
+    if differing:
+        first = differing[0]
+        raise BadInput(
+            f"the checkpoint {path} is of another model: {first} is {_say(saved.get(first))} "
+            f"there and {_say(expected.get(first))} here, and {len(differing) - 1} more differ; "
+            "resume with the settings that the run was started with (its config.json)."
+        )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return None if value is None else tuple(value.shape)
+
+
+def _say(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return "×".join(map(str, value.shape)) or "a scalar"

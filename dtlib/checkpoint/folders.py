@@ -1,0 +1,153 @@
+"""One checkpoint on disk: its name, its marker, what can be wrong with it, which ones to keep."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+MARKER = "complete.json"
+TEMPORARY = ".tmp-"
+# A step that is saved a second time (a resumed run) gets a new name: replacing a folder that is
+# not empty takes two renames, and a crash between them would lose both.
+_NAME = re.compile(r"step-(\d{8,})(?:-again(\d+))?")
+
+
+class _Hashing:
+    """A file that hashes what is written through it, so that nothing is read a second time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.hash, self.bytes = file, hashlib.sha256(), 0
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        self.bytes += memoryview(data).nbytes
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def write_tensors(path: Path, content: Any) -> dict[str, Any]:
+    """Save `content` at `path`, force it to the disk, return its size in bytes and its hash."""
+    with path.open("wb") as file:
+        hashing = _Hashing(file)
+        torch.save(content, hashing)  # type: ignore[arg-type]  # write and flush are all it needs
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": hashing.bytes, "sha256": hashing.hash.hexdigest()}
+
+
+def read_tensors(path: Path, map_location: Any) -> Any:
+    """Load tensors and plain values; `weights_only` keeps a file from running code."""
+    return torch.load(path, map_location=map_location, weights_only=True)
+
+
+@dataclass(frozen=True, order=True)
+class Folder:
+    """A checkpoint's folder; later ones compare greater."""
+
+    step: int
+    again: int
+    path: Path
+
+    def marker(self) -> dict[str, Any]:
+        """Content of the marker file."""
+        marker = json.loads((self.path / MARKER).read_text(encoding="utf-8"))
+        if not isinstance(marker, dict) or not isinstance(marker.get("files"), dict):
+            raise ValueError("not a marker")
+        return marker
+
+    def what_is_wrong(self, *, read: bool) -> str | None:
+        """Say what makes this checkpoint unusable, or None.
+
+        Parameters
+        ----------
+        read
+            Also read every file and compare its hash; otherwise sizes alone.
+        """
+        if not (self.path / MARKER).exists():
+            return f"it has no {MARKER}, so its writing was cut short"
+        try:
+            files = self.marker()["files"]
+            wrong = (_compare(self.path / name, told, read) for name, told in files.items())
+            return next(filter(None, wrong), None)
+        except (ValueError, OSError) as error:
+            return f"it cannot be read ({error})"
+
+    def metric(self) -> float:
+        """The metric it was saved with; infinity, so never the best, when there is none."""
+        value = self.marker().get("metric")
+        return math.inf if value is None or math.isnan(value) else float(value)
+
+
+def list_folders(root: Path) -> list[Folder]:
+    """All checkpoints below `root`, complete or not, the last one first."""
+    found = []
+    for path in root.iterdir() if root.is_dir() else ():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append(Folder(int(match[1]), int(match[2] or 0), path))
+    return sorted(found, reverse=True)
+
+
+def free_name(root: Path, step: int) -> str:
+    """Name of a new checkpoint of `step`."""
+    taken = [folder.again for folder in list_folders(root) if folder.step == step]
+    return f"step-{step:08d}" + (f"-again{max(taken) + 1}" if taken else "")
+
+
+def prune(root: Path, keep_last: int, keep_best: bool) -> None:
+    """Remove all but the last `keep_last` complete checkpoints and the best one.
+
+    Torn ones go too, but nothing goes while there is no complete one.
+    """
+    folders = list_folders(root)
+    complete = [folder for folder in folders if folder.what_is_wrong(read=False) is None]
+    if not complete:
+        return
+    keep = set(complete[:keep_last])
+    best = min(complete, key=Folder.metric)  # of equal ones the last
+    if keep_best and best.metric() < math.inf:
+        keep.add(best)
+    for folder in folders:
+        if folder not in keep:
+            remove(folder.path)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder under another name: a kill halfway must not leave a torn checkpoint."""
+    hidden = path.with_name(f"{TEMPORARY}removed-{path.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def remove_temporary(root: Path) -> None:
+    """Remove what a killed run left half-written."""
+    for path in root.glob(f"{TEMPORARY}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _compare(path: Path, told: dict[str, Any], read: bool) -> str | None:
+    if not path.is_file():
+        return f"{path.name} is missing"
+    size = path.stat().st_size
+    if size != told["bytes"]:
+        return f"{path.name} has {size} bytes instead of {told['bytes']}"
+    if read and _hash(path) != told["sha256"]:
+        return f"the content of {path.name} is not what was written (its hash differs)"
+    return None
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,34 @@
+"""What a run leaves behind: its folder, its steps as JSON lines, its summary, one row of a table.
+
+A run's folder holds
+
+- `config.json`: every setting of the run;
+- `metrics.jsonl`: one line a step with the numbers of the whole world, written by rank 0;
+- `rank0.jsonl`, `rank1.jsonl`, …: one line a step with what that rank saw itself;
+- `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
+- `summary.json`: the results, and on what they were measured; there once the run is done;
+- `requeue`: there when a signal stopped the run and it wants to go on.
+
+A number that was not measured is None here, and empty in a CSV file.
+"""
+
+from dtlib.record.lines import read_lines
+from dtlib.record.origin import commit, origin
+from dtlib.record.recorder import Recorder, new_folder, refuse_old_run
+from dtlib.record.run import COLUMNS, Run, write_csv
+from dtlib.record.timing import StepTimer, memory_columns, synchronizer
+
+__all__ = [
+    "COLUMNS",
+    "Recorder",
+    "Run",
+    "StepTimer",
+    "commit",
+    "memory_columns",
+    "new_folder",
+    "origin",
+    "read_lines",
+    "refuse_old_run",
+    "synchronizer",
+    "write_csv",
+]

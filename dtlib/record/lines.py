@@ -1,0 +1,58 @@
+"""JSON lines that survive a kill and a resumed run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dtlib.files import write_atomically
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines; a last line that a kill cut short is left out."""
+    if not path.exists():
+        return []
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n") and line.strip():
+            lines.append(restore(json.loads(line)))
+    return lines
+
+
+class Lines:
+    """A file of JSON lines that a resumed run goes on with."""
+
+    def __init__(self, path: Path, resumed_from: int | None) -> None:
+        kept = [line for line in read_lines(path) if line["step"] <= (resumed_from or 0)]
+        write_atomically(path, "".join(to_json(line) + "\n" for line in kept))
+        self.file = path.open("a", encoding="utf-8")
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        # One write of a whole line, at once: a rank killed between two steps loses none.
+        self.file.write(to_json(line) + "\n")
+        self.file.flush()
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Turn a value into what JSON can say; nan and infinity, which it cannot, into their names."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def restore(line: dict[str, Any]) -> dict[str, Any]:
+    names = ("nan", "inf", "-inf")
+    return {key: float(item) if item in names else item for key, item in line.items()}
