@@ -1,0 +1,46 @@
+"""Data sets by name or folder: `open_images` and `open_text`."""
+
+from __future__ import annotations
+
+from dtlib.data import cifar10, pictures
+from dtlib.data.images import ImageData
+from dtlib.data.places import is_folder_name
+from dtlib.errors import BadInput, did_you_mean
+
+__all__ = ["ImageData", "open_images"]
+
+IMAGES = ("pictures", "cifar10")
+
+
+def open_images(
+    name_or_folder: str, split: str, *, count: int | None = None, seed: int = 0
+) -> ImageData:
+    """Open a set of pictures.
+
+    Parameters
+    ----------
+    name_or_folder : str
+        "pictures" (made from `seed`), "cifar10" (looked up, see `dtlib.data.places.roots`), or the
+        folder of CIFAR-10's binary archive.
+    split : "train" or "test"
+        Which part.
+    count : int, optional
+        How many pictures.
+    seed : int
+        For `pictures` alone.
+
+    Raises
+    ------
+    BadInput
+        If there is no such data, folder or split.
+    """
+    if split not in ("train", "test"):
+        raise BadInput(f"split {split!r} is unknown: pictures have train and test.")
+    if name_or_folder == "pictures":
+        return pictures.load(split, count, seed)
+    if name_or_folder == "cifar10" or is_folder_name(name_or_folder):
+        return cifar10.load(name_or_folder, split, count)
+    raise BadInput(
+        f"there are no pictures called {name_or_folder!r} and no such folder: choose from "
+        f"{', '.join(IMAGES)}, or give a folder.{did_you_mean(name_or_folder, IMAGES)}"
+    )

@@ -146,7 +146,9 @@ class GPT(nn.Module):
         """Map tokens [b, s] (int64) to logits [b, s, vocab_size]; s is at most `context`."""
         s = tokens.shape[1]
         if s > self.config.context:
-            raise BadInput(f"a sequence of {s} tokens exceeds the context of {self.config.context}.")
+            raise BadInput(
+                f"a sequence of {s} tokens exceeds the context of {self.config.context}."
+            )
         x = self.drop(self.wte(tokens) + self.wpe(torch.arange(s, device=tokens.device)))
         for block in self.h:
             x = block(x)

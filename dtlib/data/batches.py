@@ -1,0 +1,207 @@
+"""Which samples a step sees, and how they reach the model.
+
+Shuffling and augmentation are drawn on the CPU for the whole global batch, from the seed and the
+epoch or step alone; a rank then takes its rows. One rank and four see the same samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dtlib.data.images import ImageData
+from dtlib.errors import BadInput
+
+PAD = 4
+IGNORE = -100  # the target that torch's cross_entropy leaves out
+
+
+def seed_of(*parts: int | str) -> int:
+    """Mix numbers and words into one 63-bit seed; another part, or another order, is another seed."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _generator(*parts: int | str) -> torch.Generator:
+    return torch.Generator().manual_seed(seed_of(*parts))
+
+
+def order(n: int, seed: int, epoch: int) -> Tensor:
+    """Return the order of `n` samples in an epoch: a permutation, int64 [n], on the CPU.
+
+    Every rank computes the same one; each epoch has another.
+    """
+    return torch.randperm(n, generator=_generator("order", seed, epoch))
+
+
+def split(n: int, rank: int, world_size: int) -> Tensor:
+    """Return rank's share of `n` samples for evaluation, int64: rank, rank + N, rank + 2N, …
+
+    Nothing is padded and nothing is dropped: the shares are disjoint, their union is complete, and
+    where n is less than N some are empty. So the ranks take unequal numbers of steps; reduce the sums
+    after the loop, not inside.
+
+    Raises
+    ------
+    BadInput
+        If there is no such rank.
+    """
+    if not 0 <= rank < world_size:
+        raise BadInput(f"rank {rank} is not one of 0 to {world_size - 1}, the ranks of this world.")
+    return torch.arange(rank, n, world_size)
+
+
+class Augmentation(NamedTuple):
+    """How each of n pictures is changed: where the crop starts, and whether it is mirrored."""
+
+    offsets: Tensor  # int64 [n, 2], row and column in the picture padded by 4: 0 to 8
+    flips: Tensor  # bool [n]
+
+    def rows(self, where: slice) -> Augmentation:
+        """Return those of some samples: a rank's rows of the global batch."""
+        return Augmentation(self.offsets[where], self.flips[where])
+
+
+def augmentation(count: int, seed: int, step: int) -> Augmentation:
+    """Draw the crops and flips of a global batch of `count` pictures, on the CPU."""
+    generator = _generator("augmentation", seed, step)
+    offsets = torch.randint(0, 2 * PAD + 1, (count, 2), generator=generator)
+    return Augmentation(offsets, torch.rand(count, generator=generator) < 0.5)
+
+
+Plan = Iterable[tuple[Tensor, Augmentation | None]]  # for each micro-batch: indices, augmentation
+
+
+def crop_and_flip(pixels: Tensor, augmentation: Augmentation) -> Tensor:
+    """Pad by four black pixels, crop back at the offsets, mirror where asked: uint8 [b, 3, H, W].
+
+    The whole batch at once: every crop of a padded picture is a view with shifted start, so one index
+    into the view of all 81 crops takes each picture's own.
+    """
+    b, _, height, width = pixels.shape
+    padded = F.pad(pixels, (PAD, PAD, PAD, PAD))
+    crops = padded.unfold(2, height, 1).unfold(3, width, 1)  # [b, 3, 9, 9, H, W], no copy
+    row, column = augmentation.offsets.to(pixels.device).unbind(1)
+    cropped = crops[torch.arange(b, device=pixels.device), :, row, column]
+    flips = augmentation.flips.to(pixels.device)[:, None, None, None]
+    return torch.where(flips, cropped.flip(3), cropped)
+
+
+class Normalise:
+    """Bring uint8 pixels to mean 0 and deviation 1 a channel, in a floating dtype."""
+
+    def __init__(self, data: ImageData, device: torch.device, dtype: torch.dtype) -> None:
+        # Half precision is reached by rounding once at the end, not at each operation.
+        self.compute = torch.float64 if dtype == torch.float64 else torch.float32
+        self.dtype = dtype
+        mean, std = (torch.tensor(v, dtype=torch.float64) for v in (data.mean, data.std))
+        self.scale, self.shift = (
+            v.to(device, self.compute)[:, None, None] for v in (1 / (255 * std), mean / std)
+        )
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        return pixels.to(self.compute).mul_(self.scale).sub_(self.shift).to(self.dtype)
+
+
+class DeviceImages:
+    """Pictures that lie on the training device as uint8, and are augmented there in whole batches.
+
+    Parameters
+    ----------
+    data : ImageData
+        Its pixels and labels are copied to `device` once, 3 KiB a picture.
+    device : torch.device or str
+        Where the model is.
+    """
+
+    def __init__(self, data: ImageData, device: torch.device | str = "cpu") -> None:
+        self.data, self.device = data, torch.device(device)
+        self.pixels, self.labels = data.pixels.to(self.device), data.labels.to(self.device)
+        self._normalise: dict[torch.dtype, Normalise] = {}
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def batch(
+        self,
+        indices: Tensor,
+        augmentation: Augmentation | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Tensor, Tensor]:
+        """Return pictures [b, 3, 32, 32] in `dtype`, normalised, and labels int64 [b].
+
+        Parameters
+        ----------
+        indices : Tensor
+            int64 [b], on any device.
+        augmentation : Augmentation, optional
+            One row a picture; without it the pictures stay as they are.
+        dtype : torch.dtype
+            float32, float64, float16 or bfloat16.
+        """
+        indices = indices.to(self.device)
+        pixels = self.pixels[indices]
+        if augmentation is not None:
+            pixels = crop_and_flip(pixels, augmentation)
+        if dtype not in self._normalise:
+            self._normalise[dtype] = Normalise(self.data, self.device, dtype)
+        return self._normalise[dtype](pixels), self.labels[indices]
+
+    def batches(
+        self, plan: Plan, dtype: torch.dtype = torch.float32
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the batch of each entry of `plan`, in order."""
+        for indices, augmentation in plan:
+            yield self.batch(indices, augmentation, dtype)
+
+
+class DeviceText:
+    """Tokens that lie on the training device, cut into windows that follow one another.
+
+    Window i holds tokens i·s to (i+1)·s and its targets are the tokens one further on, so that every
+    token but the first is a target exactly once. The last window may be incomplete: its missing
+    targets are -100, which cross_entropy leaves out.
+
+    Parameters
+    ----------
+    tokens : Tensor
+        Integers [n], n at least 2.
+    context : int
+        Length s of a window.
+    device : torch.device or str
+        Where the model is.
+    """
+
+    def __init__(self, tokens: Tensor, context: int, device: torch.device | str = "cpu") -> None:
+        if context < 1 or len(tokens) < 2:
+            raise BadInput(
+                f"windows need a context of at least 1 and at least 2 tokens, not {context} and "
+                f"{len(tokens)}."
+            )
+        self.context, self.device = context, torch.device(device)
+        self.targets = len(tokens) - 1
+        missing = -self.targets % context
+        # What stands in the padded inputs is of no account: causal attention never looks ahead.
+        inputs = F.pad(tokens[:-1].to(torch.int64), (0, missing))
+        targets = F.pad(tokens[1:].to(torch.int64), (0, missing), value=IGNORE)
+        self._inputs = inputs.view(-1, context).to(self.device)
+        self._targets = targets.view(-1, context).to(self.device)
+
+    def __len__(self) -> int:
+        """Number of windows, the incomplete one included: what evaluation goes through."""
+        return len(self._inputs)
+
+    @property
+    def complete(self) -> int:
+        """Number of windows without padding: what training draws from."""
+        return self.targets // self.context
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the windows `indices` [b] as inputs and targets, each int64 [b, s]."""
+        indices = indices.to(self.device)
+        return self._inputs[indices], self._targets[indices]

@@ -1,0 +1,117 @@
+"""CIFAR-10 from its binary archive (Krizhevsky 2009): records of one label and 3072 pixel bytes.
+
+The binary layout and not the Python one, because the latter is a pickle, which runs code when read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dtlib.data.images import ImageData
+from dtlib.data.places import find
+from dtlib.errors import BadInput
+
+FOLDER = "cifar-10-batches-bin"
+ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+RECORD_BYTES = 1 + 3 * 32 * 32
+FILES = {
+    "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
+CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+# Of the 50,000 training pictures, each channel on the scale 0 to 1.
+MEAN = (0.4914, 0.4822, 0.4465)
+STD = (0.2470, 0.2435, 0.2616)
+
+
+def locate(name_or_folder: str) -> Path:
+    """Return the folder with the binary files: the one named, the one below it, or one looked up.
+
+    Raises
+    ------
+    BadInput
+        If it is not there; the sentence says where it was looked for and how to bring it.
+    """
+    if name_or_folder == "cifar10":
+        remedy = f"unpack {ARCHIVE} into {{root}}, or give the folder that holds {FOLDER}"
+        return find("cifar10", ("", FOLDER, f"cifar10/{FOLDER}", "cifar10"), _has_files, remedy)
+    folder = Path(name_or_folder).expanduser()
+    if not folder.is_dir():
+        raise BadInput(
+            f"there is no data folder {folder}: give the one that holds {FOLDER}, unpacked from "
+            f"{ARCHIVE}."
+        )
+    return folder / FOLDER if (folder / FOLDER).is_dir() else folder
+
+
+def _has_files(folder: Path) -> bool:
+    return any((folder / name).is_file() for names in FILES.values() for name in names)
+
+
+def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData:
+    """Read the pictures of a split, in the archive's order.
+
+    Parameters
+    ----------
+    name_or_folder : str
+        "cifar10", the folder `cifar-10-batches-bin`, or the folder above it.
+    split : "train" or "test"
+        50,000 and 10,000 pictures; an archive with fewer records a file is read as it is.
+    count : int, optional
+        Keep the first `count` pictures; all of them by default.
+
+    Raises
+    ------
+    BadInput
+        If a file is missing, is not a whole number of records, or holds a label above 9; if the
+        archive has fewer than `count` pictures.
+    """
+    folder = locate(name_or_folder)
+    records = np.concatenate([_records(folder / name) for name in FILES[split]])
+    if len(records) < (1 if count is None else count):
+        raise BadInput(
+            f"{folder} holds {len(records)} {split} pictures, fewer than the {count or 1} asked for: "
+            "ask for fewer, or bring the whole archive."
+        )
+    records = records[:count]
+    return ImageData(
+        pixels=torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()),
+        labels=torch.from_numpy(records[:, 0].astype(np.int64)),
+        classes=CLASSES,
+        mean=MEAN,
+        std=STD,
+        source=f"CIFAR-10 {split}, {len(records)} pictures from {folder}",
+    )
+
+
+def _records(path: Path) -> np.ndarray:
+    """Return the records of one file, uint8 [n, 3073]."""
+    if not path.is_file():
+        raise BadInput(f"{path.parent} has no {path.name}: unpack the whole of {ARCHIVE} there.")
+    content = np.fromfile(path, dtype=np.uint8)
+    if content.size % RECORD_BYTES:
+        raise BadInput(
+            f"{path} has {content.size} bytes, which is not a whole number of records of "
+            f"{RECORD_BYTES}: it is cut off or another file, so unpack {ARCHIVE} again."
+        )
+    records = content.reshape(-1, RECORD_BYTES)
+    if content.size and records[:, 0].max() >= len(CLASSES):
+        raise BadInput(
+            f"{path} has the label {records[:, 0].max()}, but CIFAR-10 has labels 0 to 9: "
+            f"it is another file, so unpack {ARCHIVE} again."
+        )
+    return records
