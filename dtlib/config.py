@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
+from dtlib.files import read_yaml
 from dtlib.plan import BatchPlan, cut
 
 CHOICES = {
@@ -269,26 +270,6 @@ class RunConfig:
     def from_yaml(cls, path: str | Path) -> RunConfig:
         """Read a configuration from a YAML file; see `from_mapping`."""
         return cls.from_mapping(read_yaml(path))
-
-
-def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read the `key: value` lines of a YAML file; the keys and values are not judged here.
-
-    Raises
-    ------
-    BadInput
-        when there is no such file, or it holds something else.
-    """
-    import yaml
-
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
-    if not isinstance(content, dict):
-        raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
-    return content
 
 
 def _refuse_unknown(what: str, word: Any, choices: Any) -> None:

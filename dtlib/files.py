@@ -1,9 +1,12 @@
-"""Write a file so that a reader sees the old one or the whole new one, never a part."""
+"""Files: written so that a reader sees the old one or the whole new one; YAML read in one way."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
 
 
 def fsync_folder(folder: Path) -> None:
@@ -30,3 +33,23 @@ def write_atomically(path: Path, text: str) -> None:
         fsync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read the `key: value` lines of a YAML file; the keys and values are not judged here.
+
+    Raises
+    ------
+    BadInput
+        when there is no such file, or it holds something else.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
+    if not isinstance(content, dict):
+        raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
+    return content

@@ -12,7 +12,7 @@ A run's folder holds
 A number that was not measured is None here, and empty in a CSV file.
 """
 
-from dtlib.record.lines import read_lines
+from dtlib.record.lines import read_lines, to_json
 from dtlib.record.origin import commit, origin
 from dtlib.record.recorder import Recorder, new_folder, refuse_old_run
 from dtlib.record.run import COLUMNS, Run, write_csv
@@ -30,5 +30,6 @@ __all__ = [
     "read_lines",
     "refuse_old_run",
     "synchronizer",
+    "to_json",
     "write_csv",
 ]
