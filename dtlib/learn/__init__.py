@@ -1,0 +1,30 @@
+"""What a lesson calls: checks with a hint ladder, predictions, a quiz, what-if widgets.
+
+Everything here passes through when nobody answers, so that Run All and papermill reach the end.
+"""
+
+from __future__ import annotations
+
+from dtlib.learn.ladder import CheckFailed, check, given, hint, solution
+from dtlib.learn.predictions import measured, my_run, predict, take_away
+from dtlib.learn.quiz import quiz
+from dtlib.learn.session import ready, start
+from dtlib.learn.show import table
+from dtlib.learn.what_if import what_if
+
+__all__ = [
+    "CheckFailed",
+    "check",
+    "given",
+    "hint",
+    "measured",
+    "my_run",
+    "predict",
+    "quiz",
+    "ready",
+    "solution",
+    "start",
+    "table",
+    "take_away",
+    "what_if",
+]

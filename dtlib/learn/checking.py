@@ -1,0 +1,180 @@
+"""What a module of checks is made of: an `Exercise`, and the verdicts that its check gives.
+
+A module `dtlib/learn/checks/<lesson>.py` holds `EXERCISES = {"name": Exercise(...)}`. Its sentences
+stand in the lesson's sidecar, `mistakes: {name: {key: sentence}}`, so that a translator finds them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtlib.learn.sentences import fill
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The answer is right.
+
+    Parameters
+    ----------
+    measures
+        Rows `(what, yours, target, unit)`, for instance `("bytes sent", 96, 96, "bytes")`.
+    note
+        A sentence to go with it.
+    """
+
+    measures: tuple[tuple[str, Any, Any, str], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Stub:
+    """Nothing is written yet. The machine finds this by itself, before a check is called."""
+
+
+class Wrong(Exception):
+    """One recognised mistake; a check returns or raises it.
+
+    Parameters
+    ----------
+    mistake
+        Key of the sentence in the sidecar.
+    case
+        The smallest case that shows it, for instance `"3 ranks, 6 elements"`.
+    **numbers
+        What the check saw; the sentence names these in braces.
+    """
+
+    def __init__(self, mistake: str, case: str = "", **numbers: Any) -> None:
+        super().__init__(mistake)
+        self.mistake = mistake
+        self.case = case
+        self.numbers = numbers
+
+    def __repr__(self) -> str:
+        return f"Wrong({self.mistake!r}, case={self.case!r}, {self.numbers})"
+
+
+Verdict = Passed | Stub | Wrong
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of a lesson.
+
+    Parameters
+    ----------
+    check
+        Takes the student's function and gives a `Verdict`; it may raise `Wrong` instead.
+    reference
+        A right answer, which `learn.given` falls back on.
+    minutes
+        What the exercise takes; afterwards the solution is offered.
+    after_pass
+        Called with the student's function once it passed; what it returns is shown.
+    """
+
+    check: Callable[[Callable[..., Any]], Verdict]
+    reference: Callable[..., Any]
+    minutes: float = 10
+    after_pass: Callable[[Callable[..., Any]], Any] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.
+COMMON = {
+    "raised": "Your function raised {error}: {message}. Which line of it did that, and with what?",
+    "not_a_function": "The check needs the function itself, and got {got}: leave out the "
+    "parentheses after its name. What would calling it hand over instead?",
+    "none": "Your function returned None. Which value should it hand back?",
+    "unrecognised": "The result is not right, in a way that no sentence here foresaw ({seen}). "
+    "What do you get for the smallest case on paper?",
+}
+
+
+def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
+    """The sidecar's sentence for a mistake, its numbers filled in.
+
+    Raises
+    ------
+    KeyError
+        When neither the sidecar nor `COMMON` has the key.
+    """
+    own = (sidecar.get("mistakes") or {}).get(exercise) or {}
+    template = own.get(wrong.mistake) or COMMON[wrong.mistake]
+    return " ".join(fill(template, wrong.numbers).split())
+
+
+def fingerprint(thing: Any) -> str:
+    """Tell two versions of a function or class apart by what they do; comments do not count."""
+    import hashlib
+
+    return hashlib.sha256(repr(_shape(thing)).encode()).hexdigest()[:16]
+
+
+def _shape(thing: Any) -> Any:
+    if isinstance(thing, types.CodeType):
+        consts = [_shape(c) for c in thing.co_consts]
+        return (thing.co_code, consts, thing.co_names, thing.co_varnames)
+    if isinstance(thing, type):
+        return [(k, _shape(v)) for k, v in vars(thing).items() if not _housekeeping(k)]
+    if isinstance(thing, (staticmethod, classmethod)):
+        return _shape(thing.__func__)
+    code = getattr(thing, "__code__", None)
+    return _shape(code) if code is not None else repr(type(thing)) if callable(thing) else thing
+
+
+def _housekeeping(name: str) -> bool:
+    return name in ("__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__")
+
+
+def is_stub(thing: Any, stub_source: str | None) -> bool:
+    """Whether a function is still what the student was given.
+
+    It is compared with the compiled stub of the lesson, so a real answer that returns None is an
+    answer; without a known stub, a body of nothing but a docstring, `...` or `pass` counts.
+    """
+    if stub_source is not None:
+        namespace: dict[str, Any] = {}
+        try:
+            exec(_without_surroundings(stub_source), namespace)
+        except Exception:
+            namespace = {}
+        given = namespace.get(getattr(thing, "__name__", ""))
+        if given is not None and fingerprint(given) == fingerprint(thing):
+            return True
+    code = getattr(thing, "__code__", None)
+    return code is not None and _does_nothing(code)
+
+
+def _does_nothing(code: types.CodeType) -> bool:
+    """Whether a code object holds no work and returns None."""
+    import dis
+
+    loads = ("LOAD_CONST", "RETURN_CONST")
+    return all(
+        i.opname in ("RESUME", "NOP", "CACHE", "RETURN_VALUE")
+        or (i.opname in loads and i.argval is None)
+        for i in dis.get_instructions(code)
+    )
+
+
+def _without_surroundings(source: str) -> types.CodeType:
+    """Compile a stub without its decorators, annotations and defaults: those need the notebook."""
+    import ast
+
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.decorator_list = []
+            node.returns = None
+            for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+                arg.annotation = None
+            node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+            node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
+        elif isinstance(node, ast.ClassDef):
+            node.decorator_list, node.bases, node.keywords = [], [], []
+    return compile(ast.fix_missing_locations(tree), "<stub>", "exec")

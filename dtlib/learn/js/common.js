@@ -1,0 +1,52 @@
+// Shared by the lesson's widgets: each widget's file is appended to this one. Nothing is fetched.
+let count = 0;
+const unique = (word) => `dtlib-${word}-${Date.now().toString(36)}-${count++}`;
+
+// Make an element: properties, then children (strings become text; `code` in back-ticks, code).
+function make(tag, props = {}, ...children) {
+  const el = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key === "class" || key === "for" || key.startsWith("aria-") || key === "role")
+      el.setAttribute(key, value);
+    else el[key] = value;
+  }
+  for (const child of children) el.append(...(typeof child === "string" ? rich(child) : [child]));
+  return el;
+}
+
+function rich(text) {
+  const parts = String(text).split("`");
+  if (parts.length % 2 === 0) return [text];
+  return parts.map((part, i) => (i % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part));
+}
+
+const STYLE = `
+.dtlib-form { max-width: 46rem; line-height: 1.5; color: var(--jp-content-font-color1, inherit); }
+.dtlib-form fieldset { border: 1px solid currentColor; border-radius: 4px; margin: 0.5rem 0; padding: 0.5rem 0.9rem; }
+.dtlib-form legend { font-weight: 600; padding: 0 0.3rem; white-space: normal; }
+.dtlib-form label { display: block; padding: 0.2rem 0; min-height: 24px; }
+.dtlib-form input[type="number"] { font: inherit; width: 9rem; padding: 0.2rem; }
+.dtlib-form input[type="range"] { width: 100%; min-height: 24px; }
+.dtlib-form button { font: inherit; padding: 0.3rem 0.9rem; min-height: 28px; margin: 0.3rem 0.5rem 0.3rem 0; }
+.dtlib-form :focus-visible { outline: 3px solid #1a73e8; outline-offset: 2px; }
+.dtlib-form pre { overflow-x: auto; }
+.dtlib-form table { border-collapse: collapse; }
+.dtlib-form th, .dtlib-form td { padding: 0.1rem 0.7rem; text-align: right; }
+.dtlib-what-if { display: flex; flex-wrap: wrap; gap: 1rem; max-width: 60rem; }
+.dtlib-what-if > div { flex: 1 1 20rem; min-width: 0; }
+`;
+
+// The outer box: its own style, and JupyterLab's shortcuts kept away from keys pressed inside it
+// (in command mode an arrow key would move the notebook's selection instead of the radio button).
+function frame(el, className) {
+  const box = make("div", { class: `dtlib-form ${className}` });
+  box.dataset.lmSuppressShortcuts = "true";
+  box.append(make("style", {}, STYLE));
+  el.append(box);
+  return box;
+}
+
+function radio(name, value, checked) {
+  return make("input", { type: "radio", name, value, checked, required: true });
+}

@@ -1,0 +1,108 @@
+// Sliders -> a pure-Python function -> curves, a sentence and a table. In JupyterLab the kernel runs
+// the function; in a static page MicroPython runs the same source, if the page says where it lies.
+let engine;
+function pageEngine(source, name) {
+  engine ??= (async () => {
+    const { loadMicroPython } = await import(globalThis.COURSE_PYTHON + "micropython.mjs");
+    return loadMicroPython();
+  })();
+  return engine.then((python) => {
+    python.runPython(`${source}\nimport json as _json\ndef _go(s):\n    return _json.dumps(${name}(**_json.loads(s)))\n`);
+    const go = python.globals.get("_go");
+    return (settings) => JSON.parse(go(JSON.stringify(settings)));
+  });
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+function svg(tag, attributes, text) {
+  const el = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) el.setAttribute(key, value);
+  if (text !== undefined) el.textContent = text;
+  return el;
+}
+
+const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a curve is told by its dashes and its label
+const COLOURS = ["#0b6e99", "#b5460f", "#5b3fa0", "#2d6a2d"];
+const digits = (v) => (Number.isInteger(v) ? String(v) : Number(v).toPrecision(3));
+
+function plot(result, label) {
+  const [W, H, left, right, low, top] = [460, 270, 56, 92, 40, 14];
+  const curves = Object.entries(result.curves);
+  const points = curves.flatMap(([, c]) => c);
+  const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
+  const log = Boolean(result.log_x);
+  const fx = (x) => (log ? Math.log2(x) : x);
+  const [x0, x1] = [fx(Math.min(...xs)), fx(Math.max(...xs))];
+  const [y0, y1] = [Math.min(0, ...ys), Math.max(...ys)];
+  const X = (x) => left + ((fx(x) - x0) / (x1 - x0 || 1)) * (W - left - right);
+  const Y = (y) => H - low - ((y - y0) / (y1 - y0 || 1)) * (H - low - top);
+  const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label, width: "100%" });
+  const ink = { fill: "currentColor", "font-size": 12 };
+  root.append(svg("path", { d: `M${left} ${top}V${H - low}H${W - right}`, stroke: "currentColor", fill: "none" }));
+  for (const y of [y0, (y0 + y1) / 2, y1])
+    root.append(svg("text", { ...ink, x: left - 6, y: Y(y) + 4, "text-anchor": "end" }, digits(y)));
+  for (const x of [Math.min(...xs), Math.max(...xs)])
+    root.append(svg("text", { ...ink, x: X(x), y: H - low + 16, "text-anchor": "middle" }, digits(x)));
+  root.append(svg("text", { ...ink, x: (left + W - right) / 2, y: H - 6, "text-anchor": "middle" }, result.x || ""));
+  root.append(svg("text", { ...ink, x: 2, y: 11 }, result.y || ""));
+  curves.forEach(([name, curve], i) => {
+    const d = curve.map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("");
+    const dash = DASHES[i % DASHES.length];
+    root.append(svg("path", { d, stroke: COLOURS[i % COLOURS.length], "stroke-width": 2, fill: "none", ...(dash && { "stroke-dasharray": dash }) }));
+    const [lx, ly] = curve[curve.length - 1];
+    root.append(svg("text", { ...ink, x: X(lx) + 5, y: Y(ly) + 4 }, name));
+  });
+  if (result.point)
+    root.append(svg("circle", { cx: X(result.point[0]), cy: Y(result.point[1]), r: 5, fill: "none", stroke: "currentColor", "stroke-width": 2 }));
+  return root;
+}
+
+function table(result) {
+  const names = Object.keys(result.curves);
+  const xs = [...new Set(Object.values(result.curves).flatMap((c) => c.map((p) => p[0])))];
+  const step = Math.max(1, Math.ceil(xs.length / 8));
+  const kept = xs.filter((_, i) => i % step === 0 || i === xs.length - 1);
+  const value = (name, x) => (result.curves[name].find((p) => p[0] === x) || [0, ""])[1];
+  const head = make("tr", {}, ...[result.x || "", ...names].map((t) => make("th", {}, String(t))));
+  head.querySelectorAll("th").forEach((th) => th.setAttribute("scope", "col"));
+  const rows = kept.map((x) => make("tr", {}, make("th", {}, digits(x)), ...names.map((n) => make("td", {}, digits(value(n, x))))));
+  rows.forEach((row) => row.firstChild.setAttribute("scope", "row"));
+  return make("details", {}, make("summary", {}, "The same as a table"),
+    make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+}
+
+function render({ model, el }) {
+  const spec = model.get("spec");
+  const box = frame(el, "dtlib-what-if");
+  const inputs = make("div", {}), figure = make("div", {});
+  const status = make("p", { role: "status", "aria-live": "polite" });
+  for (const { name, label, min, max, step, unit } of spec.inputs) {
+    const shown = make("output", {});
+    const input = make("input", { type: "range", name });
+    // The value comes last: a range clips it to the limits that are set by then.
+    Object.assign(input, { min, max, step }).value = model.get("settings")[name];
+    const says = () => { shown.textContent = `${input.value} ${unit || ""}`.trim(); input.setAttribute("aria-valuetext", shown.textContent); };
+    says();
+    input.addEventListener("input", async () => {
+      says();
+      const settings = { ...model.get("settings"), [name]: Number(input.value) };
+      model.set("settings", settings);
+      if (globalThis.COURSE_PYTHON) model.set("result", (await pageEngine(model.get("source"), spec.function))(settings));
+      else model.save_changes();
+    });
+    inputs.append(make("label", {}, `${label}: `, shown, input));
+  }
+  const draw = () => {
+    const result = model.get("result");
+    if (!result || !result.curves) return;
+    const open = figure.querySelector("details")?.open;
+    figure.replaceChildren(plot(result, `${spec.title}: ${result.says}`), table(result));
+    figure.querySelector("details").open = Boolean(open);
+    status.textContent = result.says;
+  };
+  model.on("change:result", draw);
+  inputs.append(status);
+  box.append(inputs, figure);
+  draw();
+}
+export default { render };

@@ -1,0 +1,194 @@
+"""`check`, `hint`, `solution` and `given`: what a student meets around an exercise.
+
+The ladder: a mistake is named once; the same mistake again brings the first hint, then the second;
+the solution is offered after two real attempts or the exercise's minutes, and can always be had.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dtlib.errors import BadInput, DtlibError, did_you_mean
+from dtlib.learn import progress, session
+from dtlib.learn.checking import Exercise, Passed, Stub, Verdict, Wrong
+from dtlib.learn.checking import fingerprint, is_stub, sentence
+from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
+from dtlib.learn.source import Lesson
+
+
+class CheckFailed(DtlibError):
+    """A check of an instructor's notebook failed (only under DTLIB_STRICT=1)."""
+
+
+def check(name: str, function: Callable[..., Any]) -> bool:
+    """Check the student's function and say in a sentence what is right or wrong with it.
+
+    Parameters
+    ----------
+    name
+        The exercise.
+    function
+        What the student wrote.
+
+    Returns
+    -------
+    bool
+        Whether it passed. A wrong answer never raises, so that Run All reaches the end.
+
+    Raises
+    ------
+    BadInput
+        When the lesson has no such exercise.
+    CheckFailed
+        When it did not pass and DTLIB_STRICT=1 (that is how instructor notebooks are proven).
+    """
+    lesson = session.current()
+    exercise = find_exercise(lesson, name)
+    verdict = judge(lesson, name, exercise, function)
+    if isinstance(verdict, Passed):
+        _passed(lesson, name, exercise, function, verdict)
+        return True
+    if isinstance(verdict, Stub):
+        text = f"`{name}` is not written yet: write it in the cell above and run this one again."
+        say("… Not yet.", text, f'For a first push: learn.hint("{name}")')
+    else:
+        text = _failed(lesson, name, exercise, function, verdict)
+    if os.environ.get("DTLIB_STRICT") == "1":
+        raise CheckFailed(f"the check of {name} in lesson {lesson.number} did not pass: {text}")
+    return False
+
+
+def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdict:
+    """The verdict alone: shows nothing, keeps nothing, and lets no exception of an answer out."""
+    if not callable(function):
+        return Wrong("not_a_function", got=type(function).__name__)
+    if is_stub(function, lesson.definition(name, as_stub=True)):
+        return Stub()
+    try:
+        return exercise.check(function)
+    except Wrong as wrong:
+        return wrong
+    except Exception as error:
+        message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        return Wrong("raised", error=type(error).__name__, message=message)
+
+
+def find_exercise(lesson: Lesson, name: str) -> Exercise:
+    """The exercise `name` of a lesson's module of checks."""
+    where = lesson.sidecar.get("checks") or f"dtlib.learn.checks.{lesson.name}"
+    exercises: dict[str, Exercise] = importlib.import_module(where).EXERCISES
+    if name not in exercises:
+        raise BadInput(
+            f"lesson {lesson.number} has no exercise {name!r}; it has {', '.join(exercises)}."
+            + did_you_mean(name, exercises)
+        )
+    return exercises[name]
+
+
+def _passed(lesson: Lesson, name: str, exercise: Exercise, function: Any, verdict: Passed) -> None:
+    session.remember_pass(name, function)
+    with progress.change(lesson.stem, "exercises", name) as entry:
+        entry["passed"] = True
+    say("✓ Passed.", f"`{name}` is right.", *([verdict.note] if verdict.note else []))
+    if verdict.measures:
+        columns = ["", "yours", "target", "unit"]
+        show(table(list(verdict.measures), columns, "Yours against the target"))
+    if exercise.after_pass is not None:
+        result = exercise.after_pass(function)
+        if result is not None:
+            show(result)
+    mine, solution = _source(function), _solution(lesson, name, exercise)
+    if mine.strip() != solution.strip():
+        show(side_by_side(("Yours", mine), ("One solution", solution)))
+
+
+def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong: Wrong) -> str:
+    text = sentence(lesson.sidecar, name, wrong)
+    with progress.change(lesson.stem, "exercises", name) as entry:
+        entry.setdefault("since", time.time())
+        seen = entry.setdefault("mistakes", {})
+        seen[wrong.mistake] = seen.get(wrong.mistake, 0) + 1
+        attempts = entry.setdefault("attempts", [])
+        mark = fingerprint(function)
+        if callable(function) and mark not in attempts:
+            attempts.append(mark)
+        times, offered = seen[wrong.mistake], _may_see(entry, exercise)
+    more = [f"Smallest case: {wrong.case}."] if wrong.case else []
+    hints = _hints(lesson, name)[: times - 1]
+    more += [f"Hint {i}: {hint}" for i, hint in enumerate(hints, start=1)][-1:]
+    if offered:
+        more.append(f'You may look at a solution now: learn.solution("{name}")')
+    say("✗ Not yet.", text, *more)
+    return text
+
+
+def _may_see(entry: dict[str, Any], exercise: Exercise) -> bool:
+    spent = (time.time() - entry.get("since", time.time())) / 60
+    return len(entry.get("attempts", [])) >= 2 or spent >= exercise.minutes
+
+
+def _hints(lesson: Lesson, name: str) -> list[str]:
+    return list((lesson.sidecar.get("hints") or {}).get(name) or [])
+
+
+def hint(name: str) -> None:
+    """Show the next hint of an exercise; after the last it starts over."""
+    lesson = session.current()
+    find_exercise(lesson, name)
+    hints = _hints(lesson, name)
+    if not hints:
+        say("Hint.", f'There is none for `{name}`; learn.solution("{name}") shows a solution.')
+        return
+    with progress.change(lesson.stem, "exercises", name) as entry:
+        shown = entry.get("hints", 0)
+        entry["hints"] = shown + 1
+    number = shown % len(hints)
+    say(f"Hint {number + 1} of {len(hints)}.", " ".join(hints[number].split()))
+
+
+def solution(name: str, *, anyway: bool = False) -> None:
+    """Show the solution of an exercise.
+
+    Before two real attempts (different code) and before the exercise's minutes are over it stays
+    folded; one click, or `anyway=True`, opens it.
+    """
+    lesson = session.current()
+    exercise = find_exercise(lesson, name)
+    code = _solution(lesson, name, exercise)
+    entry = progress.read(lesson.stem, "exercises", name)
+    if anyway or entry.get("passed") or _may_see(entry, exercise):
+        show(Shown(code, folded("A solution", code).markup.replace("<details", "<details open")))
+        return
+    closed = folded(f"Show the solution of {name} anyway", code).markup
+    tries = len(entry.get("attempts", []))
+    text = f"You have tried {name} {tries} time{'' if tries == 1 else 's'}. Show its solution "
+    show(Shown(f'{text}anyway: learn.solution("{name}", anyway=True)', closed))
+
+
+def _solution(lesson: Lesson, name: str, exercise: Exercise) -> str:
+    return lesson.definition(name) or _source(exercise.reference)
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function).rstrip("\n")
+    except (OSError, TypeError):
+        return f"# the source of {getattr(function, '__name__', 'this function')} is not at hand"
+
+
+def given(name: str) -> Callable[..., Any]:
+    """The student's function if it passed its check in this kernel, else the reference.
+
+    Later cells call this, so that nobody is stopped by an exercise; it says which one it gives.
+    """
+    lesson = session.current()
+    exercise = find_exercise(lesson, name)
+    mine = session.passed(name)
+    whose = "yours, which passed" if mine else "the course's own, until yours has passed"
+    print(f"{name}: {whose}.")
+    return mine or exercise.reference

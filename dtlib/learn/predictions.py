@@ -1,0 +1,154 @@
+"""Predictions, and what was measured beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.learn import progress, session
+from dtlib.learn.sentences import evaluate
+from dtlib.learn.show import say, show, table
+from dtlib.learn.source import Lesson
+
+
+def _spec(lesson: Lesson, key: str) -> dict[str, Any]:
+    predictions = lesson.sidecar.get("predictions") or {}
+    if key not in predictions:
+        raise BadInput(
+            f"the sidecar of lesson {lesson.number} has no prediction {key!r}; it has "
+            f"{', '.join(predictions) or 'none'}." + did_you_mean(key, predictions)
+        )
+    return predictions[key]
+
+
+def predict(key: str) -> None:
+    """Ask for the prediction `key` of the sidecar, before the cell that measures it.
+
+    Shows a form: a number or one of several options, sure or unsure, and a button that commits.
+    What was committed stays when the kernel restarts. Run All and papermill pass through.
+    """
+    lesson = session.current()
+    spec = _spec(lesson, key)
+    from dtlib.learn.widgets import PredictionForm
+
+    show(PredictionForm(lesson.stem, key, spec))
+
+
+def measured(key: str, value: Any, unit: str | None = None) -> Any:
+    """Show a measurement beside the prediction and add it to `my_runs.csv`.
+
+    Parameters
+    ----------
+    key
+        The prediction's key.
+    value
+        What came out: a number, or the text of an option.
+    unit
+        Unit of the number; by default the sidecar's.
+    """
+    lesson = session.current()
+    spec = _spec(lesson, key)
+    unit = spec.get("unit", "") if unit is None else unit
+    mine = progress.read(lesson.stem, "predictions", key)
+    guess = mine.get("value")
+    my_run(spec.get("what", key), value, unit, predicted=guess)
+    if guess is None:
+        say("Measured:", f"{_number(value)} {unit}".strip() + ". No prediction was made.")
+        return
+    right = verdict(spec, guess, value)
+    with progress.change(lesson.stem, "predictions", key) as entry:
+        entry.update(measured=value, unit=unit, right=right)
+    sure = "sure" if mine.get("sure") else "unsure"
+    show(table([[f"you predicted ({sure})", guess, unit], ["measured", value, unit]]))
+    if right is not None:
+        say("As predicted." if right else "Not as predicted.", _why(spec, guess, value))
+
+
+def verdict(spec: dict[str, Any], guess: Any, value: Any) -> bool | None:
+    """Whether a prediction holds: None when the sidecar does not say what would be right."""
+    if spec.get("options"):
+        for option in spec["options"]:
+            if option["text"] == guess:
+                if "when" in option:
+                    return bool(evaluate(option["when"], {"value": value}))
+                return option.get("right", False if _any_right(spec) else guess == value)
+        return None
+    try:
+        return abs(float(guess) - float(value)) <= float(spec.get("close", 0.25)) * abs(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _any_right(spec: dict[str, Any]) -> bool:
+    return any("right" in option for option in spec["options"])
+
+
+def _why(spec: dict[str, Any], guess: Any, value: Any) -> str:
+    for option in spec.get("options") or []:
+        if option["text"] == guess:
+            return " ".join(str(option.get("why", "")).split())
+    if isinstance(value, (int, float)) and value:
+        return f"You were {abs(float(guess) - value) / abs(value):.0%} away."
+    return ""
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def my_run(
+    what: str,
+    measured: Any,
+    unit: str = "",
+    *,
+    predicted: Any = None,
+    source: str = "measured",
+) -> None:
+    """Add a row to the student's `my_runs.csv`; the capstone is made from that table.
+
+    Parameters
+    ----------
+    what
+        What was measured, in a few words.
+    measured, unit
+        The number and its unit.
+    predicted
+        What the student had expected, if anything.
+    source
+        `"measured"`, `"simulated"` or `"recorded"`.
+    """
+    number = session.current().number
+    progress.add_run(
+        {
+            "lesson": number,
+            "what": what,
+            "predicted": predicted,
+            "measured": measured,
+            "unit": unit,
+            "source": source,
+        }
+    )
+
+
+def take_away() -> None:
+    """Close a lesson: checks passed, predictions that were sure and wrong, and what comes next."""
+    from dtlib.learn.source import PATH
+
+    lesson = session.current()
+    exercises = progress.read_all(lesson.stem, "exercises")
+    done = sorted(name for name, entry in exercises.items() if entry.get("passed"))
+    say("Take-away.", f"Exercises passed: {', '.join(done) or 'none yet'}.")
+    wrong = [
+        [_spec_or_empty(lesson, key).get("question", key), e["value"], e.get("measured")]
+        for key, e in sorted(progress.read_all(lesson.stem, "predictions").items())
+        if e.get("sure") and e.get("right") is False
+    ]
+    if wrong:
+        title = "You were sure, and it came out otherwise. These are worth a second look."
+        show(table(wrong, ["question", "you predicted", "measured"], title))
+    if lesson.number in PATH[:-1]:
+        print(f"Next on the path: lesson {PATH[PATH.index(lesson.number) + 1]}.")
+
+
+def _spec_or_empty(lesson: Lesson, key: str) -> dict[str, Any]:
+    return (lesson.sidecar.get("predictions") or {}).get(key) or {}

@@ -1,0 +1,96 @@
+"""What a student has done so far: `.dtlib/progress.json` and `my_runs.csv` beside the notebooks.
+
+Two notebooks may be open at once, so every change is read, made and written under one lock, and a
+file is replaced whole: a kernel that is killed leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
+
+
+def _folder() -> Path:
+    return Path.cwd() / ".dtlib"
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[Path]:
+    folder = _folder()
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    Path(name).replace(path)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # a file that somebody edited must not stop a lesson
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def read(lesson: str, kind: str, key: str) -> dict[str, Any]:
+    """What is kept for one exercise, prediction or quiz question; `{}` when nothing is."""
+    state = _load(_folder() / "progress.json")
+    for part in (lesson, kind, key):
+        state = state.get(part) if isinstance(state.get(part), dict) else {}
+    return state
+
+
+def read_all(lesson: str, kind: str) -> dict[str, dict[str, Any]]:
+    """All that is kept of one kind for a lesson, by key."""
+    found = _load(_folder() / "progress.json").get(lesson, {}).get(kind, {})
+    return found if isinstance(found, dict) else {}
+
+
+@contextlib.contextmanager
+def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
+    """Change what is kept for one key, in place, under the lock."""
+    with _locked() as folder:
+        path = folder / "progress.json"
+        state = _load(path)
+        entry = state.setdefault(lesson, {}).setdefault(kind, {}).setdefault(key, {})
+        yield entry
+        _replace(path, json.dumps(state, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def runs() -> list[dict[str, str]]:
+    """The rows of `my_runs.csv`, in the order in which they were made."""
+    path = Path.cwd() / "my_runs.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def add_run(row: dict[str, Any]) -> None:
+    """Add a row; running the same cell again replaces it (same lesson, what and source)."""
+    import io
+
+    new = {c: "" if row.get(c) is None else str(row[c]) for c in COLUMNS}
+    same = ("lesson", "what", "source")
+    with _locked():
+        rows = [r for r in runs() if any(r.get(c) != new[c] for c in same)]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*rows, new])
+        _replace(Path.cwd() / "my_runs.csv", text.getvalue())

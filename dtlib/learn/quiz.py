@@ -1,0 +1,86 @@
+"""The quiz of a lesson: questions from the sidecar, their numbers drawn anew for each try."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from dtlib.learn import progress, session
+from dtlib.learn.sentences import fill
+from dtlib.learn.show import show
+
+DRAWS = 4
+
+
+def quiz() -> None:
+    """Show the lesson's quiz; every option says why, and a retry changes the numbers.
+
+    Raises
+    ------
+    BadInput
+        When a question's template names what it does not draw.
+    """
+    lesson = session.current()
+    questions = drawn(lesson.sidecar.get("quiz") or [], progress.runs())
+    from dtlib.learn.widgets import QuizForm
+
+    form = QuizForm(lesson.stem, questions)
+    show(form)
+
+
+def drawn(quiz: list[dict[str, Any]], runs: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Fill each question `DRAWS` times, always with the same numbers for the same sidecar.
+
+    Parameters
+    ----------
+    quiz
+        The sidecar's questions: `question`, `options` (`text`, `why`, one with `right: true`), and
+        where wanted `id`, `from`, `output`, `vary` (name to list of values) and `mine` (name to
+        `{lesson, what, otherwise}`, the student's own number from `my_runs.csv`).
+    runs
+        Rows of `my_runs.csv`.
+    """
+    return [
+        {
+            "id": str(item.get("id", f"question {number}")),
+            "from": str(item.get("from", "")),
+            "variants": [_variant(item, number, draw, runs) for draw in range(DRAWS)],
+        }
+        for number, item in enumerate(quiz, start=1)
+    ]
+
+
+def _variant(
+    item: dict[str, Any], number: int, draw: int, runs: list[dict[str, str]]
+) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for place, (name, values) in enumerate((item.get("vary") or {}).items()):
+        # Neighbouring draws differ in every name, which drawing at random would not promise.
+        names[name] = values[(draw + place) % len(values)]
+    for name, own in (item.get("mine") or {}).items():
+        names[name] = _own_number(own, runs)
+    options = [
+        {
+            "text": _line(option["text"], names),
+            "right": bool(option.get("right", False)),
+            "why": _line(option["why"], names),
+        }
+        for option in item["options"]
+    ]
+    random.Random(number * DRAWS + draw).shuffle(options)
+    output = fill(item["output"], names).rstrip("\n") if item.get("output") else ""
+    return {"text": _line(item["question"], names), "output": output, "options": options}
+
+
+def _line(template: Any, names: dict[str, Any]) -> str:
+    return " ".join(fill(str(template), names).split())
+
+
+def _own_number(own: dict[str, Any], runs: list[dict[str, str]]) -> float:
+    for row in reversed(runs):
+        if row["what"] == own["what"] and row["lesson"] == str(own.get("lesson", row["lesson"])):
+            try:
+                return float(row["measured"])
+            except ValueError:
+                break
+    return float(own["otherwise"])

@@ -1,0 +1,121 @@
+"""The lesson that this kernel is in: `start` opens it, everything else asks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.learn import source
+from dtlib.learn.show import in_notebook
+
+_state: dict[str, Any] = {"lesson": None, "passed": {}}
+
+
+def start(number: str | int) -> None:
+    """Open a lesson: the first thing that its notebook calls.
+
+    Registers `%%ranks` and warms ranks up when this is a notebook; says in one or two lines which
+    lesson this is, how long it takes, and what it needs that this machine lacks.
+
+    Parameters
+    ----------
+    number
+        The lesson's number, `"07"` or `7`.
+
+    Raises
+    ------
+    BadInput
+        When there is no such lesson.
+    """
+    lesson = source.find(number)
+    _state.update(lesson=lesson, passed={})
+    header = lesson.header
+    print(
+        f"Lesson {lesson.number}: {header.get('title', lesson.name)} "
+        f"({_minutes(header)}). Your answers are kept in .dtlib beside this notebook."
+    )
+    for need in missing():
+        print(need)
+    if in_notebook():
+        _prepare_notebook()
+
+
+def _minutes(header: dict[str, Any]) -> str:
+    minutes = header.get("minutes") or {}
+    return f"{minutes.get('read', '?')} min to read, {minutes.get('exercises', '?')} of exercises"
+
+
+def _prepare_notebook() -> None:
+    from IPython import get_ipython
+
+    from dtlib import launcher
+    from dtlib.learn import magic
+
+    magic.register(get_ipython())
+    launcher.warm()
+
+
+def current() -> source.Lesson:
+    """The lesson that was started.
+
+    Raises
+    ------
+    BadInput
+        When none was.
+    """
+    if _state["lesson"] is None:
+        raise BadInput('no lesson is open: run its first cell, learn.start("07") for lesson 07.')
+    return _state["lesson"]
+
+
+def remember_pass(name: str, function: Callable[..., Any]) -> None:
+    """Keep a function that passed its check, for `given`."""
+    _state["passed"][name] = function
+
+
+def passed(name: str) -> Callable[..., Any] | None:
+    """The student's function that passed in this kernel, or None."""
+    return _state["passed"].get(name)
+
+
+def missing(needs: list[str] | None = None) -> list[str]:
+    """One sentence for each need of the open lesson that this machine does not meet."""
+    wanted = current().header.get("needs") or [] if needs is None else needs
+    return [_SENTENCE[n] for n in wanted if n in _MET and not _MET[n]()]
+
+
+def ready() -> bool:
+    """Whether this machine has all that the open lesson needs.
+
+    A lesson asks this before it runs what only a GPU or a cluster can, and shows the recorded
+    results otherwise.
+    """
+    return not missing()
+
+
+def _gpus() -> int:
+    # Asked through NVML: CUDA must not start in the kernel, or ranks could not be forked from it.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    import torch
+
+    return torch.cuda.device_count()
+
+
+_MET: dict[str, Callable[[], bool]] = {
+    "laptop": lambda: True,
+    "linux": lambda: sys.platform.startswith("linux"),
+    "gpu": lambda: _gpus() >= 1,
+    "multi-gpu": lambda: _gpus() >= 2,
+    "slurm": lambda: shutil.which("sbatch") is not None,
+}
+NEEDS = tuple(_MET)
+_SENTENCE = {
+    "linux": "Not here: this lesson needs Linux, so it shows recorded results instead.",
+    "gpu": "Not here: this lesson needs a GPU, so it shows recorded results instead.",
+    "multi-gpu": "Not here: this lesson needs two GPUs or more, so it shows recorded results.",
+    "slurm": "Not here: this lesson needs Slurm's sbatch, so it shows recorded results instead.",
+}

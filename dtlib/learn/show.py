@@ -1,0 +1,145 @@
+"""Show things in a notebook, and the same things as plain text where there is none.
+
+Nothing is said by colour alone: every verdict begins with a word, every figure has a table.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class Shown:
+    """Something with a plain-text and an HTML form; the last expression of a cell shows it."""
+
+    def __init__(self, text: str, markup: str) -> None:
+        self.text = text
+        self.markup = markup
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+
+def in_notebook() -> bool:
+    """Whether this Python is a Jupyter kernel (IPython in a terminal is not)."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def show(thing: Any) -> None:
+    """Display a widget or a `Shown` in a notebook, print its text elsewhere."""
+    if in_notebook():
+        from IPython.display import display
+
+        display(thing)
+    else:
+        print(thing.plain() if hasattr(thing, "plain") else thing)
+
+
+def escape(text: Any) -> str:
+    """Text made safe for HTML; `code` between back-ticks becomes a code element."""
+    parts = html.escape(str(text)).split("`")
+    if len(parts) % 2 == 0:  # an odd back-tick is a back-tick
+        return "`".join(parts)
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+
+
+def table(
+    rows: Sequence[Mapping[str, Any] | Sequence[Any]],
+    columns: Sequence[str] | None = None,
+    caption: str = "",
+) -> Shown:
+    """A table that screen readers and plain terminals can read; put one under each figure.
+
+    Parameters
+    ----------
+    rows
+        Mappings from column to value, or sequences in the order of `columns`.
+    columns
+        Headings; by default the first row's keys.
+    caption
+        What the table shows, in a few words.
+
+    Returns
+    -------
+    Shown
+        The last expression of a cell shows it; `print` gives the plain form.
+    """
+    names = list(columns or (rows[0] if rows and isinstance(rows[0], Mapping) else []))
+    cells = [[_cell(v) for v in _values(row, names)] for row in rows]
+    return Shown(_plain_table(cells, names, caption), _html_table(cells, names, caption))
+
+
+def _values(row: Mapping[str, Any] | Sequence[Any], names: list[str]) -> list[Any]:
+    return [row.get(n, "") for n in names] if isinstance(row, Mapping) else list(row)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def _plain_table(cells: list[list[str]], names: list[str], caption: str) -> str:
+    everything = ([names] if names else []) + cells
+    width = [max(len(row[i]) for row in everything) for i in range(len(everything[0]))]
+    lines = ["  ".join(f"{v:<{w}}" for v, w in zip(row, width, strict=False)) for row in everything]
+    if names:
+        lines.insert(1, "  ".join("-" * w for w in width))
+    return "\n".join([*([caption] if caption else []), *(line.rstrip() for line in lines)])
+
+
+def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
+    head = "".join(f'<th scope="col">{escape(n)}</th>' for n in names)
+    body = "".join(
+        "<tr>"
+        + f'<th scope="row" style="text-align:left">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(v)}</td>" for v in row[1:])
+        + "</tr>"
+        for row in cells
+        if row
+    )
+    return (
+        "<table>"
+        + (f"<caption>{escape(caption)}</caption>" if caption else "")
+        + (f"<thead><tr>{head}</tr></thead>" if names else "")
+        + f"<tbody>{body}</tbody></table>"
+    )
+
+
+def say(mark: str, text: str, *more: str) -> None:
+    """Show one message: a mark that is also a word, the sentence, and lines beneath it."""
+    plain = "\n".join([f"{mark} {text}", *more])
+    lines = [f"<p><strong>{escape(mark)}</strong> {escape(text)}</p>"]
+    lines += [f"<p>{escape(line)}</p>" for line in more]
+    markup = f'<div role="status" class="dtlib-message">{"".join(lines)}</div>'
+    show(Shown(plain, markup))
+
+
+def side_by_side(left: tuple[str, str], right: tuple[str, str]) -> Shown:
+    """Two titled pieces of code beside each other, one above the other on a narrow screen."""
+    text = "\n\n".join(f"{title}\n{'-' * len(title)}\n{code}" for title, code in (left, right))
+    boxes = "".join(
+        '<figure style="flex:1 1 22rem;min-width:0;margin:0"><figcaption><strong>'
+        f'{escape(title)}</strong></figcaption><pre style="overflow-x:auto" tabindex="0">'
+        f"{html.escape(code)}</pre></figure>"
+        for title, code in (left, right)
+    )
+    return Shown(text, f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{boxes}</div>')
+
+
+def folded(summary: str, code: str) -> Shown:
+    """A piece of code behind a line that the reader opens; plain text shows it whole."""
+    markup = (
+        f"<details><summary>{escape(summary)}</summary>"
+        f'<pre style="overflow-x:auto" tabindex="0">{html.escape(code)}</pre></details>'
+    )
+    return Shown(f"{summary}\n\n{code}", markup)

@@ -1,0 +1,231 @@
+"""Read a lesson's source: py:percent cells, the YAML header of its first cell, and its sidecar.
+
+The builder makes notebooks from this, and a running lesson looks up its title, its stubs and its
+solutions here, so that each is written down once.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+
+STUB = "...  # your code here"
+# The path through the course; "next" follows it. A lesson's number is only its place on the shelf.
+PATH = "00 07 01 02 08 09 05 04 06 10 16 17 19 20 21 22 23 25 29".split()
+
+_MARKER = re.compile(r"^# %%(?:$|\s+(?P<rest>.*)$)")
+_KIND = re.compile(r"^\[(?P<kind>markdown|md|raw)\]\s*")
+_TAGS = re.compile(r"tags=(\[[^\]]*\])")
+_REGION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.S | re.M)
+_MARKS = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION\n?", re.M)
+# In a py file a line of magic is a comment, as jupytext writes it: "# %%ranks 4", "# %matplotlib".
+_MAGIC = re.compile(r"^# (%{1,2}[A-Za-z_]\w*\b.*)$", re.M)
+
+
+@dataclass
+class Cell:
+    """One cell: its kind (`code`, `markdown` or `raw`), text, tags and line in the source file."""
+
+    kind: str
+    text: str
+    tags: list[str] = field(default_factory=list)
+    line: int = 0
+
+
+def stub(text: str) -> str:
+    """Cut every `### BEGIN SOLUTION` … `### END SOLUTION` region down to one stub line."""
+    return _REGION.sub(lambda m: f"{m[1]}{STUB}\n", text.rstrip("\n") + "\n").rstrip("\n")
+
+
+def solved(text: str) -> str:
+    """Keep the solutions and drop the two marks around them."""
+    return _MARKS.sub("", text.rstrip("\n") + "\n").rstrip("\n")
+
+
+def parse(text: str) -> list[Cell]:
+    """Split a py:percent text into cells; what stands before the first marker is dropped."""
+    cells: list[Cell] = []
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        marker = _MARKER.match(line)
+        if marker is None:
+            lines.append(line)
+            continue
+        if cells:
+            cells[-1].text = _body(cells[-1].kind, lines)
+        lines = []
+        rest = marker["rest"] or ""
+        kind = _KIND.match(rest)
+        tags = _TAGS.search(rest)
+        name = {"md": "markdown"}.get(kind["kind"], kind["kind"]) if kind else "code"
+        cells.append(Cell(name, "", ast.literal_eval(tags[1]) if tags else [], number))
+    if cells:
+        cells[-1].text = _body(cells[-1].kind, lines)
+    return cells
+
+
+def _body(kind: str, lines: list[str]) -> str:
+    if kind == "code":
+        return _MAGIC.sub(r"\1", "\n".join(lines).strip("\n"))
+    return "\n".join(re.sub(r"^# ?", "", line) for line in lines).strip("\n")
+
+
+@dataclass
+class Lesson:
+    """A lesson's source file with what can be read from it."""
+
+    path: Path
+
+    @property
+    def stem(self) -> str:
+        """`07_ranks_and_collectives`"""
+        return self.path.stem
+
+    @property
+    def number(self) -> str:
+        """`07`"""
+        return self.path.stem.split("_", 1)[0]
+
+    @property
+    def name(self) -> str:
+        """`ranks_and_collectives`: also the name of its module of checks."""
+        return self.path.stem.split("_", 1)[1]
+
+    @cached_property
+    def text(self) -> str:
+        """The whole source file."""
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All cells, the header's first."""
+        return parse(self.text)
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """The YAML of the first cell (fences of three dashes may stand around it)."""
+        first = self.cells[0].text if self.cells else ""
+        header = _yaml(
+            first.strip().strip("-"), self.path, "a source whose first cell is a YAML header"
+        )
+        return header
+
+    @cached_property
+    def sidecar(self) -> dict[str, Any]:
+        """The YAML file beside the source; `{}` when there is none."""
+        beside = self.path.with_suffix(".yaml")
+        if not beside.exists():
+            return {}
+        return _yaml(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """The names that the cell tagged `parameters` assigns."""
+        names: list[str] = []
+        for cell in self.cells:
+            if "parameters" in cell.tags and cell.kind == "code":
+                for node in ast.parse(cell.text).body:
+                    if isinstance(node, ast.Assign):
+                        names += [t.id for t in node.targets if isinstance(t, ast.Name)]
+                    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                        names.append(node.target.id)
+        return names
+
+    def definition(self, name: str, *, as_stub: bool = False) -> str | None:
+        """The source of function or class `name` in the cells tagged exercise or solution.
+
+        Parameters
+        ----------
+        name
+            What is defined there.
+        as_stub
+            The text that the student is given, in place of the solution.
+        """
+        cut = stub if as_stub else solved
+        found = None
+        for cell in self.cells:
+            if cell.kind == "code" and {"exercise", "solution"} & set(cell.tags):
+                text = cut(cell.text)
+                try:
+                    body = ast.parse(text).body
+                except SyntaxError:  # a cell magic: nothing that a check could be given
+                    continue
+                for node in body:
+                    if getattr(node, "name", None) == name:
+                        found = ast.get_source_segment(text, node)
+            if found and as_stub:
+                break
+        return found
+
+
+def _yaml(text: str, path: Path, what: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        line = " ".join(str(error).split())
+        raise BadInput(
+            f"{path.name} cannot be read as YAML ({line}); it should be {what}."
+        ) from None
+    if not isinstance(value, dict):
+        raise BadInput(f"{path.name} is not {what}: `key: value` lines are expected.")
+    return value
+
+
+def sources_folder() -> Path:
+    """Find `lessons_src`: `DTLIB_LESSONS`, then upwards from here, then beside the package.
+
+    Raises
+    ------
+    BadInput
+        When none of these is a folder.
+    """
+    named = os.environ.get("DTLIB_LESSONS")
+    if named:
+        places = [Path(named)]
+    else:
+        here = Path.cwd()
+        places = [p / "lessons_src" for p in (here, *here.parents, Path(__file__).parents[2])]
+    for place in places:
+        if place.is_dir():
+            return place.resolve()
+    raise BadInput(
+        f"no folder of lessons: looked for {places[0]} and {len(places) - 1} more places; run this "
+        "in a clone of the course, or set DTLIB_LESSONS to its lessons_src folder."
+    )
+
+
+def lessons(folder: Path | None = None) -> list[Lesson]:
+    """All lessons of a folder (default: `sources_folder()`), by number."""
+    found = sorted((folder or sources_folder()).glob("[0-9][0-9]_*.py"))
+    return [Lesson(path) for path in found]
+
+
+def find(number: str | int, folder: Path | None = None) -> Lesson:
+    """The lesson with this number (`7`, `"07"`) or file stem.
+
+    Raises
+    ------
+    BadInput
+        When there is none.
+    """
+    wanted = str(number).removesuffix(".py")
+    if wanted.isdigit():
+        wanted = wanted.zfill(2)
+    everything = lessons(folder)
+    for lesson in everything:
+        if wanted in (lesson.number, lesson.stem, lesson.name):
+            return lesson
+    names = [lesson.stem for lesson in everything]
+    raise BadInput(
+        f"there is no lesson {number!s}; those here are {', '.join(names) or 'none'}."
+        + did_you_mean(wanted, names)
+    )

@@ -1,0 +1,40 @@
+"""Move a slider, see a pure-Python function answer: `what_if`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.learn import session
+from dtlib.learn.show import show
+
+
+def what_if(name: str) -> None:
+    """Show the what-if `name` of the sidecar: sliders, curves, a sentence and a table.
+
+    The sidecar names a function `module:function` of plain numbers that returns a dict with
+    `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
+    labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python without imports beyond
+    `math`, since a page without a kernel runs the same text in MicroPython.
+
+    Raises
+    ------
+    BadInput
+        When the sidecar has no such entry.
+    """
+    lesson = session.current()
+    entries: dict[str, Any] = lesson.sidecar.get("what_if") or {}
+    if name not in entries:
+        raise BadInput(
+            f"the sidecar of lesson {lesson.number} has no what_if {name!r}; it has "
+            f"{', '.join(entries) or 'none'}." + did_you_mean(name, entries)
+        )
+    entry = entries[name]
+    module_name, function_name = entry["function"].split(":")
+    module = importlib.import_module(module_name)
+    from dtlib.learn.widgets import WhatIfForm
+
+    spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}
+    show(WhatIfForm(spec, getattr(module, function_name), inspect.getsource(module)))

@@ -1,0 +1,156 @@
+"""Derive the student's and the instructor's notebook of a lesson from its one source.
+
+The same source gives the same bytes on every machine: no outputs, cell ids from the cells' text.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from dtlib.learn.source import PATH, Cell, Lesson, lessons, solved, stub
+from dtlib.lessons.markdown import folded, plain, quoted
+from dtlib.lessons.validate import validate
+
+KINDS = ("student", "instructor")
+_KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+def derive(lesson: Lesson, kind: str) -> str:
+    """The text of one notebook.
+
+    Parameters
+    ----------
+    lesson
+        Where it comes from.
+    kind
+        `"student"`: solutions cut to stubs, instructor cells gone; `"instructor"`: all of it.
+    """
+    cells = [Cell("markdown", _title(lesson))]
+    if kind == "instructor":
+        cells += _note(lesson, "lesson")
+    for cell in lesson.cells[1:]:
+        if kind == "student" and {"instructor", "solution"} & set(cell.tags):
+            continue
+        if kind == "instructor":
+            cells += [note for name in _defined(cell) for note in _note(lesson, name)]
+        cells.append(Cell(cell.kind, _text(cell, kind), cell.tags))
+    notebook = {
+        "cells": _as_json(cells),
+        "metadata": {"kernelspec": _KERNEL, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _text(cell: Cell, kind: str) -> str:
+    if cell.kind == "markdown":
+        text = plain(cell.text)
+        return folded("Hint", text) if "hint" in cell.tags else text
+    if "exercise" in cell.tags:
+        return stub(cell.text) if kind == "student" else solved(cell.text)
+    return cell.text
+
+
+def _title(lesson: Lesson) -> str:
+    header = lesson.header
+    minutes = header["minutes"]
+    after = [f"- {objective}" for objective in header["objectives"]]
+    builds_on = ", ".join(header.get("builds_on") or []) or "nothing"
+    facts = (
+        f"Reading {minutes['read']} min, exercises {minutes['exercises']} min. "
+        f"Needs: {', '.join(header['needs'])}. Builds on: {builds_on}."
+    )
+    if lesson.number in PATH[:-1]:
+        facts += f" Next on the path: {PATH[PATH.index(lesson.number) + 1]}."
+    title = f"# {lesson.number} {header['title']}"
+    return "\n".join([title, "", "After this lesson you can", "", *after, "", facts])
+
+
+def _note(lesson: Lesson, name: str) -> list[Cell]:
+    """The sidecar's notes for the instructor on the lesson or on one exercise, as a cell."""
+    note = (lesson.sidecar.get("notes") or {}).get(name)
+    if not note:
+        return []
+    if isinstance(note, str):
+        lines = note.strip().splitlines()
+    else:
+        words = {"minutes": "Minutes", "goes_wrong": "What goes wrong", "ask": "Ask the room"}
+        lines = []
+        for key, value in note.items():
+            text = " ".join(str(value).split())
+            lines += [f"{words.get(key, key.capitalize())}: {text}", ""]
+    return [Cell("markdown", quoted("Instructor", lines[:-1] if lines[-1] == "" else lines))]
+
+
+def _defined(cell: Cell) -> list[str]:
+    """What an exercise cell defines, so that its notes can stand before it."""
+    if cell.kind != "code" or "exercise" not in cell.tags:
+        return []
+    try:
+        return [node.name for node in ast.parse(solved(cell.text)).body if hasattr(node, "name")]
+    except SyntaxError:
+        return []
+
+
+def _as_json(cells: list[Cell]) -> list[dict[str, Any]]:
+    seen: dict[str, int] = {}
+    out = []
+    for cell in cells:
+        key = f"{cell.kind}\0{cell.text}"
+        seen[key] = seen.get(key, 0) + 1
+        one: dict[str, Any] = {
+            "cell_type": cell.kind,
+            "id": hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:12],
+            "metadata": {"tags": cell.tags} if cell.tags else {},
+            "source": cell.text.splitlines(keepends=True),
+        }
+        if cell.kind == "code":
+            one |= {"execution_count": None, "outputs": []}
+        out.append(one)
+    return out
+
+
+def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
+    """Write all notebooks, or with `check` only compare them.
+
+    Parameters
+    ----------
+    sources, notebooks
+        The folders `lessons_src` and `notebooks`.
+    check
+        Write nothing.
+
+    Returns
+    -------
+    list of Path
+        The notebooks that differ from their sources (with `check`), or that were written; one
+        that has no source any more is among them, and is removed unless `check`.
+
+    Raises
+    ------
+    BadInput
+        When a source breaks a rule.
+    """
+    everything = lessons(sources)
+    validate(everything)
+    changed = []
+    for kind in KINDS:
+        folder = notebooks / kind
+        wanted = {folder / f"{lesson.stem}.ipynb": lesson for lesson in everything}
+        for path, lesson in wanted.items():
+            text = derive(lesson, kind)
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                changed.append(path)
+                if not check:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text, encoding="utf-8")
+        for path in sorted(set(folder.glob("[0-9][0-9]_*.ipynb")) - set(wanted)):
+            changed.append(path)
+            if not check:
+                path.unlink()
+    return changed

@@ -1,0 +1,75 @@
+"""`dtlib lessons list | build | run`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib.learn.source import Lesson, find, lessons, sources_folder
+from dtlib.lessons.build import KINDS, build
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse and carry out; returns the exit code, raises `BadInput` for bad input."""
+    args = parser().parse_args(argv)
+    if args.command == "list":
+        return _list()
+    if args.command == "build":
+        return _build(check=args.check)
+    from dtlib.lessons.run import run_all
+
+    return run_all(
+        _chosen(args.lessons),
+        kinds=[args.kind] if args.kind else list(KINDS),
+        out=args.out,
+        jobs=args.jobs,
+        parameters=args.parameter,
+        timeout=args.timeout,
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `dtlib lessons`."""
+    top = argparse.ArgumentParser(prog="dtlib lessons", description="List, build or run lessons.")
+    commands = top.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="number, title, minutes and needs of every lesson")
+    building = commands.add_parser("build", help="write notebooks/student and notebooks/instructor")
+    building.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if any differs"
+    )
+    running = commands.add_parser("run", help="run lessons from top to bottom, with papermill")
+    running.add_argument("lessons", nargs="*", metavar="NN", help="numbers; all when left out")
+    running.add_argument("--jobs", type=int, default=None, help="lessons at a time (default: 2)")
+    running.add_argument(
+        "--out", type=Path, default=Path("build/lessons"), help="for the notebooks"
+    )
+    running.add_argument("--kind", choices=KINDS, default=None, help="only these; both by default")
+    running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
+    running.add_argument("--timeout", type=int, default=300, help="seconds for one cell")
+    return top
+
+
+def _chosen(numbers: Sequence[str]) -> list[Lesson]:
+    return [find(number) for number in numbers] if numbers else lessons()
+
+
+def _list() -> int:
+    for lesson in lessons():
+        header = lesson.header
+        minutes = header.get("minutes") or {}
+        total = sum(v for v in minutes.values() if isinstance(v, int))
+        needs = ", ".join(header.get("needs") or [])
+        print(f"{lesson.number}  {header.get('title', lesson.name)}  ({total} min; needs {needs})")
+    return 0
+
+
+def _build(*, check: bool) -> int:
+    sources = sources_folder()
+    changed = build(sources, sources.parent / "notebooks", check=check)
+    for path in changed:
+        print(f"{'differs from its source' if check else 'written'}: {path}")
+    if check and changed:
+        print("Run `dtlib lessons build` and commit what it writes.")
+        return 1
+    return 0

@@ -1,0 +1,159 @@
+"""The rules for a lesson's source, each broken one told in one sentence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.learn.session import NEEDS
+from dtlib.learn.source import PATH, Cell, Lesson, solved
+
+TAGS = {
+    "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
+    "raises-exception",
+}  # fmt: skip
+# What a lesson calls by name, and the part of the sidecar that must know the name.
+_REFERS = {
+    "check": ("hints", "mistakes"),
+    "given": (),
+    "hint": ("hints",),
+    "measured": ("predictions",),
+    "predict": ("predictions",),
+    "solution": (),
+    "what_if": ("what_if",),
+}
+
+
+def validate(everything: list[Lesson]) -> None:
+    """Check every rule for all lessons of the course.
+
+    Raises
+    ------
+    BadInput
+        For the first rule that is broken; the sentence names file, line and rule.
+    """
+    for lesson in everything:
+        _header(lesson)
+        _cells(lesson)
+        _sidecar(lesson)
+    _order(everything)
+
+
+def _refuse(lesson: Lesson, what: str) -> None:
+    raise BadInput(f"{lesson.path.name}: {what}.")
+
+
+def _header(lesson: Lesson) -> None:
+    header = lesson.header
+    for key in ("number", "title", "objectives", "minutes", "needs", "builds_on"):
+        if key not in header:
+            _refuse(lesson, f"its header lacks `{key}`")
+    if str(header["number"]).zfill(2) != lesson.number:
+        _refuse(lesson, f"its header says number {header['number']}, its name {lesson.number}")
+    objectives = header["objectives"]
+    if not isinstance(objectives, list) or len(objectives) != 3:
+        _refuse(lesson, "`objectives` must be a list of three things that the student can then do")
+    minutes = header["minutes"]
+    numbers = isinstance(minutes, dict) and all(
+        isinstance(minutes.get(k), int) for k in ("read", "exercises")
+    )
+    if not numbers:
+        _refuse(lesson, "`minutes` must hold whole numbers under `read` and `exercises`")
+    unknown = set(header["needs"] or ["nothing"]) - set(NEEDS)
+    if unknown:
+        _refuse(lesson, f"`needs` must be among {', '.join(NEEDS)}, not {', '.join(unknown)}")
+    if not all(isinstance(n, str) and re.fullmatch(r"\d\d", n) for n in header["builds_on"] or []):
+        _refuse(lesson, '`builds_on` must list two-digit numbers in quotes, as ["00", "07"]')
+
+
+def _cells(lesson: Lesson) -> None:
+    parameters = [c for c in lesson.cells if "parameters" in c.tags]
+    if len(parameters) != 1:
+        _refuse(lesson, f"exactly one cell is tagged `parameters`, not {len(parameters)}")
+    for cell in lesson.cells:
+        unknown = set(cell.tags) - TAGS
+        if unknown:
+            _refuse(lesson, f"line {cell.line}: unknown tag {', '.join(sorted(unknown))}")
+        for offset, line in enumerate(cell.text.splitlines(), start=1):
+            if cell.kind == "code" and re.match(r"\s*(# )?!", line):
+                _refuse(
+                    lesson,
+                    f"line {cell.line + offset}: a bare `!` hides its exit code; "
+                    "use subprocess.run(…, check=True)",
+                )
+    for number, line in enumerate(lesson.text.splitlines(), start=1):
+        if len(line) > 79 and "http" not in line and not line.startswith("# |"):
+            _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
+
+
+def calls(cell: Cell) -> Iterator[tuple[str, str]]:
+    """Every `learn.function("name", …)` of a code cell, as `(function, name)`."""
+    if cell.kind != "code":
+        return
+    text = re.sub(r"^\s*%.*$", "", solved(cell.text), flags=re.M)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise BadInput(f"line {cell.line + (error.lineno or 0)}: {error.msg}.") from None
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="learn"), attr=function),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield function, name
+
+
+def _sidecar(lesson: Lesson) -> None:
+    sidecar = lesson.sidecar
+    for cell in lesson.cells[1:]:
+        try:
+            found = list(calls(cell))
+        except BadInput as error:
+            _refuse(lesson, str(error).rstrip("."))
+        for function, name in found:
+            for part in _REFERS.get(function, ()):
+                if name not in (sidecar.get(part) or {}):
+                    _refuse(
+                        lesson,
+                        f'learn.{function}("{name}") at line {cell.line} needs `{part}: {name}` '
+                        f"in {lesson.stem}.yaml",
+                    )
+    for number, question in enumerate(sidecar.get("quiz") or [], start=1):
+        _question(lesson, number, question)
+
+
+def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
+    options = question.get("options") or []
+    right = sum(bool(option.get("right")) for option in options)
+    if "question" not in question or len(options) < 2 or right != 1:
+        _refuse(lesson, f"quiz question {number} needs a question and two options or more, one of "
+                        f"them right; {right} are")  # fmt: skip
+    for option in options:
+        if not option.get("why"):
+            _refuse(lesson, f"quiz question {number}: the option {option.get('text')!r} has no why")
+
+
+def _order(everything: list[Lesson]) -> None:
+    """`builds_on` has no circle, and the path meets nothing before what it builds on."""
+    below = {lesson.number: list(lesson.header["builds_on"] or []) for lesson in everything}
+    done: set[str] = set()
+
+    def descend(number: str, above: tuple[str, ...]) -> None:
+        if number in above:
+            circle = " → ".join((*above[above.index(number) :], number))
+            raise BadInput(f"`builds_on` runs in a circle: {circle}.")
+        if number not in done:
+            for other in below.get(number, []):
+                descend(other, (*above, number))
+            done.add(number)
+
+    for lesson in everything:
+        descend(lesson.number, ())
+        for other in below[lesson.number]:
+            both = lesson.number in PATH and other in PATH
+            if both and PATH.index(other) > PATH.index(lesson.number):
+                _refuse(lesson, f"it builds on {other}, which comes later on the path")
