@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
@@ -59,11 +59,11 @@ def find(name: str, subfolders: Sequence[str], holds: Callable[[Path], bool], re
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file under another name beside `path`, then rename it: never seen half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("wb") as file:
             write(file)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

@@ -1,0 +1,136 @@
+"""Text from files at hand: WikiText-2, Tiny Shakespeare, or any folder of .txt files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtlib.data.places import find
+from dtlib.errors import BadInput
+
+SPLITS = ("train", "valid", "test")
+# Files of the three splits, in the layouts in which WikiText is published.
+LAYOUTS = (
+    tuple(f"wiki.{split}.raw" for split in SPLITS),
+    tuple(f"wiki.{split}.tokens" for split in SPLITS),
+    tuple(f"{split}.txt" for split in SPLITS),
+)
+NAMES = ("wikitext2", "shakespeare")
+SHAKESPEARE = ("tinyshakespeare.txt", "shakespeare.txt", "input.txt")
+# A text without splits of its own: the first 90 % train, the next 5 % validate, the last 5 % test.
+CUTS = (0.90, 0.95)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The text of the three splits, what it is, and where it came from."""
+
+    name: str
+    train: str
+    valid: str
+    test: str
+    source: str
+
+
+def load(name_or_folder: str) -> Corpus:
+    """Read a corpus.
+
+    Parameters
+    ----------
+    name_or_folder : str
+        "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder. A folder
+        is read as WikiText where it has the files of its three splits, as splits where it has
+        train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their names,
+        joined and cut at 90 % and 95 % of the characters.
+
+    Raises
+    ------
+    BadInput
+        If the files are missing, empty, or no UTF-8 text.
+    """
+    if name_or_folder == "wikitext2":
+        return _from_layout(_wikitext(), "wikitext2")
+    if name_or_folder == "shakespeare":
+        return _from_files([_shakespeare()], "shakespeare")
+    folder = Path(name_or_folder).expanduser()
+    if not folder.is_dir():
+        raise BadInput(f"there is no data folder {folder}: give one that holds .txt files.")
+    if _layout(folder):
+        return _from_layout(folder, folder.name)
+    present = [f"{split}.txt" for split in SPLITS if (folder / f"{split}.txt").is_file()]
+    if "train.txt" in present:
+        raise BadInput(
+            f"{folder} has {' and '.join(present)} but not all of train.txt, valid.txt and "
+            "test.txt: bring the missing one, or give the files other names."
+        )
+    files = sorted(folder.glob("*.txt"))
+    if not files:
+        raise BadInput(f"{folder} holds no .txt files: put the text there, in UTF-8.")
+    return _from_files(files, folder.name)
+
+
+def _layout(folder: Path) -> tuple[str, ...] | None:
+    """Return the names of the three files of the first layout that a folder has in whole."""
+    for names in LAYOUTS:
+        if all((folder / name).is_file() for name in names):
+            return names
+    return None
+
+
+def _wikitext() -> Path:
+    return find(
+        "wikitext2",
+        ("wikitext-2", "wikitext2", "wikitext-2-raw", ""),
+        lambda folder: _layout(folder) is not None,
+        "put wiki.train.raw, wiki.valid.raw and wiki.test.raw into {root}/wikitext-2, or give the "
+        "folder that holds them",
+    )
+
+
+def _shakespeare() -> Path:
+    def inside(folder: Path) -> list[Path]:
+        return [folder / name for name in SHAKESPEARE if (folder / name).is_file()]
+
+    folder = find(
+        "shakespeare",
+        ("", "shakespeare"),
+        lambda folder: bool(inside(folder)),
+        "put tinyshakespeare.txt into {root}, or give a folder that holds it alone",
+    )
+    return inside(folder)[0]
+
+
+def _from_layout(folder: Path, name: str) -> Corpus:
+    files = _layout(folder)
+    assert files is not None
+    train, valid, test = (_read(folder / file) for file in files)
+    # The word-level edition replaces rare words, so its perplexities are not those of the raw text.
+    if "<unk>" in train:
+        name = f"{name}, word level (rare words are <unk>)"
+    elif files == LAYOUTS[0]:
+        name = f"{name}, raw"
+    return Corpus(name, train, valid, test, source=f"{', '.join(files)} in {folder}")
+
+
+def _from_files(files: list[Path], name: str) -> Corpus:
+    text = "\n".join(_read(file) for file in files)
+    first, second = (int(len(text) * cut) for cut in CUTS)
+    what = files[0].name if len(files) == 1 else f"{len(files)} .txt files"
+    return Corpus(
+        name=f"{name}, cut at 90 % and 95 %",
+        train=text[:first],
+        valid=text[first:second],
+        test=text[second:],
+        source=f"{what} in {files[0].parent}",
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        # Bytes, because text mode would change line ends and with them the tokens.
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text: byte {error.start} cannot be read.") from error
+    if not text.strip():
+        raise BadInput(f"{path} is empty: bring the whole file.")
+    return text

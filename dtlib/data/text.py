@@ -1,0 +1,135 @@
+"""Text as tokens: a grammar's or a corpus's, with the tokenizer that made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dtlib.data import corpus
+from dtlib.data.corpus import Corpus
+from dtlib.data.english import english
+from dtlib.data.grammar import Grammar
+from dtlib.data.places import is_folder_name
+from dtlib.data.tokenizer import Closed, Tokenizer, from_folder, gpt2, train
+from dtlib.errors import BadInput, did_you_mean
+
+NAMES = ("grammar", *corpus.NAMES)
+TOKENIZERS = ("gpt2", "trained", "characters")
+GRAMMAR_TOKENS = {"train": 1_000_000, "valid": 32_768, "test": 65_536}
+
+
+@dataclass(frozen=True)
+class TextData:
+    """The tokens of a text.
+
+    Attributes
+    ----------
+    train, valid, test : Tensor
+        int64 [n].
+    tokenizer : Tokenizer
+        What made them.
+    protocol : str
+        How a perplexity on this text is measured, in words: data, tokenizer, windows.
+    source : str
+        Where the text came from.
+    grammar : Grammar or None
+        The grammar that made the text, where one did; it knows the best possible loss of any text.
+    """
+
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+    tokenizer: Tokenizer
+    protocol: str
+    source: str
+    grammar: Grammar | None = None
+
+    @property
+    def entropy_per_token(self) -> float | None:
+        """The lowest expected loss on fresh text, in nats per token, where it is known."""
+        return self.grammar.entropy if self.grammar else None
+
+
+def load(
+    name_or_folder: str,
+    *,
+    tokenizer: str | None = None,
+    seed: int = 0,
+    size: int | None = None,
+    vocab_size: int = 4096,
+) -> TextData:
+    """See `dtlib.data.open_text`."""
+    if size is not None and size < 2:
+        raise BadInput(f"a text of {size} tokens is too short: training needs at least 2.")
+    if name_or_folder == "grammar":
+        return _from_grammar(tokenizer, seed, size)
+    if name_or_folder not in corpus.NAMES and not is_folder_name(name_or_folder):
+        raise BadInput(
+            f"there is no text called {name_or_folder!r} and no such folder: choose from "
+            f"{', '.join(NAMES)}, or give a folder.{did_you_mean(name_or_folder, NAMES)}"
+        )
+    text = corpus.load(name_or_folder)
+    if tokenizer is None:
+        tokenizer = "characters" if name_or_folder == "shakespeare" else "trained"
+    chosen = _tokenizer(tokenizer, text, vocab_size)
+    parts = {split: chosen.encode(getattr(text, split)) for split in corpus.SPLITS}
+    return TextData(
+        train=parts["train"][:size],
+        valid=parts["valid"],
+        test=parts["test"],
+        tokenizer=chosen,
+        protocol=_protocol(text.name, chosen),
+        source=text.source,
+    )
+
+
+def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextData:
+    if tokenizer is not None:
+        raise BadInput(
+            f"text from the grammar has a tokenizer of its own, a token a word, so that its entropy "
+            f"per token is known: leave out the tokenizer {tokenizer!r}."
+        )
+    if seed < 0:
+        raise BadInput(f"the grammar's seed {seed} must be at least 0.")
+    grammar = english()
+    lengths = {**GRAMMAR_TOKENS, **({"train": size} if size else {})}
+    # A text of its own for each split: what validates is fresh.
+    parts = {
+        split: torch.from_numpy(grammar.sample(lengths[split], seed, number))
+        for number, split in enumerate(corpus.SPLITS)
+    }
+    words = Closed("words", grammar.vocabulary, " ")
+    return TextData(
+        **parts,
+        tokenizer=words,
+        protocol=_protocol("grammar, fresh text", words),
+        source=f"grammar, seed {seed}",
+        grammar=grammar,
+    )
+
+
+def _tokenizer(name: str, text: Corpus, vocab_size: int) -> Tokenizer:
+    if name == "gpt2":
+        return gpt2()
+    if name == "trained":
+        return train(text.train, vocab_size)
+    if name == "characters":
+        every = set().union(*(getattr(text, split) for split in corpus.SPLITS))
+        return Closed("characters", sorted(every), "")
+    if is_folder_name(name):
+        return from_folder(Path(name).expanduser())
+    raise BadInput(
+        f"tokenizer {name!r} is unknown: choose from {', '.join(TOKENIZERS)}, or give a folder."
+        f"{did_you_mean(name, TOKENIZERS)}"
+    )
+
+
+def _protocol(name: str, tokenizer: Tokenizer) -> str:
+    return (
+        f"{name}; tokenizer {tokenizer.name} ({tokenizer.vocab_size} tokens); perplexity per token "
+        "over windows that do not overlap, each predicted from its own beginning; every token but "
+        "the first counts once"
+    )

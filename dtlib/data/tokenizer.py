@@ -1,0 +1,227 @@
+"""Tokenizers: GPT-2's byte pairs from a folder, byte pairs trained in place, characters, words."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import tokenizers
+import torch
+from tokenizers import decoders, models, pre_tokenizers, trainers
+from torch import Tensor
+
+from dtlib.data.places import cache_folder, find, write_atomically
+from dtlib.errors import BadInput
+
+BYTES = 256
+END_OF_TEXT = "<|endoftext|>"
+BLOCK = 1 << 16  # characters that one thread encodes at a time
+
+
+class Tokenizer(Protocol):
+    """What turns text into tokens and back."""
+
+    name: str
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of different tokens."""
+        ...
+
+    def encode(self, text: str) -> Tensor:
+        """Return the tokens of a text, int64 [n]."""
+        ...
+
+    def decode(self, tokens: Tensor) -> str:
+        """Return the text of tokens [n]."""
+        ...
+
+
+class Closed:
+    """A fixed list of units, each a token: the words of a grammar, or the characters of a text.
+
+    Parameters
+    ----------
+    name : str
+        For records.
+    units : sequence of str
+        In the order of their numbers.
+    separator : str
+        Between units: " " for words, "" for characters.
+    """
+
+    def __init__(self, name: str, units: Sequence[str], separator: str) -> None:
+        self.name, self.units, self.separator = name, tuple(units), separator
+        self._number = {unit: i for i, unit in enumerate(self.units)}
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.units)
+
+    def encode(self, text: str) -> Tensor:
+        parts = text.split() if self.separator else text
+        try:
+            return torch.tensor([self._number[part] for part in parts], dtype=torch.int64)
+        except KeyError as error:
+            raise BadInput(
+                f"{error.args[0]!r} is not among the {self.vocab_size} units of tokenizer "
+                f"{self.name}: take it out of the text, or use a byte-pair tokenizer."
+            ) from error
+
+    def decode(self, tokens: Tensor) -> str:
+        return self.separator.join(self.units[i] for i in tokens.tolist())
+
+
+class BytePair:
+    """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) by the `tokenizers` library.
+
+    Tokens of long texts are kept in the cache folder, under a hash of the text and the tokenizer.
+    """
+
+    def __init__(self, name: str, inner: tokenizers.Tokenizer) -> None:
+        self.name, self.inner = name, inner
+        if inner.get_vocab_size() < BYTES or not inner.encode("Hello world").ids:
+            raise BadInput(
+                f"tokenizer {name} is empty or has lost its files: it has "
+                f"{inner.get_vocab_size()} tokens, and bytes alone need {BYTES}."
+            )
+        self._byte_level = isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel)
+
+    @property
+    def vocab_size(self) -> int:
+        return self.inner.get_vocab_size()
+
+    def encode(self, text: str) -> Tensor:
+        if len(text) <= BLOCK:
+            return torch.from_numpy(self._encode(text).astype(np.int64))
+        digest = hashlib.sha256(self.inner.to_str().encode())
+        digest.update(text.encode())
+        path = cache_folder() / "tokens" / f"{digest.hexdigest()}.npy"
+        # A cache is a convenience: one that cannot be read or written costs time, not the run.
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            return torch.from_numpy(np.load(path, allow_pickle=False).astype(np.int64))
+        tokens = self._encode(text)
+        with contextlib.suppress(OSError):
+            write_atomically(path, lambda file: np.save(file, tokens, allow_pickle=False))
+        return torch.from_numpy(tokens.astype(np.int64))
+
+    def _encode(self, text: str) -> np.ndarray:
+        pieces = list(blocks(text)) if self._byte_level else [text]
+        encoded = self.inner.encode_batch(pieces, add_special_tokens=False)
+        parts = [np.array(one.ids, dtype=np.int32) for one in encoded]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
+
+    def decode(self, tokens: Tensor) -> str:
+        return self.inner.decode(tokens.tolist(), skip_special_tokens=False)
+
+
+def blocks(text: str, size: int = BLOCK) -> Iterator[str]:
+    """Cut a text into blocks that are encoded apart and give the tokens of the whole.
+
+    Byte-level BPE first splits text into words that take one space before them along, so a single
+    space between two words always begins a piece: cuts are made there, and only there.
+    """
+    cut = re.compile(r"(?<=\S) (?=\S)")
+    start = 0
+    while start < len(text):
+        found = cut.search(text, start + size)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def _byte_level(model: models.BPE) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(model)
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return inner
+
+
+def from_folder(folder: Path, name: str | None = None) -> BytePair:
+    """Read `tokenizer.json`, or `vocab.json` and `merges.txt` (GPT-2's files), from a folder.
+
+    Raises
+    ------
+    BadInput
+        If the files are missing, damaged, or make an empty tokenizer.
+    """
+    vocabulary, merges, whole = (
+        folder / file for file in ("vocab.json", "merges.txt", "tokenizer.json")
+    )
+    try:
+        if vocabulary.is_file() and merges.is_file():
+            inner = _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
+            if inner.token_to_id(END_OF_TEXT) is not None:
+                inner.add_special_tokens([END_OF_TEXT])
+        elif whole.is_file():
+            inner = tokenizers.Tokenizer.from_file(str(whole))
+        else:
+            raise BadInput(
+                f"{folder} holds no tokenizer: it needs vocab.json and merges.txt, or "
+                "tokenizer.json."
+            )
+    except BadInput:
+        raise
+    except Exception as error:  # the library raises bare Exception
+        raise BadInput(f"the tokenizer in {folder} cannot be read: {error}.") from error
+    return BytePair(name or folder.name, inner)
+
+
+def gpt2() -> BytePair:
+    """Return GPT-2's tokenizer (50,257 tokens) from a folder `gpt2-bpe` or `gpt2` of the data roots.
+
+    Raises
+    ------
+    BadInput
+        If its two files are nowhere; the sentence says where they were looked for.
+    """
+    folder = find(
+        "GPT-2's tokenizer",
+        ("gpt2-bpe", "gpt2", ""),
+        lambda f: (f / "vocab.json").is_file() and (f / "merges.txt").is_file(),
+        "put GPT-2's vocab.json and merges.txt into {root}/gpt2-bpe, or train a tokenizer in place "
+        "with --tokenizer trained",
+    )
+    return from_folder(folder, "gpt2")
+
+
+def train(text: str, vocab_size: int) -> BytePair:
+    """Train byte pairs on a text; the same text and size give the same tokenizer.
+
+    Parameters
+    ----------
+    text : str
+        The training text. The result is kept in the cache folder, under a hash of the text.
+    vocab_size : int
+        At least 256; a short text may yield fewer.
+
+    Raises
+    ------
+    BadInput
+        If `vocab_size` is below 256.
+    """
+    if vocab_size < BYTES:
+        raise BadInput(f"a byte-pair vocabulary of {vocab_size} is too small: bytes need {BYTES}.")
+    key = hashlib.sha256(f"{vocab_size} {text}".encode()).hexdigest()
+    path = cache_folder() / "tokenizers" / f"{key}.json"
+    name = f"trained-{vocab_size}"
+    if path.is_file():
+        return BytePair(name, tokenizers.Tokenizer.from_file(str(path)))
+    inner = _byte_level(models.BPE())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner.train_from_iterator(
+        blocks(text),
+        trainers.BpeTrainer(
+            vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
+        ),
+    )
+    with contextlib.suppress(OSError):
+        content = json.dumps(json.loads(inner.to_str()), ensure_ascii=False).encode()
+        write_atomically(path, lambda file: file.write(content))
+    return BytePair(name, inner)
