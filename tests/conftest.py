@@ -1,0 +1,50 @@
+"""What tests share: the real data where it is at hand, a small archive, and a cache of their own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep every test, and what it starts, out of the user's home."""
+    os.environ["DTLIB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets: `DTLIB_DATA`, else `../shared/data` seen from the project."""
+    folder = Path(os.environ.get("DTLIB_DATA", PROJECT.parent / "shared" / "data")).resolve()
+    if not (folder / "wikitext-2").is_dir():
+        pytest.skip(f"no real data in {folder}: set DTLIB_DATA to the folder that holds it")
+    return folder
+
+
+def write_cifar(folder: Path, train: int = 100, test: int = 40) -> Path:
+    """Write procedural pictures as CIFAR-10's binary archive and return the folder above it."""
+    from dtlib.data import pictures
+
+    inner = folder / "cifar-10-batches-bin"
+    inner.mkdir(parents=True)
+    for split, count, names in (
+        ("train", train, [f"data_batch_{k}.bin" for k in range(1, 6)]),
+        ("test", test, ["test_batch.bin"]),
+    ):
+        data = pictures.load(split, count)
+        labels = data.labels.numpy().astype(np.uint8)[:, None]
+        records = np.concatenate([labels, data.pixels.numpy().reshape(count, -1)], axis=1)
+        for name, part in zip(names, np.array_split(records, len(names)), strict=True):
+            part.tofile(inner / name)
+    return folder
+
+
+@pytest.fixture
+def cifar_binary(tmp_path: Path) -> Path:
+    """The folder above a small `cifar-10-batches-bin`: 100 training and 40 test pictures."""
+    return write_cifar(tmp_path / "archive")
