@@ -1,0 +1,184 @@
+"""What the loop writes down while it trains: steps, evaluations, checkpoints, the summary.
+
+It keeps the loop free of files and clocks. Its methods are called on every rank.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from dtlib import dist, launcher
+from dtlib.checkpoint import Checkpoints, refuse_other_model, restore_rng, rng_state
+from dtlib.errors import BadInput, Stopped
+from dtlib.precision import sums_dtype
+from dtlib.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+    from dtlib.dist import World
+    from dtlib.plan import BatchPlan
+    from dtlib.strategies.base import StepResult, Strategy
+    from dtlib.tasks.base import Task
+
+FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
+
+# What a checkpoint's next step follows from; where these differ, going on is another experiment.
+SAME_ON_RESUME = (
+    "task", "model", "width", "norm", "data", "tokenizer", "max_length", "num_samples", "augment",
+    "global_batch", "seed", "optimizer", "precision", "dropout",
+)  # fmt: skip
+
+
+@dataclass
+class Progress:
+    """How far a run is: steps taken, those of them that moved the weights, and the last loss."""
+
+    step: int = 0
+    optimizer_steps: int = 0
+    skipped_steps: int = 0
+    loss: float = math.nan
+
+
+class Diary:
+    """The records of one run on one rank, and where the run stands."""
+
+    def __init__(self, config: RunConfig, plan: BatchPlan, world: World, total: int) -> None:
+        self.config, self.plan, self.world, self.total = config, plan, world, total
+        self.progress = Progress()
+        self.folder = run_folder(config)
+        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
+        self._waiting: list[dict[str, Any]] = []
+        self._saved_at = -1
+
+    def open(self, strategy: Strategy) -> None:
+        """Load the last complete checkpoint if the run is to go on, and open the record files."""
+        loaded = self.checkpoints.latest(self.world.device) if self.config.resume else None
+        if loaded is not None:
+            self._refuse_another_run(loaded.shared["config"])
+            state = loaded.shared["strategy"]
+            refuse_other_model(strategy.module.state_dict(), state["model"], loaded.path)
+            strategy.load_state(state)
+            self.progress = Progress(**loaded.shared["progress"])
+            self._saved_at = self.progress.step
+            if loaded.rank_state is not None:
+                restore_rng(loaded.rank_state["rng"], self.world.device)
+        self.recorder = Recorder(
+            self.folder, self._settings(), self.world, resumed_from=loaded and loaded.step
+        )
+
+    def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
+        """Note one step; the loss is added up over the ranks at the next flush."""
+        seconds = self.timer.stop()
+        self.progress.step += 1
+        self.progress.skipped_steps += result.skipped
+        self.progress.optimizer_steps += not result.skipped
+        line = {"step": self.progress.step, "lr": lr, "seconds": seconds, "skipped": result.skipped}
+        if result.grad_norm is not None:
+            line["grad_norm"] = result.grad_norm
+        self._waiting.append({**line, "loss_sum": loss_sum, "count": count})
+        launcher.progress(self.progress.step, self.total, loss=self.progress.loss)
+        if self.due(FLUSH_EVERY):
+            self.flush()
+
+    def due(self, every: int | None) -> bool:
+        """Tell whether something that happens every so many steps happens now."""
+        return every is not None and self.progress.step % every == 0
+
+    def flush(self) -> None:
+        """Collect the losses of the waiting steps in one all_reduce, and write their lines."""
+        if not self._waiting:
+            return
+        own = torch.stack([line.pop("loss_sum") for line in self._waiting])
+        sums = dist.sum_over_ranks(own.to(sums_dtype(self.world.device), copy=True)).tolist()
+        for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
+            step, seconds = line.pop("step"), line["seconds"]
+            line = {key: _plain(value) for key, value in line.items()}
+            self.progress.loss = total / max(1, line["count"])
+            self.recorder.step(step, loss=self.progress.loss, **line)
+            self.recorder.rank_step(step, loss_sum=mine, seconds=seconds)
+        self._waiting.clear()
+
+    def evaluated(self, figures: Mapping[str, Any]) -> None:
+        """Note what an evaluation found."""
+        self.flush()
+        self.recorder.log(f"step {self.progress.step}: {dict(figures)}")
+
+    def save(self, strategy: Strategy, metric: float | None = None) -> None:
+        """Write a checkpoint of this step, unless there is one."""
+        self.flush()
+        if self._saved_at == self.progress.step:
+            return
+        shared = {
+            "strategy": strategy.state(),
+            "progress": dataclasses.asdict(self.progress),
+            "config": self._settings(),
+        }
+        own = {"rng": rng_state(self.world.device)}
+        self.checkpoints.save(self.progress.step, shared, own, metric)
+        self._saved_at = self.progress.step
+
+    def stopped(self, strategy: Strategy) -> NoReturn:
+        """Save what there is, ask to be started again, and end the run."""
+        self.save(strategy)
+        self.recorder.requeue(self.progress.step)
+        self.recorder.close()
+        dist.barrier()  # no rank may leave, and be taken for failed, before the files are there
+        raise Stopped(
+            f"stopped after step {self.progress.step} of {self.total} with a checkpoint in"
+            f" {self.folder}; run it again with --resume to go on."
+        )
+
+    def finish(self, task: Task, figures: Mapping[str, Any]) -> None:
+        """Write the summary."""
+        if not dist.is_main():
+            self.recorder.close()
+            return
+        timing = self.timer.columns(self.plan.global_batch * task.units_per_sample, task.unit)
+        if timing["step_time_s"] is not None:
+            timing["epoch_time_s"] = timing["step_time_s"] * task.steps_per_epoch(self.plan)
+        progress = dataclasses.asdict(self.progress)
+        self.recorder.finish(
+            {
+                **dataclasses.asdict(self.plan),
+                "parameters": sum(p.numel() for p in task.model.parameters()),
+                "steps": progress.pop("step"),
+                **progress,
+                "metric": figures[task.metric],
+                "evaluation": {**figures, **task.extras()},
+                **timing,
+                **memory_columns(self.world.device),
+            }
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self.config), **dataclasses.asdict(self.plan)}
+
+    def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
+        for key in SAME_ON_RESUME:
+            then, now = saved[key], self._settings()[key]
+            if then != now:
+                kind = "another model's" if key == "model" else "another run's"
+                raise BadInput(
+                    f"the checkpoint in {self.folder} is {kind}: {key} was {then} and is now {now};"
+                    " resume with the settings in its config.json, or choose another out."
+                )
+
+
+def run_folder(config: RunConfig) -> Path:
+    """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
+    if config.out is not None:
+        return Path(config.out)
+    new = dist.is_main() and new_folder(Path("runs"), f"{config.task}-{config.strategy}")
+    return Path(dist.broadcast_object(str(new)))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value

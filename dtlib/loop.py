@@ -1,0 +1,163 @@
+"""The training loop: the one place where tasks, strategies and records meet.
+
+for each global batch
+    agree with the other ranks on how many samples count, and whether to stop
+    for each micro-batch of this rank
+        forward, backward: add its share to the gradient of the global mean
+    clip, step, note the loss; evaluate and save when it is time
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dtlib import dist, launcher, strategies, tasks
+from dtlib.config import RunConfig
+from dtlib.diary import Diary
+from dtlib.errors import BadInput, Stopped, Unavailable
+from dtlib.optim import learning_rate, make_optimizer
+from dtlib.precision import sums_dtype
+from dtlib.record import Run, refuse_old_run
+from dtlib.strategies.base import Strategy
+from dtlib.tasks.base import Batch, Task
+
+
+def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> Run:
+    """Train on `ranks` processes, and return the run with its results.
+
+    The same call works in a notebook, in a script, and under torchrun or srun, where it joins the
+    world that is there.
+
+    Parameters
+    ----------
+    task
+        "images", "text", or a whole `RunConfig`.
+    ranks
+        Number of processes; default: the world that is there, else 1 for `single`, else 2.
+    **settings
+        Any field of `RunConfig`.
+
+    Returns
+    -------
+    Run
+        Folder, settings, summary and history; the weights are in the folder's last checkpoint.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        When the settings cannot be run, here or at all.
+    Stopped
+        When a signal ended the run after a checkpoint was written.
+    RankFailed
+        When a rank failed; it names the rank and what the others were doing.
+    """
+    base = {"task": task} if isinstance(task, str) else dataclasses.asdict(task)
+    given = settings if ranks is None else {**settings, "ranks": ranks}
+    config = RunConfig.from_mapping({**base, **given})
+    world_size = check(config)
+    options = {"timeout": config.timeout, "device": config.device, "threads": config.threads}
+    try:
+        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
+    except launcher.RankFailed as failure:
+        # what a rank refused is a sentence for the user, not a crash
+        kinds = {kind.__name__: kind for kind in (BadInput, Unavailable, Stopped)}
+        if failure.error in kinds:
+            raise kinds[failure.error](failure.message) from None
+        raise
+    return Run.load(folders[0])
+
+
+def check(config: RunConfig) -> int:
+    """Return the number of ranks, after refusing all that is wrong before any of them starts."""
+    strategy = strategies.find(config.strategy)
+    there = dist.environment_world()
+    default = there.world_size if there else 1 if config.strategy == "single" else 2
+    world_size = config.ranks or default
+    strategy.check(config, world_size)
+    tasks.find(config.task).check(config)
+    config.plan(world_size)
+    if config.out is not None and not config.resume:
+        refuse_old_run(Path(config.out))
+    return world_size
+
+
+def train_on_rank(config: RunConfig) -> str:
+    """Train as one rank of the world that this process is in, and return the run's folder."""
+    world = dist.world()
+    config = config.resolved(world.device.type)
+    plan = config.plan(world.world_size)
+    choose_kernels(config.deterministic)
+
+    task = tasks.find(config.task)(config, world)
+    total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
+    strategy = strategies.find(config.strategy)(config, world)
+    strategy.prepare(task.model, functools.partial(make_optimizer, config))
+    diary = Diary(config, plan, world, total)
+    diary.open(strategy)
+
+    progress = diary.progress
+    batches = task.steps(plan, first=progress.step)
+    while progress.step < total:
+        diary.timer.start()
+        micro_batches = next(batches)
+        count, stop = agree(task, micro_batches)
+        if stop:
+            break
+        if config.dropout:
+            torch.manual_seed(dist.rank_seed(config.seed, world.rank, progress.step))
+        loss_sum = accumulate(task, strategy, micro_batches, count)
+        # the rate belongs to the step that moves the weights, so one that is skipped keeps it
+        lr = learning_rate(config, progress.optimizer_steps, total)
+        diary.step(strategy.step(lr), lr, loss_sum, count)
+
+        if diary.due(config.eval_every) and progress.step < total:
+            diary.evaluated(task.evaluate(strategy))
+        if diary.due(config.checkpoint_every):
+            diary.save(strategy)
+    if progress.step < total:
+        diary.stopped(strategy)  # raises
+    figures = task.evaluate(strategy)
+    diary.evaluated(figures)
+    diary.save(strategy, metric=figures[task.held_out_loss])
+    diary.finish(task, figures)
+    return str(diary.folder)
+
+
+def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:
+    """Return how many samples of the global batch count, and whether any rank was asked to stop.
+
+    One all_reduce tells both, so every rank stops before the same step.
+    """
+    count = torch.stack([task.count(labels) for _, labels in micro_batches]).sum()
+    message = count.to(sums_dtype(count.device)).new_tensor([0, dist.stop_requested()])
+    message[0] = count
+    count, stop = dist.sum_over_ranks(message)
+    return count, bool(stop)
+
+
+def accumulate(
+    task: Task, strategy: Strategy, micro_batches: Sequence[Batch], count: torch.Tensor
+) -> torch.Tensor:
+    """Add up the gradient of the global mean loss, and return this rank's summed loss (0-d)."""
+    loss = torch.zeros_like(count)
+    for number, (inputs, labels) in enumerate(micro_batches, start=1):
+        with strategy.micro_step(last=number == len(micro_batches)):
+            with strategy.autocast():
+                loss_sum = task.loss_sum(strategy.model(inputs), labels)
+            strategy.backward(loss_sum, count)
+        loss += loss_sum.detach()
+    return loss
+
+
+def choose_kernels(deterministic: bool) -> None:
+    """Take the fastest kernels, or only those that give the same bits every time."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for the latter
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cudnn.benchmark = not deterministic

@@ -1,0 +1,44 @@
+"""The optimizer, and the learning rate of each of its steps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+
+
+def make_optimizer(config: RunConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """Return SGD with momentum, or AdamW (Loshchilov & Hutter 2019), for a model in place.
+
+    Matrices and kernels are decayed; biases and the gains of norms are not.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, fused=True)
+    betas = (0.9, 0.95)
+    return torch.optim.AdamW(groups, lr=config.lr, betas=betas, eps=config.adam_eps, fused=True)
+
+
+def learning_rate(config: RunConfig, optimizer_step: int, total_steps: int) -> float:
+    """Return the learning rate of the optimizer step with that index, counted from 0.
+
+    A linear warm-up that reaches `lr` after `warmup_steps`, then half a cosine that ends at
+    `lr · lr_floor` in the last step (Loshchilov & Hutter 2017), or a constant.
+    """
+    assert config.lr is not None
+    if optimizer_step < config.warmup_steps:
+        return config.lr * (optimizer_step + 1) / (config.warmup_steps + 1)
+    if config.schedule == "constant":
+        return config.lr
+    span = max(1, total_steps - 1 - config.warmup_steps)
+    progress = min(1.0, (optimizer_step - config.warmup_steps) / span)
+    cosine = (1 + math.cos(math.pi * progress)) / 2
+    return config.lr * (config.lr_floor + (1 - config.lr_floor) * cosine)

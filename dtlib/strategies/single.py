@@ -1,0 +1,23 @@
+"""One process: what every other strategy is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtlib.errors import BadInput
+from dtlib.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+
+
+class Single(Strategy):
+    """All of the global batch on one rank, in micro-batches if asked for."""
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        if world_size != 1:
+            raise BadInput(f"strategy single is one rank, not {world_size}; use strategy ddp.")
+
+
+STRATEGIES = {"single": Single}
