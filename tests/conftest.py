@@ -1,4 +1,4 @@
-"""What tests share: the real data where it is at hand, a small archive, and a cache of their own."""
+"""What tests share: real data where it is at hand, a small archive, a cache of their own."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ IGNORE = -100  # the target that torch's cross_entropy leaves out
 
 
 def seed_of(*parts: int | str) -> int:
-    """Mix numbers and words into one 63-bit seed; another part, or another order, is another seed."""
+    """Mix numbers and words into one 63-bit seed: other parts, another seed."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
@@ -43,8 +43,8 @@ def split(n: int, rank: int, world_size: int) -> Tensor:
     """Return rank's share of `n` samples for evaluation, int64: rank, rank + N, rank + 2N, …
 
     Nothing is padded and nothing is dropped: the shares are disjoint, their union is complete, and
-    where n is less than N some are empty. So the ranks take unequal numbers of steps; reduce the sums
-    after the loop, not inside.
+    where n is less than N some are empty. So the ranks take unequal numbers of steps; reduce the
+    sums after the loop, not inside.
 
     Raises
     ------
@@ -80,8 +80,8 @@ Plan = Iterable[tuple[Tensor, Augmentation | None]]  # for each micro-batch: ind
 def crop_and_flip(pixels: Tensor, augmentation: Augmentation) -> Tensor:
     """Pad by four black pixels, crop back at the offsets, mirror where asked: uint8 [b, 3, H, W].
 
-    The whole batch at once: every crop of a padded picture is a view with shifted start, so one index
-    into the view of all 81 crops takes each picture's own.
+    The whole batch at once: every crop of a padded picture is a view with shifted start, so one
+    index into the view of all 81 crops takes each picture's own.
     """
     b, _, height, width = pixels.shape
     padded = F.pad(pixels, (PAD, PAD, PAD, PAD))
@@ -163,9 +163,9 @@ class DeviceImages:
 class DeviceText:
     """Tokens that lie on the training device, cut into windows that follow one another.
 
-    Window i holds tokens i·s to (i+1)·s and its targets are the tokens one further on, so that every
-    token but the first is a target exactly once. The last window may be incomplete: its missing
-    targets are -100, which cross_entropy leaves out.
+    Window i holds tokens i·s to (i+1)·s and its targets are the tokens one further on, so that
+    every token but the first is a target exactly once. The last window may be incomplete: its
+    missing targets are -100, which cross_entropy leaves out.
 
     Parameters
     ----------

@@ -84,8 +84,8 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     records = np.concatenate([_records(folder / name) for name in FILES[split]])
     if len(records) < (1 if count is None else count):
         raise BadInput(
-            f"{folder} holds {len(records)} {split} pictures, fewer than the {count or 1} asked for: "
-            "ask for fewer, or bring the whole archive."
+            f"{folder} holds {len(records)} {split} pictures, fewer than the {count or 1} asked "
+            "for: ask for fewer, or bring the whole archive."
         )
     records = records[:count]
     return ImageData(

@@ -38,10 +38,10 @@ def load(name_or_folder: str) -> Corpus:
     Parameters
     ----------
     name_or_folder : str
-        "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder. A folder
-        is read as WikiText where it has the files of its three splits, as splits where it has
-        train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their names,
-        joined and cut at 90 % and 95 % of the characters.
+        "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder. A
+        folder is read as WikiText where it has the files of its three splits, as splits where it
+        has train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their
+        names, joined and cut at 90 % and 95 % of the characters.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """The grammar of the data set `grammar`: a little English.
 
-It is learnt in stages: how often words come (the unigram entropy), which classes of words follow one
-another, and last that a verb agrees with its own noun across a nested clause, as in "these dogs that
-this cat chases sleep ."
+It is learnt in stages: how often words come (the unigram entropy), which classes of words follow
+one another, and last that a verb agrees with its own noun across a nested clause, as in "these dogs
+that this cat chases sleep ."
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ BLOCK = 4096  # sentences that share one seed: text is the same however much of 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rules as arrays: rule r of symbol x is picked with probability p and becomes `right[r]`."""
+    """The rules as arrays; rules of one symbol are neighbours, and symbols have numbers."""
 
     names: tuple[str, ...]  # terminals first, so that a terminal's number is its token
     terminals: int
@@ -37,16 +37,15 @@ class _Table:
 class Grammar:
     """A probabilistic context-free grammar that one token of look-ahead parses.
 
-    At each symbol the next token alone tells which rule was used (an LL(1) grammar; Lewis and Stearns
-    1968), so a text has at most one derivation, and the probability of a text and of each next token
-    is a product of rule probabilities.
+    At each symbol the next token alone tells which rule was used (an LL(1) grammar; Lewis and
+    Stearns 1968), so a text has at most one derivation, and the probability of a text and of each
+    next token is a product of rule probabilities.
 
     Parameters
     ----------
     rules : mapping
-        For each symbol its (probability, right side); the first symbol is the sentence. A right side
-        is words and symbols with spaces between; "" is empty. A sentence ends with ".", which stands
-        nowhere else.
+        For each symbol its (probability, right side); the first symbol is the sentence. A right
+        side is words and symbols with spaces between; "" is empty.
 
     Raises
     ------
@@ -129,15 +128,15 @@ class Grammar:
 
         The mean loss over a text is ΣI/ΣK over its sentences, a ratio whose standard error is
         sqrt(Var(I - hK) / (n E[K])), for n tokens, a sentence's surprisal I and length K, and the
-        entropy rate h (the delta method; Cochran 1977, section 6.3). A trained model that is near the
-        best has nearly the same. In nats per token.
+        entropy rate h (the delta method for a ratio; Cochran 1977). A trained model that is near
+        the best has nearly the same. In nats per token.
         """
         return math.sqrt(self._sentence_variance / (tokens * self.tokens_per_sentence))
 
     # -- text ------------------------------------------------------------------------------------
 
     def sample(self, tokens: int, *seed: int) -> Array:
-        """Return the first `tokens` tokens of the text of a seed, int64; the last sentence is cut."""
+        """Return the first `tokens` tokens of a seed's text, int64; the last sentence is cut."""
         blocks: list[Array] = []
         while sum(map(len, blocks)) < tokens:
             rng = np.random.default_rng([*seed, len(blocks)])

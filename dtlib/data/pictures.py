@@ -1,7 +1,8 @@
 """Procedural 32×32 pictures in ten classes: one shape each, any number of them, from a seed.
 
-The class is the shape. Place, size, angle, colours, a wavy background and noise are drawn at random,
-so that no single pixel tells the class and a model has to learn edges and how they are arranged.
+The class is the shape. Place, size, angle, colours, a wavy background and noise are drawn at
+random, so that no single pixel tells the class and a model has to learn edges and how they are
+arranged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DEFAULT_COUNT = {"train": 10_000, "test": 2_000}
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.17, 0.17, 0.17)
 
-# The signed distance to each shape's edge, negative inside, for points (u, v) of a unit-sized frame.
+# The signed distance to each shape's edge, negative inside, at points (u, v) of a unit frame.
 SHAPES: dict[str, Callable[[Array, Array], Array]] = {
     "disc": lambda u, v: np.hypot(u, v) - 0.85,
     "ring": lambda u, v: np.abs(np.hypot(u, v) - 0.72) - 0.2,
@@ -46,8 +47,8 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
 def load(split: str, count: int | None = None, seed: int = 0) -> ImageData:
     """Make `count` pictures of a split.
 
-    A linear model on the pixels stays near XX % on the test pictures; the narrow ResNet reaches XX %
-    after XX epochs over 10,000 of them.
+    A linear model on the pixels stays near XX % on the test pictures; the narrow ResNet reaches XX
+    % after XX epochs over 10,000 of them.
 
     Parameters
     ----------

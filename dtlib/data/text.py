@@ -89,8 +89,8 @@ def load(
 def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextData:
     if tokenizer is not None:
         raise BadInput(
-            f"text from the grammar has a tokenizer of its own, a token a word, so that its entropy "
-            f"per token is known: leave out the tokenizer {tokenizer!r}."
+            "text from the grammar has a tokenizer of its own, a token a word, so that its "
+            f"entropy per token is known: leave out the tokenizer {tokenizer!r}."
         )
     if seed < 0:
         raise BadInput(f"the grammar's seed {seed} must be at least 0.")

@@ -174,7 +174,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
 
 
 def gpt2() -> BytePair:
-    """Return GPT-2's tokenizer (50,257 tokens) from a folder `gpt2-bpe` or `gpt2` of the data roots.
+    """Return GPT-2's tokenizer (50,257 tokens), looked up as `gpt2-bpe` or `gpt2`.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """GPT with GPT-2's shapes (Radford et al. 2019), from `nano` for a laptop to gpt2-xl.
 
 Parameters carry the names of GPT-2's published checkpoints (`wte`, `wpe`, `h.0.attn.c_attn`, …), so
-that Hugging Face's state dicts load. Symbols: b micro-batch, s sequence, h width, L layers, a heads.
+that Hugging Face's state dicts load. Symbols: b micro-batch, s sequence, h width, L layers,
+a heads.
 """
 
 from __future__ import annotations
