@@ -1,0 +1,101 @@
+"""What this machine can run, and a remedy for what it cannot: `dtlib doctor`.
+
+Every probe asks one question of a `Machine`, through which alone it sees the world, so that tests
+can take any part of it away. A probe never hangs and never shows a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal, TextIO
+
+from dtlib import __version__
+from dtlib.doctor.machine import Finding, Machine
+from dtlib.doctor.probes_system import SYSTEM
+from dtlib.doctor.probes_torch import TORCH
+from dtlib.doctor.tools import TOOLS, missing_tools
+
+__all__ = ["PROBES", "Finding", "Machine", "examine", "missing_tools", "report"]
+
+Probe = Callable[[Machine], Finding]
+PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TOOLS)
+PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machine
+CANNOT_RUN = 69
+# Where no answer means that lessons cannot be promised to run.
+REQUIRED = ("python", "packages", "torch", "ports", "collective")
+
+
+def examine(
+    machine: Machine | None = None,
+    probes: Sequence[Probe] = PROBES,
+    *,
+    patience: float = PATIENCE,
+) -> list[Finding]:
+    """Ask every probe, all at once, and return their findings in order.
+
+    Parameters
+    ----------
+    machine
+        What the probes look at; this machine when left out.
+    probes
+        Functions from a `Machine` to a `Finding`.
+    patience
+        Seconds after which a probe without an answer is reported as such.
+    """
+    machine = machine or Machine.here()
+    found: list[Finding | None] = [None] * len(probes)
+
+    def ask(number: int, probe: Probe) -> None:
+        try:
+            found[number] = probe(machine)
+        except Exception as error:  # whatever goes wrong in a probe is a finding of its own
+            said = f"the question itself failed: {type(error).__name__}: {error}"
+            found[number] = _unanswered(probe, said)
+
+    threads = [
+        # Daemons: a look at a dead network disk can block for ever, and must not keep us here.
+        threading.Thread(target=ask, args=pair, daemon=True)
+        for pair in enumerate(probes)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(patience)
+    return [
+        finding or _unanswered(probe, f"no answer within {patience:g} s")
+        for probe, finding in zip(probes, found, strict=True)
+    ]
+
+
+def report(
+    findings: Sequence[Finding], *, as_json: bool = False, file: TextIO | None = None
+) -> int:
+    """Print the findings, and return 0 if lessons can run here, else 69."""
+    file = file or sys.stdout
+    failed = [finding for finding in findings if finding.state == "missing"]
+    if as_json:
+        everything = {
+            "dtlib": __version__,
+            "ready": not failed,
+            "findings": [finding.as_dict() for finding in findings],
+        }
+        print(json.dumps(everything), file=file)
+        return CANNOT_RUN if failed else 0
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        print(f"{finding.state:<8} {finding.name:<{width}}  {finding.found}", file=file)
+        if finding.remedy:
+            print(f"{'':<{8 + width}}   → {finding.remedy}", file=file)
+    names = ", ".join(finding.name for finding in failed)
+    verdict = f"Lessons cannot run here yet: {names}." if failed else "Lessons can run here."
+    print(f"\n{verdict}", file=file)
+    return CANNOT_RUN if failed else 0
+
+
+def _unanswered(probe: Probe, said: str) -> Finding:
+    name = probe.__name__
+    state: Literal["missing", "note"] = "missing" if name in REQUIRED else "note"
+    return Finding(name.replace("_", " "), state, said, "run it again; if it stays so, report it")

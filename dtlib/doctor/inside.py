@@ -1,0 +1,81 @@
+"""The half of some probes that runs in a process of its own: `python -m dtlib.doctor.inside NAME`.
+
+It may crash or hang; the other half sees that. The answer is the last line printed, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+
+def torch() -> dict[str, Any]:
+    """What torch says of itself and of the GPUs, without touching one."""
+    import torch
+    import torch.distributed as dist
+
+    there = dist.is_available()
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    nccl = there and dist.is_nccl_available()
+    return {
+        "version": torch.__version__,
+        "gloo": there and dist.is_gloo_available(),
+        "nccl": nccl,
+        "mps": torch.backends.mps.is_available(),
+        "gpus": [torch.cuda.get_device_name(index) for index in range(gpus)],
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version() if gpus else None,
+        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if gpus and nccl else None,
+    }
+
+
+def collective() -> dict[str, Any]:
+    """Start two ranks as a lesson does, and let them sum their ranks plus one."""
+    from dtlib.launcher import launch
+
+    started = time.monotonic()
+    sums = launch(_sum, ranks=2, timeout=30.0, device="cpu", show=False)
+    return {"sums": sums, "seconds": round(time.monotonic() - started, 1)}
+
+
+def _sum() -> float:
+    import torch
+
+    from dtlib import dist
+
+    return float(dist.sum_over_ranks(torch.tensor(dist.world().rank + 1.0)))
+
+
+def data() -> dict[str, str | None]:
+    """Where each real data set lies, or None."""
+    from dtlib.data import cifar10
+    from dtlib.errors import BadInput
+
+    found: dict[str, str | None] = {}
+    for name, locate in {"cifar10": cifar10.locate}.items():
+        try:
+            found[name] = str(locate(name))
+        except BadInput:
+            found[name] = None
+    return found
+
+
+def deepspeed() -> dict[str, Any]:
+    """Import it."""
+    import deepspeed
+
+    return {"version": deepspeed.__version__}
+
+
+QUESTIONS = {"torch": torch, "collective": collective, "data": data, "deepspeed": deepspeed}
+
+if __name__ == "__main__":
+    try:
+        answer = QUESTIONS[sys.argv[1]]()
+    except Exception as error:
+        # The asking half shows the last line: one sentence, no traceback.
+        print(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        sys.exit(1)
+    print(json.dumps(answer))
