@@ -15,17 +15,35 @@ from typing import Any
 
 from dtlib.errors import BadInput, DtlibError, did_you_mean
 from dtlib.learn import progress, session
-from dtlib.learn.checking import Exercise, Passed, Stub, Verdict, Wrong
-from dtlib.learn.checking import fingerprint, is_stub, sentence
+from dtlib.learn.checking import (
+    Exercise,
+    Passed,
+    Stub,
+    Verdict,
+    Wrong,
+    fingerprint,
+    is_stub,
+    sentence,
+)
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
+
+
+class Outcome(int):
+    """True or False for a program; shows nothing as the last expression of a cell.
+
+    The sentence has been said by then, and a bare `False` beneath it would only discourage.
+    """
+
+    def _ipython_display_(self) -> None:
+        pass
 
 
 class CheckFailed(DtlibError):
     """A check of an instructor's notebook failed (only under DTLIB_STRICT=1)."""
 
 
-def check(name: str, function: Callable[..., Any]) -> bool:
+def check(name: str, function: Callable[..., Any]) -> Outcome:
     """Check the student's function and say in a sentence what is right or wrong with it.
 
     Parameters
@@ -37,8 +55,8 @@ def check(name: str, function: Callable[..., Any]) -> bool:
 
     Returns
     -------
-    bool
-        Whether it passed. A wrong answer never raises, so that Run All reaches the end.
+    Outcome
+        Whether it passed, true or false. A wrong answer never raises, so that Run All reaches the end.
 
     Raises
     ------
@@ -52,7 +70,7 @@ def check(name: str, function: Callable[..., Any]) -> bool:
     verdict = judge(lesson, name, exercise, function)
     if isinstance(verdict, Passed):
         _passed(lesson, name, exercise, function, verdict)
-        return True
+        return Outcome(True)
     if isinstance(verdict, Stub):
         text = f"`{name}` is not written yet: write it in the cell above and run this one again."
         say("… Not yet.", text, f'For a first push: learn.hint("{name}")')
@@ -60,7 +78,7 @@ def check(name: str, function: Callable[..., Any]) -> bool:
         text = _failed(lesson, name, exercise, function, verdict)
     if os.environ.get("DTLIB_STRICT") == "1":
         raise CheckFailed(f"the check of {name} in lesson {lesson.number} did not pass: {text}")
-    return False
+    return Outcome(False)
 
 
 def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdict:

@@ -34,7 +34,7 @@ def predict(key: str) -> None:
     show(PredictionForm(lesson.stem, key, spec))
 
 
-def measured(key: str, value: Any, unit: str | None = None) -> Any:
+def measured(key: str, value: Any, unit: str | None = None) -> None:
     """Show a measurement beside the prediction and add it to `my_runs.csv`.
 
     Parameters

@@ -36,6 +36,9 @@ def _replace(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
         file.write(text)
+    mask = os.umask(0)
+    os.umask(mask)
+    Path(name).chmod(0o666 & ~mask)  # mkstemp's own is private, and a table is for sharing
     Path(name).replace(path)
 
 
@@ -49,10 +52,10 @@ def _load(path: Path) -> dict[str, Any]:
 
 def read(lesson: str, kind: str, key: str) -> dict[str, Any]:
     """What is kept for one exercise, prediction or quiz question; `{}` when nothing is."""
-    state = _load(_folder() / "progress.json")
+    state: Any = _load(_folder() / "progress.json")
     for part in (lesson, kind, key):
-        state = state.get(part) if isinstance(state.get(part), dict) else {}
-    return state
+        state = state.get(part) if isinstance(state, dict) else None
+    return state if isinstance(state, dict) else {}
 
 
 def read_all(lesson: str, kind: str) -> dict[str, dict[str, Any]]:

@@ -50,13 +50,16 @@ def _minutes(header: dict[str, Any]) -> str:
 
 
 def _prepare_notebook() -> None:
+    import contextlib
+
     from IPython import get_ipython
 
-    from dtlib import launcher
-    from dtlib.learn import magic
+    with contextlib.suppress(ImportError):
+        from dtlib import launcher
+        from dtlib.learn import magic
 
-    magic.register(get_ipython())
-    launcher.warm()
+        magic.register(get_ipython())
+        launcher.warm()
 
 
 def current() -> source.Lesson:

@@ -18,7 +18,7 @@ from dtlib.errors import BadInput, did_you_mean
 
 STUB = "...  # your code here"
 # The path through the course; "next" follows it. A lesson's number is only its place on the shelf.
-PATH = "00 07 01 02 08 09 05 04 06 10 16 17 19 20 21 22 23 25 29".split()
+PATH = [f"{n:02d}" for n in (0, 7, 1, 2, 8, 9, 5, 4, 6, 10, 16, 17, 19, 20, 21, 22, 23, 25, 29)]
 
 _MARKER = re.compile(r"^# %%(?:$|\s+(?P<rest>.*)$)")
 _KIND = re.compile(r"^\[(?P<kind>markdown|md|raw)\]\s*")

@@ -18,7 +18,7 @@ _JS = Path(__file__).parent / "js"
 
 
 def _script(name: str) -> str:
-    """The JavaScript of a widget: a module cannot import a neighbour, so the common part is added."""
+    """A widget's JavaScript; a module cannot import a neighbour, so the common part is added."""
     return (_JS / "common.js").read_text("utf-8") + (_JS / f"{name}.js").read_text("utf-8")
 
 
@@ -90,7 +90,7 @@ class QuizForm(Form):
     """A quiz of questions that `quiz.drawn` made; answers are kept as they come."""
 
     _esm = _script("quiz")
-    questions = traitlets.List().tag(sync=True)
+    questions: traitlets.List[Any] = traitlets.List().tag(sync=True)
     answers = traitlets.Dict().tag(sync=True)
 
     def __init__(self, stem: str, questions: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,14 +20,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _build(check=args.check)
     from dtlib.lessons.run import run_all
 
-    return run_all(
-        _chosen(args.lessons),
-        kinds=[args.kind] if args.kind else list(KINDS),
-        out=args.out,
-        jobs=args.jobs,
-        parameters=args.parameter,
-        timeout=args.timeout,
-    )
+    try:
+        return run_all(
+            _chosen(args.lessons),
+            kinds=[args.kind] if args.kind else list(KINDS),
+            out=args.out,
+            jobs=args.jobs,
+            parameters=args.parameter,
+            timeout=args.timeout,
+        )
+    except KeyboardInterrupt:
+        print(f"Interrupted; what had run until then is in {args.out}.", file=sys.stderr)
+        return 130
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,276 @@
+"""Run lessons from top to bottom, some at a time, and say truly how each of them ended."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.learn.source import Lesson, lessons
+from dtlib.lessons.build import derive
+from dtlib.lessons.reporting import Reporter
+from dtlib.lessons.validate import validate
+from dtlib.lessons.worker import end_descendants
+
+
+@dataclass
+class Job:
+    """One notebook to run, and how it ended."""
+
+    lesson: Lesson
+    kind: str
+    target: Path
+    task: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    cell: int | None = None
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """`07 student`"""
+        return f"{self.lesson.number} {self.kind}"
+
+
+def run_all(
+    chosen: Sequence[Lesson],
+    *,
+    kinds: Sequence[str],
+    out: Path,
+    jobs: int | None = None,
+    parameters: Sequence[str] = (),
+    timeout: int = 300,
+) -> int:
+    """Run the notebooks of the chosen lessons.
+
+    The student's must reach its end with nothing written; the instructor's must pass every check.
+
+    Parameters
+    ----------
+    chosen, kinds
+        Which lessons, and which of `student` and `instructor`.
+    out
+        Where the executed notebooks go, a failed one included: `out/kind/stem.ipynb`.
+    jobs
+        Notebooks at a time; 2 by default.
+    parameters
+        `name=value` texts; values are read as YAML.
+    timeout
+        Seconds that one cell may take.
+
+    Returns
+    -------
+    int
+        0; 1 when a notebook failed; 75 when one left a `requeue` file (run it again to go on).
+
+    Raises
+    ------
+    BadInput
+        For a broken source or an unknown parameter.
+    """
+    if timeout < 1 or (jobs is not None and jobs < 1):
+        raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
+    if chosen:
+        validate(lessons(chosen[0].path.parent))
+    values = read_parameters(chosen, parameters)
+    with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
+        everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
+        reporter = Reporter(len(everything))
+        with _terminate_as_interrupt():
+            _run(everything, jobs or 2, _environment(Path(temporary)), timeout, reporter)
+        reporter.table(everything)
+    if any(job.error for job in everything):
+        return 1
+    return 75 if any(_requeue(job) for job in everything) else 0
+
+
+def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str, Any]:
+    """Read `name=value` and refuse a name that a chosen lesson does not have."""
+    import yaml
+
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"a parameter is given as name=value, not as {text!r}.")
+        # YAML 1.1 reads 1e-5 as a text
+        with contextlib.suppress(ValueError):
+            values[name] = float(value) if "e" in value.lower() else yaml.safe_load(value)
+            continue
+        values[name] = yaml.safe_load(value)
+    for lesson in chosen:
+        for name in values:
+            if name not in lesson.parameters:
+                raise BadInput(
+                    f"lesson {lesson.number} has no parameter {name!r}; it has "
+                    f"{', '.join(lesson.parameters)}." + did_you_mean(name, lesson.parameters)
+                )
+    return values
+
+
+def _jobs(
+    chosen: Sequence[Lesson],
+    kinds: Sequence[str],
+    out: Path,
+    values: dict[str, Any],
+    timeout: int,
+    temporary: Path,
+) -> list[Job]:
+    everything = []
+    for lesson in chosen:
+        for kind in kinds:
+            source = temporary / kind / f"{lesson.stem}.ipynb"
+            job = Job(lesson, kind, out / kind / source.name)
+            for folder in (source.parent, job.target.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            source.write_text(derive(lesson, kind), encoding="utf-8")
+            job.task = {
+                "source": str(source),
+                "target": str(job.target),
+                "folder": str(job.target.parent),
+                "parameters": values,
+                "timeout": timeout,
+                "env": {
+                    "DTLIB_LESSONS": str(lesson.path.parent),
+                    "DTLIB_STRICT": "1" if kind == "instructor" else None,
+                    "PYTHONWARNINGS": "error::FutureWarning",
+                },
+            }
+            everything.append(job)
+    return everything
+
+
+def _environment(temporary: Path) -> dict[str, str]:
+    """Variables for the workers: `python3` is this Python, and nothing of the user's counts."""
+    spec = temporary / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
+    return os.environ | {
+        "JUPYTER_PATH": str(temporary),  # looked at before all other places
+        "JUPYTER_RUNTIME_DIR": str(temporary / "runtime"),
+        "IPYTHONDIR": str(temporary / "ipython"),
+        "JUPYTER_PLATFORM_DIRS": "1",  # says nothing about a change of folders
+    }
+
+
+@contextlib.contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """Make SIGTERM end a run as Ctrl-C does: with every kernel and rank."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(
+    everything: list[Job], jobs: int, env: dict[str, str], timeout: int, reporter: Reporter
+) -> None:
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in everything:
+        waiting.put(job)
+    # A start, and the time-out of a cell, stay under this; whoever is silent longer is stuck.
+    workers = [Worker(env, silence=timeout + 120) for _ in range(min(jobs, len(everything)))]
+
+    def serve(worker: Worker) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = waiting.get_nowait()
+                reporter.started(job)
+                worker.run(job, functools.partial(reporter.cell, job))
+                if not worker.closed:
+                    reporter.ended(job)
+
+    threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.2)  # an interrupt comes through between two looks
+    finally:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+        for worker in workers:
+            worker.close()
+
+
+class Worker:
+    """A worker process, started when it is needed and again when it died."""
+
+    def __init__(self, env: dict[str, str], silence: float) -> None:
+        self.env = env
+        self.silence = silence
+        self.closed = False
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, job: Job, on_cell: Callable[[int, int], None]) -> None:
+        """Have one notebook run; its end is written into the job."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dtlib.lessons.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=self.env,
+                start_new_session=True,  # Ctrl-C comes to us alone, and we end the rest in order
+            )
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        cell = None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(job.task) + "\n")
+            process.stdin.flush()
+        while True:
+            guard = threading.Timer(self.silence, self._kill)
+            guard.start()
+            line = process.stdout.readline()
+            guard.cancel()
+            if not line:
+                break
+            event = json.loads(line)
+            if event["event"] == "end":
+                job.error, job.cell, job.seconds = event["error"], event["cell"], event["seconds"]
+                return
+            cell = event["done"] + 1
+            on_cell(event["done"], event["total"])
+        self._kill()
+        self._process = None
+        job.error, job.cell = f"the process that ran it died (exit code {process.wait()})", cell
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            end_descendants(self._process.pid)
+            self._process.kill()
+
+    def close(self) -> None:
+        """End the process with its kernels and their ranks."""
+        self.closed = True
+        if self._process is not None:
+            self._kill()
+            self._process.wait()
+
+
+def _requeue(job: Job) -> bool:
+    return any(job.target.parent.glob("runs/**/requeue"))
