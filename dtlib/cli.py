@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -126,7 +125,7 @@ def train(words: list[str]) -> int:
         if config.out and (Path(config.out) / "requeue").exists():
             raise Stopped(str(error)) from error
         raise
-    if not _speaks():
+    if _rank() != 0:
         return 0
     if as_json:
         from dtlib.record import to_json
@@ -188,7 +187,7 @@ def train_parser() -> Parser:
 def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
     flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
     if field.default is not None and "(default" not in note:
-        shown = {True: "on", False: "off"}[field.default] if kind == "bool" else field.default
+        shown = ("on" if field.default else "off") if kind == "bool" else field.default
         note = f"{note} (default: {shown})"
     note = note.replace("%", "%%")
     if kind == "bool":
@@ -216,15 +215,14 @@ def _hyphens(word: str) -> str:
 def describe(run: Run) -> str:
     """A few lines on a finished run, for people."""
     summary = run.summary
-    lines = [f"done: {len(run.history)} steps, loss {run.loss:.6g}"]
+    lines = dict(summary.get("evaluation") or {})
     if summary.get("throughput"):
-        unit = summary.get("throughput_unit", "")
-        steps = f"median of {summary.get('timed_steps')} steps"
-        lines.append(f"  speed       {summary['throughput']:.4g} {unit} ({steps})")
-    for key, value in summary.get("evaluation", {}).items():
-        lines.append(f"  {key:<11} {_say(value)}")
-    lines.append(f"  records     {run.folder}")
-    return "\n".join(lines)
+        steps = f"median of {summary['timed_steps']} steps"
+        lines["speed"] = f"{summary['throughput']:.4g} {summary['throughput_unit']} ({steps})"
+    lines["records"] = str(run.folder)
+    width = max(map(len, lines))
+    head = f"done: {summary.get('steps', len(run.history))} steps, loss {run.loss:.6g}"
+    return "\n".join([head, *(f"  {key:<{width}}  {_say(lines[key])}" for key in lines)])
 
 
 def _say(value: Any) -> str:
@@ -245,12 +243,10 @@ def _explain(error: DtlibError) -> None:
 
 def _rank() -> int:
     """Rank that torchrun or srun gave to this process; 0 where it was started by hand."""
-    if "RANK" in os.environ:
-        return int(os.environ["RANK"])
-    if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
-        return int(os.environ.get("SLURM_PROCID", 0))
-    return 0
+    from dtlib.dist import environment_world
 
-
-def _speaks() -> bool:
-    return _rank() == 0
+    try:
+        there = environment_world()
+    except BadInput:  # it contradicts itself, which every rank says
+        return 0
+    return there.rank if there else 0
