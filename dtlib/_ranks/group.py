@@ -1,0 +1,263 @@
+"""One launch, seen from the parent: start the ranks, listen to all of them, end them."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import pickle
+import selectors
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dtlib._ranks.outcome import Outcome, judge_text
+from dtlib._ranks.pool import START_LIMIT, Process
+from dtlib._ranks.where import Where
+
+TICK = 0.1  # seconds between looks at the clock and at processes that died silently
+GRACE = 0.6  # seconds to collect the other ranks' reports after the first failure
+_NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
+
+
+class View(Protocol):
+    """Who sees the output and the progress as they come."""
+
+    def line(self, rank: int, text: str) -> None: ...
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None: ...
+
+
+@dataclass
+class Rank:
+    """What the parent knows of one rank."""
+
+    number: int
+    process: Process
+    joined: bool = False
+    outcome: Outcome | None = None
+    where: Where | None = None
+    asked: bool = False
+    hung_up: bool = False
+    lines: list[str] = field(default_factory=list)
+    rest: str = ""
+    decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+
+    def send(self, kind: str, **content: Any) -> None:
+        try:
+            self.process.connection.send((kind, content))
+        except OSError:
+            self.hung_up = True
+
+
+class Group:
+    """The ranks of one launch.
+
+    Parameters
+    ----------
+    processes
+        One waiting process for each rank.
+    jobs
+        What each rank is to do.
+    timeout
+        Seconds that the others may still take after the first rank has returned.
+    limit
+        Seconds that all of it may take once the ranks have met; `None`: no limit.
+    """
+
+    def __init__(
+        self,
+        processes: list[Process],
+        jobs: list[dict[str, Any]],
+        view: View,
+        timeout: float,
+        limit: float | None,
+    ) -> None:
+        self.ranks = [Rank(number, process) for number, process in enumerate(processes)]
+        self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
+        self.deadline = time.monotonic() + max(START_LIMIT, timeout)
+        self.failing = False
+        self.stop_requested = False
+        self._stop_sent = False
+        self._port: int | None = None
+        self._ready = 0
+        self.selector = selectors.DefaultSelector()
+
+    def run(self, while_waiting: Callable[[], None] = lambda: None) -> list[Outcome]:
+        """Start the function on every rank, wait, end every process, and return the outcomes."""
+        try:
+            for rank, job in zip(self.ranks, self.jobs, strict=True):
+                self.selector.register(rank.process.connection, selectors.EVENT_READ, (rank, True))
+                self.selector.register(rank.process.output, selectors.EVENT_READ, (rank, False))
+                rank.send("job", **job)
+            while self._unfinished() and time.monotonic() < self.deadline:
+                self._listen(TICK)
+                self._pass_on_stop()
+                while_waiting()
+            if self._unfinished() and not self.failing:
+                self._ask()
+            return [self._outcome(rank) for rank in self.ranks]
+        except KeyboardInterrupt:
+            self._ask()
+            raise
+        finally:
+            self.end()
+
+    @property
+    def places(self) -> dict[int, str]:
+        """Where the ranks were that had not ended, as far as they answered."""
+        running = [rank for rank in self.ranks if rank.outcome is None]
+        return {rank.number: str(rank.where or "not answering") for rank in running}
+
+    def _unfinished(self) -> list[Rank]:
+        return [r for r in self.ranks if r.outcome is None and not (self.failing and r.where)]
+
+    def _ask(self) -> None:
+        """Ask the ranks that still run where they are, and wait a moment for the answers."""
+        self.failing = True
+        for rank in self.ranks:
+            if rank.outcome is None and not rank.asked:
+                rank.asked = True
+                rank.send("where")
+        end = time.monotonic() + GRACE
+        while self._unfinished() and time.monotonic() < end:
+            self._listen(TICK)
+
+    def _listen(self, seconds: float) -> None:
+        for key, _ in self.selector.select(seconds):
+            rank, is_line = key.data
+            if is_line:
+                self._take_message(rank)
+            else:
+                self._take_output(rank)
+        for rank in self.ranks:
+            if rank.outcome is None and (rank.hung_up or rank.process.exit_code() is not None):
+                self._died(rank)
+
+    def _take_message(self, rank: Rank) -> None:
+        try:
+            kind, content = rank.process.connection.recv()
+        except (EOFError, OSError):
+            rank.hung_up = True
+            self.selector.unregister(rank.process.connection)
+            return
+        if kind == "hello":
+            rank.process.pid = content["pid"]
+        elif kind == "ready":
+            self._meet(content["port"])
+        elif kind == "joined":
+            rank.joined = True
+            if all(r.joined for r in self.ranks):
+                self._all_joined()
+        elif kind == "where":
+            rank.where = content["where"]
+        elif kind == "progress":
+            self.view.progress(content["done"], content["total"], content["numbers"])
+        elif kind == "done":
+            self._done(rank, content)
+
+    def _meet(self, port: int | None) -> None:
+        self._ready += 1
+        self._port = port or self._port
+        if self._ready == len(self.ranks):
+            for rank in self.ranks:
+                rank.send("go", port=self._port)
+
+    def _all_joined(self) -> None:
+        for rank in self.ranks:
+            rank.send("go", port=self._port)
+        if not self.failing:
+            self.deadline = time.monotonic() + self.limit if self.limit else float("inf")
+
+    def _shorten(self, seconds: float) -> None:
+        self.deadline = min(self.deadline, time.monotonic() + seconds)
+
+    def _done(self, rank: Rank, content: dict[str, Any]) -> None:
+        value = content.pop("value", None)
+        outcome = Outcome(rank.number, at=time.monotonic(), **content)
+        if value is not None:
+            outcome.value = pickle.loads(value)
+        judge_text(outcome)
+        self._settle(rank, outcome)
+
+    def _died(self, rank: Rank) -> None:
+        """A rank that is gone without a report: a signal, `os._exit`, or a crash."""
+        self._take_output(rank)
+        code = rank.process.wait(1.0)
+        code = -9 if code is None else code
+        status = "killed" if code < 0 else "exit"
+        last = "\n".join(rank.lines[-5:]) if code in (-6, -11) else ""
+        self._settle(rank, Outcome(rank.number, status, code=code, traceback=last,
+                                   at=time.monotonic()))  # fmt: skip
+
+    def _settle(self, rank: Rank, outcome: Outcome) -> None:
+        rank.outcome = outcome
+        if outcome.status == "ok":
+            self._shorten(self.timeout)
+        elif not self.failing:
+            self.failing = True
+            self.deadline = time.monotonic() + GRACE
+            for other in self.ranks:
+                if other.outcome is None and not other.asked:
+                    other.asked = True
+                    other.send("where")
+
+    def _pass_on_stop(self) -> None:
+        if self.stop_requested and not self._stop_sent:
+            self._stop_sent = True
+            for rank in self.ranks:
+                rank.send("stop")
+
+    def _take_output(self, rank: Rank) -> None:
+        try:
+            data = os.read(rank.process.output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            if rank.process.output in self.selector.get_map():
+                self.selector.unregister(rank.process.output)
+            return
+        *lines, rank.rest = (rank.rest + rank.decoder.decode(data)).split("\n")
+        for line in lines:
+            self._show(rank, line)
+
+    def _show(self, rank: Rank, line: str) -> None:
+        if _NOISE not in line:
+            rank.lines.append(line)
+            self.view.line(rank.number, line)
+
+    def _outcome(self, rank: Rank) -> Outcome:
+        while rank.process.output in self.selector.get_map() and self._more(rank):
+            self._take_output(rank)
+        if rank.rest:
+            self._show(rank, rank.rest)
+            rank.rest = ""
+        outcome = rank.outcome
+        if outcome is None:
+            by_time = not any(
+                r.outcome and r.outcome.status not in ("ok", "timeout") and not r.outcome.peer_gone
+                for r in self.ranks
+            )
+            status = "timeout" if by_time else "stopped"
+            outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
+        outcome.output = "".join(line + "\n" for line in rank.lines)
+        return outcome
+
+    def _more(self, rank: Rank) -> bool:
+        """Say whether output waits to be read."""
+        with selectors.DefaultSelector() as one:
+            one.register(rank.process.output, selectors.EVENT_READ)
+            return bool(one.select(0))
+
+    def end(self) -> None:
+        """Let the ranks that returned go, kill all others, and wait until all are gone."""
+        for rank in self.ranks:
+            if rank.outcome and rank.outcome.status == "ok" and not self.failing:
+                rank.send("bye")
+            else:
+                rank.process.kill()
+        for rank in self.ranks:
+            rank.process.wait(2.0)
+            rank.process.kill()  # what a rank had started and left behind
+            rank.process.wait(2.0)
+            rank.process.close()
+        self.selector.close()

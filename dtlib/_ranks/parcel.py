@@ -1,0 +1,31 @@
+"""What travels between a parent and its ranks: cloudpickle, with two changes."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import pickle
+import sys
+from types import CodeType
+from typing import Any
+
+import cloudpickle
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Code keeps its file name, for tracebacks; tensors of a GPU travel as CPU tensors."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, CodeType):  # both sides run the same Python, which marshal requires
+            return marshal.loads, (marshal.dumps(obj),)
+        torch = sys.modules.get("torch")
+        if torch and isinstance(obj, torch.Tensor) and obj.device.type not in ("cpu", "meta"):
+            return obj.detach().cpu().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return super().reducer_override(obj)
+
+
+def dumps(value: Any) -> bytes:
+    """Pickle anything that can travel, functions and classes of `__main__` by value."""
+    buffer = io.BytesIO()
+    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()

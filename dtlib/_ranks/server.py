@@ -1,0 +1,96 @@
+"""The fork server: a process with torch loaded and one thread, which forks a rank when asked.
+
+It ends when its socket closes. For each rank the parent sends three descriptors: the rank's pipe,
+its output, and a pipe into which the server writes the status with which the rank ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import signal
+import socket
+
+from dtlib._ranks import worker  # loads torch
+from dtlib._ranks.watch import die_with_parent
+
+
+def main(fd: int, die: bool) -> None:
+    """Serve the parent on the socket `fd` until it closes."""
+    if die:
+        die_with_parent()
+    parent, requests = os.getppid(), socket.socket(fileno=fd)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wake, wake_in = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(wake_in, False)
+    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    gc.freeze()  # ranks share the pages of everything that is loaded
+    statuses: dict[int, int] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        selector.register(wake, selectors.EVENT_READ)
+        requests.send(b"r")  # ready
+        while os.getppid() == parent:
+            for key, _ in selector.select(1.0):
+                if key.fd == wake:
+                    os.read(wake, 4096)
+                elif not _serve(requests, statuses):
+                    return
+            _reap(statuses)
+
+
+def _serve(requests: socket.socket, statuses: dict[int, int]) -> bool:
+    try:
+        message, fds, _, _ = socket.recv_fds(requests, 1, 3)
+    except OSError:
+        return False
+    if not message:
+        return False
+    line, output, status = fds
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_rank(requests, line, output, [status, *statuses.values()])
+        finally:
+            os._exit(1)
+    os.close(line)
+    os.close(output)
+    statuses[pid] = status
+    return True
+
+
+def _become_rank(requests: socket.socket, line: int, output: int, others: list[int]) -> None:
+    server = os.getppid()
+    die_with_parent()
+    if os.getppid() != server:
+        return
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    requests.close()
+    for fd in others:
+        os.close(fd)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    worker.main(line)
+
+
+def _reap(statuses: dict[int, int]) -> None:
+    while statuses:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        fd = statuses.pop(pid)
+        try:
+            os.write(fd, str(os.waitstatus_to_exitcode(status)).encode())
+        except OSError:
+            pass  # the parent no longer listens
+        os.close(fd)

@@ -1,0 +1,133 @@
+"""Output and progress of ranks, as they come: in a notebook, on a terminal, in a log."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+OnProgress = Callable[[int, int, dict[str, Any]], None]
+
+
+def in_notebook() -> bool:
+    """Say whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None  # type: ignore[attr-defined]
+    return hasattr(shell, "kernel")
+
+
+class Silent:
+    """Shows nothing; progress goes to the caller's function, if there is one."""
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        self._on_progress = on_progress
+
+    def line(self, rank: int, text: str) -> None:
+        pass
+
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
+        if self._on_progress:
+            self._on_progress(done, total, numbers)
+
+    def close(self) -> None:
+        pass
+
+
+class Lines(Silent):
+    """For a log that nobody watches: a line of progress at every tenth of the way."""
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        super().__init__(on_progress)
+        self._tenth = 0
+
+    def line(self, rank: int, text: str) -> None:
+        print(f"[rank {rank}] {text}", flush=True)
+
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
+        if self._on_progress:
+            self._on_progress(done, total, numbers)
+            return
+        tenth = 10 * done // max(total, 1)
+        if tenth > self._tenth:
+            self._tenth = tenth
+            print(progress_words(done, total, numbers), flush=True)
+
+
+class Terminal(Lines):
+    """For a terminal: one line of progress that is written over."""
+
+    _shown = False
+
+    def line(self, rank: int, text: str) -> None:
+        self._clear()
+        super().line(rank, text)
+
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
+        if self._on_progress:
+            self._on_progress(done, total, numbers)
+            return
+        filled = 20 * done // max(total, 1)
+        bar = "█" * filled + "·" * (20 - filled)
+        sys.stderr.write(f"\r\x1b[K{bar} {progress_words(done, total, numbers)}")
+        sys.stderr.flush()
+        self._shown = True
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\n")
+            self._shown = False
+
+
+class Notebook(Lines):
+    """For a notebook: a display that is updated in place, as HTML and as plain text."""
+
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        super().__init__(on_progress)
+        self._handle: Any = None
+        self._last = 0.0
+
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
+        if self._on_progress:
+            self._on_progress(done, total, numbers)
+            return
+        now = time.monotonic()
+        if now - self._last < 0.1 and done < total:
+            return
+        self._last = now
+        from IPython.display import display
+
+        words = progress_words(done, total, numbers)
+        bundle = {
+            "text/plain": words,
+            "text/html": f'<progress value="{done}" max="{total}" aria-label="progress"></progress>'
+            f" {html.escape(words)}",
+        }
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def progress_words(done: int, total: int, numbers: dict[str, Any]) -> str:
+    """Say "30 of 100, loss 2.31"."""
+    parts = [f"{done} of {total}"]
+    for name, value in numbers.items():
+        parts.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    return ", ".join(parts)
+
+
+def view_for(show: bool, on_progress: OnProgress | None) -> Silent:
+    """Choose how to show things here."""
+    if not show:
+        return Silent(on_progress)
+    if in_notebook():
+        return Notebook(on_progress)
+    return Terminal(on_progress) if sys.stderr.isatty() else Lines(on_progress)

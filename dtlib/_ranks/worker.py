@@ -1,0 +1,144 @@
+"""A rank: a fork of the server, or a spare process of its own. It does one job and ends."""
+
+from __future__ import annotations
+
+import linecache
+import multiprocessing.util
+import os
+import pickle
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch.distributed
+
+from dtlib import dist
+from dtlib._ranks import parcel, where
+from dtlib._ranks.watch import Line, Watch, die_with_parent
+from dtlib.errors import DtlibError
+from dtlib.rankenv import EnvWorld, loopback_name
+
+# The line to the parent, for `dtlib.launcher.progress`.
+current: Line | None = None
+
+
+def spare(fd: int, die: bool) -> None:
+    """Be a worker that the parent started by itself (no fork server)."""
+    if die:
+        die_with_parent()
+    main(fd)
+
+
+def main(fd: int) -> None:
+    """Wait for a job on the pipe `fd`, do it, and wait until the parent lets go. Never returns."""
+    global current
+    os.set_inheritable(fd, False)
+    _open_output()
+    line = current = Line(Connection(fd))
+    try:
+        line.send("hello", pid=os.getpid())
+        _, job = line.receive()
+    except (EOFError, OSError):
+        os._exit(0)  # a spare that nobody needed
+    watch = Watch(line)
+    report = _work(watch, job)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    line.send("done", **report)
+    watch.released.wait()
+    multiprocessing.util._exit_function()  # type: ignore[attr-defined]  # ends DataLoader workers
+    os._exit(0)
+
+
+def _open_output() -> None:
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        file = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, file)
+        setattr(sys, f"__{name}__", file)
+
+
+def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
+    try:
+        _settle(job)
+        fn, args, kwargs = pickle.loads(job["payload"])
+        _meet(watch, job)
+        return {"status": "ok", "value": _pack(fn(*args, **kwargs))}
+    except BaseException as error:
+        return {"status": "exit" if isinstance(error, SystemExit) else "error", **_told(error)}
+
+
+def _settle(job: dict[str, Any]) -> None:
+    """Make this process look like the parent: environment, folder, path, sources of cells."""
+    os.environ.clear()
+    os.environ.update(job["env"])
+    os.environ["OMP_NUM_THREADS"] = str(job["threads"])
+    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
+    os.chdir(job["cwd"])
+    sys.path[:] = job["path"]
+    sys.argv = job["argv"]
+    linecache.cache.update(job["sources"])
+    torch.set_num_threads(job["threads"])
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # a fork would repeat the server's numbers
+
+
+def _meet(watch: Watch, job: dict[str, Any]) -> None:
+    """Join the group. Rank 0 opens the store on a free port; the parent tells the others.
+
+    Slow imports of the function come before this, so that they do not eat the group's time-out.
+    """
+    rank, size, address = job["rank"], job["ranks"], "127.0.0.1"
+    store = None
+    if rank == 0:
+        port = job["port"] or 0
+        store = torch.distributed.TCPStore(address, port, is_master=True, wait_for_workers=False)
+    watch.line.send("ready", port=store.port if store else None)
+    port = watch.go.get()
+    if store is None:
+        store = torch.distributed.TCPStore(address, port, is_master=False, wait_for_workers=False)
+    if job["debug"]:
+        torch.distributed.set_debug_level(torch.distributed.DebugLevel.DETAIL)
+    os.environ["GLOO_SOCKET_IFNAME"] = loopback_name()
+    # With these, a framework's own "env://" group meets at the same store instead of a new one.
+    os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
+    place = EnvWorld(rank, rank, size, size, 0, address, port, "launch")
+    dist.join(place, job["device"], job["timeout"], store=store)
+    watch.line.send("joined")
+    watch.go.get()  # all have joined: whatever fails from here on fails in the function
+
+
+def _pack(value: Any) -> bytes:
+    try:
+        return parcel.dumps(value)
+    except Exception as error:
+        raise DtlibError(
+            f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
+            "return numbers, text, tensors, or lists and dicts of them."
+        ) from None
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    """Tell the parent of an exception, its traceback cut to the frames that a user can read."""
+    summary = traceback.TracebackException.from_exception(error)
+    _cut(summary)
+    told = {
+        "error": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(summary.format()),
+        "where": where.where_raised(error.__traceback__),
+        "raised": parcel.dumps(error) if isinstance(error, DtlibError) else None,
+    }
+    if isinstance(error, SystemExit):
+        told["code"] = error.code
+    return told
+
+
+def _cut(summary: traceback.TracebackException) -> None:
+    """Drop the launcher's frames and torch's wrappers, in the causes too."""
+    kept = [f for f in summary.stack if not where.is_machinery(f.filename, f.name)]
+    summary.stack = traceback.StackSummary.from_list(kept)
+    for inner in (summary.__cause__, summary.__context__):
+        if inner is not None:
+            _cut(inner)

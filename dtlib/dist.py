@@ -1,0 +1,317 @@
+"""The process group: which ranks there are, which of them this process is, and what they share.
+
+Everything works in a world of one too, without a process group. torch is imported where it is used,
+so that the launcher can read the tables here in a process that never needs torch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dtlib.rankenv import EnvWorld, environment_world, loopback_name
+from dtlib.errors import BadInput, Unavailable, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Availability", "EnvWorld", "World", "available_here", "barrier", "broadcast_object",
+    "choose_backend", "environment_world", "in_world", "is_main", "join", "leave", "rank_seed",
+    "reduce_scatter_sum", "request_stop", "stop_requested", "sum_over_ranks", "world",
+]  # fmt: skip
+
+T = TypeVar("T")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+_stop = threading.Event()
+_joined_device: torch.device | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a run and this process's place among them.
+
+    `rank` counts over all hosts, `local_rank` on this host; `backend` is `"gloo"`, `"nccl"`, or
+    `None` in a world of one without a process group.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    device: torch.device
+    backend: str | None
+
+
+@dataclass(frozen=True)
+class Availability:
+    """What this machine and this build of torch can do; tests pass their own."""
+
+    cuda_devices: int = 0
+    mps: bool = False
+    nccl: bool = False
+
+
+def available_here() -> Availability:
+    """Ask torch, without initialising CUDA."""
+    import torch
+
+    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return Availability(cuda, torch.backends.mps.is_available(), _has_nccl())
+
+
+def _has_nccl() -> bool:
+    import torch.distributed
+
+    return torch.distributed.is_available() and torch.distributed.is_nccl_available()
+
+
+def choose_backend(
+    world_size: int,
+    device: str = "auto",
+    *,
+    dtype: str = "fp32",
+    local_world_size: int | None = None,
+    availability: Availability | None = None,
+) -> tuple[str, str]:
+    """Choose the device type and the backend of a world: the one table of the project.
+
+    | asked | here | device, backend |
+    | --- | --- | --- |
+    | auto | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
+    | auto | anything else, Apple GPUs included | cpu, gloo |
+    | cpu | | cpu, gloo |
+    | cuda | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
+    | mps | one rank, not fp64 | mps, gloo |
+
+    Apple's GPU is used only when asked for, since compared runs use one device type.
+
+    Parameters
+    ----------
+    world_size, local_world_size
+        Ranks in all and on this host (default: all of them).
+    device
+        `"auto"`, `"cpu"`, `"cuda"` or `"mps"`.
+    dtype
+        The run's precision, for example `"fp64"`.
+    availability
+        What there is; default: what torch finds here.
+
+    Raises
+    ------
+    BadInput
+        For an unknown device, several ranks on mps, or fp64 on mps.
+    Unavailable
+        When the device is not here, or there are fewer GPUs than local ranks.
+    """
+    if device not in DEVICES:
+        raise BadInput(
+            f"There is no device {device!r}; choose one of {', '.join(DEVICES)}."
+            + did_you_mean(device, DEVICES)
+        )
+    if device == "cpu":
+        return "cpu", "gloo"
+    here = availability or available_here()
+    local = local_world_size or world_size
+    if device == "mps":
+        return _choose_mps(world_size, dtype, here)
+    if here.cuda_devices >= local:
+        return "cuda", "nccl" if here.nccl else "gloo"
+    if device == "auto":
+        return "cpu", "gloo"
+    if not here.cuda_devices:
+        raise Unavailable("No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`.")
+    raise Unavailable(
+        f"{local} ranks on this host need {local} GPUs and there are {here.cuda_devices}; "
+        f"use --ranks {here.cuda_devices} or --device cpu."
+    )
+
+
+def _choose_mps(world_size: int, dtype: str, here: Availability) -> tuple[str, str]:
+    if not here.mps:
+        raise Unavailable("No Apple GPU (mps) is usable here; use --device cpu.")
+    if world_size > 1:
+        raise BadInput(
+            f"Apple's GPU (mps) runs one process, not {world_size} ranks; use --device cpu "
+            "or --ranks 1."
+        )
+    if dtype in ("fp64", "float64"):
+        raise BadInput("Apple's GPU (mps) has no fp64; use --device cpu or --precision fp32.")
+    return "mps", "gloo"
+
+
+def in_world() -> bool:
+    """Say whether this process is in a process group."""
+    import sys
+
+    dist = sys.modules.get("torch.distributed")
+    return bool(dist and dist.is_available() and dist.is_initialized())
+
+
+def world() -> World:
+    """Return the world of the process group that this process is in, else a world of one."""
+    import torch
+    import torch.distributed as dist
+
+    if not in_world():
+        return World(0, 0, 1, 1, _joined_device or torch.device("cpu"), None)
+    rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    local_rank = int(os.environ.get("LOCAL_RANK", rank))
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    device = _joined_device
+    if device is None:
+        device = torch.device(f"cuda:{local_rank}" if "nccl" in backend else "cpu")
+    return World(rank, local_rank, size, local_size, device, backend)
+
+
+def join(
+    env_world: EnvWorld,
+    device: str = "auto",
+    timeout: float = 60.0,
+    *,
+    dtype: str = "fp32",
+    store: Any = None,
+) -> World:
+    """Enter the process group that `env_world` describes, and return the world.
+
+    Parameters
+    ----------
+    env_world
+        From `environment_world()`, or from the launcher.
+    device
+        As for `choose_backend`.
+    timeout
+        Seconds that a collective waits for the other ranks.
+    store
+        The store to meet at; default: the one at `MASTER_ADDR:MASTER_PORT`.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        As `choose_backend`.
+    """
+    import torch
+    import torch.distributed as dist
+
+    global _joined_device
+    if in_world():
+        return world()
+    kind, backend = choose_backend(
+        env_world.world_size, device, dtype=dtype, local_world_size=env_world.local_world_size
+    )
+    os.environ.update(env_world.variables())
+    if env_world.local_world_size == env_world.world_size:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
+    if kind == "cuda":
+        torch.cuda.set_device(env_world.local_rank)
+    _joined_device = torch.device(kind, env_world.local_rank if kind == "cuda" else None)
+    dist.init_process_group(
+        backend,
+        store=store,
+        rank=env_world.rank if store is not None else -1,
+        world_size=env_world.world_size if store is not None else -1,
+        timeout=timedelta(seconds=timeout),
+    )
+    atexit.register(leave)
+    return world()
+
+
+def leave() -> None:
+    """Leave the process group; nothing happens in a world of one."""
+    import torch.distributed as dist
+
+    global _joined_device
+    _joined_device = None
+    if in_world():
+        dist.destroy_process_group()
+
+
+def is_main() -> bool:
+    """Say whether this is rank 0, or a world of one."""
+    import torch.distributed as dist
+
+    return not in_world() or dist.get_rank() == 0
+
+
+def barrier() -> None:
+    """Wait until every rank is here."""
+    import torch.distributed as dist
+
+    if in_world():
+        dist.barrier()
+
+
+def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
+    """Add `tensor` up over all ranks, in place, and return it; nothing happens in a world of one."""
+    import torch.distributed as dist
+
+    if in_world():
+        dist.all_reduce(tensor)
+    return tensor
+
+
+def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
+    """Add `inp` (N·n elements) up over N ranks and leave this rank's n elements in `out`.
+
+    torch 2.14 renamed the call and warns about the old name, which is the only one up to 2.13.
+    """
+    import torch.distributed as dist
+
+    if not in_world():
+        return out.copy_(inp.view_as(out))
+    call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    call(out, inp)
+    return out
+
+
+def broadcast_object(obj: T) -> T:
+    """Return rank 0's `obj` on every rank."""
+    import torch.distributed as dist
+
+    if not in_world():
+        return obj
+    box: list[Any] = [obj]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def rank_seed(seed: int, rank: int, step: int) -> int:
+    """Return a seed of 63 bits for one rank and step; no two of them are related."""
+    digest = hashlib.blake2b(f"{seed}/{rank}/{step}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def request_stop() -> None:
+    """Ask this rank to stop at the next step; what the stop signals do."""
+    _stop.set()
+
+
+def stop_requested() -> bool:
+    """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
+    return _stop.is_set()
+
+
+def clear_stop() -> None:
+    """Forget an earlier request: a new run begins."""
+    _stop.clear()
+
+
+def install_stop_handlers() -> None:
+    """Let SIGTERM and SIGUSR1 set the stop flag of this process, where torchrun or srun send them.
+
+    Signal handlers belong to the main thread; from another thread nothing is installed.
+    """
+    import signal
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGUSR1"):
+        signal.signal(getattr(signal, name), lambda *_: request_stop())
+
+

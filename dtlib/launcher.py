@@ -1,0 +1,282 @@
+"""Start a function on every rank, from anywhere, and end every rank whatever happens.
+
+    results = launch(fn, data, ranks=4)
+
+How it goes, and where to read on (`dtlib/_ranks/__init__.py` has the map):
+
+1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
+2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers.
+3. `_ranks.worker`, in each of them, joins the process group, calls the function, reports.
+4. `_ranks.group` listens to all of them: output, progress, results, deaths; it ends them all.
+5. `_ranks.outcome` finds the rank that failed first, and the sentence.
+
+Under torchrun or srun the ranks are there already: the function is called in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dtlib import dist
+from dtlib._ranks.group import Group
+from dtlib._ranks.outcome import Outcome, RankFailed, blame
+from dtlib._ranks.pool import pool, start_method
+from dtlib._ranks.show import OnProgress, Silent, view_for
+from dtlib.errors import BadInput, DtlibError
+
+__all__ = ["Outcome", "RankFailed", "launch", "progress", "run_ranks", "start_method", "warm"]
+
+DEFAULT_RANKS = 2
+
+
+def launch(
+    fn: Callable[..., Any],
+    *args: Any,
+    ranks: int | None = None,
+    timeout: float = 60.0,
+    limit: float | None = None,
+    device: str = "auto",
+    debug: bool = False,
+    threads: int = 1,
+    show: bool = True,
+    port: int | None = None,
+    on_progress: OnProgress | None = None,
+    env: Mapping[str, str] | None = None,
+    **kwargs: Any,
+) -> list[Any]:
+    """Call `fn(*args, **kwargs)` on every rank, inside a ready process group.
+
+    In a notebook or a script it starts real processes on this machine; `fn` may be defined in a
+    cell, and a script needs no `if __name__ == "__main__"`. Under torchrun or srun it joins the
+    world that is there and calls `fn` in place.
+
+    Parameters
+    ----------
+    fn
+        Called once on each rank; finds the group through `torch.distributed` or `dtlib.dist`. A
+        keyword of its own that has the name of one below goes in with `functools.partial`.
+    ranks
+        How many; default: the world that is there, else 2.
+    timeout
+        Seconds that a collective waits for the other ranks, and that the others may still take
+        after the first rank has returned.
+    limit
+        Seconds that all of it may take; default: no limit.
+    device
+        "auto", "cpu", "cuda" or "mps": see `dist.choose_backend`.
+    debug
+        Let torch compare every collective between the ranks (its DETAIL level), so that a
+        mismatch is an error instead of a crash or a hang.
+    threads
+        CPU threads of each rank.
+    show
+        Print each rank's output as it comes, and the progress.
+    port
+        Port of the ranks' meeting place; default: any that is free.
+    on_progress
+        Called with (done, total, numbers) instead of showing the progress.
+    env
+        Environment variables for the ranks, beside those of this process.
+
+    Returns
+    -------
+    list
+        The results by rank, on every rank. Tensors of a GPU come back as CPU tensors.
+
+    Raises
+    ------
+    RankFailed
+        When a rank raised, died, left, or did not come to a collective; all ranks are ended.
+    BadInput
+        When `ranks` is not positive or contradicts the world that is there, or the port is taken.
+    """
+    place = _world_that_is_there(ranks)
+    if place is not None:
+        return _in_place(place, fn, args, kwargs, device, timeout)
+    outcomes = run_ranks(
+        fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
+        threads=threads, show=show, port=port, on_progress=on_progress, env=env,
+    )  # fmt: skip
+    failure = blame(outcomes, limit if limit is not None and limit < timeout else timeout)
+    if failure is None:
+        return [outcome.value for outcome in outcomes]
+    _raise_own(outcomes[failure.rank])
+    raise failure
+
+
+def run_ranks(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    ranks: int | None = None,
+    timeout: float = 60.0,
+    limit: float | None = None,
+    device: str = "auto",
+    debug: bool = False,
+    threads: int = 1,
+    show: bool = False,
+    port: int | None = None,
+    on_progress: OnProgress | None = None,
+    env: Mapping[str, str] | None = None,
+    view: Silent | None = None,
+) -> list[Outcome]:
+    """Do what `launch` does in processes of this machine, and return how each rank ended.
+
+    A rank's failure is an `Outcome`, not an exception: for checks of a student's function. The
+    parameters are those of `launch`; `view` is who sees output and progress as they come.
+
+    Raises
+    ------
+    BadInput
+        When `ranks` is not positive, the port is taken, or the function cannot be sent.
+    """
+    ranks = DEFAULT_RANKS if ranks is None else ranks
+    _refuse(ranks, port, device)
+    job = _job(fn, args, dict(kwargs or {}), env)
+    job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
+    view = view or view_for(show, on_progress)
+    group = Group(
+        pool().take(ranks), [{**job, "rank": rank} for rank in range(ranks)], view, timeout, limit
+    )
+    try:
+        with _stop_signals(group):
+            return group.run()
+    except KeyboardInterrupt:
+        places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
+        print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
+        raise
+    finally:
+        view.close()
+        if start_method() == "spawn":
+            warm(ranks)
+
+
+def warm(ranks: int = 4) -> None:
+    """Load torch in the background, so that the next launch of up to `ranks` ranks answers at once."""
+    pool().warm(ranks)
+
+
+def progress(done: int, total: int, **numbers: Any) -> None:
+    """Show on rank 0 how far the work is, and some numbers; the parent draws it. Else a no-op."""
+    worker = sys.modules.get("dtlib._ranks.worker")
+    line = worker.current if worker else None
+    if line is not None and dist.is_main():
+        line.send("progress", done=done, total=total, numbers=numbers)
+
+
+def _world_that_is_there(ranks: int | None) -> dist.EnvWorld | dist.World | None:
+    place = dist.world() if dist.in_world() else dist.environment_world()
+    if place is not None and ranks is not None and ranks != place.world_size:
+        raise BadInput(
+            f"ranks={ranks} contradicts the world of {place.world_size} that this process is in; "
+            "leave ranks out, or start it without torchrun, srun or a process group."
+        )
+    return place
+
+
+def _in_place(
+    place: dist.EnvWorld | dist.World, fn: Any, args: Any, kwargs: Any, device: str, timeout: float
+) -> list[Any]:
+    """Call the function on this rank, and hand every rank all results."""
+    import torch.distributed
+
+    if isinstance(place, dist.EnvWorld):
+        dist.join(place, device, timeout)
+        dist.install_stop_handlers()
+    result = fn(*args, **kwargs)
+    results: list[Any] = [None] * place.world_size
+    torch.distributed.all_gather_object(results, result)
+    return results
+
+
+def _refuse(ranks: int, port: int | None, device: str) -> None:
+    """Refuse what would hurt later, before anything starts."""
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
+    torch = sys.modules.get("torch")
+    if start_method() == "forkserver" and device != "cpu" and torch is not None:
+        if torch.cuda.is_initialized():
+            raise BadInput(
+                "CUDA is already initialised in this process, which must not be when ranks are "
+                'forked; restart the kernel, and launch first (or pass device="cpu").'
+            )
+    if port is not None:
+        _refuse_taken(port)
+
+
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise BadInput(
+                f"Port {port} is taken by another program (`ss -ltnp` names it); choose another "
+                "or leave the port out."
+            ) from None
+
+
+def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:
+    """Pack what a rank needs to be like this process: function, environment, folder, path."""
+    from dtlib._ranks import parcel
+
+    try:
+        payload = parcel.dumps((fn, args, kwargs))
+    except Exception as error:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        raise BadInput(
+            f"{name} or its arguments cannot be sent to the ranks ({error}); make what cannot "
+            "travel (open files, locks, generators) inside the function."
+        ) from error
+    cells = {
+        name: entry for name, entry in linecache.cache.items() if len(entry) > 1 and not entry[1]
+    }
+    return {
+        "payload": payload,
+        "env": {**os.environ, **(env or {})},
+        "cwd": str(Path.cwd()),
+        "path": [entry or str(Path.cwd()) for entry in sys.path],
+        "argv": sys.argv,
+        "sources": cells,
+    }
+
+
+def _raise_own(outcome: Outcome) -> None:
+    """Raise an error that dtlib itself explains, as it was raised on the rank."""
+    import pickle
+
+    if outcome.raised is not None:
+        error: DtlibError = pickle.loads(outcome.raised)
+        raise error
+
+
+@contextlib.contextmanager
+def _stop_signals(group: Group) -> Iterator[None]:
+    """SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
+
+    An interrupt says where each rank was, and ends them.
+    """
+
+    def handler(*_: object) -> None:
+        if group.stop_requested:
+            raise KeyboardInterrupt
+        group.stop_requested = True
+
+    main = threading.current_thread() is threading.main_thread()
+    names = (signal.SIGTERM, signal.SIGUSR1) if main else ()
+    before = {name: signal.signal(name, handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            signal.signal(name, old)

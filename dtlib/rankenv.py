@@ -1,0 +1,147 @@
+"""What torchrun or srun says about this process's place among the ranks, read from the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dtlib.errors import BadInput
+
+TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class EnvWorld:
+    """A place in a world that somebody else started; `source` is torchrun, srun or launch."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    node_rank: int
+    master_addr: str
+    master_port: int
+    source: str
+
+    def variables(self) -> dict[str, str]:
+        """Return torchrun's variables, with which every framework finds its place."""
+        return {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.local_rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "GROUP_RANK": str(self.node_rank),
+            "MASTER_ADDR": self.master_addr,
+            "MASTER_PORT": str(self.master_port),
+        }
+
+
+def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
+    """Return the world that torchrun or srun started this process in, else `None`.
+
+    torchrun's variables win, since torchrun may itself run as a Slurm step. A Slurm step of one
+    task is no world: it is how a notebook or a batch script runs inside an allocation.
+
+    Raises
+    ------
+    BadInput
+        When the variables are incomplete, contradict one another, or several torchruns share a
+        node.
+    """
+    if "RANK" in env:
+        _refuse_torchrun_per_task(env)
+        return _torchrun_world(env)
+    if "SLURM_PROCID" in env and _number(env, "SLURM_STEP_NUM_TASKS", 1) > 1:
+        return _slurm_world(env)
+    return None
+
+
+def _torchrun_world(env: Mapping[str, str]) -> EnvWorld:
+    missing = [name for name in TORCHRUN if name not in env]
+    if missing:
+        raise BadInput(
+            f"RANK is set but {', '.join(missing)} is not; start the script with torchrun, "
+            "or unset RANK."
+        )
+    rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+    if not 0 <= rank < size:
+        raise BadInput(f"RANK={rank} is outside a world of WORLD_SIZE={size}; ranks count from 0.")
+    local_size = _number(env, "LOCAL_WORLD_SIZE", size)
+    return EnvWorld(
+        rank, _number(env, "LOCAL_RANK", rank % local_size), size, local_size,
+        _number(env, "GROUP_RANK", rank // local_size),
+        env["MASTER_ADDR"], _number(env, "MASTER_PORT"), "torchrun",
+    )  # fmt: skip
+
+
+def _refuse_torchrun_per_task(env: Mapping[str, str]) -> None:
+    """torchrun starts the ranks of a node itself: a second one on that node would repeat them."""
+    if "SLURM_STEP_NUM_TASKS" not in env and "SLURM_STEP_TASKS_PER_NODE" not in env:
+        return  # torchrun in a batch script, which runs once
+    tasks = max(_tasks_per_node(env))
+    if tasks > 1:
+        raise BadInput(
+            f"Slurm started torchrun {tasks} times on a node, and each starts all ranks of the "
+            "node itself; use --ntasks-per-node=1 with torchrun."
+        )
+
+
+def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
+    rank, size = _number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")
+    node = _number(env, "SLURM_NODEID", 0)
+    local_sizes = _tasks_per_node(env)
+    local_size = local_sizes[node] if node < len(local_sizes) else local_sizes[-1]
+    hosts = first_hosts(env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", ""))
+    one_host = local_size == size
+    address = env.get("MASTER_ADDR") or (hosts[0] if hosts and not one_host else "127.0.0.1")
+    # Below the range of ephemeral ports, and another one for each step of a job.
+    job, step = _number(env, "SLURM_JOB_ID", 0), _number(env, "SLURM_STEP_ID", 0)
+    port = _number(env, "MASTER_PORT", 12000 + (job * 17 + step) % 18000)
+    local_rank = _number(env, "SLURM_LOCALID")
+    return EnvWorld(rank, local_rank, size, local_size, node, address, port, "srun")
+
+
+def _tasks_per_node(env: Mapping[str, str]) -> list[int]:
+    """Expand Slurm's `4(x2),1` into [4, 4, 1]."""
+    text = env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", "")
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    if counts:
+        return counts
+    nodes = _number(env, "SLURM_STEP_NUM_NODES", 1)
+    return [max(1, _number(env, "SLURM_STEP_NUM_TASKS", 1) // nodes)]
+
+
+def first_hosts(nodelist: str) -> list[str]:
+    """Expand Slurm's `n[1-2,05],login` into ["n1", "n2", "n05", "login"]."""
+    hosts: list[str] = []
+    for prefix, numbers, suffix in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?([^,\[]*)", nodelist):
+        if not numbers:
+            hosts.append(prefix + suffix)
+            continue
+        for part in numbers.split(","):
+            low, _, high = part.partition("-")
+            width = len(low)
+            hosts += [
+                f"{prefix}{n:0{width}d}{suffix}" for n in range(int(low), int(high or low) + 1)
+            ]
+    return hosts
+
+
+def _number(env: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = env.get(name, "")
+    if not text and default is not None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"{name}={text!r} in the environment is not a whole number.") from None
+
+
+def loopback_name() -> str:
+    """Return the loopback interface's name, on which ranks of one host meet."""
+    return "lo" if sys.platform.startswith("linux") else "lo0"
