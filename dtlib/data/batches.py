@@ -80,16 +80,19 @@ Plan = Iterable[tuple[Tensor, Augmentation | None]]  # for each micro-batch: ind
 def crop_and_flip(pixels: Tensor, augmentation: Augmentation) -> Tensor:
     """Pad by four black pixels, crop back at the offsets, mirror where asked: uint8 [b, 3, H, W].
 
-    The whole batch at once: every crop of a padded picture is a view with shifted start, so one
-    index into the view of all 81 crops takes each picture's own.
+    The whole batch in one gather: pixel (y, x) of a picture comes from row y + r and column x + c
+    of its padded self, for a crop at (r, c), and from column 31 - x + c if it is mirrored.
     """
-    b, _, height, width = pixels.shape
+    b, channels, height, width = pixels.shape
+    device = pixels.device
     padded = F.pad(pixels, (PAD, PAD, PAD, PAD))
-    crops = padded.unfold(2, height, 1).unfold(3, width, 1)  # [b, 3, 9, 9, H, W], no copy
-    row, column = augmentation.offsets.to(pixels.device).unbind(1)
-    cropped = crops[torch.arange(b, device=pixels.device), :, row, column]
-    flips = augmentation.flips.to(pixels.device)[:, None, None, None]
-    return torch.where(flips, cropped.flip(3), cropped)
+    row, column = augmentation.offsets.to(device).split(1, dim=1)
+    x = torch.arange(width, device=device)
+    x = torch.where(augmentation.flips.to(device)[:, None], width - 1 - x, x) + column
+    y = torch.arange(height, device=device) + row
+    index = y[:, :, None] * (width + 2 * PAD) + x[:, None, :]  # [b, H, W]
+    index = index.view(b, 1, -1).expand(-1, channels, -1)
+    return padded.flatten(2).gather(2, index).view_as(pixels)
 
 
 class Normalise:
@@ -145,7 +148,7 @@ class DeviceImages:
             float32, float64, float16 or bfloat16.
         """
         indices = indices.to(self.device)
-        pixels = self.pixels[indices]
+        pixels = self.pixels.index_select(0, indices)  # copies whole pictures
         if augmentation is not None:
             pixels = crop_and_flip(pixels, augmentation)
         if dtype not in self._normalise:
