@@ -9,25 +9,41 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import sys
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtlib.devices import Availability, available_here, choose_backend
 from dtlib.rankenv import EnvWorld, environment_world, loopback_name
-from dtlib.errors import BadInput, Unavailable, did_you_mean
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "Availability", "EnvWorld", "World", "available_here", "barrier", "broadcast_object",
-    "choose_backend", "environment_world", "in_world", "is_main", "join", "leave", "rank_seed",
-    "reduce_scatter_sum", "request_stop", "stop_requested", "sum_over_ranks", "world",
-]  # fmt: skip
+    "Availability",
+    "EnvWorld",
+    "World",
+    "available_here",
+    "barrier",
+    "broadcast_object",
+    "choose_backend",
+    "environment_world",
+    "in_world",
+    "install_stop_handlers",
+    "is_main",
+    "join",
+    "leave",
+    "rank_seed",
+    "reduce_scatter_sum",
+    "request_stop",
+    "stop_requested",
+    "sum_over_ranks",
+    "world",
+]
 
 T = TypeVar("T")
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 _stop = threading.Event()
 _joined_device: torch.device | None = None
@@ -49,107 +65,8 @@ class World:
     backend: str | None
 
 
-@dataclass(frozen=True)
-class Availability:
-    """What this machine and this build of torch can do; tests pass their own."""
-
-    cuda_devices: int = 0
-    mps: bool = False
-    nccl: bool = False
-
-
-def available_here() -> Availability:
-    """Ask torch, without initialising CUDA."""
-    import torch
-
-    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return Availability(cuda, torch.backends.mps.is_available(), _has_nccl())
-
-
-def _has_nccl() -> bool:
-    import torch.distributed
-
-    return torch.distributed.is_available() and torch.distributed.is_nccl_available()
-
-
-def choose_backend(
-    world_size: int,
-    device: str = "auto",
-    *,
-    dtype: str = "fp32",
-    local_world_size: int | None = None,
-    availability: Availability | None = None,
-) -> tuple[str, str]:
-    """Choose the device type and the backend of a world: the one table of the project.
-
-    | asked | here | device, backend |
-    | --- | --- | --- |
-    | auto | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
-    | auto | anything else, Apple GPUs included | cpu, gloo |
-    | cpu | | cpu, gloo |
-    | cuda | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
-    | mps | one rank, not fp64 | mps, gloo |
-
-    Apple's GPU is used only when asked for, since compared runs use one device type.
-
-    Parameters
-    ----------
-    world_size, local_world_size
-        Ranks in all and on this host (default: all of them).
-    device
-        `"auto"`, `"cpu"`, `"cuda"` or `"mps"`.
-    dtype
-        The run's precision, for example `"fp64"`.
-    availability
-        What there is; default: what torch finds here.
-
-    Raises
-    ------
-    BadInput
-        For an unknown device, several ranks on mps, or fp64 on mps.
-    Unavailable
-        When the device is not here, or there are fewer GPUs than local ranks.
-    """
-    if device not in DEVICES:
-        raise BadInput(
-            f"There is no device {device!r}; choose one of {', '.join(DEVICES)}."
-            + did_you_mean(device, DEVICES)
-        )
-    if device == "cpu":
-        return "cpu", "gloo"
-    here = availability or available_here()
-    local = local_world_size or world_size
-    if device == "mps":
-        return _choose_mps(world_size, dtype, here)
-    if here.cuda_devices >= local:
-        return "cuda", "nccl" if here.nccl else "gloo"
-    if device == "auto":
-        return "cpu", "gloo"
-    if not here.cuda_devices:
-        raise Unavailable("No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`.")
-    raise Unavailable(
-        f"{local} ranks on this host need {local} GPUs and there are {here.cuda_devices}; "
-        f"use --ranks {here.cuda_devices} or --device cpu."
-    )
-
-
-def _choose_mps(world_size: int, dtype: str, here: Availability) -> tuple[str, str]:
-    if not here.mps:
-        raise Unavailable("No Apple GPU (mps) is usable here; use --device cpu.")
-    if world_size > 1:
-        raise BadInput(
-            f"Apple's GPU (mps) runs one process, not {world_size} ranks; use --device cpu "
-            "or --ranks 1."
-        )
-    if dtype in ("fp64", "float64"):
-        raise BadInput("Apple's GPU (mps) has no fp64; use --device cpu or --precision fp32.")
-    return "mps", "gloo"
-
-
 def in_world() -> bool:
     """Say whether this process is in a process group."""
-    import sys
-
     dist = sys.modules.get("torch.distributed")
     return bool(dist and dist.is_available() and dist.is_initialized())
 
@@ -210,7 +127,7 @@ def join(
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
     if kind == "cuda":
         torch.cuda.set_device(env_world.local_rank)
-    _joined_device = torch.device(kind, env_world.local_rank if kind == "cuda" else None)
+    _joined_device = torch.device(f"cuda:{env_world.local_rank}" if kind == "cuda" else kind)
     dist.init_process_group(
         backend,
         store=store,
@@ -248,7 +165,7 @@ def barrier() -> None:
 
 
 def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
-    """Add `tensor` up over all ranks, in place, and return it; nothing happens in a world of one."""
+    """Add `tensor` up over all ranks, in place, and return it (a no-op in a world of one)."""
     import torch.distributed as dist
 
     if in_world():
@@ -297,11 +214,6 @@ def stop_requested() -> bool:
     return _stop.is_set()
 
 
-def clear_stop() -> None:
-    """Forget an earlier request: a new run begins."""
-    _stop.clear()
-
-
 def install_stop_handlers() -> None:
     """Let SIGTERM and SIGUSR1 set the stop flag of this process, where torchrun or srun send them.
 
@@ -313,5 +225,3 @@ def install_stop_handlers() -> None:
         return
     for name in ("SIGTERM", "SIGUSR1"):
         signal.signal(getattr(signal, name), lambda *_: request_stop())
-
-

@@ -162,16 +162,15 @@ def run_ranks(
 
 
 def warm(ranks: int = 4) -> None:
-    """Load torch in the background, so that the next launch of up to `ranks` ranks answers at once."""
+    """Load torch in the background: the next launch of up to `ranks` ranks then answers at once."""
     pool().warm(ranks)
 
 
 def progress(done: int, total: int, **numbers: Any) -> None:
     """Show on rank 0 how far the work is, and some numbers; the parent draws it. Else a no-op."""
     worker = sys.modules.get("dtlib._ranks.worker")
-    line = worker.current if worker else None
-    if line is not None and dist.is_main():
-        line.send("progress", done=done, total=total, numbers=numbers)
+    if worker is not None and dist.is_main():
+        worker.send_progress(done, total, numbers)
 
 
 def _world_that_is_there(ranks: int | None) -> dist.EnvWorld | dist.World | None:
@@ -204,12 +203,12 @@ def _refuse(ranks: int, port: int | None, device: str) -> None:
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
     torch = sys.modules.get("torch")
-    if start_method() == "forkserver" and device != "cpu" and torch is not None:
-        if torch.cuda.is_initialized():
-            raise BadInput(
-                "CUDA is already initialised in this process, which must not be when ranks are "
-                'forked; restart the kernel, and launch first (or pass device="cpu").'
-            )
+    forked = start_method() == "forkserver" and device != "cpu"
+    if forked and torch is not None and torch.cuda.is_initialized():
+        raise BadInput(
+            "CUDA is already initialised in this process, which must not be when ranks are "
+            'forked; restart the kernel, and launch first (or pass device="cpu").'
+        )
     if port is not None:
         _refuse_taken(port)
 

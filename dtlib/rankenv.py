@@ -1,4 +1,4 @@
-"""What torchrun or srun says about this process's place among the ranks, read from the environment."""
+"""What torchrun or srun says about this process's place among the ranks, in the environment."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """The machinery under `dtlib.launcher`: who does what.
 
 pool.py    in the parent: gets warm processes, from the fork server or from spare workers
-server.py  the fork server, a process of its own: imports torch once, then forks a rank when asked
+server.py  the fork server, a process of its own: loads torch once, then forks a rank when asked
 worker.py  in a rank: takes one job over its pipe, joins the group, calls the function, reports
-watch.py   in a rank: the thread that answers "where are you?", takes "stop", and dies with the parent
+watch.py   in a rank: the thread that says where the rank is, takes "stop", dies with the parent
 where.py   what a rank is doing: its line of user code and the collective that it waits in
 group.py   in the parent: one launch; starts the ranks, listens to all of them, ends them
-verdict.py which rank failed first, and the sentence that says so
+outcome.py how ranks ended, which failed first, and the sentence that says so
+parcel.py  pickling, by value
 show.py    output and progress, as they come, in a notebook, a terminal or a log
 
 A rank never imports the parent's `__main__`: functions travel by value (cloudpickle).

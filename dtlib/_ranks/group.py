@@ -16,7 +16,8 @@ from dtlib._ranks.pool import START_LIMIT, Process
 from dtlib._ranks.where import Where
 
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
-GRACE = 0.6  # seconds to collect the other ranks' reports after the first failure
+SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
+GRACE = 0.6  # seconds to collect their reports after the first failure
 _NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
 
 
@@ -36,7 +37,6 @@ class Rank:
     joined: bool = False
     outcome: Outcome | None = None
     where: Where | None = None
-    asked: bool = False
     hung_up: bool = False
     lines: list[str] = field(default_factory=list)
     rest: str = ""
@@ -93,7 +93,7 @@ class Group:
                 self._listen(TICK)
                 self._pass_on_stop()
                 while_waiting()
-            if self._unfinished() and not self.failing:
+            if self._unfinished():
                 self._ask()
             return [self._outcome(rank) for rank in self.ranks]
         except KeyboardInterrupt:
@@ -115,8 +115,7 @@ class Group:
         """Ask the ranks that still run where they are, and wait a moment for the answers."""
         self.failing = True
         for rank in self.ranks:
-            if rank.outcome is None and not rank.asked:
-                rank.asked = True
+            if rank.outcome is None:
                 rank.send("where")
         end = time.monotonic() + GRACE
         while self._unfinished() and time.monotonic() < end:
@@ -195,11 +194,7 @@ class Group:
             self._shorten(self.timeout)
         elif not self.failing:
             self.failing = True
-            self.deadline = time.monotonic() + GRACE
-            for other in self.ranks:
-                if other.outcome is None and not other.asked:
-                    other.asked = True
-                    other.send("where")
+            self.deadline = time.monotonic() + SETTLE
 
     def _pass_on_stop(self) -> None:
         if self.stop_requested and not self._stop_sent:

@@ -13,8 +13,8 @@ from dtlib.errors import DtlibError
 # Gloo and NCCL say in text alone that a collective ran out of time, or that a peer went away.
 _TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
 _PEER_GONE = re.compile(
-    r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)|remote process exited"
-    r"|Socket closed|pair closure",
+    r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)"
+    r"|remote process exited|Socket closed|pair closure",
     re.I,
 )
 
@@ -56,7 +56,7 @@ class Outcome:
 
 def judge_text(outcome: Outcome) -> None:
     """Tell a collective that ran out of time from other errors."""
-    from_torch = outcome.error in ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")  # fmt: skip  # noqa: E501
+    from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")
     if outcome.status == "error" and from_torch and _TIMED_OUT.search(outcome.message):
         outcome.status = "timeout"
 
@@ -151,7 +151,7 @@ def _ending(outcome: Outcome) -> str:
     if outcome.status == "exit":
         return f"left with exit code {outcome.code}{place}"
     message = _plain(outcome.message)
-    return f"raised {outcome.error}: {message}{place}" if message else f"raised {outcome.error}{place}"
+    return f"raised {outcome.error}" + (f": {message}" if message else "") + place
 
 
 def _plain(message: str) -> str:
@@ -174,9 +174,7 @@ def signal_name(code: int) -> str:
         return f"signal {-code}"
 
 
-def _absent(
-    outcomes: list[Outcome], failed: list[Outcome], timeout: float
-) -> tuple[Outcome, str]:
+def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> tuple[Outcome, str]:
     """Say who waited in which collective, and who did not come."""
     waiting = [o for o in failed if o.where and o.where.call]
     absent = [o for o in outcomes if o not in waiting]
@@ -190,7 +188,8 @@ def _absent(
             who = f"All {len(waiting)} ranks" if len(waiting) > 1 else f"Rank {waiting[0].rank}"
             verb = "were" if len(waiting) > 1 else "was"
             return waiting[0], f"{who} {verb} still {waiting[0].where} after {timeout:g} s."
-        return waiting[0], f"The ranks waited for one another for {timeout:g} s; {_others(waiting)}."
+        sentence = f"The ranks waited for one another for {timeout:g} s; {_others(waiting)}."
+        return waiting[0], sentence
     missing = next((o for o in absent if o.status != "ok"), absent[0])
     call = waiting[0].where
     assert call is not None

@@ -89,7 +89,8 @@ class Forked(Process):
         self.server = server
         self.status, status_in = os.pipe()
         try:
-            socket.send_fds(server.requests, [b"f"], [self.theirs.fileno(), self.output_in, status_in])
+            theirs = [self.theirs.fileno(), self.output_in, status_in]
+            socket.send_fds(server.requests, [b"f"], theirs)
         finally:
             os.close(status_in)
             self.handed_over()
@@ -126,7 +127,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self.requests, theirs = socket.socketpair()
-        self.errors: IO[Any] = tempfile.TemporaryFile()
+        self.errors: IO[Any] = tempfile.TemporaryFile()  # noqa: SIM115
         fd = theirs.fileno()
         self.popen = _python("server", f"main({fd}, {_on_main_thread()})", fd, None, self.errors)
         theirs.close()

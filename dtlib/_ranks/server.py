@@ -6,6 +6,7 @@ its output, and a pipe into which the server writes the status with which the ra
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import selectors
@@ -89,8 +90,6 @@ def _reap(statuses: dict[int, int]) -> None:
         if pid == 0:
             return
         fd = statuses.pop(pid)
-        try:
+        with contextlib.suppress(OSError):  # the parent no longer listens
             os.write(fd, str(os.waitstatus_to_exitcode(status)).encode())
-        except OSError:
-            pass  # the parent no longer listens
         os.close(fd)

@@ -31,7 +31,7 @@ class Line:
 
 
 class Watch:
-    """What the parent tells this rank: the store's port (`go`), and that it may end (`released`)."""
+    """What the parent tells this rank: the store's port (`go`), that it may end (`released`)."""
 
     def __init__(self, line: Line) -> None:
         self.line = line

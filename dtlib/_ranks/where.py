@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
-import re
+import math
 import sys
 import sysconfig
 import threading
@@ -21,7 +21,8 @@ _FOREIGN = tuple(
     | {"<frozen", "<string>"}
 )
 # How torch names the tensors in its collectives' signatures, the one that is sent first.
-_TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output", "object_list")
+_TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
+_DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
 
 
 @dataclass(frozen=True)
@@ -150,17 +151,14 @@ def pending_collective() -> tuple[str, str]:
         entries = json.loads(_dump_fr_trace_json()).get("entries", [])
     except Exception:  # a private interface: without it, the line of code must do
         return "", ""
-    for entry in entries:
-        if entry.get("retired") is False:
-            sizes, dtypes = entry.get("input_sizes") or [[]], entry.get("input_dtypes") or [""]
-            count = 1
-            for size in sizes[0]:
-                count *= size
-            dtype = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16",
-                     "BFloat16": "bfloat16", "Int": "int32"}.get(dtypes[0], dtypes[0].lower())  # fmt: skip
-            name = re.sub(r"^\w+:", "", entry.get("profiling_name", "a collective"))
-            return name, f"{count} {dtype}" if dtype else ""
-    return "", ""
+    entry = next((entry for entry in entries if entry.get("retired") is False), None)
+    if entry is None:
+        return "", ""
+    name = entry.get("profiling_name", "a collective").rpartition(":")[2]
+    sizes, dtypes = entry.get("input_sizes"), entry.get("input_dtypes")
+    if not sizes or not dtypes:
+        return name, ""
+    return name, f"{math.prod(sizes[0])} {_DTYPES.get(dtypes[0], dtypes[0].lower())}"
 
 
 def is_machinery(filename: str, function: str) -> bool:

@@ -7,6 +7,7 @@ import multiprocessing.util
 import os
 import pickle
 import sys
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,8 +21,18 @@ from dtlib._ranks.watch import Line, Watch, die_with_parent
 from dtlib.errors import DtlibError
 from dtlib.rankenv import EnvWorld, loopback_name
 
-# The line to the parent, for `dtlib.launcher.progress`.
+# The line to the parent, for `dtlib.launcher.progress`, and when it last went there.
 current: Line | None = None
+_last_progress = 0.0
+
+
+def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
+    """Send progress to the parent, at most 20 times a second, the last step always."""
+    global _last_progress
+    now = time.monotonic()
+    if current is not None and (now - _last_progress > 0.05 or done >= total):
+        _last_progress = now
+        current.send("progress", done=done, total=total, numbers=numbers)
 
 
 def spare(fd: int, die: bool) -> None:
@@ -54,7 +65,7 @@ def main(fd: int) -> None:
 
 def _open_output() -> None:
     for fd, name in ((1, "stdout"), (2, "stderr")):
-        file = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        file = os.fdopen(fd, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
         setattr(sys, name, file)
         setattr(sys, f"__{name}__", file)
 
