@@ -71,7 +71,7 @@ def test_weights_come_from_the_seed_alone(build):
 
 @pytest.mark.parametrize(("width", "norm"), [(12, "group"), (0, "batch"), (-8, "batch")])
 def test_resnet_refuses_widths_that_groups_do_not_divide(width, norm):
-    with pytest.raises(BadInput, match=f"width {width} .* multiple of 8"):
+    with pytest.raises(BadInput, match=rf"width {width} .* multiple of 8"):
         resnet18(width, norm)
 
 
@@ -139,7 +139,7 @@ def test_gpt_gives_hugging_faces_logits(bare):
 def test_gpt_refuses_the_state_of_another_shape():
     state = hugging_face(TINY).state_dict()
     other = GPTConfig(vocab_size=61, context=16, layers=2, heads=4, width=16)
-    with pytest.raises(BadInput, match="does not fit .*size mismatch for wte"):
+    with pytest.raises(BadInput, match=r"does not fit .*size mismatch for wte"):
         GPT(other).load_hf_state_dict(state)
 
 
@@ -190,12 +190,12 @@ def test_gpt_drops_out_in_training_alone():
 
 
 def test_gpt_refuses_what_does_not_fit():
-    with pytest.raises(BadInput, match="17 tokens exceeds the context of 16"):
+    with pytest.raises(BadInput, match=r"17 tokens exceeds the context of 16"):
         GPT(TINY)(torch.zeros(1, 17, dtype=torch.int64))
-    with pytest.raises(BadInput, match="width 130 .* heads, 4"):
+    with pytest.raises(BadInput, match=r"width 130 .* heads, 4"):
         shape("nano", width=130)
     with pytest.raises(BadInput, match="Did you mean 'gpt2-medium'"):
         shape("gpt2-medum")
-    with pytest.raises(BadInput, match="dropout 1.0"):
+    with pytest.raises(BadInput, match=r"dropout 1\.0"):
         shape("nano", dropout=1.0)
     assert set(SHAPES) == {"nano", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"}
