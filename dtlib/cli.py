@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -53,7 +54,8 @@ class Parser(argparse.ArgumentParser):
         if match:
             word = match[1].partition("=")[0]
             message = f"unknown setting {word!r}"
-            hint = did_you_mean(word, self._option_string_actions) or hint
+            if word.startswith("-"):
+                hint = did_you_mean(word, self._option_string_actions) or hint
         raise BadInput(f"{message}.{hint}")
 
 
@@ -233,7 +235,9 @@ def _explain(error: DtlibError) -> None:
     """Print what went wrong in one sentence, and what a failed rank left below it."""
     rank = _rank()
     if rank and isinstance(error, BadInput):
-        return  # rank 0 says the same
+        # Rank 0 says the same; were we to leave first, torchrun would end it before it has.
+        time.sleep(5.0)
+        return
     who = f"dtlib: rank {rank}" if rank else "dtlib"
     print(f"{who}: {error}", file=sys.stderr)
     traceback = getattr(error, "traceback", "")

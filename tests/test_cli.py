@@ -1,0 +1,279 @@
+"""The command line: what it prints, where, and the exit code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dtlib
+from dtlib import cli
+from dtlib.config import RunConfig
+from dtlib.errors import DtlibError, Stopped, Unavailable
+
+TINY = ["text", "--model", "nano", "--steps", "3", "--global-batch", "4", "--max-length", "16"]
+TINY += ["--num-samples", "64", "--untimed-steps", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def bad(capsys, *words: str) -> str:
+    """Run a command that must be refused, and return its one sentence."""
+    assert cli.main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("dtlib: ")
+    assert shown.err.count("\n") == 1, "one sentence on one line"
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "dtlib", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **env},
+    )
+
+
+def test_help_names_every_command_and_none_that_does_not_exist(capsys):
+    assert cli.main([]) == 0
+    bare = capsys.readouterr().out
+    assert cli.main(["--help"]) == 0
+    assert capsys.readouterr().out == bare
+    for command in ("doctor", "train", "lessons"):
+        assert f"dtlib {command}" in bare
+    for later in ("fetch", "study", "batch", "sim "):
+        assert later not in bare
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dtlib {dtlib.__version__}\n"
+
+
+def test_train_help_explains_every_setting(capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", "--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    for field in dataclasses.fields(RunConfig):
+        if field.name != "task":
+            assert f"--{field.name.replace('_', '-')} " in shown.replace(",", " ")
+    for action in cli.train_parser()._actions:
+        assert action.help, f"{action.dest} has no help"
+
+
+def test_help_needs_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None; from dtlib.cli import main; main(['train', '-h'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "--global-batch" in done.stdout
+
+
+def test_flags_win_over_the_file(tmp_path):
+    (tmp_path / "run.yaml").write_text("task: text\nlr: 1e-5\nsteps: 7\nglobal_batch: 8\n")
+    words = ["--config", "run.yaml", "--steps", "9", "--no-augment", "--deterministic"]
+    config, as_json = cli.parse_train([*words, "--json"])
+    assert as_json
+    expected = RunConfig(
+        "text", lr=1e-5, steps=9, global_batch=8, augment=False, deterministic=True
+    )
+    assert config == expected
+    assert isinstance(config.lr, float)
+
+
+def test_task_on_the_command_line_wins_too(tmp_path):
+    (tmp_path / "run.yaml").write_text("steps: 7\n")
+    assert cli.parse_train(["images", "--config", "run.yaml"])[0] == RunConfig("images", steps=7)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--global-batch", "8"], ["--global_batch", "8"], ["--global-batch=8"], ["--global_batch=8"]],
+    ids=" ".join,
+)
+def test_hyphens_and_underscores_are_the_same(words):
+    assert cli.parse_train(["text", *words])[0] == RunConfig("text", global_batch=8)
+
+
+def test_values_keep_their_underscores():
+    config, _ = cli.parse_train(["text", "--data=my_texts", "--out", "a_b"])
+    assert (config.data, config.out) == ("my_texts", "a_b")
+
+
+BAD = {
+    "trian": "unknown command 'trian'; there is doctor, train, lessons. Did you mean 'train'?",
+    "train": "say what to train",
+    "train imges": "unknown task 'imges'; there is images, text. Did you mean 'images'?",
+    "train text --gobal-batch 8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
+    "train text --gobal_batch=8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
+    "train text more": "unknown setting 'more'. `dtlib train --help` lists all settings.",
+    "train text --ste 3": "unknown setting '--ste'. Did you mean '--steps'?",
+    "train text --steps": "argument --steps: expected one argument.",
+    "train text --steps many": "steps is 'many'; it must be a whole number.",
+    "train text --steps 1.5": "steps is '1.5'; it must be a whole number.",
+    "train text --lr fast": "lr is 'fast'; it must be a number.",
+    "train text --ranks 0": "ranks is 0; it must be at least 1.",
+    "train text --ranks -1": "ranks is -1; it must be at least 1.",
+    "train text --steps 3 --epochs 1": "steps 3 and epochs 1 both say when to stop; give one.",
+    "train text --global-batch 10 --micro-batch 4 --ranks 2": "10 is not divisible by micro-batch",
+    "train text --global-batch 8 --micro-batch 2 --accumulation 3 --ranks 2": "= 12",
+    "train text --model nona": "nano",
+    "train text --strategy ddpp": "Did you mean 'ddp'?",
+    "train text --precision fp23": "Did you mean 'fp32'?",
+    "train text --data /no/such/folder": "/no/such/folder",
+    "train images --data /no/such/folder": "/no/such/folder",
+    "train text --data gramar": "grammar",
+    "train text --resume": "resume needs out",
+    "train text --config nowhere.yaml": "the configuration nowhere.yaml cannot be read",
+    "train text --strategy single --ranks 2": "single",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_input_is_one_sentence_and_exit_2(capsys, words):
+    assert BAD[words] in bad(capsys, *words.split())
+
+
+YAML = {
+    "stepps: 3": "unknown key 'stepps'. Did you mean 'steps'?",
+    "steps: many": "steps is 'many'; it must be a whole number.",
+    "lr: [1]": "lr is [1]; it must be a number.",
+    "- text": "must hold lines of the form key: value",
+    "a: b: c": "cannot be read",
+    "\x00": "cannot be read",
+}
+
+
+@pytest.mark.parametrize("text", YAML)
+def test_bad_yaml_is_one_sentence_and_exit_2(capsys, tmp_path, text):
+    (tmp_path / "run.yaml").write_text(text)
+    assert YAML[text] in bad(capsys, "train", "text", "--config", "run.yaml")
+
+
+def test_second_run_in_a_folder_is_refused(capsys, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text("{}")
+    assert "add --resume" in bad(capsys, "train", "text", "--out", "old")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Unavailable("no GPU; use --device cpu."), 69),
+        (Stopped("stopped after step 3."), 75),
+        (DtlibError("rank 1 died."), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=["unavailable", "stopped", "failed", "interrupted"],
+)
+def test_exit_codes(capsys, monkeypatch, error, code):
+    def fail(config):
+        raise error
+
+    monkeypatch.setattr("dtlib.loop.train", fail)
+    assert cli.main(["train", "text"]) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    assert str(error) in shown.err
+
+
+def test_traceback_of_a_rank_stands_below_the_sentence(capsys, monkeypatch):
+    def fail(config):
+        error = DtlibError("rank 1 raised ValueError.")
+        error.traceback = "  file.py, line 3, in f"  # as RankFailed has it
+        raise error
+
+    monkeypatch.setattr("dtlib.loop.train", fail)
+    assert cli.main(["train", "text"]) == 1
+    assert capsys.readouterr().err == "dtlib: rank 1 raised ValueError.\n  file.py, line 3, in f\n"
+
+
+def test_fault_of_our_own_is_a_traceback_and_1():
+    code = (
+        "import sys, dtlib.doctor; dtlib.doctor.examine = lambda: 1 / 0\n"
+        "from dtlib.cli import main; sys.exit(main(['doctor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+# torchrun turns every exit code into 1, so the file must say it
+def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
+    def fail(config):
+        Path(config.out).mkdir()
+        (Path(config.out) / "requeue").write_text("stopped after step 3\n")
+        raise DtlibError("torchrun left with 1.")
+
+    monkeypatch.setattr("dtlib.loop.train", fail)
+    assert cli.main(["train", "text", "--out", "run"]) == 75
+
+
+def test_lessons_get_their_words_and_keep_their_code(monkeypatch):
+    seen = []
+    monkeypatch.setattr("dtlib.lessons.main", lambda words: seen.append(words) or 69)
+    assert cli.main(["lessons", "run", "07", "-p", "ranks=2"]) == 69
+    assert seen == [["run", "07", "-p", "ranks=2"]]
+
+
+def test_train_with_json_ends_in_the_summary(tmp_path):
+    done = ran("train", *TINY, "--ranks", "2", "--out", "run", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["world_size"] == 2
+    assert summary["steps"] == 3
+
+
+def test_train_for_people_is_short_and_says_what_was_measured(tmp_path, capsys):
+    assert cli.main(["train", *TINY, "--ranks", "1", "--out", "run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    report = lines[lines.index(next(line for line in lines if line.startswith("done: 3 steps"))) :]
+    assert len(report) < 15
+    for said in ("valid_loss", "perplexity", "protocol", "entropy", "tokens/s", "records"):
+        assert any(said in line for line in report), said
+
+
+def test_under_torchrun_only_rank_0_prints():
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *words, "-m", "dtlib", "train", *TINY, "--json", "--out", "run"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(found) == 1
+    assert json.loads(found[0])["world_size"] == 2
+
+
+@pytest.mark.slow
+def test_under_torchrun_bad_input_is_said_once():
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *words, "-m", "dtlib", "train", "text", "--ranks", "4"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1  # torchrun's, whatever ours was
+    said = [line for line in done.stderr.splitlines() if line.startswith("dtlib: ")]
+    assert len(said) == 1
+    assert "ranks=4 contradicts the world of 2" in said[0]
