@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -50,13 +51,19 @@ def _sum() -> float:
 
 def data() -> dict[str, str | None]:
     """Where each real data set lies, or None."""
-    from dtlib.data import cifar10
+    from dtlib.data import cifar10, corpus, tokenizer
     from dtlib.errors import BadInput
 
+    sets: dict[str, Callable[[], object]] = {
+        "cifar10": lambda: cifar10.locate("cifar10"),
+        "wikitext2": lambda: corpus.load("wikitext2").source,
+        "shakespeare": lambda: corpus.load("shakespeare").source,
+        "GPT-2's tokenizer": lambda: tokenizer.gpt2() and "found",
+    }
     found: dict[str, str | None] = {}
-    for name, locate in {"cifar10": cifar10.locate}.items():
+    for name, look in sets.items():
         try:
-            found[name] = str(locate(name))
+            found[name] = str(look())
         except BadInput:
             found[name] = None
     return found

@@ -71,7 +71,7 @@ def data(machine: Machine) -> Finding:
     facts = ran.answer()
     if facts is None:
         return Finding("data", "note", f"could not look: {ran.last_line}")
-    found = [f"{name} in {place}" for name, place in facts.items() if place]
+    found = [f"{name} ({place})" for name, place in facts.items() if place]
     absent = [name for name, place in facts.items() if not place]
     if not absent:
         return Finding("data", "ok", "; ".join(found))
