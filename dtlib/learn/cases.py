@@ -1,0 +1,146 @@
+"""What a check on ranks is made of: a case, and what each rank saw in it.
+
+Inputs are painted: rank r fills its tensor with 10**r, so that a sum reads aloud: 111 is everyone
+once, 101 lacks rank 1, 112 has rank 0 twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from dtlib.learn.wire import Message
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input for every rank, and the answer for every rank.
+
+    Parameters
+    ----------
+    label
+        What a sentence calls it, for instance `"6 elements"`.
+    make, want
+        `(rank, n)` to the argument of the student's function, and to the right answer.
+    forbid_collectives
+        Only messages between ranks are allowed.
+    tolerance
+        Relative; 0 for painted inputs, whose sums are exact.
+    in_place
+        The function may change its argument and return nothing.
+    strict_buffers
+        A tensor on its way must be waited for, and left alone until then.
+    judge
+        `(result, rank, n)` to whether it is right, where that is not equality with `want`.
+    """
+
+    label: str
+    make: Callable[[int, int], torch.Tensor]
+    want: Callable[[int, int], torch.Tensor]
+    forbid_collectives: bool = False
+    tolerance: float = 0.0
+    in_place: bool = False
+    strict_buffers: bool = False
+    judge: Callable[[torch.Tensor, int, int], bool] | None = None
+
+
+@dataclass
+class Failure:
+    """An exception in the student's code: its text, its line, and what the rank was waiting in."""
+
+    error: str
+    message: str
+    function: str
+    line: int
+    code: str
+    waited_in: str | None = None
+    peer_gone: bool = False
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether gloo's debug mode saw two ranks bring different things to one collective."""
+        return "Detected mismatch between collectives" in self.message
+
+    @property
+    def own(self) -> bool:
+        """Whether the fault lies on this rank, and is no wait for another one."""
+        return self.waited_in is None and not self.peer_gone and not self.mismatch
+
+
+@dataclass
+class Seen:
+    """What one rank saw in one case; tensors of more than 64 numbers are summed up."""
+
+    rank: int
+    kind: str = "none"  # "tensor", "number", "none" or the name of a type
+    shape: tuple[int, ...] = ()
+    values: list[float] = field(default_factory=list)
+    counts: dict[float, int] = field(default_factory=dict)
+    bits: str = ""
+    after: list[float] = field(default_factory=list)
+    want: list[float] = field(default_factory=list)
+    want_shape: tuple[int, ...] = ()
+    right: bool = False
+    messages: list[Message] = field(default_factory=list)
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages that this rank sent."""
+        return [m for m in self.messages if m.kind == "send"]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that this rank sent in messages."""
+        return sum(m.bytes for m in self.sent)
+
+    @property
+    def collectives(self) -> list[str]:
+        """Names of the collectives that this rank called."""
+        return [m.kind for m in self.messages if m.kind not in ("send", "recv")]
+
+
+@dataclass
+class Round:
+    """One case on all ranks."""
+
+    case: Case
+    ranks: list[Seen]
+
+    @property
+    def n(self) -> int:
+        """How many ranks."""
+        return len(self.ranks)
+
+    @property
+    def label(self) -> str:
+        """The case in words."""
+        return f"{self.n} rank{'s' * (self.n > 1)}, {self.case.label}"
+
+    @property
+    def right(self) -> bool:
+        """Whether every rank had the right answer."""
+        return all(seen.right for seen in self.ranks)
+
+    @property
+    def failures(self) -> list[tuple[int, Failure]]:
+        """The ranks that failed, and how."""
+        return [(s.rank, s.failure) for s in self.ranks if s.failure]
+
+    @property
+    def first_values(self) -> list[float | None]:
+        """The first number of every rank's answer."""
+        return [s.values[0] if s.values else next(iter(s.counts), None) for s in self.ranks]
+
+
+def painted(size: int, *, dtype: torch.dtype = torch.float32) -> Callable[[int, int], torch.Tensor]:
+    """The input of rank r in a painted case: `size` times 10**r."""
+    return lambda rank, n: torch.full((size,), 10**rank, dtype=dtype)
+
+
+def painted_sum(size: int) -> Callable[[int, int], torch.Tensor]:
+    """The sum of painted inputs over all ranks: 1, 11, 111 ..."""
+    return lambda rank, n: torch.full((size,), float(sum(10**r for r in range(n))))

@@ -1,0 +1,164 @@
+"""From what the ranks saw to one sentence: the machine that every check on ranks shares.
+
+A lesson's check brings the mistakes that it recognises; what it does not recognise still gets a
+true sentence here: what came back on which rank, and what was expected, in the smallest case.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtlib.learn.cases import Case, Failure, Round, Seen
+from dtlib.learn.checking import Wrong
+from dtlib.learn.probe import run_cases
+
+Plan = Sequence[tuple[int, Sequence[Case]]]
+
+
+def examine(
+    student: Callable[..., Any], plan: Plan, explain: Callable[[Round], Wrong | None]
+) -> list[Round]:
+    """Run a plan of cases, for one rank, then for three, then for four, up to the first failure.
+
+    Parameters
+    ----------
+    student
+        The function that is checked.
+    plan
+        Pairs of a number of ranks and its cases, in order.
+    explain
+        Recognises a mistake in the first round that is not right, or returns None.
+
+    Returns
+    -------
+    list of Round
+        All rounds, when every one was right.
+
+    Raises
+    ------
+    Wrong
+        For the first round that was not.
+    """
+    rounds: list[Round] = []
+    for n, cases in plan:
+        rounds += run_cases(student, n, cases)
+        if not rounds[-1].right:
+            raise explain(rounds[-1]) or unforeseen(rounds[-1])
+    return rounds
+
+
+def unforeseen(round_: Round) -> Wrong:
+    """The verdict on a mistake that nobody foresaw."""
+    case = round_.label
+    for rank, failure in round_.failures:
+        if failure.line == 0 and failure.own:
+            return Wrong("died", case, rank=rank, n=round_.n, how=failure.message or failure.error)
+    for rank, failure in round_.failures:
+        if failure.own:
+            return Wrong("raised", case, rank=rank, n=round_.n, **where(failure))
+    if any(failure.mismatch for _, failure in round_.failures):
+        return Wrong("mismatch", case, n=round_.n, what=mismatch(round_))
+    if round_.failures:
+        return Wrong("waits", case, n=round_.n, who=who_waits(round_))
+    return _wrong_value(round_)
+
+
+def where(failure: Failure) -> dict[str, Any]:
+    """The numbers of a sentence about an exception: its line, error and message."""
+    # Only this process knows the text of a notebook's cell.
+    code = linecache.getline(failure.code, failure.line).strip()
+    place = f"line {failure.line} of {failure.function}" + (f", `{code}`," if code else "")
+    message = failure.message.splitlines()[0][:200] if failure.message else ""
+    return {"place": place, "error": failure.error, "message": message}
+
+
+def mismatch(round_: Round) -> str:
+    """What two ranks brought to one collective: `rank 0 brought [2] numbers to all_gather ...`."""
+    parts = []
+    for rank, failure in round_.failures:
+        found = re.search(
+            rf"Rank {rank} is running collective: CollectiveFingerPrint\(.*?OpType=(\w+)"
+            r"(?:, TensorShape=(\[[^\]]*\]))?(?:, TensorDtypes=(\w+))?",
+            failure.message,
+        )
+        if found:
+            shape, kind = found[2] or "no tensor", (found[3] or "").lower()
+            parts.append(f"rank {rank} brought {shape} {kind} to {found[1]}".replace("  ", " "))
+    return "; ".join(dict.fromkeys(parts))
+
+
+def who_waits(round_: Round) -> str:
+    """What every rank was doing when a hang was called a hang."""
+    return ", ".join(f"rank {s.rank} {_doing(s)}" for s in round_.ranks)
+
+
+def _doing(seen: Seen) -> str:
+    if seen.failure is None:
+        return "had returned"
+    if seen.failure.waited_in is None:
+        last = f" in {seen.messages[-1].kind}" if seen.messages else ""
+        return f"had stopped with {seen.failure.error}" if seen.failure.own else f"waited{last}"
+    line = f" (line {seen.failure.line})" if seen.failure.line else ""
+    what = seen.failure.waited_in
+    if what == "a collective" and seen.collectives:
+        what = seen.collectives[-1]
+    return f"waited in {what}{line}"
+
+
+def _wrong_value(round_: Round) -> Wrong:
+    seen = next(s for s in round_.ranks if not s.right)
+    facts = {"rank": seen.rank, "n": round_.n, "want": numbers(seen.want)}
+    if seen.kind == "none":
+        return Wrong("none", round_.label, **facts)
+    if seen.kind not in ("tensor", "number"):
+        return Wrong("kind", round_.label, got=seen.kind, **facts)
+    if seen.shape != seen.want_shape and seen.want_shape:
+        shapes = {"got": list(seen.shape), "shape": list(seen.want_shape)}
+        return Wrong("shape", round_.label, **facts | shapes)
+    reading = next(
+        (words for v in seen.values if (words := read_paint(v, round_.n)) and v not in seen.want),
+        "",
+    )
+    return Wrong("value", round_.label, got=contents(seen), reading=reading, **facts)
+
+
+def contents(seen: Seen) -> str:
+    """A rank's answer in words, long ones by how often each number stands in it."""
+    if seen.values:
+        return numbers(seen.values)
+    counted = sorted(seen.counts.items(), key=lambda item: -item[1])
+    return " and ".join(f"{count:,} times {number(v)}" for v, count in counted[:3]) or "other numbers"
+
+
+def number(value: float | None) -> str:
+    """A number as a sentence prints it: 6, 3.33, nan."""
+    return "nothing" if value is None else f"{value:.4g}" if value % 1 else f"{value:.0f}"
+
+
+def numbers(values: Sequence[float | None]) -> str:
+    """Numbers as a sentence prints them; a tensor of equal ones is named once."""
+    if not values:
+        return "nothing"
+    if len(values) > 1 and len(set(values)) == 1:
+        return number(values[0])
+    return ", ".join(number(v) for v in values[:12]) + (" …" if len(values) > 12 else "")
+
+
+def digits(value: float, n: int) -> list[int] | None:
+    """How often each rank is in a painted sum; None when the number is no painted sum."""
+    if value != value or value < 0 or value % 1 or value >= 10**n:
+        return None
+    return [int(value) // 10**rank % 10 for rank in range(n)]
+
+
+def read_paint(value: float, n: int) -> str:
+    """A painted number read aloud: `101: rank 1 is missing.`"""
+    counts = digits(value, n)
+    if counts is None or n == 1:
+        return ""
+    parts = [f"rank {r} is missing" for r, c in enumerate(counts) if c == 0]
+    parts += [f"rank {r} is in it {c} times" for r, c in enumerate(counts) if c > 1]
+    return f"{number(value)}: {', '.join(parts)}." if parts else ""

@@ -1,0 +1,156 @@
+"""Run a student's function on real ranks, case after case, and bring back what every rank saw."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dtlib.learn.cases import Case, Failure, Round, Seen
+from dtlib.learn.wire import FEW, WireLog
+
+TIMEOUT = 4.0  # seconds a rank waits for another before a check calls it a hang
+LIMIT = 30.0  # seconds that all cases of a launch may take: an endless loop ends too
+# What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
+HANGS = {
+    "for send operation": "send",
+    "for recv operation": "recv",
+    "failed to pass monitoredBarrier": "a collective",
+    "imed out": "a collective",
+}
+GONE = ("Connection closed", "Connection reset", "Broken pipe", "received errors while waiting")
+
+
+def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> list[Round]:
+    """Run the cases on `n` ranks up to the first one that is not right on every rank."""
+    from dtlib.launcher import run_ranks
+
+    outcomes = run_ranks(
+        _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True
+    )
+    reached = [o.value if o.status == "ok" else [_lost(o)] for o in outcomes]
+    rounds = []
+    for k in range(max(len(seen) for seen in reached)):
+        # A rank that was lost tells nothing about the case it was lost in: the last one begun.
+        ranks = [seen[k] if k < len(seen) else seen[-1] for seen in reached]
+        rounds.append(Round(cases[k], ranks))
+        if not rounds[-1].right:
+            break
+    return rounds
+
+
+def _lost(outcome: Any) -> Seen:
+    """What is known of a rank that gave no answer: it was killed, or it never came back."""
+    waited = "its own code" if outcome.status == "timeout" else None
+    failure = Failure(
+        outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited
+    )
+    return Seen(outcome.rank, failure=failure)
+
+
+def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
+    rank, n = dist.get_rank(), dist.get_world_size()
+    # The student's calls and ours must never meet in one collective.
+    ours = dist.new_group()
+    seen = []
+    for case in cases:
+        seen.append(_one_case(student, case, rank, n))
+        everyone = torch.tensor([int(seen[-1].right)])
+        try:
+            dist.all_reduce(everyone, dist.ReduceOp.MIN, group=ours)
+        except RuntimeError:  # another rank is lost or still waiting
+            break
+        if not everyone:
+            break
+    return seen
+
+
+def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> Seen:
+    x, want = case.make(rank, n), case.want(rank, n)
+    seen = Seen(rank, want=_few(want), want_shape=tuple(want.shape))
+    log = WireLog(watch=x if x.numel() <= FEW else None, forbid_collectives=case.forbid_collectives)
+    start = time.perf_counter()
+    with log:
+        try:
+            result = student(x)
+        except Exception as error:
+            seen.failure = _failure(error)
+    seen.seconds = time.perf_counter() - start
+    seen.messages, seen.after = log.messages, _few(x)
+    if seen.failure is None:
+        result = _describe(seen, x if result is None and case.in_place else result)
+        if result is not None:
+            seen.right = _is_right(seen, result, want, case, n)
+            if not seen.right:
+                seen.counts = _counts(result)
+    return seen
+
+
+def _describe(seen: Seen, result: Any) -> torch.Tensor | None:
+    """Note what kind of thing came back; a number is taken for a tensor of one."""
+    if isinstance(result, (int, float)) and not isinstance(result, bool):
+        seen.kind, result = "number", torch.tensor(result, dtype=torch.float64)
+    elif isinstance(result, torch.Tensor):
+        seen.kind, result = "tensor", result.detach().contiguous()
+    else:
+        seen.kind = "none" if result is None else type(result).__name__
+        return None
+    seen.shape, seen.values = tuple(result.shape), _few(result)
+    seen.bits = hashlib.sha256(result.numpy().tobytes()).hexdigest()
+    return result
+
+
+def _is_right(seen: Seen, result: torch.Tensor, want: torch.Tensor, case: Case, n: int) -> bool:
+    if case.strict_buffers and any(
+        m.overlaps or m.changed or (m.kind == "send" and not m.waited) for m in seen.messages
+    ):
+        return False
+    if case.judge is not None:
+        return case.judge(result, seen.rank, n)
+    if result.numel() == want.numel() == 1:  # a number, however it is wrapped
+        result, want = result.reshape(()), want.reshape(())
+    return result.shape == want.shape and torch.allclose(
+        result.double(), want.double(), rtol=case.tolerance, atol=case.tolerance
+    )
+
+
+def _counts(result: torch.Tensor) -> dict[float, int]:
+    """How often each number stands in a tensor that holds few different ones."""
+    values, counts = result.unique(return_counts=True)
+    if len(values) > 8:
+        return {}
+    return dict(zip(map(float, values.tolist()), counts.tolist(), strict=True))
+
+
+def _few(x: torch.Tensor) -> list[float]:
+    return [float(v) for v in x.flatten().tolist()] if x.numel() <= FEW else []
+
+
+def _failure(error: Exception) -> Failure:
+    message = str(error).strip()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _machinery(f.filename)]
+    last = frames[-1] if frames else None
+    waited = next((what for words, what in HANGS.items() if words in message), None)
+    if waited is None and message == "Wait timeout":
+        waited = "a peer that never came"
+    return Failure(
+        type(error).__name__,
+        message,
+        last.name if last else "",
+        (last.lineno or 0) if last else 0,
+        # A cell's source is not on this rank; the parent looks the line up by this file name.
+        last.filename if last else "",
+        waited,
+        any(words in message for words in GONE),
+    )
+
+
+def _machinery(filename: str) -> bool:
+    """Whether a file belongs to torch or to dtlib, and not to the student."""
+    path = filename.replace("\\", "/")
+    return "/torch/" in path or "/dtlib/learn/" in path or "/dtlib/scratch/" in path

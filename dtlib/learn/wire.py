@@ -1,0 +1,204 @@
+"""A wire log: what every message of a rank carried, whichever of torch's functions sent it.
+
+It wraps the methods of `torch.distributed.ProcessGroup`, the one door that `send`, `isend`,
+`batch_isend_irecv`, `all_reduce` and their relatives all go through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# Names of ProcessGroup's methods and what torch.distributed calls them; some versions lack some.
+COLLECTIVES = {
+    "allreduce": "all_reduce",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "allgather": "all_gather",
+    "_allgather_base": "all_gather_into_tensor",
+    "allgather_coalesced": "all_gather",
+    "scatter": "scatter",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all_single",
+}
+FEW = 64  # messages of up to so many numbers are kept whole
+
+
+class Forbidden(RuntimeError):
+    """A collective was called where only messages between neighbours are allowed."""
+
+
+@dataclass
+class Message:
+    """One message, or one collective, as the rank that called it saw it.
+
+    Attributes
+    ----------
+    kind
+        `"send"`, `"recv"`, or the name of the collective.
+    peer
+        The rank that it went to or came from; None for a collective.
+    elements, bytes
+        Its size.
+    values
+        Its distinct values in order of appearance, when it is small; else its first number.
+    state
+        The watched tensor at the moment when a send began.
+    address
+        Where its memory starts: two sends of one chunk have one address.
+    waited, changed, overlaps
+        Whether a send was waited for; whether its tensor changed before that; whether a receive
+        wrote into a tensor that was still being sent.
+    """
+
+    kind: str
+    peer: int | None
+    elements: int
+    bytes: int
+    values: tuple[float, ...]
+    state: list[float] | None = None
+    address: int = 0
+    waited: bool = False
+    changed: bool = False
+    overlaps: bool = False
+
+
+class WireLog:
+    """Record messages while a `with` block runs.
+
+    Parameters
+    ----------
+    watch
+        A tensor whose content is kept with each send.
+    forbid_collectives
+        Raise `Forbidden` when a collective is called.
+
+    Attributes
+    ----------
+    messages
+        The messages of this rank, in the order of their calls.
+    """
+
+    def __init__(self, watch: torch.Tensor | None = None, forbid_collectives: bool = False) -> None:
+        self.messages: list[Message] = []
+        self._watch = watch
+        self._forbid = forbid_collectives
+        self._pending: list[_Sending] = []
+        self._saved: dict[str, Any] = {}
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages that this rank sent."""
+        return [m for m in self.messages if m.kind == "send"]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all messages that this rank sent to others; collectives do not count."""
+        return sum(m.bytes for m in self.sent)
+
+    def __enter__(self) -> WireLog:
+        group = dist.ProcessGroup
+        wrappers = {"send": self._send, "recv": self._recv}
+        wrappers |= {name: self._collective(COLLECTIVES[name]) for name in COLLECTIVES}
+        for name, wrapper in wrappers.items():
+            # vars(), since getattr would hand back a function that no longer binds when put back.
+            if name in vars(group):
+                self._saved[name] = vars(group)[name]
+                setattr(group, name, _wrap(getattr(group, name), wrapper))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, original in self._saved.items():
+            setattr(dist.ProcessGroup, name, original)
+        self._saved.clear()
+
+    def _send(self, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
+        tensor = args[0][0]
+        message = _message("send", int(args[1]), tensor)
+        message.address = tensor.data_ptr()
+        if self._watch is not None:
+            message.state = self._watch.detach().flatten().tolist()
+        self.messages.append(message)
+        sending = _Sending(message, tensor, tensor.detach().clone())
+        self._pending.append(sending)
+        sending.work = original(group, *args, **kwargs)
+        return sending
+
+    def _recv(self, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
+        tensor = args[0][0]
+        message = _message("recv", int(args[1]), tensor)
+        message.values = ()  # nothing has arrived yet
+        message.overlaps = any(_overlap(tensor, s.tensor) for s in self._pending if s.on_its_way)
+        self.messages.append(message)
+        return original(group, *args, **kwargs)
+
+    def _collective(self, name: str) -> Callable[..., Any]:
+        def call(original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
+            if self._forbid:
+                raise Forbidden(f"dist.{name} is what you are building here")
+            tensors = _tensors(args)
+            if tensors:
+                self.messages.append(_message(name, None, tensors[0]))
+            return original(group, *args, **kwargs)
+
+        return call
+
+
+def _wrap(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def method(group: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, group, args, kwargs)
+
+    return method
+
+
+class _Sending:
+    """A send on its way: torch's own handle, and what was in the tensor when it started."""
+
+    def __init__(self, message: Message, tensor: torch.Tensor, before: torch.Tensor) -> None:
+        self.message, self.tensor, self.before = message, tensor, before
+        self.work: Any = None
+
+    @property
+    def on_its_way(self) -> bool:
+        return not self.message.waited
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if self.on_its_way:
+            self.message.changed = not torch.equal(self.tensor, self.before)
+            self.message.waited = True
+        return self.work.wait(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.work, name)
+
+
+def _message(kind: str, peer: int | None, tensor: torch.Tensor) -> Message:
+    flat = tensor.detach().flatten()
+    numbers = flat.tolist() if flat.numel() <= FEW else flat[:1].tolist()
+    values = tuple(dict.fromkeys(float(v) for v in numbers))
+    return Message(kind, peer, flat.numel(), flat.numel() * flat.element_size(), values)
+
+
+def _tensors(args: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            found.append(arg)
+        elif isinstance(arg, (list, tuple)):
+            found += _tensors(arg)
+    return found
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share memory."""
+    start_a, start_b = a.data_ptr(), b.data_ptr()
+    end_a = start_a + a.numel() * a.element_size()
+    end_b = start_b + b.numel() * b.element_size()
+    return start_a < end_b and start_b < end_a

@@ -1,0 +1,120 @@
+"""What a collective costs in the α–β model: a message of S bytes takes α + S·β seconds.
+
+α is the latency of one message in seconds, β the time of one byte in seconds per byte, so that
+1/β is the bandwidth. Plain functions on numbers: they also run in the browser.
+
+R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in
+MPICH", Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
+"""
+
+import math
+
+
+def rounds(ranks):
+    """Rounds in which a binomial tree reaches all of `ranks` ranks: ⌈log2 N⌉."""
+    return math.ceil(math.log2(ranks)) if ranks > 1 else 0
+
+
+def ring_all_reduce_time(size, ranks, alpha, beta):
+    """Seconds of a ring all-reduce: 2(N-1) steps, each of which sends one chunk of S/N bytes.
+
+    Parameters
+    ----------
+    size
+        S, bytes of the tensor.
+    ranks
+        N.
+    alpha
+        Seconds per message.
+    beta
+        Seconds per byte.
+    """
+    return 2 * (ranks - 1) * (alpha + size / ranks * beta)
+
+
+def tree_all_reduce_time(size, ranks, alpha, beta):
+    """Seconds of a binomial reduce and then a broadcast: 2⌈log2 N⌉ rounds of the whole tensor."""
+    return 2 * rounds(ranks) * (alpha + size * beta)
+
+
+def crossover(ranks, alpha, beta):
+    """Bytes above which the ring is faster than the tree; None where the tree never loses."""
+    steps, trips = 2 * (ranks - 1), 2 * rounds(ranks)
+    per_byte = (trips - steps / ranks) * beta
+    if per_byte <= 0:
+        return None
+    return max(0.0, (steps - trips) * alpha / per_byte)
+
+
+def ring_wire_elements(elements, ranks, rank=0):
+    """Elements that one rank sends in a ring all-reduce of a tensor that is cut without padding.
+
+    A rank sends every chunk twice, but once only the chunk that it finishes (rank + 1) and the
+    one that reaches it last (rank + 2). Where N divides `elements` this is 2(N-1)·n/N, and it is
+    never more than 2(N-1)·⌈n/N⌉.
+    """
+    if ranks == 1:
+        return 0
+    kept = [(rank + 1) % ranks, (rank + 2) % ranks]
+    return 2 * elements - sum(elements // ranks + (k < elements % ranks) for k in kept)
+
+
+def fit_line(sizes, seconds):
+    """Fit seconds = α + β·size, each point weighted by 1/seconds² so that small sizes count.
+
+    Parameters
+    ----------
+    sizes
+        Bytes of each message; at least two different ones.
+    seconds
+        What each took, above 0.
+
+    Returns
+    -------
+    tuple
+        `(alpha, beta)`, neither below 0.
+    """
+    weights = [1 / t**2 for t in seconds]
+    total = sum(weights)
+    mean_s = sum(w * s for w, s in zip(weights, sizes)) / total  # noqa: B905 (MicroPython)
+    mean_t = sum(w * t for w, t in zip(weights, seconds)) / total  # noqa: B905
+    spread = sum(w * (s - mean_s) ** 2 for w, s in zip(weights, sizes))  # noqa: B905
+    both = sum(
+        w * (s - mean_s) * (t - mean_t)
+        for w, s, t in zip(weights, sizes, seconds)  # noqa: B905
+    )
+    beta = max(0.0, both / spread)
+    return max(0.0, mean_t - beta * mean_s), beta
+
+
+def ring_or_tree(ranks, kilobytes, microseconds, gigabytes_per_second):
+    """Compare both all-reduces for a what-if slider.
+
+    Parameters
+    ----------
+    ranks
+        N.
+    kilobytes
+        Size of the tensor, 1 kB = 1000 bytes.
+    microseconds
+        α, latency of a message.
+    gigabytes_per_second
+        1/β, 1 GB = 10⁹ bytes.
+
+    Returns
+    -------
+    dict
+        Milliseconds of each, who is faster, and from which size on the ring wins, in kB.
+    """
+    alpha, beta = microseconds * 1e-6, 1e-9 / gigabytes_per_second
+    size = kilobytes * 1e3
+    ring = ring_all_reduce_time(size, ranks, alpha, beta) * 1e3
+    tree = tree_all_reduce_time(size, ranks, alpha, beta) * 1e3
+    edge = crossover(ranks, alpha, beta)
+    faster = "neither" if ring == tree else "ring" if ring < tree else "tree"
+    return {
+        "ring_ms": ring,
+        "tree_ms": tree,
+        "faster": faster,
+        "ring_wins_above_kB": None if edge is None else edge / 1e3,
+    }

@@ -1,0 +1,601 @@
+"""The bank of lesson 07: answers that its checks must refuse, and others that they must accept.
+
+Each wrong answer stands under the key of the sentence that it must get. They are sent to the ranks
+by value, as a notebook's functions are.
+"""
+
+# ruff: noqa: E741
+import math
+
+import torch
+import torch.distributed as dist
+
+from dtlib.scratch.ring import exchange
+
+
+def me():
+    return dist.get_rank(), dist.get_world_size()
+
+
+# --- 7.1 global_mean ------------------------------------------------------------------------
+
+
+def mean_of_means(values):
+    mean = values.mean() if len(values) else torch.tensor(0.0)
+    dist.all_reduce(mean)
+    return (mean / dist.get_world_size()).item()
+
+
+def mean_on_the_empty_rank(values):
+    mean = values.mean()
+    dist.all_reduce(mean)
+    return (mean / dist.get_world_size()).item()
+
+
+def sum_by_world_size(values):
+    total = values.sum()
+    dist.all_reduce(total)
+    return (total / dist.get_world_size()).item()
+
+
+def sum_by_local_count(values):
+    total = values.sum()
+    dist.all_reduce(total)
+    return (total / max(len(values), 1)).item()
+
+
+def skips_the_collective(values):
+    if not len(values):
+        return 0.0
+    both = torch.tensor([values.sum(), float(len(values))])
+    dist.all_reduce(both)
+    return (both[0] / both[1]).item()
+
+
+def reduces_to_one(values):
+    both = torch.tensor([values.sum(), float(len(values))])
+    dist.reduce(both, 0)
+    return (both[0] / both[1]).item()
+
+
+def returns_what_all_reduce_returns(values):
+    both = torch.tensor([values.sum(), float(len(values))])
+    return dist.all_reduce(both)
+
+
+# Beyond the table of 32.
+def means_of_those_that_have(values):
+    both = torch.tensor([values.mean() if len(values) else 0.0, float(len(values) > 0)])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def gathers_uneven(values):
+    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, values)
+    return torch.cat(parts).mean().item()
+
+
+def forgets_to_divide(values):
+    total = values.sum()
+    dist.all_reduce(total)
+    return total
+
+
+def stays_at_home(values):
+    return values.sum() / max(len(values), 1)
+
+
+def trips(values):
+    if dist.get_rank() == 1:
+        return values / {}[0]
+    both = torch.tensor([values.sum(), float(len(values))])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+# --- 7.2 pass_right -------------------------------------------------------------------------
+
+
+def send_then_receive(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    dist.send(x, (rank + 1) % n)
+    dist.recv(arrived, (rank - 1) % n)
+    return arrived
+
+
+def receive_then_send(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    dist.recv(arrived, (rank - 1) % n)
+    dist.send(x, (rank + 1) % n)
+    return arrived
+
+
+def no_modulo(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, rank + 1)
+    dist.recv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
+def one_buffer(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.recv(x, (rank - 1) % n)
+    sending.wait()
+    return x
+
+
+def writes_too_early(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, (rank + 1) % n)
+    x.fill_(-1)
+    dist.recv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
+def left_for_right(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, (rank - 1) % n)
+    dist.recv(arrived, (rank + 1) % n)
+    sending.wait()
+    return arrived
+
+
+def not_alone(x):
+    rank, n = me()
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.recv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
+# Beyond the table of 32.
+def never_waits(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    dist.isend(x, (rank + 1) % n)
+    dist.recv(arrived, (rank - 1) % n)
+    return arrived
+
+
+def keeps_its_own(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = x.clone()
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.recv(torch.empty_like(x), (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
+def gathers_all(x):
+    rank, n = me()
+    everything = [torch.empty_like(x) for _ in range(n)]
+    dist.all_gather(everything, x)
+    return everything[(rank - 1) % n]
+
+
+def small_buffer(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty(1)
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.recv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
+# --- 7.3 ring_all_reduce --------------------------------------------------------------------
+
+
+def ring(x, *, receive=1, update="add", second="copy", start=1, pieces="even", halves=2, extra=0):
+    """A ring with one thing changed."""
+    rank, n = me()
+    chunks = list(x.tensor_split(n) if pieces == "even" else x.chunk(n))
+    for s in range(n - 1 + extra):
+        out, into = (rank - s) % n, (rank - s - receive) % n
+        if update == "same":
+            out, into = rank, (rank - 1) % n
+        arrived = torch.empty_like(chunks[into])
+        exchange(chunks[out], arrived)
+        if update == "copy":
+            chunks[into].copy_(arrived)
+        elif update == "new":
+            chunks[into] = chunks[into] + arrived
+        else:
+            chunks[into] += arrived
+    for s in range(n - 1 if halves == 2 else 0):
+        out, into = (rank + start - s) % n, (rank + start - 1 - s) % n
+        arrived = torch.empty_like(chunks[into])
+        exchange(chunks[out], arrived)
+        if update == "new":
+            chunks[into] = arrived
+        elif second == "add":
+            chunks[into] += arrived
+        else:
+            chunks[into].copy_(arrived)
+    return x
+
+
+def copies_in_the_first_half(x):
+    return ring(x, update="copy")
+
+
+def wrong_chunk(x):
+    return ring(x, receive=-1)
+
+
+def same_chunk(x):
+    return ring(x, update="same")
+
+
+def first_half_only(x):
+    return ring(x, halves=1)
+
+
+def adds_in_the_second_half(x):
+    return ring(x, second="add")
+
+
+def starts_with_chunk_rank(x):
+    return ring(x, start=0)
+
+
+def new_objects(x):
+    return ring(x, update="new")
+
+
+def torch_chunk(x):
+    return ring(x, pieces="chunk")
+
+
+def whole_tensor(x):
+    _, n = me()
+    total, passing = x.clone(), x.clone()
+    for _ in range(n - 1):
+        arrived = torch.empty_like(passing)
+        exchange(passing, arrived)
+        total += arrived
+        passing = arrived
+    return total
+
+
+def n_steps(x):
+    return ring(x, extra=int(dist.get_world_size() > 1))
+
+
+def running_total(x):
+    _, n = me()
+    total = x.clone()
+    for _ in range(n - 1):
+        arrived = torch.empty_like(total)
+        exchange(total, arrived)
+        total = total + arrived
+    return total
+
+
+# Beyond the table of 32.
+def n_steps_even_alone(x):
+    return ring(x, extra=1)
+
+
+def torch_chunk_in_the_first_half(x):
+    return ring(x, pieces="chunk", halves=1)
+
+
+def wrong_chunk_in_the_first_half(x):
+    return ring(x, receive=-1, halves=1)
+
+
+def same_chunk_in_the_first_half(x):
+    return ring(x, update="same", halves=1)
+
+
+def copies_and_stops(x):
+    return ring(x, update="copy", halves=1)
+
+
+def new_objects_and_stops(x):
+    return ring(x, update="new", halves=1)
+
+
+def one_step_more_and_stops(x):
+    return ring(x, halves=1, extra=int(dist.get_world_size() > 1))
+
+
+def another_owner(x):
+    """A ring that starts one chunk earlier: rank 0 finishes chunk 0."""
+    rank, n = me()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank - s - 2) % n])
+        exchange(chunks[(rank - s - 1) % n], arrived)
+        chunks[(rank - s - 2) % n].add_(arrived)
+    return x
+
+
+def uses_all_reduce(x):
+    dist.all_reduce(x)
+    return x
+
+
+def does_nothing(x):
+    return x * 1
+
+
+# --- 7.4 ring_time, tree_time ---------------------------------------------------------------
+
+
+def whole_tensor_a_step(S, N, a, b):
+    return 2 * (N - 1) * (a + S * b)
+
+
+def one_half(S, N, a, b):
+    return (N - 1) * (a + S / N * b)
+
+
+def alpha_once(S, N, a, b):
+    return (N > 1) * a + 2 * (N - 1) * S / N * b
+
+
+def traffic_of_all(S, N, a, b):
+    return N * 2 * (N - 1) * (a + S / N * b)
+
+
+def divides_by_beta(S, N, a, b):
+    return 2 * (N - 1) * (a + S / N / b)
+
+
+def bits_for_bytes(S, N, a, b):
+    return 2 * (N - 1) * (a + 8 * S / N * b)
+
+
+def tree_of_all_ranks(S, N, a, b):
+    return (N - 1) * (a + S * b)
+
+
+# Beyond the table of 32.
+def tree_one_way(S, N, a, b):
+    return math.log2(N) * (a + S * b)
+
+
+def tree_of_parts(S, N, a, b):
+    return 2 * math.log2(N) * (a + S * b)
+
+
+def ring_not_alone(S, N, a, b):
+    return 2 * N * (a + S / N * b)
+
+
+# --- right answers, differently written -----------------------------------------------------
+
+
+def mean_two_calls(values):
+    total = values.sum()
+    count = torch.tensor(len(values))
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return total / count
+
+
+def mean_of_objects(values):
+    everything = [None] * dist.get_world_size()
+    dist.all_gather_object(everything, values.tolist())
+    flat = [v for part in everything for v in part]
+    return sum(flat) / len(flat)
+
+
+def mean_reduce_and_broadcast(values):
+    both = torch.tensor([values.double().sum(), len(values)], dtype=torch.float64)
+    dist.reduce(both, 0)
+    dist.broadcast(both, 0)
+    return (both[0] / both[1]).reshape(1)
+
+
+def pass_even_and_odd(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    right, left = (rank + 1) % n, (rank - 1) % n
+    if rank % 2 == 0:
+        dist.send(x, right)
+        dist.recv(arrived, left)
+    else:
+        dist.recv(arrived, left)
+        dist.send(x, right)
+    return arrived
+
+
+def pass_batched(x):
+    rank, n = me()
+    arrived = x.clone()
+    if n > 1:
+        works = dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, x, (rank + 1) % n),
+                dist.P2POp(dist.irecv, arrived, (rank - 1 + n) % n),
+            ]
+        )
+        for work in works:
+            work.wait()
+    return arrived
+
+
+def half_written_out(x):
+    n, r = dist.get_world_size(), dist.get_rank()
+    parts = torch.tensor_split(x, n)
+    i = r
+    for _ in range(n - 1):
+        j = (i + n - 1) % n
+        incoming = torch.zeros_like(parts[j])
+        exchange(parts[i], incoming)
+        parts[j].add_(incoming)
+        i = j
+    return x
+
+
+def half_by_ceiling(x):
+    """Chunks of ⌈size/n⌉ with a short or empty tail; changes x and returns nothing."""
+    rank, n = me()
+    per = -(-x.numel() // n)
+    chunks = [x[k * per : (k + 1) * per] for k in range(n)]
+    for s in range(n - 1):
+        into = chunks[(rank - s - 1) % n]
+        arrived = torch.empty_like(into)
+        exchange(chunks[(rank - s) % n], arrived)
+        into[:] = into + arrived
+
+
+def ring_another_start(x):
+    """Starts with chunk rank - 1, so that rank r finishes chunk r."""
+    rank, n = me()
+    x = x.clone()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank - s - 2) % n])
+        exchange(chunks[(rank - s - 1) % n], arrived)
+        chunks[(rank - s - 2) % n].add_(arrived)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank - s - 1) % n])
+        exchange(chunks[(rank - s) % n], arrived)
+        chunks[(rank - s - 1) % n].copy_(arrived)
+    return x
+
+
+def ring_one_loop(x):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    chunks = list(torch.tensor_split(x, n))
+    for s in range(2 * (n - 1)):
+        out, into = chunks[(rank - s) % n], chunks[(rank - s - 1) % n]
+        arrived = torch.empty_like(into)
+        exchange(out, arrived)
+        into.copy_(into + arrived if s < n - 1 else arrived)
+
+
+def ring_time_spelt_out(size, ranks, latency, per_byte):
+    steps = 0
+    for _half in ("reduce-scatter", "all-gather"):
+        steps += ranks - 1
+    return steps * latency + steps * size * per_byte / ranks
+
+
+def ring_time_as_bandwidth(S, N, a, b):
+    return 2 * (N - 1) / N * S * b + 2 * (N - 1) * a
+
+
+def tree_time_by_doubling(S, N, a, b):
+    reached, rounds = 1, 0
+    while reached < N:
+        reached, rounds = 2 * reached, rounds + 1
+    return rounds * (a + S * b) + rounds * (a + b * S)
+
+
+def tree_time_by_bits(S, N, a, b):
+    return 2 * (N - 1).bit_length() * (a + S * b)
+
+
+# Exercise, the key of the sentence, the answer: the 32 of the table, in its order.
+WRONG = [
+    ("global_mean", "mean_of_means", mean_of_means),
+    ("global_mean", "nan", mean_on_the_empty_rank),
+    ("global_mean", "by_ranks", sum_by_world_size),
+    ("global_mean", "by_own_count", sum_by_local_count),
+    ("global_mean", "left_early", skips_the_collective),
+    ("global_mean", "reduce", reduces_to_one),
+    ("global_mean", "in_place", returns_what_all_reduce_returns),
+    ("pass_right", "all_send", send_then_receive),
+    ("pass_right", "all_receive", receive_then_send),
+    ("pass_right", "no_modulo", no_modulo),
+    ("pass_right", "one_buffer", one_buffer),
+    ("pass_right", "early_write", writes_too_early),
+    ("pass_right", "swapped", left_for_right),
+    ("pass_right", "alone", not_alone),
+    ("ring_all_reduce", "overwrote", copies_in_the_first_half),
+    ("ring_all_reduce", "wrong_chunk", wrong_chunk),
+    ("ring_all_reduce", "same_chunk", same_chunk),
+    ("ring_all_reduce", "half", first_half_only),
+    ("ring_all_reduce", "added", adds_in_the_second_half),
+    ("ring_all_reduce", "unfinished", starts_with_chunk_rank),
+    ("ring_all_reduce", "new_object", new_objects),
+    ("ring_all_reduce", "chunk", torch_chunk),
+    ("ring_all_reduce", "whole_tensor", whole_tensor),
+    ("ring_all_reduce", "extra_step", n_steps),
+    ("ring_all_reduce", "running_total", running_total),
+    ("ring_time", "whole_tensor", whole_tensor_a_step),
+    ("ring_time", "one_half", one_half),
+    ("ring_time", "alpha_once", alpha_once),
+    ("ring_time", "all_ranks", traffic_of_all),
+    ("ring_time", "divides", divides_by_beta),
+    ("ring_time", "bits", bits_for_bytes),
+    ("tree_time", "rounds", tree_of_all_ranks),
+]
+
+# More that students write, and the first half's own check.
+ALSO_WRONG = [
+    ("global_mean", "mean_of_means", means_of_those_that_have),
+    ("global_mean", "mismatch", gathers_uneven),
+    ("global_mean", "sum_only", forgets_to_divide),
+    ("global_mean", "stayed_home", stays_at_home),
+    ("global_mean", "raised", trips),
+    ("pass_right", "never_waited", never_waits),
+    ("pass_right", "own", keeps_its_own),
+    ("pass_right", "collective", gathers_all),
+    ("pass_right", "died", small_buffer),
+    ("ring_all_reduce", "collective", uses_all_reduce),
+    ("ring_all_reduce", "silent", does_nothing),
+    ("ring_all_reduce", "alone", n_steps_even_alone),
+    ("ring_reduce_scatter", "overwrote", copies_and_stops),
+    ("ring_reduce_scatter", "wrong_chunk", wrong_chunk_in_the_first_half),
+    ("ring_reduce_scatter", "same_chunk", same_chunk_in_the_first_half),
+    ("ring_reduce_scatter", "new_object", new_objects_and_stops),
+    ("ring_reduce_scatter", "chunk", torch_chunk_in_the_first_half),
+    ("ring_reduce_scatter", "extra_step", one_step_more_and_stops),
+    ("ring_reduce_scatter", "other_owner", another_owner),
+    ("ring_reduce_scatter", "both_halves", ring_one_loop),
+    ("ring_reduce_scatter", "running_total", running_total),
+    ("ring_time", "alone", ring_not_alone),
+    ("tree_time", "rounds", tree_one_way),
+    ("tree_time", "part_of_a_round", tree_of_parts),
+]
+
+RIGHT = [
+    ("global_mean", mean_two_calls),
+    ("global_mean", mean_of_objects),
+    ("global_mean", mean_reduce_and_broadcast),
+    ("pass_right", pass_even_and_odd),
+    ("pass_right", pass_batched),
+    ("ring_reduce_scatter", half_written_out),
+    ("ring_reduce_scatter", half_by_ceiling),
+    ("ring_all_reduce", ring_another_start),
+    ("ring_all_reduce", ring_one_loop),
+    ("ring_time", ring_time_spelt_out),
+    ("ring_time", ring_time_as_bandwidth),
+    ("tree_time", tree_time_by_doubling),
+    ("tree_time", tree_time_by_bits),
+]
