@@ -11,6 +11,10 @@ class DtlibError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """Show the sentence alone in a notebook (IPython's hook)."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class BadInput(DtlibError):
     """What the user gave contradicts itself or does not exist; nothing was started, nothing is lost."""

@@ -30,10 +30,21 @@ from dtlib import dist
 from dtlib._ranks.group import Group
 from dtlib._ranks.outcome import Outcome, RankFailed, blame
 from dtlib._ranks.pool import pool, start_method
-from dtlib._ranks.show import OnProgress, Silent, view_for
+from dtlib._ranks.show import OnProgress, View, progress_words, view_for
 from dtlib.errors import BadInput, DtlibError
 
-__all__ = ["Outcome", "RankFailed", "launch", "progress", "run_ranks", "start_method", "warm"]
+__all__ = [
+    "Outcome",
+    "RankFailed",
+    "View",
+    "blame",
+    "launch",
+    "progress",
+    "progress_words",
+    "run_ranks",
+    "start_method",
+    "warm",
+]
 
 DEFAULT_RANKS = 2
 
@@ -128,7 +139,7 @@ def run_ranks(
     port: int | None = None,
     on_progress: OnProgress | None = None,
     env: Mapping[str, str] | None = None,
-    view: Silent | None = None,
+    view: View | None = None,
 ) -> list[Outcome]:
     """Do what `launch` does in processes of this machine, and return how each rank ended.
 

@@ -9,23 +9,17 @@ import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from dtlib._ranks.outcome import Outcome, judge_text
 from dtlib._ranks.pool import START_LIMIT, Process
+from dtlib._ranks.show import View
 from dtlib._ranks.where import Where
 
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
 GRACE = 0.6  # seconds to collect their reports after the first failure
 _NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
-
-
-class View(Protocol):
-    """Who sees the output and the progress as they come."""
-
-    def line(self, rank: int, text: str) -> None: ...
-    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None: ...
 
 
 @dataclass

@@ -6,9 +6,17 @@ import html
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 OnProgress = Callable[[int, int, dict[str, Any]], None]
+
+
+class View(Protocol):
+    """Who sees output and progress as they come."""
+
+    def line(self, rank: int, text: str) -> None: ...
+    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None: ...
+    def close(self) -> None: ...
 
 
 def in_notebook() -> bool:
@@ -124,7 +132,7 @@ def progress_words(done: int, total: int, numbers: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def view_for(show: bool, on_progress: OnProgress | None) -> Silent:
+def view_for(show: bool, on_progress: OnProgress | None) -> View:
     """Choose how to show things here."""
     if not show:
         return Silent(on_progress)

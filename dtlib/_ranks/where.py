@@ -163,4 +163,5 @@ def pending_collective() -> tuple[str, str]:
 
 def is_machinery(filename: str, function: str) -> bool:
     """Say whether a frame of a traceback tells its reader nothing: ours, or torch's wrapper."""
-    return filename.startswith(_RANKS) or (function == "wrapper" and "torch" in filename)
+    ours = filename.startswith(_RANKS) or filename.endswith("/learn/magic.py")
+    return ours or (function == "wrapper" and "torch" in filename)
