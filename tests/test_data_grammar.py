@@ -27,7 +27,7 @@ def small_english() -> Grammar:
 
 
 def sentences(grammar: Grammar, depth: int) -> dict[int, list[tuple[tuple[int, ...], float]]]:
-    """List (sentence, probability) of every derivation at most `depth` rules deep, a symbol each."""
+    """List (sentence, probability) of all derivations at most `depth` rules deep, by symbol."""
     t = grammar.table
     made: dict[int, list] = {i: [((i,), 1.0)] for i in range(t.terminals)}
     for _ in range(depth):
@@ -54,7 +54,7 @@ def mass(grammar: Grammar, depth: int) -> float:
         for rule, right in enumerate(t.right):
             new[t.left[rule]] += t.probability[rule] * math.prod(q[y] for y in right)
         q = new
-    return float(q[grammar._start])
+    return float(q[grammar.start])
 
 
 def test_brackets_by_hand():
@@ -81,7 +81,7 @@ def test_unigram_entropy_by_hand():
 
 @pytest.mark.parametrize(("grammar", "depth"), [(BRACKETS, 12), (small_english(), 6)])
 def test_each_sentence_has_one_derivation_and_probabilities_sum_to_the_mass(grammar, depth):
-    listed = sentences(grammar, depth)[grammar._start]
+    listed = sentences(grammar, depth)[grammar.start]
     assert len(listed) > 8
     assert max(Counter(words for words, _ in listed).values()) == 1, "an ambiguous sentence"
     for words, p in listed:

@@ -53,7 +53,7 @@ def split(n: int, rank: int, world_size: int) -> Tensor:
     """
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank} is not one of 0 to {world_size - 1}, the ranks of this world.")
-    return torch.arange(rank, n, world_size)
+    return torch.arange(n)[rank::world_size]
 
 
 class Augmentation(NamedTuple):

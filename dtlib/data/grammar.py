@@ -56,8 +56,8 @@ class Grammar:
 
     def __init__(self, rules: Rules) -> None:
         self.table = _tabulate(rules)
-        self._start = self.table.names.index(next(iter(rules)))
-        self._choices = _choices(self.table, self._start)
+        self.start = self.table.names.index(next(iter(rules)))
+        self._choices = _choices(self.table, self.start)
         self.vocabulary = self.table.names[: self.table.terminals]
 
     # -- what is known exactly -------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Grammar:
         np.add.at(mean, t.left, t.probability[:, None] * t.counts)
         if np.abs(np.linalg.eigvals(mean)).max() >= 1:
             raise BadInput("this grammar's sentences have no finite expected length.")
-        start = np.eye(len(t.names))[self._start]
+        start = np.eye(len(t.names))[self.start]
         return np.linalg.solve(np.eye(len(t.names)) - mean.T, start)
 
     @property
@@ -121,7 +121,7 @@ class Grammar:
         mean = solve(own - expected @ np.log(t.probability))
         given_rule = t.counts @ mean - np.log(t.probability)
         spread = expected @ (given_rule - mean[t.left]) ** 2
-        return float(solve(spread)[self._start])
+        return float(solve(spread)[self.start])
 
     def sampling_error(self, tokens: int) -> float:
         """Return the standard error of the best model's mean loss over `tokens` fresh tokens.
@@ -149,7 +149,7 @@ class Grammar:
         lengths = np.array([len(right) for right in t.right])
         starts = np.cumsum(lengths) - lengths
         flat = np.array([symbol for right in t.right for symbol in right])
-        line = np.full(count, self._start)
+        line = np.full(count, self.start)
         while (line >= t.terminals).any():
             rule = self._pick(rng, line)
             size = np.where(rule >= 0, lengths[rule], 1)
@@ -184,7 +184,7 @@ class Grammar:
         result = np.zeros(len(tokens))
         stack: list[int] = []
         for i, token in enumerate(int(token) for token in tokens):
-            stack = stack or [self._start]
+            stack = stack or [self.start]
             while stack and stack[-1] != token:
                 rule = self._choices.get((stack.pop(), token))
                 if rule is None:
