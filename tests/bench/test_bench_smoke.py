@@ -1,0 +1,58 @@
+"""Each bench still works, and what it claims to be equal is equal. No time is asserted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Fresh processes import five frameworks one after the other: slow on a busy machine.
+pytestmark = pytest.mark.timeout(450)
+HERE = Path(__file__).parent
+
+
+def rows_of(bench: str, *flags: str) -> list[dict] | dict:
+    """Run a bench in its quick mode and return what it prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / bench), "--quick", "--json", *flags],
+        capture_output=True, text=True, timeout=420,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("lightning") is None, reason="needs the extra `lightning`"
+)
+def test_five_loops_reach_the_same_loss():
+    rows = rows_of("bench_text_loop.py")
+    assert len(rows) == 5
+    # Six AdamW steps on equal batches: only the rounding of a sum's order is left.
+    assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 1e-6} == {}
+    # And they did learn: the loss is below that of the first step, ln(vocabulary).
+    assert all(0 < row["loss"] < row["first_loss"] for row in rows)
+
+
+def test_every_way_to_start_ranks_answers():
+    # The sessions and the script check their own sums and fail where one is wrong.
+    seconds = rows_of("bench_ranks.py")
+    assert {name: len(took) for name, took in seconds.items()} == {
+        "first": 1, "warm": 2, "launch": 2, "torchrun": 1,
+    }  # fmt: skip
+
+
+def test_every_input_path_gives_the_same_pictures():
+    rows = rows_of("bench_image_input.py")
+    gaps = {row["name"]: row["pixel_gap"] for row in rows}
+    assert len(gaps) == 7
+    # Normalised pixels stay below 8 in size, where float32 numbers are 4.8e-7 apart; the paths
+    # round scale, shift and quotient in another order, each by at most one such step.
+    assert {name: gap for name, gap in gaps.items() if gap > 3 * 4.8e-7} == {}
+    # Our two paths are one set of pictures, to the bit.
+    assert {gap for name, gap in gaps.items() if name.startswith("dtlib")} == {0.0}
+    # 512 augmented pictures of each: their spread agrees as far as a draw of crops allows.
+    assert all(abs(row["std"] - rows[0]["std"]) < 0.1 for row in rows)
