@@ -155,10 +155,11 @@ class Checkpoints:
         marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
         world = dist.world()
         own = f"rank{world.rank}.pt"
-        if marker["world_size"] != world.world_size:
+        if marker["world_size"] < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker['world_size']} ranks and is loaded by "
-                f"{world.world_size}: ranks without a state of their own start with a fresh one."
+                f"the checkpoint {path} was saved by {marker['world_size']} ranks and goes to "
+                f"{world.world_size}: ranks from {marker['world_size']} on have no state of their "
+                "own in it."
             )
         if dist.is_main():
             for note in notes:

@@ -1,0 +1,174 @@
+"""Kill a rank at any moment: nothing is left running, and --resume ends in the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from dtlib import dist, tasks
+from dtlib.checkpoint import Checkpoints
+from dtlib.config import RunConfig
+from dtlib.record import read_lines
+
+MARK = "DTLIB_TEST_RUN"
+STEPS, EVERY = 60, 3
+COMMAND = [sys.executable, "-m", "dtlib", "train", "text"]
+COMMAND += ["--model", "nano", "--steps", str(STEPS), "--global-batch", "6", "--max-length", "8"]
+COMMAND += ["--num-samples", "128", "--deterministic", "--checkpoint-every", str(EVERY)]
+PATIENCE = 60.0  # seconds that something may take here before the test fails
+
+
+class Training:
+    """One `dtlib train` in a session of its own; every process that it starts bears its mark."""
+
+    def __init__(self, folder: Path, ranks: int, *words: str) -> None:
+        self.folder, self.mark = folder, uuid.uuid4().hex
+        self.log = folder.with_suffix(".err")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "--ranks", str(ranks), "--out", str(folder), *words],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, MARK: self.mark},
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Training:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.alive():
+            process.kill()
+        self.process.wait()
+
+    def alive(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if (
+                    process.environ().get(MARK) == self.mark
+                    and process.status() != psutil.STATUS_ZOMBIE
+                ):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def steps(self) -> int:
+        """Steps that stand in the records."""
+        return len(read_lines(self.folder / "metrics.jsonl"))
+
+    def pid(self, rank: int) -> int:
+        """Process id of a rank, from the last start that its log tells of."""
+        lines = (self.folder / f"rank{rank}.log").read_text().splitlines()
+        last = next(line for line in reversed(lines) if " pid " in line)
+        return int(last.split(" pid ")[1].split()[0])
+
+    def wait_until(self, condition) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"waited in vain:\n{self.log.read_text()}"
+            time.sleep(0.02)
+
+    def kill_rank(self, rank: int, after: int) -> None:
+        """Kill -9 one rank at a random moment after that many steps, and see the rest go."""
+        self.wait_until(lambda: self.steps() >= after or self.process.poll() is not None)
+        assert self.process.poll() is None, f"it ended too early:\n{self.log.read_text()}"
+        time.sleep(random.uniform(0, 0.2))
+        os.kill(self.pid(rank), signal.SIGKILL)
+        assert self.process.wait(PATIENCE) == 1
+        self.wait_until(lambda: not self.alive())
+        assert f"Rank {rank} was killed by SIGKILL" in self.log.read_text()
+
+
+def final_weights(folder: Path) -> dict[str, torch.Tensor]:
+    loaded = Checkpoints(folder / "checkpoints").latest()
+    assert loaded is not None
+    assert loaded.step == STEPS
+    return dict(flatten(loaded.shared["strategy"]))
+
+
+def flatten(value, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors of a state by their path: weights and the optimizer's moments."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    items = value.items() if isinstance(value, dict) else ()
+    for key, item in itertools.chain(items, enumerate(value) if isinstance(value, list) else ()):
+        yield from flatten(item, f"{name}.{key}")
+
+
+def finish(folder: Path, ranks: int, *words: str) -> dict[str, torch.Tensor]:
+    with Training(folder, ranks, *words) as training:
+        assert training.process.wait(PATIENCE) == 0, training.log.read_text()
+        assert not training.alive()
+    steps = [line["step"] for line in read_lines(folder / "metrics.jsonl")]
+    assert steps == list(range(1, STEPS + 1)), "each step stands once in the records"
+    return final_weights(folder)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def uninterrupted(request, tmp_path_factory) -> tuple[int, dict[str, torch.Tensor]]:
+    folder = tmp_path_factory.mktemp("whole") / f"ranks{request.param}"
+    return request.param, finish(folder, request.param)
+
+
+def kill_again_and_again(folder: Path, ranks: int, kills: int) -> dict[str, torch.Tensor]:
+    """Kill a random rank of each of the next `kills` starts, then let the run end."""
+    gaps = (STEPS - 10) // kills
+    for number in range(kills):
+        resume = ["--resume"] if number else []
+        # The records go on from the last checkpoint, so each kill comes after a few new steps.
+        after = 1 + number * gaps + random.randrange(gaps)
+        with Training(folder, ranks, *resume) as training:
+            training.kill_rank(random.randrange(ranks), after)
+    return finish(folder, ranks, "--resume")
+
+
+def assert_same_bits(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def test_killed_run_resumes_to_the_same_bits(uninterrupted, tmp_path):
+    ranks, expected = uninterrupted
+    assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=1), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_run_killed_20_times_ends_in_the_same_bits(uninterrupted, tmp_path):
+    ranks, expected = uninterrupted
+    assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=20), expected)
+
+
+# field bug 5.01
+def test_order_after_a_resume_is_that_of_the_uninterrupted_run():
+    config = RunConfig(
+        "text", model="nano", global_batch=1, num_samples=8, max_length=8, ranks=1
+    ).resolved("cpu")
+    place = dist.World(0, 0, 1, 1, torch.device("cpu"), None)
+    plan = config.plan(1)
+
+    def order(first: int, count: int) -> list[int]:
+        task = tasks.find("text")(config, place)  # all new, as in a new process
+        torch.manual_seed(random.randrange(1000))  # a stream that has moved on changes nothing
+        shares = itertools.islice(task.shares(plan, first), count)
+        return [int(index) for share in shares for index in share.indices]
+
+    whole = order(0, 16)
+    assert sorted(whole[:8]) == sorted(whole[8:]) == list(range(8))  # two epochs
+    assert whole[:8] != whole[8:]
+    for stop in (3, 8, 11):
+        assert order(0, stop) + order(stop, 16 - stop) == whole
