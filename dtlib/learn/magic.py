@@ -84,9 +84,9 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     options = arguments(line)
     # The magic's line is the cell's first one: errors count from there, as the editor does.
     source = "\n" + cell
+    linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
     compile(source, FILENAME, "exec")
     values, modules = pack(names_used(source), user, hidden)
-    linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
     view = Columns(options.ranks)
     outcomes = run_ranks(
         on_rank, (source, values, modules), ranks=options.ranks, view=view,

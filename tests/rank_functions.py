@@ -1,0 +1,158 @@
+"""What the launcher's tests run on ranks: a module of its own, so that a rank loads it quickly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from dtlib.dist import stop_requested, world
+from dtlib.launcher import progress
+
+
+def add_up(x: float) -> list[float]:
+    """A sum over ranks that tells which rank is missing: rank r gives x·10**r."""
+    tensor = torch.tensor([x * 10 ** dist.get_rank()])
+    dist.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def environment(*names: str) -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in names}
+
+
+def place() -> tuple[int, int, int, str, str | None, int, str]:
+    w = world()
+    threads = torch.get_num_threads()
+    return (
+        w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, os.getcwd(),
+    )  # fmt: skip
+
+
+def fail_on_rank_1(how: str, sick: int = 1) -> None:
+    """One rank fails in some way; the others wait for it."""
+    if dist.get_rank() == sick:
+        _fail(how)
+    dist.all_reduce(torch.ones(4))
+
+
+def _fail(how: str) -> None:
+    if how == "raise":
+        raise ValueError("the seventh batch is empty")
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "os_exit":
+        os._exit(3)
+    if how == "sys_exit":
+        sys.exit(4)
+    if how == "sleep":
+        time.sleep(600)
+    if how == "loop":
+        while True:
+            pass
+    if how == "hold_the_gil":  # not even the watching thread runs
+        import ctypes
+
+        ctypes.PyDLL(None).sleep(600)
+
+
+def raise_late_everywhere() -> None:
+    """Rank 2 raises; the others then fail only because it goes away."""
+    if dist.get_rank() == 2:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.recv(torch.ones(2), 2)
+
+
+def all_send() -> None:
+    """Everyone sends to the right and nobody receives."""
+    size = dist.get_world_size()
+    dist.send(torch.ones(5), (dist.get_rank() + 1) % size)
+
+
+def mismatch() -> None:
+    dist.all_reduce(torch.ones(4 + dist.get_rank()))
+
+
+def wait_for_async() -> None:
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(torch.ones(6), async_op=True)
+        work.wait()
+    time.sleep(600)
+
+
+def ddp_waits() -> None:
+    """Rank 1 never comes to the backward pass: DDP's all-reduce is in C++, no frame shows it."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
+    if dist.get_rank() == 1:
+        time.sleep(600)
+    model(torch.ones(1, 3)).sum().backward()
+
+
+def return_at_once_but_one() -> str:
+    if dist.get_rank() == 1:
+        time.sleep(600)
+    return "done"
+
+
+def leave_a_child() -> int:
+    """Start a process that outlives its rank, unless the launcher ends it."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    dist.barrier()
+    return child.pid
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def write(lines: int) -> None:
+    for i in range(lines):
+        print(f"line {i}")
+    sys.stderr.write("to stderr\n")
+    os.write(1, b"from below Python\n")
+
+
+def steps(count: int) -> None:
+    for i in range(1, count + 1):
+        progress(i, count, loss=1 / i)
+        time.sleep(0.01)
+
+
+def until_stopped() -> int:
+    """Step until any rank is asked to stop; all agree on the step."""
+    for step in range(3000):
+        flag = torch.tensor([float(stop_requested())])
+        dist.all_reduce(flag)
+        if flag.item():
+            return step
+        if step == 0:
+            print("stepping", flush=True)
+        time.sleep(0.02)
+    return -1
+
+
+def uneven_batches(join: bool) -> float | None:
+    """Rank 0 has three batches, rank 1 has two (torch issue 38174); inputs are 1, 2, 3."""
+    from torch.distributed.algorithms.join import Join
+
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
+    batches = 3 - dist.get_rank()
+
+    def run() -> None:
+        for i in range(batches):
+            model.zero_grad()
+            model(torch.full((1, 1), float(i + 1))).sum().backward()
+
+    if join:
+        with Join([model]):
+            run()
+    else:
+        run()
+    gradient = model.module.weight.grad
+    return None if gradient is None else gradient.item()
