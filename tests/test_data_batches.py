@@ -97,9 +97,8 @@ def test_a_rank_outside_the_world_is_refused(rank):
 def slowly(pixels: torch.Tensor, change: Augmentation) -> torch.Tensor:
     """Crop and flip one picture at a time with slices, the obvious way."""
     out = []
-    for picture, (row, column), flip in zip(
-        pixels, change.offsets.tolist(), change.flips, strict=True
-    ):
+    changes = zip(change.offsets.tolist(), change.flips.tolist(), strict=True)
+    for picture, ((row, column), flip) in zip(pixels, changes, strict=True):
         crop = F.pad(picture, (4, 4, 4, 4))[:, row : row + 32, column : column + 32]
         out.append(crop.flip(2) if flip else crop)
     return torch.stack(out)

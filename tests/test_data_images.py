@@ -55,7 +55,7 @@ def test_the_stated_mean_and_deviation_are_those_of_the_pictures():
 
 
 def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(BadInput, match="count of at least 1 .* not 0"):
+    with pytest.raises(BadInput, match=r"count of at least 1 .* not 0"):
         open_images("pictures", "train", count=0)
     with pytest.raises(BadInput, match="not 10 and -1"):
         open_images("pictures", "train", count=10, seed=-1)
@@ -141,7 +141,7 @@ def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(BadInput, match="'cifar-10' .* Did you mean 'cifar10'"):
+    with pytest.raises(BadInput, match=r"'cifar-10' .* Did you mean 'cifar10'"):
         open_images("cifar-10", "train")
 
 
