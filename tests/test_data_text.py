@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -125,7 +126,7 @@ def test_what_is_no_corpus_is_refused_in_one_sentence(tmp_path, monkeypatch):
         open_text("wikitext2")
     with pytest.raises(BadInput, match=f"shakespeare was not found in {tmp_path}, .*put tiny"):
         open_text("shakespeare")
-    with pytest.raises(BadInput, match="'wikitext' .* Did you mean 'wikitext2'"):
+    with pytest.raises(BadInput, match=r"'wikitext' .* Did you mean 'wikitext2'"):
         open_text("wikitext")
 
 
@@ -137,9 +138,10 @@ def test_blocks_are_cut_between_words_and_join_to_the_text():
     pieces = list(blocks(text, size=100))
     assert len(pieces) > 10
     assert "".join(pieces) == text
-    assert all(
-        p[0] == " " and p[1] != " " and q[-1] not in " \n\t" for q, p in zip(pieces, pieces[1:])
-    )
+    for before, after in itertools.pairwise(pieces):
+        assert not before[-1].isspace()
+        assert after[0] == " "
+        assert not after[1].isspace()
 
 
 def test_a_trained_tokenizer_is_the_same_each_time_and_loses_nothing(tmp_path, monkeypatch):
@@ -218,7 +220,7 @@ def test_a_saved_tokenizer_is_read_from_its_folder(tmp_path, folder):
     made.inner.save(str(tmp_path / "own" / "tokenizer.json"))
     data = open_text(str(folder), tokenizer=str(tmp_path / "own"))
     assert torch.equal(data.valid, made.encode(PROSE))
-    with pytest.raises(BadInput, match="tokenizer 'gpt-2' is unknown.*Did you mean 'gpt2'"):
+    with pytest.raises(BadInput, match=r"tokenizer 'gpt-2' is unknown.*Did you mean 'gpt2'"):
         open_text(str(folder), tokenizer="gpt-2")
 
 
