@@ -88,7 +88,7 @@ class RunConfig:
     momentum
         momentum of sgd
     adam_eps
-        the epsilon of adamw, added to the root of the second moment
+        the epsilon of adamw: gradients far below it, mere rounding, do not move a weight
     weight_decay
         decay of matrices and kernels, never of biases, norms (default: by task and optimizer)
     warmup_steps
@@ -168,7 +168,7 @@ class RunConfig:
     lr: float | None = None
     optimizer: str = "adamw"
     momentum: float = 0.9
-    adam_eps: float = 1e-8
+    adam_eps: float = 1e-5
     weight_decay: float | None = None
     warmup_steps: int = 0
     schedule: str = "cosine"

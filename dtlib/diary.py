@@ -84,9 +84,9 @@ class Diary:
         if result.grad_norm is not None:
             line["grad_norm"] = result.grad_norm
         self._waiting.append({**line, "loss_sum": loss_sum, "count": count})
-        launcher.progress(self.progress.step, self.total, loss=self.progress.loss)
-        if self.due(FLUSH_EVERY):
+        if self.due(FLUSH_EVERY) or self.progress.step == 1:
             self.flush()
+        launcher.progress(self.progress.step, self.total, loss=self.progress.loss)
 
     def due(self, every: int | None) -> bool:
         """Tell whether something that happens every so many steps happens now."""
@@ -101,6 +101,7 @@ class Diary:
         for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
             step, seconds = line.pop("step"), line["seconds"]
             line = {key: _plain(value) for key, value in line.items()}
+            line["count"] = int(line["count"])
             self.progress.loss = total / max(1, line["count"])
             self.recorder.step(step, loss=self.progress.loss, **line)
             self.recorder.rank_step(step, loss_sum=mine, seconds=seconds)

@@ -21,7 +21,6 @@ import torch
 from dtlib import dist, launcher, strategies, tasks
 from dtlib.config import RunConfig
 from dtlib.diary import Diary
-from dtlib.errors import BadInput, Stopped, Unavailable
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
 from dtlib.record import Run, refuse_old_run
@@ -63,21 +62,14 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     config = RunConfig.from_mapping({**base, **given})
     world_size = check(config)
     options = {"timeout": config.timeout, "device": config.device, "threads": config.threads}
-    try:
-        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
-    except launcher.RankFailed as failure:
-        # what a rank refused is a sentence for the user, not a crash
-        kinds = {kind.__name__: kind for kind in (BadInput, Unavailable, Stopped)}
-        if failure.error in kinds:
-            raise kinds[failure.error](failure.message) from None
-        raise
+    folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 
 
 def check(config: RunConfig) -> int:
     """Return the number of ranks, after refusing all that is wrong before any of them starts."""
     strategy = strategies.find(config.strategy)
-    there = dist.environment_world()
+    there = dist.world() if dist.in_world() else dist.environment_world()
     default = there.world_size if there else 1 if config.strategy == "single" else 2
     world_size = config.ranks or default
     strategy.check(config, world_size)
