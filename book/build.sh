@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
   echo "The website needs the package named above: pip install -c constraints.txt -e '.[book]'" >&2
   exit 69
 }
-"$python" -m dtlib lessons build
 source=build/book/source
 rm -rf build/book
 mkdir -p "$source/lessons"

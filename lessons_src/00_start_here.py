@@ -174,6 +174,7 @@ learn.table(
 #
 # The `...` stands where your line goes.
 
+
 # %% tags=["exercise"]
 def my_share(batch, rank, world_size):
     """The samples of `batch` that rank `rank` works on, a list."""

@@ -145,13 +145,13 @@ def _mistake(seen: Round) -> Wrong | None:
     if seen.failures:
         return _failure(seen)
     case, n = seen.label, seen.n
-    for rank in seen.ranks:
-        if rank.kind == "none":
+    for one in seen.ranks:
+        if one.kind == "none":
             return Wrong("none", case)
-        if len(rank.values) != 1:
-            got = f"{sum(rank.shape)} numbers" if rank.kind == "tensor" else f"a {rank.kind}"
-            return Wrong("not_one", case, rank=rank.rank, got=got)
-    got = [rank.values[0] for rank in seen.ranks]
+        if len(one.values) != 1:
+            what = f"{sum(one.shape)} numbers" if one.kind == "tensor" else f"a {one.kind}"
+            return Wrong("not_one", case, rank=one.rank, got=what)
+    got = [one.values[0] for one in seen.ranks]
     lists = [seen.case.make(rank, n).tolist() for rank in range(n)]
     facts = {"right": number(seen.ranks[0].want[0]), "world_size": n, "last": n - 1}
     if n == 1:
