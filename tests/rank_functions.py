@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,7 @@ def place() -> tuple[int, int, int, str, str | None, int, str]:
     w = world()
     threads = torch.get_num_threads()
     return (
-        w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, os.getcwd(),
+        w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, str(Path.cwd()),
     )  # fmt: skip
 
 

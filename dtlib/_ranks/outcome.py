@@ -54,6 +54,14 @@ class Outcome:
         return self.status == "error" and bool(_PEER_GONE.search(self.message))
 
 
+def failed_in_collective(error: BaseException) -> bool:
+    """Say whether an error's text is torch's, of a collective that did not come to its end."""
+    text = str(error)
+    return isinstance(error, RuntimeError) and bool(
+        _TIMED_OUT.search(text) or _PEER_GONE.search(text)
+    )
+
+
 def judge_text(outcome: Outcome) -> None:
     """Tell a collective that ran out of time from other errors."""
     from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -60,13 +60,17 @@ def where_now() -> Where:
     return describe(_outwards(frame))
 
 
-def where_raised(traceback: TracebackType | None) -> Where:
-    """Say where an exception came from."""
+def where_raised(traceback: TracebackType | None, in_collective: bool) -> Where:
+    """Say where an exception came from; `in_collective`: its text says that one failed."""
     frames = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return describe(frames[::-1])
+    found = describe(frames[::-1])
+    if in_collective and not found.call:
+        call, what = pending_collective(ended=True)
+        found = replace(found, call=call or "a collective", what=what)
+    return found
 
 
 def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
@@ -136,8 +140,8 @@ def _tensor_words(value: Any) -> str:
     return f"{value.numel()} {str(value.dtype).removeprefix('torch.')}"
 
 
-def pending_collective() -> tuple[str, str]:
-    """Ask torch's flight recorder for the oldest collective that has not ended.
+def pending_collective(ended: bool = False) -> tuple[str, str]:
+    """Ask torch's flight recorder for the oldest collective that has not ended, or the last one.
 
     It sees what no Python frame shows: DDP's all-reduces and `work.wait()`. It keeps no
     point-to-point calls on gloo, and under DETAIL it sees the checks instead of the calls.
@@ -151,9 +155,10 @@ def pending_collective() -> tuple[str, str]:
         entries = json.loads(_dump_fr_trace_json()).get("entries", [])
     except Exception:  # a private interface: without it, the line of code must do
         return "", ""
-    entry = next((entry for entry in entries if entry.get("retired") is False), None)
-    if entry is None:
+    pending = [entry for entry in entries if entry.get("retired") is False]
+    if not pending and not (ended and entries):
         return "", ""
+    entry = pending[0] if pending else entries[-1]
     name = entry.get("profiling_name", "a collective").rpartition(":")[2]
     sizes, dtypes = entry.get("input_sizes"), entry.get("input_dtypes")
     if not sizes or not dtypes:

@@ -17,6 +17,7 @@ import torch.distributed
 
 from dtlib import dist
 from dtlib._ranks import parcel, where
+from dtlib._ranks.outcome import failed_in_collective
 from dtlib._ranks.watch import Line, Watch, die_with_parent
 from dtlib.errors import DtlibError
 from dtlib.rankenv import EnvWorld, loopback_name
@@ -138,7 +139,7 @@ def _told(error: BaseException) -> dict[str, Any]:
         "error": type(error).__name__,
         "message": str(error),
         "traceback": "".join(summary.format()),
-        "where": where.where_raised(error.__traceback__),
+        "where": where.where_raised(error.__traceback__, failed_in_collective(error)),
         "raised": parcel.dumps(error) if isinstance(error, DtlibError) else None,
     }
     if isinstance(error, SystemExit):
