@@ -130,7 +130,9 @@ def contents(seen: Seen) -> str:
     if seen.values:
         return numbers(seen.values)
     counted = sorted(seen.counts.items(), key=lambda item: -item[1])
-    return " and ".join(f"{count:,} times {number(v)}" for v, count in counted[:3]) or "other numbers"
+    return (
+        " and ".join(f"{count:,} times {number(v)}" for v, count in counted[:3]) or "other numbers"
+    )
 
 
 def number(value: float | None) -> str:

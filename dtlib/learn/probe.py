@@ -31,8 +31,9 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
     from dtlib.launcher import run_ranks
 
     outcomes = run_ranks(
-        _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True
-    )
+        _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True,
+        device="cpu",  # the cases' tensors are there, also on a machine with GPUs
+    )  # fmt: skip
     reached = [o.value if o.status == "ok" else [_lost(o)] for o in outcomes]
     rounds = []
     for k in range(max(len(seen) for seen in reached)):
@@ -56,7 +57,7 @@ def _lost(outcome: Any) -> Seen:
 def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
     rank, n = dist.get_rank(), dist.get_world_size()
     # The student's calls and ours must never meet in one collective.
-    ours = dist.new_group()
+    ours: Any = dist.new_group()
     seen = []
     for case in cases:
         seen.append(_one_case(student, case, rank, n))

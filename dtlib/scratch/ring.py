@@ -50,6 +50,7 @@ def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     rank, n = dist.get_rank(), dist.get_world_size()
     sending = dist.isend(out, (rank + 1) % n)
     dist.recv(into, (rank - 1) % n)
+    assert sending is not None  # None is for ranks outside the group
     sending.wait()
 
 

@@ -38,12 +38,11 @@ def tree_all_reduce_time(size, ranks, alpha, beta):
 
 
 def crossover(ranks, alpha, beta):
-    """Bytes above which the ring is faster than the tree; None where the tree never loses."""
+    """Bytes above which the ring is faster than the tree; 0 where it always is (N = 2 and 3)."""
     steps, trips = 2 * (ranks - 1), 2 * rounds(ranks)
-    per_byte = (trips - steps / ranks) * beta
-    if per_byte <= 0:
-        return None
-    return max(0.0, (steps - trips) * alpha / per_byte)
+    if steps == trips:
+        return 0.0
+    return (steps - trips) * alpha / ((trips - steps / ranks) * beta)
 
 
 def ring_wire_elements(elements, ranks, rank=0):
@@ -87,15 +86,15 @@ def fit_line(sizes, seconds):
     return max(0.0, mean_t - beta * mean_s), beta
 
 
-def ring_or_tree(ranks, kilobytes, microseconds, gigabytes_per_second):
-    """Compare both all-reduces for a what-if slider.
+def ring_or_tree(ranks, size_power, microseconds, gigabytes_per_second):
+    """Compare a ring with a tree, for the sliders of a what-if.
 
     Parameters
     ----------
     ranks
-        N.
-    kilobytes
-        Size of the tensor, 1 kB = 1000 bytes.
+        N, 2 or more.
+    size_power
+        Power of ten of the tensor's size in bytes: 6 is 1 MB.
     microseconds
         α, latency of a message.
     gigabytes_per_second
@@ -104,17 +103,33 @@ def ring_or_tree(ranks, kilobytes, microseconds, gigabytes_per_second):
     Returns
     -------
     dict
-        Milliseconds of each, who is faster, and from which size on the ring wins, in kB.
+        `curves` of milliseconds over ranks, `point` (the faster one at N), and `says`.
     """
-    alpha, beta = microseconds * 1e-6, 1e-9 / gigabytes_per_second
-    size = kilobytes * 1e3
+    alpha, beta, size = microseconds * 1e-6, 1e-9 / gigabytes_per_second, 10**size_power
+    counts = sorted({2**k for k in range(1, 11)} | {ranks})
+    curves: dict = {"ring": [], "tree": []}
+    for n in counts:
+        curves["ring"].append([n, ring_all_reduce_time(size, n, alpha, beta) * 1e3])
+        curves["tree"].append([n, tree_all_reduce_time(size, n, alpha, beta) * 1e3])
     ring = ring_all_reduce_time(size, ranks, alpha, beta) * 1e3
     tree = tree_all_reduce_time(size, ranks, alpha, beta) * 1e3
-    edge = crossover(ranks, alpha, beta)
-    faster = "neither" if ring == tree else "ring" if ring < tree else "tree"
+    winner = (
+        "ring and tree tie" if ring == tree else f"the {'ring' if ring < tree else 'tree'} wins"
+    )
+    edge = _bytes(crossover(ranks, alpha, beta))
     return {
-        "ring_ms": ring,
-        "tree_ms": tree,
-        "faster": faster,
-        "ring_wins_above_kB": None if edge is None else edge / 1e3,
+        "curves": curves,
+        "point": [ranks, min(ring, tree)],
+        "x": "ranks N",
+        "y": "ms",
+        "log_x": True,
+        "says": f"Simulated: {winner} at N = {ranks} and {_bytes(size)}: ring {ring:.4g} ms, "
+        f"tree {tree:.4g} ms. From {edge} on the ring wins.",
     }
+
+
+def _bytes(size):
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} bytes"

@@ -4,7 +4,6 @@ Each wrong answer stands under the key of the sentence that it must get. They ar
 by value, as a notebook's functions are.
 """
 
-# ruff: noqa: E741
 import math
 
 import torch

@@ -136,9 +136,12 @@ def _they_differ(round_: Round, lists: Lists, values: list[float]) -> Wrong | No
     wrong = [r for r, v in enumerate(values) if not _near(v, total / count)]
     if right and "reduce" in round_.ranks[0].collectives:
         return Wrong(
-            "reduce", round_.label,
-            rank=wrong[0], got=number(values[wrong[0]]),
-            root=right[0], want=number(values[right[0]]),
+            "reduce",
+            round_.label,
+            rank=wrong[0],
+            got=number(values[wrong[0]]),
+            root=right[0],
+            want=number(values[right[0]]),
         )
     return None
 

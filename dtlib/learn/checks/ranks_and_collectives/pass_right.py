@@ -24,6 +24,7 @@ def reference(x: torch.Tensor) -> torch.Tensor:
     arrived = torch.empty_like(x)
     sending = dist.isend(x, (rank + 1) % n)
     dist.recv(arrived, (rank - 1) % n)
+    assert sending is not None  # None is for ranks outside the group
     sending.wait()
     return arrived
 
@@ -45,7 +46,8 @@ def check(student: Callable[[torch.Tensor], Any]) -> Passed:
 
 def _case(label: str, size: int, *, strict_buffers: bool = False) -> Case:
     return Case(
-        label, painted(size),
+        label,
+        painted(size),
         lambda rank, n: torch.full((size,), 10.0 ** ((rank - 1) % n)),
         strict_buffers=strict_buffers,
     )
@@ -87,6 +89,10 @@ def _stuck(round_: Round) -> Wrong | None:
             if m.peer is not None and not 0 <= m.peer < n:
                 what = "sent to" if m.kind == "send" else "asked to receive from"
                 return Wrong("no_such_rank", round_.label, rank=seen.rank, what=what, peer=m.peer)
+    for seen in round_.ranks:
+        # Its tensor is gone with the call, and the message may be gone with it.
+        if seen.failure is None and any(not m.waited for m in seen.sent):
+            return Wrong("never_waited", round_.label, rank=seen.rank)
     if len(round_.failures) < n or any(f.own for _, f in round_.failures):
         return None
     # When one rank's wait times out gloo closes its connections, so the others may see that first.

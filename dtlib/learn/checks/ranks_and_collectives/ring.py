@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from dtlib.learn.cases import Case, Round, painted, painted_sum
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.checks.ranks_and_collectives import ring_mistakes
 from dtlib.learn.diagnosis import examine
+from dtlib.learn.show import Shown, table
 from dtlib.sim.collectives import ring_wire_elements
 
 FLOAT = 4  # bytes
@@ -30,8 +32,10 @@ def check_whole(student: Callable[[torch.Tensor], Any]) -> Passed:
     target = ring_wire_elements(PROOF, last.n) * FLOAT
     steps = len(last.ranks[0].sent)
     return Passed(
-        ((f"bytes sent by rank 0 of {last.n} for {PROOF * FLOAT:,}", sent, target, "bytes"),
-         ("steps", steps, 2 * (last.n - 1), "")),
+        (
+            (f"bytes sent by rank 0 of {last.n} for {PROOF * FLOAT:,}", sent, target, "bytes"),
+            ("steps", steps, 2 * (last.n - 1), ""),
+        ),
         "All ranks end with identical bits.",
     )
 
@@ -43,9 +47,17 @@ def check_first_half(student: Callable[[torch.Tensor], Any]) -> Passed:
         _count_steps(round_, round_.n - 1)
     four = next(r for r in rounds if r.n == 4)
     seen = four.ranks[0]
-    return Passed((("steps", len(seen.sent), 3, ""),
-                   (f"bytes sent by rank 0 of 4 for {four.case.label}",
-                    seen.bytes_sent, 3 * 8 // 4 * FLOAT, "bytes")))
+    return Passed(
+        (
+            ("steps", len(seen.sent), 3, ""),
+            (
+                f"bytes sent by rank 0 of 4 for {four.case.label}",
+                seen.bytes_sent,
+                3 * 8 // 4 * FLOAT,
+                "bytes",
+            ),
+        )
+    )
 
 
 def _plan(case: Callable[[int], Case], *, proof: bool) -> list[tuple[int, list[Case]]]:
@@ -60,15 +72,22 @@ def _plan(case: Callable[[int], Case], *, proof: bool) -> list[tuple[int, list[C
 
 def _whole(size: int) -> Case:
     return Case(
-        f"{size} numbers", painted(size), painted_sum(size),
-        forbid_collectives=True, in_place=True,
+        f"{size} numbers",
+        painted(size),
+        painted_sum(size),
+        forbid_collectives=True,
+        in_place=True,
     )
 
 
 def _half(size: int) -> Case:
     return Case(
-        f"{size} numbers", painted(size), painted_sum(size),
-        forbid_collectives=True, in_place=True, judge=_finished_its_chunk,
+        f"{size} numbers",
+        painted(size),
+        painted_sum(size),
+        forbid_collectives=True,
+        in_place=True,
+        judge=_finished_its_chunk,
     )
 
 
@@ -80,8 +99,12 @@ def _random() -> Case:
         return sum((make(r, n).double() for r in range(n)), torch.zeros(1).double()).float()
 
     return Case(
-        f"{PROOF:,} random numbers", make, want,
-        forbid_collectives=True, in_place=True, tolerance=1e-5,
+        f"{PROOF:,} random numbers",
+        make,
+        want,
+        forbid_collectives=True,
+        in_place=True,
+        tolerance=1e-5,
     )
 
 
@@ -115,20 +138,19 @@ def _count_steps(round_: Round, target: int) -> None:
         raise Wrong("extra_step", round_.label, n=round_.n, steps=first_half)
 
 
-def race(student: Callable[[torch.Tensor], Any]) -> str:
+def race(student: Callable[[torch.Tensor], Any]) -> Shown:
     """After a pass: 4 MB on three ranks, the student's ring against torch's all_reduce."""
     from dtlib.launcher import launch
 
     mine, torchs = launch(_race_on_rank, student, ranks=3, timeout=20, show=False)[0]
-    return (
-        f"4 MB on 3 ranks of this machine: your ring {mine * 1e3:.1f} ms, "
-        f"dist.all_reduce {torchs * 1e3:.1f} ms (the best of 5 each)."
+    return table(
+        [["your ring", mine * 1e3], ["dist.all_reduce", torchs * 1e3]],
+        ["", "ms"],
+        "4 MB on 3 ranks of this machine, the best of 5",
     )
 
 
 def _race_on_rank(student: Callable[[torch.Tensor], Any]) -> tuple[float, float]:
-    import time
-
     best = []
     for function in (student, dist.all_reduce):
         times = []

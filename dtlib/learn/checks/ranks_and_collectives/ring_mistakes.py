@@ -154,8 +154,13 @@ def _added(round_: Round) -> Wrong | None:
                 if counts and max(counts) > 1:
                     twice = counts.index(max(counts))
                     return Wrong(
-                        "added", round_.label, got=number(value), twice=twice,
-                        times=max(counts), rank=seen.rank, chunk=chunk,
+                        "added",
+                        round_.label,
+                        got=number(value),
+                        twice=twice,
+                        times=max(counts),
+                        rank=seen.rank,
+                        chunk=chunk,
                     )
     return None
 

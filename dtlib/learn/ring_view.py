@@ -1,0 +1,105 @@
+"""Watch a ring at work: what every chunk of every rank held, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dtlib.learn.diagnosis import number
+from dtlib.learn.wire import WireLog
+
+
+@dataclass
+class RingTrace:
+    """What a ring did with one painted number a chunk.
+
+    Attributes
+    ----------
+    states
+        `states[step][rank][chunk]`, from the start to the end.
+    bytes_sent
+        By rank.
+    """
+
+    states: list[list[list[float]]]
+    bytes_sent: list[int]
+
+    def rows(self) -> list[list[Any]]:
+        """One row a step and rank: for a table."""
+        return [
+            [_title(step, self), rank, *map(number, chunks)]
+            for step, ranks in enumerate(self.states)
+            for rank, chunks in enumerate(ranks)
+        ]
+
+    def columns(self) -> list[str]:
+        """Headings for `rows`."""
+        return ["step", "rank", *[f"chunk {k}" for k in range(len(self.states[0]))]]
+
+
+def trace_ring(ring: Callable[[torch.Tensor], Any], ranks: int = 3) -> RingTrace:
+    """Run a ring all-reduce on real ranks, one number a chunk, and keep what it went through.
+
+    Parameters
+    ----------
+    ring
+        Sums its argument over all ranks; its steps can be seen where it works in place.
+    ranks
+        How many.
+    """
+    from dtlib.launcher import launch
+
+    seen = launch(_watch, ring, ranks=ranks, timeout=10, show=False)
+    steps = max(len(states) for states, _ in seen)
+    states = [[states[min(k, len(states) - 1)] for states, _ in seen] for k in range(steps)]
+    return RingTrace(states, [sent for _, sent in seen])
+
+
+def _watch(ring: Callable[[torch.Tensor], Any]) -> tuple[list[list[float]], int]:
+    x = torch.full((dist.get_world_size(),), 10.0 ** dist.get_rank())
+    with WireLog(watch=x) as log:
+        result = ring(x)
+    end = (x if result is None else result).tolist()
+    return [*[m.state or [] for m in log.sent], end], log.bytes_sent
+
+
+def draw_ring(trace: RingTrace) -> Any:
+    """Draw a trace: a panel a step, a row a rank, a column a chunk; finished sums have a frame."""
+    import matplotlib.pyplot as plt
+
+    n = len(trace.states[0])
+    everyone = float(sum(10**r for r in range(n)))
+    width = 0.8 + 0.45 * n
+    figure, panels = plt.subplots(
+        1, len(trace.states), figsize=(width * len(trace.states), 0.9 + 0.4 * n), sharey=True
+    )
+    for step, (panel, ranks) in enumerate(zip(panels, trace.states, strict=True)):
+        panel.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+        panel.set_title(_title(step, trace), fontsize=10)
+        panel.set_xticks(range(n), [f"chunk {k}" for k in range(n)], fontsize=8)
+        panel.set_yticks(range(n), [f"rank {r}" for r in range(n)])
+        panel.tick_params(length=0)
+        for rank, chunks in enumerate(ranks):
+            for chunk, value in enumerate(chunks):
+                _cell(panel, chunk, rank, value, value == everyone)
+    figure.tight_layout()
+    return figure
+
+
+def _cell(panel: Any, x: int, y: int, value: float, finished: bool) -> None:
+    frame = {"boxstyle": "square,pad=0.35", "facecolor": "#dbeaf2", "edgecolor": "black"}
+    panel.text(
+        x, y, number(value), ha="center", va="center",
+        fontweight="bold" if finished else "normal", bbox=frame if finished else None,
+    )  # fmt: skip
+
+
+def _title(step: int, trace: RingTrace) -> str:
+    half = (len(trace.states) - 1) // 2
+    if step == 0:
+        return "start"
+    return f"reduce-scatter {step}" if step <= half else f"all-gather {step - half}"
