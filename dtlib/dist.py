@@ -119,15 +119,17 @@ def join(
     global _joined_device
     if in_world():
         return world()
+    sharing = 1 if env_world.one_gpu_each else env_world.local_world_size
     kind, backend = choose_backend(
-        env_world.world_size, device, dtype=dtype, local_world_size=env_world.local_world_size
+        env_world.world_size, device, dtype=dtype, local_world_size=sharing
     )
+    gpu = 0 if env_world.one_gpu_each else env_world.local_rank
     os.environ.update(env_world.variables())
     if env_world.local_world_size == env_world.world_size:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
     if kind == "cuda":
-        torch.cuda.set_device(env_world.local_rank)
-    _joined_device = torch.device(f"cuda:{env_world.local_rank}" if kind == "cuda" else kind)
+        torch.cuda.set_device(gpu)
+    _joined_device = torch.device(f"cuda:{gpu}" if kind == "cuda" else kind)
     dist.init_process_group(
         backend,
         store=store,
