@@ -56,7 +56,7 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
     Returns
     -------
     Outcome
-        Whether it passed, true or false. A wrong answer never raises, so that Run All reaches the end.
+        Whether it passed: true or false. A wrong answer never raises, so that Run All goes on.
 
     Raises
     ------

@@ -10,11 +10,11 @@ import contextlib
 import csv
 import fcntl
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from dtlib.files import write_atomically
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 
@@ -32,16 +32,6 @@ def _locked() -> Iterator[Path]:
         yield folder
 
 
-def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    mask = os.umask(0)
-    os.umask(mask)
-    Path(name).chmod(0o666 & ~mask)  # mkstemp's own is private, and a table is for sharing
-    Path(name).replace(path)
-
-
 def _load(path: Path) -> dict[str, Any]:
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -52,16 +42,19 @@ def _load(path: Path) -> dict[str, Any]:
 
 def read(lesson: str, kind: str, key: str) -> dict[str, Any]:
     """What is kept for one exercise, prediction or quiz question; `{}` when nothing is."""
-    state: Any = _load(_folder() / "progress.json")
-    for part in (lesson, kind, key):
-        state = state.get(part) if isinstance(state, dict) else None
-    return state if isinstance(state, dict) else {}
+    return _look(lesson, kind, key)
+
+
+def _look(*parts: str) -> dict[str, Any]:
+    found: Any = _load(_folder() / "progress.json")
+    for part in parts:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def read_all(lesson: str, kind: str) -> dict[str, dict[str, Any]]:
     """All that is kept of one kind for a lesson, by key."""
-    found = _load(_folder() / "progress.json").get(lesson, {}).get(kind, {})
-    return found if isinstance(found, dict) else {}
+    return _look(lesson, kind)
 
 
 @contextlib.contextmanager
@@ -70,9 +63,15 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
     with _locked() as folder:
         path = folder / "progress.json"
         state = _load(path)
-        entry = state.setdefault(lesson, {}).setdefault(kind, {}).setdefault(key, {})
+        entry = state
+        for part in (lesson, kind, key):
+            if not isinstance(entry.get(part), dict):
+                entry[part] = {}
+            entry = entry[part]
         yield entry
-        _replace(path, json.dumps(state, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+        write_atomically(
+            path, json.dumps(state, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        )
 
 
 def runs() -> list[dict[str, str]]:
@@ -96,4 +95,4 @@ def add_run(row: dict[str, Any]) -> None:
         writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows([*rows, new])
-        _replace(Path.cwd() / "my_runs.csv", text.getvalue())
+        write_atomically(Path.cwd() / "my_runs.csv", text.getvalue())

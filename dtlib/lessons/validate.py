@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.learn.quiz import drawn
 from dtlib.learn.session import NEEDS
 from dtlib.learn.source import PATH, Cell, Lesson, solved
 
@@ -15,6 +16,7 @@ TAGS = {
     "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
     "raises-exception",
 }  # fmt: skip
+SIDECAR = ("checks", "hints", "mistakes", "predictions", "quiz", "what_if", "notes")
 # What a lesson calls by name, and the part of the sidecar that must know the name.
 _REFERS = {
     "check": ("hints", "mistakes"),
@@ -89,8 +91,8 @@ def _cells(lesson: Lesson) -> None:
             _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
 
 
-def calls(cell: Cell) -> Iterator[tuple[str, str]]:
-    """Every `learn.function("name", …)` of a code cell, as `(function, name)`."""
+def calls(cell: Cell) -> Iterator[tuple[str, str, int]]:
+    """Every `learn.function("name", …)` of a code cell: function, name, line in the source."""
     if cell.kind != "code":
         return
     text = re.sub(r"^\s*%.*$", "", solved(cell.text), flags=re.M)
@@ -104,26 +106,36 @@ def calls(cell: Cell) -> Iterator[tuple[str, str]]:
                 func=ast.Attribute(value=ast.Name(id="learn"), attr=function),
                 args=[ast.Constant(value=str(name)), *_],
             ):
-                yield function, name
+                yield function, name, cell.line + node.lineno
 
 
 def _sidecar(lesson: Lesson) -> None:
     sidecar = lesson.sidecar
+    for key in sidecar:
+        if key not in SIDECAR:
+            near = did_you_mean(key, SIDECAR)
+            raise BadInput(
+                f"{lesson.stem}.yaml: unknown key {key!r}; known are {', '.join(SIDECAR)}.{near}"
+            )
     for cell in lesson.cells[1:]:
         try:
             found = list(calls(cell))
         except BadInput as error:
             _refuse(lesson, str(error).rstrip("."))
-        for function, name in found:
+        for function, name, line in found:
             for part in _REFERS.get(function, ()):
                 if name not in (sidecar.get(part) or {}):
                     _refuse(
                         lesson,
-                        f'learn.{function}("{name}") at line {cell.line} needs `{part}: {name}` '
+                        f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
                         f"in {lesson.stem}.yaml",
                     )
     for number, question in enumerate(sidecar.get("quiz") or [], start=1):
         _question(lesson, number, question)
+    try:
+        drawn(sidecar.get("quiz") or [], [])
+    except BadInput as error:
+        raise BadInput(f"{lesson.stem}.yaml: in the quiz, {error}") from None
 
 
 def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:

@@ -77,8 +77,9 @@ function render({ model, el }) {
   const inputs = make("div", {}), figure = make("div", {});
   const status = make("p", { role: "status", "aria-live": "polite" });
   for (const { name, label, min, max, step, unit } of spec.inputs) {
-    const shown = make("output", {});
-    const input = make("input", { type: "range", name });
+    const id = unique(name);
+    const shown = make("output", { for: id });
+    const input = make("input", { type: "range", name, id });
     // The value comes last: a range clips it to the limits that are set by then.
     Object.assign(input, { min, max, step }).value = model.get("settings")[name];
     const says = () => { shown.textContent = `${input.value} ${unit || ""}`.trim(); input.setAttribute("aria-valuetext", shown.textContent); };
@@ -90,7 +91,7 @@ function render({ model, el }) {
       if (globalThis.COURSE_PYTHON) model.set("result", (await pageEngine(model.get("source"), spec.function))(settings));
       else model.save_changes();
     });
-    inputs.append(make("label", {}, `${label}: `, shown, input));
+    inputs.append(make("div", {}, make("label", { for: id }, label), shown, input));
   }
   const draw = () => {
     const result = model.get("result");

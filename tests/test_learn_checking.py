@@ -1,0 +1,83 @@
+"""Telling a stub from an answer, and one answer from another."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtlib.learn.checking import COMMON, Wrong, fingerprint, is_stub, sentence
+
+
+def define(text: str, name: str = "f"):
+    namespace: dict = {"torch": None}
+    exec(text, namespace)
+    return namespace[name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): ...",
+        'def f(x):\n    """Says what."""\n    ...  # your code here',
+        "def f(x):\n    pass",
+        "def f(x):\n    return None",
+    ],
+)
+def test_a_body_that_does_nothing_is_a_stub(text: str) -> None:
+    assert is_stub(define(text), None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x):\n    return 5",
+        "def f(x):\n    x += 1",
+        "def f(x):\n    x.add_(1)\n    return",
+        "def f(x):\n    return print(x)",
+        "f = max",
+    ],
+)
+def test_an_answer_that_returns_none_is_an_answer(text: str) -> None:
+    assert not is_stub(define(text), None)
+
+
+GIVEN = (
+    "@decorate\ndef f(x: Tensor, n: int = SOME) -> Tensor:\n"
+    '    """Doc."""\n    total = 0\n    for i in range(n):\n        ...  # your code here\n'
+    "    return total\n"
+)
+
+
+def test_a_stub_with_given_lines_is_known_from_the_source() -> None:
+    mine = define(GIVEN.replace("@decorate\n", "").replace(": Tensor", "").replace("SOME", "3")
+                  .replace(" -> Tensor", ""))  # fmt: skip
+    assert is_stub(mine, GIVEN)
+    loop = "    total = 0\n    for i in range(n):\n        total += x\n    return total"
+    assert not is_stub(define(f"def f(x, n=3):\n{loop}"), GIVEN)
+
+
+def test_a_class_may_be_a_stub() -> None:
+    text = "class F(Base):\n    def step(self): ...\n    def n(self): return 1"
+    mine = define("Base = object\n" + text, "F")
+    assert is_stub(mine, text)
+    assert not is_stub(define("Base = object\n" + text.replace("...", "return 2"), "F"), text)
+
+
+def test_a_fingerprint_sees_what_the_code_does_and_no_comment() -> None:
+    one = define("def f(x):\n    return x + 1")
+    same = define("# why\n\ndef f(x):\n    # because\n    return (x   + 1)")
+    other = define("def f(x):\n    return x + 2")
+    inner = define("def f(x):\n    return [y + 1 for y in x]")
+    inner_other = define("def f(x):\n    return [y + 2 for y in x]")
+    assert fingerprint(one) == fingerprint(same)
+    assert len({fingerprint(f) for f in (one, other, inner, inner_other)}) == 4
+
+
+def test_sentences_come_from_the_sidecar_and_else_from_the_common_ones() -> None:
+    sidecar = {"mistakes": {"f": {"same": "You got\n{got:.1f}.\n"}}}
+    assert sentence(sidecar, "f", Wrong("same", got=3)) == "You got 3.0."
+    assert sentence({}, "f", Wrong("none")) == COMMON["none"]
+    assert "ValueError: no." in sentence({}, "f", Wrong("raised", error="ValueError", message="no"))
+
+
+def test_every_common_sentence_ends_with_a_question() -> None:
+    assert all(text.endswith("?") for text in COMMON.values())
