@@ -7,6 +7,9 @@ import json
 import math
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ import torch
 
 from dtlib.data import corpus, open_text
 from dtlib.data.english import english
-from dtlib.data.places import cache_folder
+from dtlib.data.places import cache_folder, cached
 from dtlib.data.tokenizer import BytePair, Closed, blocks, from_folder, gpt2, train
 from dtlib.errors import BadInput
 
@@ -74,6 +77,9 @@ def test_a_folder_of_splits_is_read_as_it_is(folder):
     assert data.entropy_per_token is None
     assert data.tokenizer.vocab_size == len(set("a fox " + PROSE))
     assert len(open_text(str(folder), tokenizer="characters", size=33).train) == 33
+    n = 40 * len(PROSE)
+    with pytest.raises(BadInput, match=f"holds {n} training tokens, fewer than the {n + 1}"):
+        open_text(str(folder), tokenizer="characters", size=n + 1)
 
 
 def test_any_folder_is_joined_by_name_and_cut_at_90_and_95_percent(tmp_path):
@@ -179,14 +185,38 @@ def test_tokens_come_from_the_cache_and_a_damaged_one_is_made_again(tmp_path, mo
     text = PROSE * 400
     tokenizer = train(PROSE * 50, 300)
     first = tokenizer.encode(text)
-    (path,) = (tmp_path / "tokens").iterdir()
+    (path,) = (tmp_path / "tokens").glob("*.npy")
     np.save(path, np.array([7, 8], dtype=np.int32))
     assert tokenizer.encode(text).tolist() == [7, 8], "the cache was not read"
     path.write_bytes(path.read_bytes()[:50])
     assert torch.equal(tokenizer.encode(text), first)
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert torch.equal(tokenizer.encode(text), first), "a pickle was loaded"
-    assert [p.name for p in (tmp_path / "tokens").iterdir()] == [path.name]
+    assert not list((tmp_path / "tokens").glob("*.tmp")), "a half-written file was left"
+
+
+def test_one_of_many_makes_what_is_cached(tmp_path):
+    made = []
+
+    def make() -> bytes:
+        made.append(threading.get_ident())
+        time.sleep(0.2)
+        return b"content"
+
+    def fetch(_: int) -> str:
+        return cached(tmp_path / "file", load=bytes.decode, make=make)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fetch, range(4))) == ["content"] * 4
+    assert len(made) == 1
+
+
+def test_a_damaged_tokenizer_in_the_cache_is_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTLIB_CACHE", str(tmp_path))
+    made = train(PROSE * 50, 280)
+    (path,) = (tmp_path / "tokenizers").glob("*.json")
+    path.write_text("{")
+    assert train(PROSE * 50, 280).inner.to_str() == made.inner.to_str()
 
 
 def test_a_cache_that_cannot_be_written_costs_no_run(tmp_path, monkeypatch):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import TypeVar
 
 from dtlib.errors import BadInput
+
+T = TypeVar("T")
 
 
 def cache_folder() -> Path:
@@ -56,13 +60,40 @@ def find(name: str, subfolders: Sequence[str], holds: Callable[[Path], bool], re
     raise BadInput(f"{name} was not found in {places}: {remedy.format(root=roots()[0])}.")
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+def cached(path: Path, load: Callable[[bytes], T], make: Callable[[], bytes]) -> T:
+    """Return what `load` makes of the file `path`, writing it first if it is missing or damaged.
+
+    Of several processes that want it at once, such as the ranks of a run, one makes it and the
+    others wait. A cache is a convenience: where nothing can be written it costs time, not the run.
+    """
+    with _locked(path):
+        with contextlib.suppress(Exception):  # each reader has its own way to say "damaged"
+            return load(path.read_bytes())
+        content = make()
+        with contextlib.suppress(OSError):
+            write_atomically(path, content)
+        return load(content)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process at a time in; the system frees the lock when its holder ends, however."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_suffix(".lock").open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # a folder that is read-only, or a file system without locks
+        yield
+        return
+    with file:
+        yield
+
+
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file under another name beside `path`, then rename it: never seen half-written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with temporary.open("wb") as file:
-            write(file)
+        temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -76,6 +76,11 @@ def load(
         tokenizer = "characters" if name_or_folder == "shakespeare" else "trained"
     chosen = _tokenizer(tokenizer, text, vocab_size)
     parts = {split: chosen.encode(getattr(text, split)) for split in corpus.SPLITS}
+    if size is not None and size > len(parts["train"]):
+        raise BadInput(
+            f"{text.source} holds {len(parts['train'])} training tokens, fewer than the {size} "
+            "asked for: ask for fewer samples, or bring more text."
+        )
     return TextData(
         train=parts["train"][:size],
         valid=parts["valid"],

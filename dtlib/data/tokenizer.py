@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
+import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
-from dtlib.data.places import cache_folder, find, write_atomically
+from dtlib.data.places import cache_folder, cached, find
 from dtlib.errors import BadInput
 
 BYTES = 256
@@ -103,12 +102,11 @@ class BytePair:
         digest = hashlib.sha256(self.inner.to_str().encode())
         digest.update(text.encode())
         path = cache_folder() / "tokens" / f"{digest.hexdigest()}.npy"
-        # A cache is a convenience: one that cannot be read or written costs time, not the run.
-        with contextlib.suppress(OSError, ValueError, EOFError):
-            return torch.from_numpy(np.load(path, allow_pickle=False).astype(np.int64))
-        tokens = self._encode(text)
-        with contextlib.suppress(OSError):
-            write_atomically(path, lambda file: np.save(file, tokens, allow_pickle=False))
+        tokens = cached(
+            path,
+            load=lambda content: np.load(io.BytesIO(content), allow_pickle=False),
+            make=lambda: _npy(self._encode(text)),
+        )
         return torch.from_numpy(tokens.astype(np.int64))
 
     def _encode(self, text: str) -> np.ndarray:
@@ -119,6 +117,13 @@ class BytePair:
 
     def decode(self, tokens: Tensor) -> str:
         return self.inner.decode(tokens.tolist(), skip_special_tokens=False)
+
+
+def _npy(tokens: np.ndarray) -> bytes:
+    """Return the content of the array's .npy file."""
+    file = io.BytesIO()
+    np.save(file, tokens, allow_pickle=False)
+    return file.getvalue()
 
 
 def blocks(text: str, size: int = BLOCK) -> Iterator[str]:
@@ -143,6 +148,11 @@ def _byte_level(model: models.BPE) -> tokenizers.Tokenizer:
     return inner
 
 
+def from_json(content: bytes, name: str) -> BytePair:
+    """Make a tokenizer from the content of its tokenizer.json."""
+    return BytePair(name, tokenizers.Tokenizer.from_buffer(content))
+
+
 def from_folder(folder: Path, name: str | None = None) -> BytePair:
     """Read `tokenizer.json`, or `vocab.json` and `merges.txt` (GPT-2's files), from a folder.
 
@@ -160,7 +170,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
             if inner.token_to_id(END_OF_TEXT) is not None:
                 inner.add_special_tokens([END_OF_TEXT])
         elif whole.is_file():
-            inner = tokenizers.Tokenizer.from_file(str(whole))
+            return from_json(whole.read_bytes(), name or folder.name)
         else:
             raise BadInput(
                 f"{folder} holds no tokenizer: it needs vocab.json and merges.txt, or "
@@ -210,9 +220,14 @@ def train(text: str, vocab_size: int) -> BytePair:
         raise BadInput(f"a byte-pair vocabulary of {vocab_size} is too small: bytes need {BYTES}.")
     key = hashlib.sha256(f"{vocab_size} {text}".encode()).hexdigest()
     path = cache_folder() / "tokenizers" / f"{key}.json"
-    name = f"trained-{vocab_size}"
-    if path.is_file():
-        return BytePair(name, tokenizers.Tokenizer.from_file(str(path)))
+    return cached(
+        path,
+        load=lambda content: from_json(content, f"trained-{vocab_size}"),
+        make=lambda: _train(text, vocab_size).to_str().encode(),
+    )
+
+
+def _train(text: str, vocab_size: int) -> tokenizers.Tokenizer:
     inner = _byte_level(models.BPE())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     inner.train_from_iterator(
@@ -221,7 +236,4 @@ def train(text: str, vocab_size: int) -> BytePair:
             vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
         ),
     )
-    with contextlib.suppress(OSError):
-        content = json.dumps(json.loads(inner.to_str()), ensure_ascii=False).encode()
-        write_atomically(path, lambda file: file.write(content))
-    return BytePair(name, inner)
+    return inner
