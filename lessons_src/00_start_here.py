@@ -32,6 +32,7 @@ learn.start("00")
 steps = 20
 global_batch = 16
 window = 32
+device = "cpu"
 
 # %% [markdown]
 # ## What can this machine do?
@@ -96,14 +97,20 @@ learn.predict("two_against_one")
 # %%
 import dtlib
 
-settings = dict(steps=steps, global_batch=global_batch, max_length=window)
+settings = dict(
+    steps=steps,
+    global_batch=global_batch,
+    max_length=window,
+    device=device,
+)
 one = dtlib.train("text", ranks=1, **settings)
 two = dtlib.train("text", ranks=2, **settings)
 
 # %% [markdown]
-# Both runs are done. `one.loss` and `two.loss` are the losses of the last
-# step, each the mean over the whole global batch. Their distance, relative
-# to the loss itself:
+# Both runs are done, on one kind of device: what you compare must differ in
+# one thing only. `one.loss` and `two.loss` are the losses of the last step,
+# each the mean over the whole global batch. Their distance, relative to the
+# loss itself:
 
 # %%
 distance = abs(one.loss - two.loss) / one.loss

@@ -57,12 +57,14 @@ def arguments(line: str) -> argparse.Namespace:
     Raises
     ------
     BadInput
-        When it is not `N [--timeout S] [--threads T] [--debug] [--show-errors]`.
+        When it is not `N [--timeout S] [--threads T] [--device D] [--debug] [--show-errors]`.
     """
     parser = _Arguments(prog="%%ranks", add_help=False, allow_abbrev=False)
     parser.add_argument("ranks", type=int)
     parser.add_argument("--timeout", type=float, default=30.0)
     parser.add_argument("--threads", type=int, default=1)
+    # A cell makes its tensors on the CPU unless it says otherwise, and NCCL takes none of those.
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("--show-errors", action="store_true")
     return parser.parse_args(line.split("#")[0].split())
@@ -91,6 +93,7 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     outcomes = run_ranks(
         on_rank, (source, values, modules), ranks=options.ranks, view=view,
         timeout=options.timeout, debug=options.debug, threads=options.threads,
+        device=options.device,
     )  # fmt: skip
     view.finish(outcomes)
     failure = _blame(outcomes, options.timeout)
