@@ -210,6 +210,29 @@ def test_what_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
     validate(lessons(tmp_path))
 
 
+def test_a_notebook_that_somebody_ran_is_kept(tmp_path: Path) -> None:
+    sources, notebooks = tmp_path / "src", tmp_path / "notebooks"
+    lesson = write(sources, "01", "x = 1")
+    build(sources, notebooks)
+    student = notebooks / "student" / "01_lesson01.ipynb"
+    for work in ("first", "second"):
+        worked = json.loads(student.read_text(encoding="utf-8"))
+        worked["cells"][-1] |= {"source": [work], "execution_count": 1}
+        student.write_text(json.dumps(worked), encoding="utf-8")
+        build(sources, notebooks)
+    kept = sorted((notebooks / "student" / "kept").iterdir())
+    assert [path.name for path in kept] == ["01_lesson01-1.ipynb", "01_lesson01-2.ipynb"]
+    assert "first" in kept[0].read_text(encoding="utf-8")
+    assert "second" in kept[1].read_text(encoding="utf-8")
+    assert build(sources, notebooks, check=True) == []
+
+    student.write_text(kept[0].read_text(encoding="utf-8"), encoding="utf-8")
+    lesson.unlink()
+    build(sources, notebooks)
+    assert not student.exists()
+    assert (notebooks / "student" / "kept" / "01_lesson01-3.ipynb").exists()
+
+
 def test_a_circle_is_named(tmp_path: Path) -> None:
     for number, other in [("80", "81"), ("81", "82"), ("82", "80")]:
         write(tmp_path, number, builds_on=f'["{other}"]')

@@ -129,7 +129,8 @@ def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
     -------
     list of Path
         The notebooks that differ from their sources (with `check`), or that were written; one
-        that has no source any more is among them, and is removed unless `check`.
+        that has no source any more is among them, and is removed unless `check`. One that
+        somebody ran is moved to `kept/` beside it first.
 
     Raises
     ------
@@ -148,9 +149,27 @@ def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
                 changed.append(path)
                 if not check:
                     path.parent.mkdir(parents=True, exist_ok=True)
+                    _keep_work(path)
                     path.write_text(text, encoding="utf-8")
         for path in sorted(set(folder.glob("[0-9][0-9]_*.ipynb")) - set(wanted)):
             changed.append(path)
-            if not check:
+            if not check and not _keep_work(path):
                 path.unlink()
     return changed
+
+
+def _keep_work(path: Path) -> bool:
+    """Move a notebook that somebody ran to `kept/`: a build never overwrites a student's work."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):
+        return False
+    if not any(cell.get("execution_count") or cell.get("outputs") for cell in cells):
+        return False
+    number = 1
+    while (kept := path.parent / "kept" / f"{path.stem}-{number}.ipynb").exists():
+        number += 1
+    kept.parent.mkdir(exist_ok=True)
+    path.rename(kept)
+    print(f"kept what was written in {path.name}: {kept}")
+    return True
