@@ -1,4 +1,4 @@
-"""One family of errors. Each message is one sentence: what is wrong, with the numbers, and what to do."""
+"""One family of errors. Each message is one sentence: what is wrong, numbers, what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class DtlibError(Exception):
-    """A failure that dtlib explains; the command line prints its message and exits with `exit_code`."""
+    """A failure that dtlib explains: the command line prints it and exits with `exit_code`."""
 
     exit_code = 1
 
@@ -17,7 +17,7 @@ class DtlibError(Exception):
 
 
 class BadInput(DtlibError):
-    """What the user gave contradicts itself or does not exist; nothing was started, nothing is lost."""
+    """What the user gave contradicts itself or does not exist; nothing was started."""
 
     exit_code = 2
 
