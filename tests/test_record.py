@@ -225,6 +225,12 @@ def test_row_has_every_column_and_empty_means_not_measured(tmp_path):
     assert rows[0]["measured_or_simulated"] == "measured"
 
 
+def test_row_of_a_run_that_is_not_done_knows_no_device(tmp_path):
+    Recorder(tmp_path, {"task": "text", "device": "auto"}, world()).close()
+    row = Run.load(tmp_path).row()
+    assert (row["task"], row["device"], row["measured_or_simulated"]) == ("text", None, None)
+
+
 def test_run_that_is_not_done_has_no_loss(tmp_path):
     record_run(tmp_path, range(1, 4)).close()
     with pytest.raises(BadInput, match=r"not done \(3 steps are recorded\).*--resume"):
@@ -274,9 +280,10 @@ def test_commit_is_that_of_the_package_and_says_when_it_was_changed(tmp_path):
     (package / "__init__.py").write_text("")
     assert record.commit(package) is None  # not a checkout
     git(package.parent, "init", "-q")
+    git(package.parent, "commit", "-q", "--allow-empty", "-m", "Start")
     assert record.commit(package) is None  # inside a checkout, but not part of it
     git(package.parent, "add", "package")
-    git(package.parent, "commit", "-q", "-m", "Start")
+    git(package.parent, "commit", "-q", "-m", "Add the package")
     clean = record.commit(package)
     assert clean is not None and len(clean) == 40
     (package / "__init__.py").write_text("changed = True\n")

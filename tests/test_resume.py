@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -54,27 +53,29 @@ class Training:
         self.process.wait()
 
     def alive(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if (
-                    process.environ().get(MARK) == self.mark
-                    and process.status() != psutil.STATUS_ZOMBIE
-                ):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+        return [process for process in psutil.process_iter() if self.owns(process)]
+
+    def owns(self, process: psutil.Process) -> bool:
+        try:
+            marked = process.environ().get(MARK) == self.mark
+            return marked and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
 
     def steps(self) -> int:
         """Steps that stand in the records."""
         return len(read_lines(self.folder / "metrics.jsonl"))
 
-    def pid(self, rank: int) -> int:
-        """Process id of a rank, from the last start that its log tells of."""
-        lines = (self.folder / f"rank{rank}.log").read_text().splitlines()
-        last = next(line for line in reversed(lines) if " pid " in line)
-        return int(last.split(" pid ")[1].split()[0])
+    def find(self, rank: int) -> psutil.Process | None:
+        """The process of a rank, by its log; None while only an earlier start has written one."""
+        log = self.folder / f"rank{rank}.log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        for line in reversed(lines):
+            if " pid " in line:
+                pid = int(line.split(" pid ")[1].split()[0])
+                process = psutil.Process(pid) if psutil.pid_exists(pid) else None
+                return process if process and self.owns(process) else None
+        return None
 
     def wait_until(self, condition) -> None:
         end = time.monotonic() + PATIENCE
@@ -84,10 +85,11 @@ class Training:
 
     def kill_rank(self, rank: int, after: int) -> None:
         """Kill -9 one rank at a random moment after that many steps, and see the rest go."""
-        self.wait_until(lambda: self.steps() >= after or self.process.poll() is not None)
-        assert self.process.poll() is None, f"it ended too early:\n{self.log.read_text()}"
+        self.wait_until(lambda: self.find(0) and self.find(rank) and self.steps() >= after)
         time.sleep(random.uniform(0, 0.2))
-        os.kill(self.pid(rank), signal.SIGKILL)
+        victim = self.find(rank)
+        assert victim is not None, f"it ended too early:\n{self.log.read_text()}"
+        victim.kill()
         assert self.process.wait(PATIENCE) == 1
         self.wait_until(lambda: not self.alive())
         assert f"Rank {rank} was killed by SIGKILL" in self.log.read_text()

@@ -86,7 +86,7 @@ class Folder:
     def metric(self) -> float:
         """The metric it was saved with; infinity, so never the best, when there is none."""
         value = self.marker().get("metric")
-        return math.inf if value is None or math.isnan(value) else float(value)
+        return math.inf if value is None else float(value)
 
 
 def list_folders(root: Path) -> list[Folder]:
