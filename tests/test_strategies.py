@@ -1,0 +1,270 @@
+"""Strategies: what the gradient means, when gradients travel, and what a step does."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from dtlib import dist, launch, strategies
+from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.strategies import base
+from dtlib.strategies.ddp import DDP
+from dtlib.strategies.single import Single
+from tests.toy import Scale, as_batches, config, gradient, ready
+
+NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
+
+
+def test_unknown_strategy_is_refused_with_those_there_are():
+    with pytest.raises(BadInput, match=r"unknown strategy 'dpp'; there is ddp, dp, single\. Did"):
+        strategies.find("dpp")
+    with pytest.raises(BadInput, match="unknown strategy 'zero1'; there is ddp, dp, single"):
+        strategies.find("zero1")
+    assert strategies.find("dp") is strategies.find("ddp") is DDP
+
+
+def test_single_is_one_rank():
+    with pytest.raises(BadInput, match="single is one rank, not 4"):
+        Single.check(config(strategy="single"), 4)
+
+
+# field bug 1.05
+@pytest.mark.parametrize("split", [NUMBERS, [[4, 1, 1, 1]], [[4, 1], [1, 1]], [[4], [1], [1], [1]]])
+def test_gradient_is_the_mean_over_the_window_however_it_is_split(split):
+    assert gradient("single", [split]) == (1.75, 1.75)
+
+
+# field bug 1.05
+def test_a_window_without_any_label_gives_zero_and_no_nan():
+    assert gradient("single", [[[None], [None, None]]]) == (0.0, 0.0)
+    assert gradient("single", [[[None, 4], [1, 1, 1]]]) == (1.75, 1.75)
+
+
+# field bug 1.06
+@pytest.mark.parametrize(
+    "by_rank",
+    [
+        [[[4]], [[1, 1, 1]]],
+        [[[4, None], [None]], [[1, None], [1, 1]]],
+        [[[None]], [[4, 1, 1, 1]]],
+    ],
+)
+def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank):
+    assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(1.75, 1.75)] * 2
+
+
+# field bug 1.06
+def test_all_ranks_without_any_label_give_zero_and_no_nan():
+    assert launch(gradient, "ddp", [[[None]], [[None]]], ranks=2, timeout=20) == [(0.0, 0.0)] * 2
+
+
+# field bug 1.07
+def test_accumulation_does_not_scale_the_gradient_as_sgd_shows():
+    """Gradient 2 over four micro-batches at lr 0.1 moves w by -0.2, not by -0.8."""
+    settings = config(accumulation=4)
+    strategy = ready(Single, settings, Scale())
+    for inputs, _ in as_batches([[2], [2], [2], [2]]):
+        strategy.backward(strategy.model(inputs).sum(), torch.tensor(4.0))
+    strategy.step(lr=0.1)
+    assert strategy.module.w.item() == pytest.approx(0.8, abs=1e-7)
+
+
+def sync_gradients() -> tuple[float, float, list[str]]:
+    """Two micro-batches: the gradient after each, and the collectives that were sent."""
+    strategy = ready(DDP, config(), Scale())
+    calls: list[str] = []
+    assert isinstance(strategy.model, DistributedDataParallel)
+    strategy.model.register_comm_hook(calls, count_and_reduce)
+    seen = []
+    for last in (False, True):
+        with strategy.micro_step(last):
+            loss = strategy.model(torch.tensor([1.0 + 2 * dist.world().rank])).sum()
+            strategy.backward(loss, torch.tensor(2.0))
+        seen.append(strategy.module.w.grad.item())
+    return (*seen, calls)
+
+
+def count_and_reduce(calls: list[str], bucket):
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+    calls.append("all_reduce")
+    return allreduce_hook(torch.distributed.group.WORLD, bucket)
+
+
+# field bug 1.09
+def test_gradients_travel_once_in_the_last_micro_batch():
+    """Ranks feed 1 and 3: before the last micro-batch each has its own sum, then both the mean."""
+    first, second = launch(sync_gradients, ranks=2, timeout=20)
+    assert first == (1.0, 4.0, ["all_reduce"])
+    assert second == (3.0, 4.0, ["all_reduce"])
+
+
+def checksums() -> list[float]:
+    strategy = ready(DDP, config(accumulation=2), Scale())
+    sums = []
+    for step in range(3):
+        for last in (False, True):
+            with strategy.micro_step(last):
+                x = torch.tensor([float(1 + step + dist.world().rank)])
+                strategy.backward(strategy.model(x).sum(), torch.tensor(4.0))
+        strategy.step(lr=0.01)
+        sums.append(strategy.module.w.item())
+    return sums
+
+
+# field bug 1.09
+def test_replicas_stay_equal_after_every_step():
+    first, second = launch(checksums, ranks=2, timeout=20)
+    assert first == second
+
+
+class HalfUsed(torch.nn.Module):
+    """Two layers, of which the loss sees one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.used(x)
+
+
+def steps_until_error() -> tuple[int, str]:
+    strategy = ready(DDP, config(), HalfUsed())
+    for step in range(3):
+        try:
+            strategy.backward(strategy.model(torch.ones(1, 1)).sum(), torch.tensor(2.0))
+        except RuntimeError as error:
+            return step, str(error)
+    return 3, ""
+
+
+# field bug 1.12
+def test_an_unused_parameter_is_an_error_at_the_second_step_and_not_silence():
+    for step, sentence in launch(steps_until_error, ranks=2, timeout=20):
+        assert step == 1
+        assert "Expected to have finished reduction" in sentence
+
+
+# field bug 1.12
+def test_our_models_use_every_parameter():
+    from dtlib.models import gpt, resnet
+
+    text = gpt.GPT(gpt.shape("nano", vocab_size=8))
+    text(torch.zeros(1, 4, dtype=torch.long)).sum().backward()
+    images = resnet.resnet18(8)
+    images(torch.zeros(2, 3, 32, 32)).sum().backward()
+    for model in (text, images):
+        assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+def fp16(scale: float, **settings) -> base.Strategy:
+    strategy = ready(Single, config(precision="fp16", **settings), Scale())
+    strategy.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    return strategy
+
+
+# field bug 4.01
+def test_the_clip_sees_true_gradients_not_scaled_ones():
+    """Gradient 10, scale 1024, largest norm 1: the norm is 10 and the update -1."""
+    strategy = fp16(1024.0, clip=1.0)
+    strategy.backward(strategy.model(torch.tensor([10.0])).sum(), torch.tensor(1.0))
+    result = strategy.step(lr=1.0)
+    assert result.grad_norm is not None
+    assert result.grad_norm.item() == pytest.approx(10.0)
+    assert strategy.module.w.item() == pytest.approx(1.0 - 1.0, abs=1e-5)
+    assert not result.skipped
+
+
+# field bugs 4.03 and 3.08
+def test_an_overflow_leaves_the_weights_and_halves_the_scale():
+    strategy = fp16(65536.0)
+    for scale in (32768.0, 16384.0, 8192.0):
+        strategy.backward(strategy.model(torch.tensor([float("inf")])).sum(), torch.tensor(1.0))
+        assert strategy.step(lr=1.0).skipped
+        assert strategy.module.w.item() == 1.0
+        assert strategy.scaler.get_scale() == scale
+    strategy.backward(strategy.model(torch.tensor([0.5])).sum(), torch.tensor(1.0))
+    assert not strategy.step(lr=1.0).skipped
+    assert strategy.module.w.item() == 0.5
+
+
+# field bug 3.08
+def test_a_streak_of_overflows_is_an_error_with_its_length():
+    strategy = fp16(65536.0, skip_limit=2)
+    overflow, fine = torch.tensor([float("inf")]), torch.tensor([0.5])
+    for x in (overflow, overflow, fine, overflow, overflow):  # the fine one ends the first streak
+        strategy.backward(strategy.model(x).sum(), torch.tensor(1.0))
+        strategy.step(lr=0.1)
+    strategy.backward(strategy.model(overflow).sum(), torch.tensor(1.0))
+    with pytest.raises(DtlibError, match=r"overflowed in 3 steps in a row .* use precision bf16"):
+        strategy.step(lr=0.1)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp64", "bf16", "fp16"])
+def test_what_computes_in_which_type(precision):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    strategy = ready(Single, config(precision=precision), model)
+    weights = torch.float64 if precision == "fp64" else torch.float32
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    with strategy.autocast():
+        out = strategy.model(torch.ones(2, 4, dtype=weights))
+    assert out.dtype == half.get(precision, weights)
+    assert next(model.parameters()).dtype == weights
+    assert strategy.scaler.is_enabled() == (precision == "fp16")
+
+
+# field bug 4.04
+def test_attention_in_fp16_stays_finite():
+    """fp16 ends at 65504: a mask of -1e9 does not exist in it, and a fully masked row is NaN."""
+    from dtlib.models import gpt
+
+    model = gpt.GPT(gpt.shape("nano", vocab_size=8)).half()
+    with contextlib.suppress(NotImplementedError):  # a CPU kernel that an older torch lacks in half
+        assert model(torch.zeros(2, 16, dtype=torch.long)).isfinite().all()
+    half = torch.zeros(1, dtype=torch.half)
+    with pytest.raises(RuntimeError, match="overflow"):
+        half.masked_fill(torch.tensor([True]), -1e9)
+    assert torch.tensor(65519.0).half().item() == 65504.0
+    assert torch.tensor(65520.0).half().isinf()
+    assert torch.tensor(1e-8).half().item() == 0.0
+
+
+def test_a_state_comes_back():
+    def trained() -> base.Strategy:
+        strategy = ready(Single, config(optimizer="adamw", lr=0.1), Scale())
+        return strategy
+
+    one, other = trained(), trained()
+    one.backward(one.model(torch.tensor([2.0])).sum(), torch.tensor(1.0))
+    one.step(lr=0.1)
+    other.load_state(copy.deepcopy(one.state()))  # as if through a file
+    for strategy in (one, other):
+        strategy.backward(strategy.model(torch.tensor([-1.0])).sum(), torch.tensor(1.0))
+        strategy.step(lr=0.1)
+    assert one.module.w.item() == other.module.w.item() != 1.0
+
+
+def test_compile_without_a_compiler_is_unavailable(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install"):
+        base.compiled(Scale())
+
+
+def test_a_decay_spares_biases_and_norms():
+    from dtlib.optim import make_optimizer
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
+    for name in ("sgd", "adamw"):
+        decayed, spared = make_optimizer(
+            config(optimizer=name, weight_decay=0.5), model
+        ).param_groups
+        assert [p.shape for p in decayed["params"]] == [(2, 3)]
+        assert decayed["weight_decay"] == 0.5
+        assert len(spared["params"]) == 3
+        assert spared["weight_decay"] == 0.0

@@ -1,0 +1,107 @@
+"""A task of one weight, whose losses and gradients are known by hand, for tests of the loop."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from dtlib import dist
+from dtlib.config import RunConfig
+from dtlib.loop import accumulate, agree
+from dtlib.optim import make_optimizer
+from dtlib.plan import BatchPlan
+from dtlib.strategies.base import Strategy
+from dtlib.tasks.base import Batch, Share, Task
+
+IGNORED = -100
+
+
+class Scale(torch.nn.Module):
+    """x ↦ w·x, with w = 1 at first."""
+
+    def __init__(self, dimensions: int = 1) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones([1] * dimensions))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w * x
+
+
+class Toy(Task):
+    """The loss of a number x is w·x, so the gradient is the mean of the numbers that count.
+
+    `data` holds for each step the micro-batches of this rank; None among the numbers is one whose
+    label is ignored.
+    """
+
+    sample, unit, metric, held_out_loss = "numbers", "numbers/s", "loss", "loss"
+    train_size = 1_000_000
+
+    def __init__(
+        self, config: RunConfig, world: dist.World, data: Iterable[list[list[Any]]]
+    ) -> None:
+        super().__init__(config, world)
+        self.model = Scale()
+        self.data = data
+
+    def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
+        return itertools.chain.from_iterable(map(as_batches, self.data))
+
+    def steps(self, plan: BatchPlan, first: int) -> Iterator[list[Batch]]:
+        return map(as_batches, itertools.islice(self.data, first, None))
+
+    def loss_sum(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return logits[labels != IGNORED].sum()
+
+    def evaluation_batches(self) -> int:
+        return 1
+
+    def evaluation_batch(self, number: int) -> Batch:
+        return torch.ones(1), torch.ones(1, dtype=torch.long)
+
+    def figures(self, loss: float, accuracy: float) -> dict[str, Any]:
+        return {"loss": loss}
+
+
+def as_batches(micro_batches: list[list[Any]]) -> list[Batch]:
+    """Turn lists of numbers into inputs and labels."""
+    return [
+        (
+            torch.tensor([0.0 if x is None else float(x) for x in numbers]),
+            torch.tensor([IGNORED if x is None else 1 for x in numbers]),
+        )
+        for numbers in micro_batches
+    ]
+
+
+def config(**settings: Any) -> RunConfig:
+    """Return a configuration with plain SGD and a constant rate of 1."""
+    plain = {"optimizer": "sgd", "momentum": 0.0, "lr": 1.0, "schedule": "constant"}
+    plain |= {"weight_decay": 0.0, "data": "toy", "model": "toy", "global_batch": 64}
+    return RunConfig("text", **{**plain, **settings})
+
+
+def ready(kind: type[Strategy], settings: RunConfig, model: torch.nn.Module) -> Strategy:
+    """Return a strategy of that kind around a model, in the world that is there."""
+    strategy = kind(settings, dist.world())
+    strategy.prepare(model, lambda module: make_optimizer(settings, module))
+    return strategy
+
+
+def gradient(strategy: str, by_rank: list[list[list[Any]]]) -> tuple[float, float]:
+    """Return gradient and mean loss of one step, on the rank that this runs on."""
+    from dtlib import strategies
+
+    settings = config(strategy=strategy)
+    toy = Toy(settings, dist.world(), [])
+    ready_strategy = ready(strategies.find(strategy), settings, toy.model)
+    batches = as_batches(by_rank[dist.world().rank])
+    count, _ = agree(toy, batches)
+    loss = dist.sum_over_ranks(accumulate(toy, ready_strategy, batches, count))
+    assert toy.model.w.grad is not None
+    assert not math.isnan(toy.model.w.grad.item())
+    return toy.model.w.grad.item(), loss.item() / max(1, count.item())
