@@ -6,7 +6,7 @@
 #   - choose a collective and say what every rank holds after it
 #   - build a ring all-reduce out of messages and prove it right
 #   - say from latency and bandwidth when a ring beats a tree
-# minutes: {read: 20, exercises: 40}
+# minutes: {read: 20, exercises: 48}
 # needs: [laptop]
 # builds_on: ["00"]
 # ---
@@ -18,7 +18,9 @@
 # **How little can each rank send, so that all of them end with the sum?**
 #
 # You measure the answer, build the algorithm that reaches it, and then find
-# out when you should not use it.
+# out when you should not use it. Exercises 1 and 3 are the core and fit an
+# hour with the reading. Exercises 2 and 4 are *stretch*: nothing that follows
+# needs them.
 
 # %%
 from dtlib import learn
@@ -77,14 +79,16 @@ import torch.distributed as dist
 
 def one_number_each():
     rank, n = dist.get_rank(), dist.get_world_size()
-    a, b, c, mine = (torch.tensor([10**rank]) for _ in range(4))
-    few, many = (list(torch.zeros(n, 1).long()) for _ in range(2))
-    dist.broadcast(a, src=0)
-    dist.reduce(b, dst=0)
-    dist.all_reduce(c)
-    dist.gather(mine, few if rank == 0 else None, dst=0)
-    dist.all_gather(many, mine)
-    after = [mine, a, b, c, torch.cat(few), torch.cat(many)]
+    mine = torch.tensor([10**rank])
+    spread, reduced, summed = mine.clone(), mine.clone(), mine.clone()
+    dist.broadcast(spread, src=0)
+    dist.reduce(reduced, dst=0)
+    dist.all_reduce(summed)
+    at_0, everywhere = (list(torch.zeros(n, 1).long()) for _ in range(2))
+    dist.gather(mine, at_0 if rank == 0 else None, dst=0)
+    dist.all_gather(everywhere, mine)
+    after = [mine, spread, reduced, summed]
+    after += [torch.cat(at_0), torch.cat(everywhere)]
     return [tensor.tolist() for tensor in after]
 
 
@@ -120,11 +124,14 @@ from dtlib.dist import reduce_scatter_sum
 def one_number_for_each():
     rank, n = dist.get_rank(), dist.get_world_size()
     mine = torch.arange(1, n + 1) * 10**rank
-    a, b, c = mine[:1] * 0, mine[:1] * 0, mine * 0
-    dist.scatter(a, list(mine.split(1)) if rank == 0 else None, src=0)
-    reduce_scatter_sum(b, mine)
-    dist.all_to_all_single(c, mine)
-    return [tensor.tolist() for tensor in (mine, a, b, c)]
+    handed_out, summed = torch.zeros(1).long(), torch.zeros(1).long()
+    swapped = torch.zeros(n).long()
+    pieces = list(mine.split(1)) if rank == 0 else None
+    dist.scatter(handed_out, pieces, src=0)
+    reduce_scatter_sum(summed, mine)
+    dist.all_to_all_single(swapped, mine)
+    after = [mine, handed_out, summed, swapped]
+    return [tensor.tolist() for tensor in after]
 
 
 names = "before scatter reduce_scatter all_to_all".split()
@@ -198,13 +205,13 @@ else:
 # %% [markdown]
 # ## Exercise 2: pass to the right
 #
-# ●●○ *10 minutes.* Put the ranks on a ring: to the right of rank $r$ is
-# $r+1$, and to the right of the last is rank 0. Every rank passes its tensor
-# to the right and returns what came from the left, all at the same time. It
-# must work for one rank, too.
+# ●●○ *10 minutes, stretch.* Put the ranks on a ring: to the right of rank
+# $r$ is $r+1$, and to the right of the last is rank 0. Every rank passes its
+# tensor to the right and returns what came from the left, all at the same
+# time. It must work for one rank, too.
 
 
-# %% tags=["exercise"]
+# %% tags=["exercise", "stretch"]
 def pass_right(x):
     """The left neighbour's `x`: a tensor of the same shape and dtype."""
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -219,7 +226,7 @@ def pass_right(x):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "stretch"]
 learn.check("pass_right", pass_right)
 
 # %% [markdown]
@@ -252,25 +259,28 @@ print(inspect.getsource(exchange))
 # %% [markdown]
 # ## Exercise 3, first half: the sums travel
 #
-# ●●● *12 minutes.* Three lines are missing: the cut into $n$ chunks (views of
-# `x`; with fewer elements than ranks some are empty), which chunk leaves and
-# which arrives in step $s = 0, 1, …$, and what becomes of what arrived.
-# Collectives are locked in this check.
+# ●●● *12 minutes.* Three lines are missing: the cut into $n$ chunks, which
+# are views of `x` (with fewer elements than ranks some are empty); which
+# chunk leaves and which one arrives when `s` is 0, 1, … (the table above is
+# `s = 0`); what becomes of what arrived. Collectives are locked here.
 
 
 # %% tags=["exercise"]
 def ring_reduce_scatter(x):
     """Sum 1-D `x` in place; rank r ends with the finished chunk r + 1."""
     rank, n = dist.get_rank(), dist.get_world_size()
+    # 1. Cut x into `chunks`.
     ### BEGIN SOLUTION
     chunks = x.tensor_split(n)
     ### END SOLUTION
     for s in range(n - 1):
+        # 2. The numbers of two chunks: `out` leaves, `into` gets company.
         ### BEGIN SOLUTION
         out, into = (rank - s) % n, (rank - s - 1) % n
         ### END SOLUTION
         arrived = torch.empty_like(chunks[into])
         exchange(chunks[out], arrived)
+        # 3. What becomes of `arrived`?
         ### BEGIN SOLUTION
         chunks[into].add_(arrived)
         ### END SOLUTION
@@ -477,15 +487,16 @@ star_time(400e6, 64, 10e-6, 1e-10)
 # %% [markdown]
 # ## Exercise 4: ring or tree?
 #
-# ●●○ *10 minutes.* A **tree** (binomial) halves the number of ranks that
-# still hold a part of the sum in each round, until rank 0 has all of it;
-# then the same rounds run backwards to spread it. Each round sends the whole
-# tensor, and messages of a round travel at the same time. A round is whole,
-# also when $N$ is no power of two. Write the time of both, as a stop-watch
-# on one rank would show it.
+# ●●○ *10 minutes, stretch.* A **tree** (binomial) halves the number of
+# ranks that still hold a part of the sum in each round, until rank 0 has all
+# of it; then the same rounds run backwards to spread it. Each round sends
+# the whole tensor, and messages of a round travel at the same time. A round
+# is whole, also when $N$ is no power of two. Write the time of both, as a
+# stop-watch on one rank would show it.
 
 
-# %% tags=["exercise"]
+
+# %% tags=["exercise", "stretch"]
 def ring_time(S, N, alpha, beta):
     """Seconds of a ring all-reduce of S bytes on N ranks."""
     ### BEGIN SOLUTION
@@ -493,10 +504,10 @@ def ring_time(S, N, alpha, beta):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "stretch"]
 learn.check("ring_time", ring_time)
 
-# %% tags=["exercise"]
+# %% tags=["exercise", "stretch"]
 import math
 
 
@@ -507,7 +518,7 @@ def tree_time(S, N, alpha, beta):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "stretch"]
 learn.check("tree_time", tree_time)
 
 # %% [markdown]

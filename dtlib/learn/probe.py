@@ -14,7 +14,7 @@ import torch.distributed as dist
 from dtlib.learn.cases import Case, Failure, Round, Seen
 from dtlib.learn.wire import FEW, WireLog
 
-TIMEOUT = 4.0  # seconds a rank waits for another before a check calls it a hang
+TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
 LIMIT = 30.0  # seconds that all cases of a launch may take: an endless loop ends too
 # What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
@@ -61,6 +61,8 @@ def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
     seen = []
     for case in cases:
         seen.append(_one_case(student, case, rank, n))
+        # A rank that failed waits here too: the others then end by their own time-out, with all
+        # that they saw, before the launcher ends them.
         everyone = torch.tensor([int(seen[-1].right)])
         try:
             dist.all_reduce(everyone, dist.ReduceOp.MIN, group=ours)

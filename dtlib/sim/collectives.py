@@ -124,7 +124,7 @@ def ring_or_tree(ranks, size_power, microseconds, gigabytes_per_second):
         "y": "ms",
         "log_x": True,
         "says": f"Simulated: {winner} at N = {ranks} and {_bytes(size)}: ring {ring:.4g} ms, "
-        f"tree {tree:.4g} ms. From {edge} on the ring wins.",
+        + f"tree {tree:.4g} ms. From {edge} on the ring wins.",
     }
 
 

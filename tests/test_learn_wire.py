@@ -1,0 +1,75 @@
+"""The wire log sees every message, whichever of torch's functions sent it."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from dtlib.launcher import launch
+from dtlib.learn.wire import Forbidden, WireLog
+
+
+def three_ways():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    x, y = torch.full((3,), 10.0**rank), torch.zeros(3)
+    with WireLog(watch=x) as log:
+        work = dist.isend(x, right)
+        dist.recv(y, left)
+        work.wait()
+        ops = [dist.P2POp(dist.isend, x, right), dist.P2POp(dist.irecv, y, left)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        dist.all_reduce(y)
+    dist.all_reduce(y)  # outside: not in the log
+    return log.messages, log.bytes_sent
+
+
+def test_messages_and_collectives():
+    for rank, (messages, sent) in enumerate(launch(three_ways, ranks=3, timeout=20, show=False)):
+        kinds = ["send", "recv", "send", "recv", "all_reduce"]
+        assert [m.kind for m in messages] == kinds
+        assert [m.peer for m in messages[:2]] == [(rank + 1) % 3, (rank - 1) % 3]
+        assert messages[0].values == (10.0**rank,)
+        assert messages[0].state == [10.0**rank] * 3
+        assert (messages[0].elements, messages[0].bytes, sent) == (3, 12, 24)
+        assert all(m.waited and not m.changed for m in messages if m.kind == "send")
+
+
+def buffers():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    x, y = torch.full((3,), 10.0**rank), torch.zeros(3)
+    with WireLog() as log:
+        work = dist.isend(x, right)
+        dist.recv(x[1:], left) if rank < 0 else dist.recv(y, left)
+        x.fill_(-1)
+        work.wait()
+        if rank == 0:  # waited for before the receive: one buffer is right here
+            dist.send(x, 1)
+            dist.recv(x, n - 1)
+        else:
+            dist.recv(y, left)
+            dist.send(y, right)
+        work = dist.isend(x, right)
+        dist.recv(x, left)
+        work.wait()
+    return [(m.kind, m.changed, m.overlaps) for m in log.messages]
+
+
+def test_buffers_that_change_or_overlap_while_they_are_sent():
+    seen = launch(buffers, ranks=3, timeout=20, show=False)[0]
+    assert seen[0] == ("send", True, False)
+    assert seen[3] == ("recv", False, False)
+    assert seen[5] == ("recv", False, True)
+
+
+def locked():
+    with pytest.raises(Forbidden, match="all_reduce"), WireLog(forbid_collectives=True):
+        dist.all_reduce(torch.ones(1))
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    return x.item()
+
+
+def test_collectives_can_be_locked_and_are_free_again():
+    assert launch(locked, ranks=2, timeout=20, show=False) == [2.0, 2.0]
