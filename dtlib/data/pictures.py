@@ -47,8 +47,10 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
 def load(split: str, count: int | None = None, seed: int = 0) -> ImageData:
     """Make `count` pictures of a split.
 
-    A linear model on the pixels stays near XX % on the test pictures; the narrow ResNet reaches XX
-    % after XX epochs over 10,000 of them.
+    Learnable, but not from single pixels. Over the 10,000 training pictures of seed 0 a softmax
+    regression reaches 11 % on the 2,000 test pictures (chance is 10 %), and the narrow ResNet 17,
+    62, 80 and 86 % after each of four epochs (batch norm, batches of 64, SGD with Nesterov momentum
+    0.9 and weight decay 5e-4, one-cycle learning rate up to 0.1, crops and flips; one run).
 
     Parameters
     ----------
