@@ -174,7 +174,8 @@ class Group:
 
     def _died(self, rank: Rank) -> None:
         """A rank that is gone without a report: a signal, `os._exit`, or a crash."""
-        self._take_output(rank)
+        while self._take_output(rank):
+            pass
         code = rank.process.wait(1.0)
         code = -9 if code is None else code
         status = "killed" if code < 0 else "exit"
@@ -196,18 +197,20 @@ class Group:
             for rank in self.ranks:
                 rank.send("stop")
 
-    def _take_output(self, rank: Rank) -> None:
+    def _take_output(self, rank: Rank) -> bool:
+        """Read what there is, and say whether there may be more."""
         try:
             data = os.read(rank.process.output, 1 << 16)
         except BlockingIOError:
-            return
+            return False
         if not data:
             if rank.process.output in self.selector.get_map():
                 self.selector.unregister(rank.process.output)
-            return
+            return False
         *lines, rank.rest = (rank.rest + rank.decoder.decode(data)).split("\n")
         for line in lines:
             self._show(rank, line)
+        return True
 
     def _show(self, rank: Rank, line: str) -> None:
         if _NOISE not in line:
@@ -215,8 +218,8 @@ class Group:
             self.view.line(rank.number, line)
 
     def _outcome(self, rank: Rank) -> Outcome:
-        while rank.process.output in self.selector.get_map() and self._more(rank):
-            self._take_output(rank)
+        while self._take_output(rank):
+            pass
         if rank.rest:
             self._show(rank, rank.rest)
             rank.rest = ""
@@ -230,12 +233,6 @@ class Group:
             outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
         outcome.output = "".join(line + "\n" for line in rank.lines)
         return outcome
-
-    def _more(self, rank: Rank) -> bool:
-        """Say whether output waits to be read."""
-        with selectors.DefaultSelector() as one:
-            one.register(rank.process.output, selectors.EVENT_READ)
-            return bool(one.select(0))
 
     def end(self) -> None:
         """Let the ranks that returned go, kill all others, and wait until all are gone."""

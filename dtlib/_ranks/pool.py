@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -88,6 +87,7 @@ class Forked(Process):
         super().__init__()
         self.server = server
         self.status, status_in = os.pipe()
+        os.set_blocking(self.status, False)
         try:
             theirs = [self.theirs.fileno(), self.output_in, status_in]
             socket.send_fds(server.requests, [b"f"], theirs)
@@ -96,9 +96,10 @@ class Forked(Process):
             self.handed_over()
 
     def exit_code(self) -> int | None:
-        if self._code is None and select.select([self.status], [], [], 0)[0]:
-            text = os.read(self.status, 16)
-            self._code = int(text) if text else -signal.SIGKILL  # the server died, and its ranks
+        if self._code is None:
+            with contextlib.suppress(BlockingIOError):
+                text = os.read(self.status, 16)
+                self._code = int(text or -signal.SIGKILL)  # the server died, and with it its ranks
         return self._code
 
     def close(self) -> None:
@@ -176,7 +177,8 @@ def _python(module: str, call: str, fd: int, out: Any, err: Any) -> subprocess.P
         stdout=subprocess.DEVNULL if out is None else out,
         stderr=err,
         pass_fds=(fd,),
-        env={**os.environ, **_ENV},
+        # torch's C++ warnings, as of a host name that does not resolve, tell a student nothing
+        env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **_ENV},
         cwd="/",
         start_new_session=True,  # Ctrl-C in a terminal is for the parent, which ends the ranks
     )
