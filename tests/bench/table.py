@@ -112,14 +112,23 @@ def run_fresh(command: Sequence[str], *, timeout: float, **env: str) -> dict:
     try:
         out, err = process.communicate(timeout=timeout)
     except BaseException as stopped:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         if isinstance(stopped, subprocess.TimeoutExpired):
             raise RuntimeError(f"{' '.join(command)} took over {timeout:.0f} s") from None
         raise
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} exited {process.returncode}:\n{err[-3000:]}")
     return json.loads(out.strip().splitlines()[-1])
+
+
+def end(process: subprocess.Popen) -> None:
+    """End a process group: torchrun ends its ranks when asked, and leaves them when killed."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def contestant(script: str, **request: object) -> list[str]:
@@ -131,6 +140,7 @@ def interleave(
     names: Sequence[str], repeats: int, run: Callable[[str], dict]
 ) -> dict[str, list[dict]]:
     """Run every contestant once, then again, ``repeats`` times; progress goes to stderr."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `run_fresh` cleans up
     results: dict[str, list[dict]] = {name: [] for name in names}
     for repeat in range(repeats):
         for name in names:

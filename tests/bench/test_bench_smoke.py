@@ -13,6 +13,9 @@ import pytest
 # Fresh processes import five frameworks one after the other: slow on a busy machine.
 pytestmark = pytest.mark.timeout(450)
 HERE = Path(__file__).parent
+needs_lightning = pytest.mark.skipif(
+    importlib.util.find_spec("lightning") is None, reason="needs the extra `lightning`"
+)
 
 
 def rows_of(bench: str, *flags: str) -> list[dict] | dict:
@@ -25,9 +28,7 @@ def rows_of(bench: str, *flags: str) -> list[dict] | dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("lightning") is None, reason="needs the extra `lightning`"
-)
+@needs_lightning
 def test_five_loops_reach_the_same_loss():
     rows = rows_of("bench_text_loop.py")
     assert len(rows) == 5
@@ -56,3 +57,10 @@ def test_every_input_path_gives_the_same_pictures():
     assert {gap for name, gap in gaps.items() if name.startswith("dtlib")} == {0.0}
     # 512 augmented pictures of each: their spread agrees as far as a draw of crops allows.
     assert all(abs(row["std"] - rows[0]["std"]) < 0.1 for row in rows)
+
+
+@pytest.mark.slow
+@needs_lightning
+def test_five_loops_reach_the_same_loss_on_two_ranks():
+    rows = rows_of("bench_text_loop.py", "--ranks", "2")
+    assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 1e-6} == {}

@@ -27,7 +27,7 @@ from dtlib.data import open_text
 from dtlib.data.batches import DeviceText, order
 from dtlib.models.gpt import GPT, GPTConfig, shape
 
-LR, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.95), 0.1, 1.0
+LR, BETAS, EPS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 RANK = int(os.environ.get("RANK", "0"))
 
@@ -97,7 +97,7 @@ def build(problem: Problem) -> tuple[Windows, WithLoss, torch.optim.AdamW]:
         {"params": matrices, "weight_decay": WEIGHT_DECAY},
         {"params": others, "weight_decay": 0.0},
     ]
-    return windows, model, torch.optim.AdamW(groups, lr=LR, betas=BETAS, fused=True)
+    return windows, model, torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=True)
 
 
 def plain(problem: Problem) -> list[float]:
@@ -127,8 +127,8 @@ def ours(problem: Problem) -> list[float]:
         run = dtlib.train(
             "text", model=problem.model_name, data="grammar", seed=problem.seed,
             strategy="ddp" if WORLD > 1 else "single", steps=problem.total,
-            global_batch=problem.global_batch, optimizer="adamw", lr=LR, clip=CLIP,
-            weight_decay=WEIGHT_DECAY, schedule="constant", device="cpu", out=folder,
+            global_batch=problem.global_batch, optimizer="adamw", lr=LR, adam_eps=EPS,
+            clip=CLIP, weight_decay=WEIGHT_DECAY, schedule="constant", device="cpu", out=folder,
         )  # fmt: skip
     return [line["loss"] for line in run.history]
 
