@@ -38,6 +38,7 @@ def place() -> tuple[int, int, int, str, str | None, int, str]:
 def fail_on_rank_1(how: str, sick: int = 1) -> None:
     """One rank fails in some way; the others wait for it."""
     if dist.get_rank() == sick:
+        time.sleep(0.3)  # so that the others are in their collective, on a busy machine too
         _fail(how)
     dist.all_reduce(torch.ones(4))
 
@@ -138,22 +139,21 @@ def until_stopped() -> int:
     return -1
 
 
-def uneven_batches(join: bool) -> float | None:
+def uneven_batches(join: str) -> float:
     """Rank 0 has three batches, rank 1 has two (torch issue 38174); inputs are 1, 2, 3."""
     from torch.distributed.algorithms.join import Join
 
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
-    batches = 3 - dist.get_rank()
-
-    def run() -> None:
-        for i in range(batches):
+    keep = join != "by the ranks still there"
+    with Join([model], enable=join != "no", divide_by_initial_world_size=keep):
+        for i in range(3 - dist.get_rank()):
             model.zero_grad()
             model(torch.full((1, 1), float(i + 1))).sum().backward()
-
-    if join:
-        with Join([model]):
-            run()
-    else:
-        run()
     gradient = model.module.weight.grad
-    return None if gradient is None else gradient.item()
+    assert gradient is not None
+    return gradient.item()
+
+
+def flood() -> None:
+    while True:
+        print("and again")

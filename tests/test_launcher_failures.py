@@ -180,14 +180,25 @@ def test_output_of_a_dead_rank_is_kept() -> None:
     assert caught.value.output[0] == "last words\n"
 
 
-def test_uneven_batches_are_a_sentence_and_join_mends_them() -> None:
-    """Field bug 1.11 with 3 and 2 batches. Join divides by the ranks still there: 3 / 2 = 1.5."""
+def test_uneven_batches_are_a_sentence() -> None:
+    """Field bug 1.11 with 3 and 2 batches."""
     with pytest.raises(RankFailed) as caught:
-        launch(on_ranks.uneven_batches, False, ranks=2, timeout=2, show=False)
+        launch(on_ranks.uneven_batches, "no", ranks=2, timeout=2, show=False)
     assert "Rank 1 did not join all_reduce of 1 float32" in caught.value.sentence
     assert "rank 1 had already returned" in caught.value.sentence
-    gradients = launch(on_ranks.uneven_batches, True, ranks=2, timeout=20, show=False)
-    assert gradients[0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("join", "gradient"), [("by all", 1.5), ("by the ranks still there", 3.0)])
+def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None:
+    """The third batch's gradient is its input 3, divided by two ranks or by the one still there."""
+    results = launch(on_ranks.uneven_batches, join, ranks=2, timeout=20, show=False)
+    assert results[0] == pytest.approx(gradient)
+
+
+def test_an_endless_print_is_ended_and_cut() -> None:
+    outcome = run_ranks(on_ranks.flood, ranks=1, limit=2)[0]
+    assert outcome.status == "timeout"
+    assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
 
 
 SCRIPT = """

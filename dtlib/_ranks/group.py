@@ -19,6 +19,7 @@ from dtlib._ranks.where import Where
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
 GRACE = 0.6  # seconds to collect their reports after the first failure
+MOST_LINES = 20_000  # of one rank: an endless print must not fill the parent's memory
 _NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
 
 
@@ -89,6 +90,9 @@ class Group:
                 while_waiting()
             if self._unfinished():
                 self._ask()
+            for rank in self.ranks:
+                if rank.outcome is None:
+                    rank.process.kill()
             return [self._outcome(rank) for rank in self.ranks]
         except KeyboardInterrupt:
             self._ask()
@@ -213,9 +217,12 @@ class Group:
         return True
 
     def _show(self, rank: Rank, line: str) -> None:
-        if _NOISE not in line:
-            rank.lines.append(line)
-            self.view.line(rank.number, line)
+        if _NOISE in line or len(rank.lines) > MOST_LINES:
+            return
+        if len(rank.lines) == MOST_LINES:
+            line = f"(more than {MOST_LINES} lines: the rest is not kept)"
+        rank.lines.append(line)
+        self.view.line(rank.number, line)
 
     def _outcome(self, rank: Rank) -> Outcome:
         while self._take_output(rank):
@@ -236,14 +243,18 @@ class Group:
 
     def end(self) -> None:
         """Let the ranks that returned go, kill all others, and wait until all are gone."""
-        for rank in self.ranks:
-            if rank.outcome and rank.outcome.status == "ok" and not self.failing:
-                rank.send("bye")
-            else:
-                rank.process.kill()
-        for rank in self.ranks:
-            rank.process.wait(2.0)
-            rank.process.kill()  # what a rank had started and left behind
-            rank.process.wait(2.0)
-            rank.process.close()
-        self.selector.close()
+        try:
+            for rank in self.ranks:
+                if rank.outcome and rank.outcome.status == "ok" and not self.failing:
+                    rank.send("bye")
+                else:
+                    rank.process.kill()
+            for rank in self.ranks:
+                rank.process.wait(2.0)
+        finally:  # also when a second interrupt comes while the first is served
+            for rank in self.ranks:
+                rank.process.kill()  # and what a rank had started and left behind
+            for rank in self.ranks:
+                rank.process.wait(2.0)
+                rank.process.close()
+            self.selector.close()

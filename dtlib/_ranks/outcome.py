@@ -26,6 +26,10 @@ _FINGERPRINT = re.compile(
 )
 
 
+# Source file and advice around gloo's own words.
+_GLOO_TRIM = re.compile(r"^\[/[^\]]*\] |This is typically caused by.*")
+
+
 @dataclass
 class Outcome:
     """How one rank ended.
@@ -166,7 +170,8 @@ def _plain(message: str) -> str:
     """Take the first line of an error's text; say a mismatch of collectives in a few words."""
     calls = _FINGERPRINT.findall(message)
     if len(calls) < 2:
-        return message.strip().split("\n")[0].rstrip(".")
+        first = message.strip().split("\n")[0]
+        return _GLOO_TRIM.sub("", first).strip().rstrip(".")
     words = [
         f"rank {rank} called {kind.lower()} on a tensor [{shape}] of {dtype}"
         for rank, kind, shape, dtype in calls[:2]

@@ -197,6 +197,7 @@ class Columns:
     """The output of all ranks, side by side, updated as it comes; stacked on a narrow screen."""
 
     EVERY = 0.25  # seconds between updates
+    MOST = 500  # lines of a rank that are shown
 
     def __init__(self, ranks: int) -> None:
         self.lines: list[list[str]] = [[] for _ in range(ranks)]
@@ -245,7 +246,9 @@ class Columns:
             self._handle.update(bundle, raw=True)
 
     def _text(self, rank: int) -> list[str]:
-        lines = list(self.lines[rank])
+        lines = self.lines[rank][-self.MOST :]
+        if len(lines) < len(self.lines[rank]):
+            lines.insert(0, f"… the last {self.MOST} of {len(self.lines[rank])} lines:")
         result = self.results[rank]
         if result is not None and not result[1]:
             lines += result[0].splitlines()
