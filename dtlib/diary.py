@@ -70,9 +70,8 @@ class Diary:
             self._saved_at = self.progress.step
             if loaded.rank_state is not None:
                 restore_rng(loaded.rank_state["rng"], self.world.device)
-        self.recorder = Recorder(
-            self.folder, self._settings(), self.world, resumed_from=loaded and loaded.step
-        )
+        step = loaded.step if loaded is not None else None
+        self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
 
     def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
         """Note one step; the loss is added up over the ranks at the next flush."""
@@ -80,7 +79,8 @@ class Diary:
         self.progress.step += 1
         self.progress.skipped_steps += result.skipped
         self.progress.optimizer_steps += not result.skipped
-        line = {"step": self.progress.step, "lr": lr, "seconds": seconds, "skipped": result.skipped}
+        line: dict[str, Any] = {"step": self.progress.step, "lr": lr, "seconds": seconds}
+        line["skipped"] = result.skipped
         if result.grad_norm is not None:
             line["grad_norm"] = result.grad_norm
         self._waiting.append({**line, "loss_sum": loss_sum, "count": count})

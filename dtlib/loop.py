@@ -61,7 +61,8 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     given = settings if ranks is None else {**settings, "ranks": ranks}
     config = RunConfig.from_mapping({**base, **given})
     world_size = check(config)
-    options = {"timeout": config.timeout, "device": config.device, "threads": config.threads}
+    options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
+    options["threads"] = config.threads
     folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,8 @@ def make_optimizer(config: RunConfig, model: torch.nn.Module) -> torch.optim.Opt
     Matrices and kernels are decayed; biases and the gains of norms are not.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
+    assert config.lr is not None  # a resolved configuration has one
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]

@@ -36,12 +36,13 @@ class DDP(Strategy):
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
             return model
+        no_sync_of_buffers: dict[str, Any] = {SYNC_BUFFERS: False}
         cuda = self.world.device.type == "cuda"
         return DistributedDataParallel(
             model,
             device_ids=[self.world.device] if cuda else None,
             bucket_cap_mb=self.config.bucket_cap_mb,
-            **{SYNC_BUFFERS: False},
+            **no_sync_of_buffers,
             find_unused_parameters=self.config.deterministic,
             gradient_as_bucket_view=True,
         )
