@@ -50,16 +50,13 @@ def _minutes(header: dict[str, Any]) -> str:
 
 
 def _prepare_notebook() -> None:
-    import contextlib
-
     from IPython import get_ipython
 
-    with contextlib.suppress(ImportError):
-        from dtlib import launcher
-        from dtlib.learn import magic
+    from dtlib.launcher import warm
+    from dtlib.learn.magic import register
 
-        magic.register(get_ipython())
-        launcher.warm()
+    register(get_ipython())
+    warm()
 
 
 def current() -> source.Lesson:

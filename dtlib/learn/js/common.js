@@ -11,6 +11,9 @@ function make(tag, props = {}, ...children) {
       el.setAttribute(key, value);
     else el[key] = value;
   }
+  // JupyterLab's shortcuts keep away from an element that says so itself: in command mode an arrow
+  // key would move the notebook's selection instead of the radio button.
+  if (["input", "button", "summary", "pre"].includes(tag)) el.dataset.lmSuppressShortcuts = "true";
   for (const child of children) el.append(...(typeof child === "string" ? rich(child) : [child]));
   return el;
 }
@@ -37,11 +40,9 @@ const STYLE = `
 .dtlib-what-if > div { flex: 1 1 20rem; min-width: 0; }
 `;
 
-// The outer box: its own style, and JupyterLab's shortcuts kept away from keys pressed inside it
-// (in command mode an arrow key would move the notebook's selection instead of the radio button).
+// The outer box, with its style.
 function frame(el, className) {
   const box = make("div", { class: `dtlib-form ${className}` });
-  box.dataset.lmSuppressShortcuts = "true";
   box.append(make("style", {}, STYLE));
   el.append(box);
   return box;

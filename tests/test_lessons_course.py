@@ -1,0 +1,59 @@
+"""The course's own lessons: their sources keep the rules, notebooks and checks fit to them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import string
+from pathlib import Path
+
+import pytest
+
+from dtlib.learn.checking import COMMON
+from dtlib.learn.source import Lesson, lessons
+from dtlib.lessons import build, validate
+from dtlib.lessons.validate import calls
+
+PROJECT = Path(__file__).resolve().parent.parent
+COURSE = lessons(PROJECT / "lessons_src")
+
+
+def checked(lesson: Lesson) -> list[str]:
+    """The exercises that a lesson checks, in order."""
+    found = [call for cell in lesson.cells[1:] for call in calls(cell)]
+    return [name for function, name, _ in found if function == "check"]
+
+
+def test_every_source_keeps_the_rules() -> None:
+    validate(COURSE)
+
+
+def test_the_notebooks_are_those_of_the_sources() -> None:
+    changed = build(PROJECT / "lessons_src", PROJECT / "notebooks", check=True)
+    assert changed == [], "run `dtlib lessons build` and commit what it writes"
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.stem)
+def test_every_checked_exercise_has_a_stub_a_solution_and_two_hints(lesson: Lesson) -> None:
+    names = checked(lesson)
+    if not names:
+        pytest.skip("no exercise in this lesson")
+    where = lesson.sidecar.get("checks") or f"dtlib.learn.checks.{lesson.name}"
+    exercises = importlib.import_module(where).EXERCISES
+    assert set(names) <= set(exercises)
+    for name in names:
+        assert lesson.definition(name) != lesson.definition(name, as_stub=True), name
+        assert len(lesson.sidecar["hints"][name]) >= 2, name
+        assert lesson.sidecar["mistakes"][name], name
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.stem)
+def test_every_sentence_is_one_paragraph_of_its_own_and_can_be_filled(lesson: Lesson) -> None:
+    for name, sentences in (lesson.sidecar.get("mistakes") or {}).items():
+        texts = [" ".join(text.split()) for text in sentences.values()]
+        assert len(set(texts)) == len(texts), name
+        for key, text in sentences.items():
+            for _, expression, _, _ in string.Formatter().parse(text):
+                if expression is not None:
+                    ast.parse(expression.strip(), mode="eval")  # a name, or arithmetic
+            assert text != COMMON.get(key), (name, key)
