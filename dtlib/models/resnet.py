@@ -6,15 +6,13 @@ picture keeps its size through the first stage.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.models import drawn_from
 
-Norm = Literal["batch", "group"]
+NORMS = ("batch", "group")
 CHANNELS_PER_GROUP = 8
 
 
@@ -101,9 +99,9 @@ def resnet18(width: int = 64, norm: str = "batch", classes: int = 10, *, seed: i
     BadInput
         If `norm` is unknown or `width` is not a positive multiple of 8.
     """
-    if norm not in ("batch", "group"):
-        hint = did_you_mean(norm, ("batch", "group"))
-        raise BadInput(f"norm {norm!r} is unknown: choose batch or group.{hint}")
+    if norm not in NORMS:
+        hint = did_you_mean(norm, NORMS)
+        raise BadInput(f"norm {norm!r} is unknown: choose {' or '.join(NORMS)}.{hint}")
     if width < CHANNELS_PER_GROUP or width % CHANNELS_PER_GROUP:
         raise BadInput(f"width {width} must be a positive multiple of {CHANNELS_PER_GROUP}.")
     with drawn_from(seed):
