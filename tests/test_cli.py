@@ -250,6 +250,31 @@ def test_train_for_people_is_short_and_says_what_was_measured(tmp_path, capsys):
         assert any(said in line for line in report), said
 
 
+def test_checkpoint_that_cannot_be_gone_on_from(tmp_path, capsys):
+    words = ["train", "images", "--global-batch", "4", "--num-samples", "8", "--norm", "group"]
+    words += ["--ranks", "1", "--out", "run", "--width", "8"]
+    assert cli.main([*words, "--steps", "2", "--checkpoint-every", "1"]) == 0
+    words += ["--steps", "3", "--resume"]
+
+    def refused(*more: str) -> str:
+        """Go on with a run that a rank must refuse, and return the sentence."""
+        capsys.readouterr()
+        assert cli.main([*words, *more]) == 2
+        shown = capsys.readouterr().err
+        assert "Traceback" not in shown
+        said = [line for line in shown.splitlines() if line.startswith("dtlib: ")]
+        assert len(said) == 1
+        return said[0]
+
+    assert "width was 8 and is now 16" in refused("--width", "16")
+    for folder in (tmp_path / "run" / "checkpoints").iterdir():
+        half = (folder / "shared.pt").read_bytes()[:1000]
+        (folder / "shared.pt").write_bytes(half)
+    said = refused()
+    assert "no checkpoint in run/checkpoints is complete (2 of 2 are torn" in said
+    assert "shared.pt has 1000 bytes instead of" in said
+
+
 def test_under_torchrun_only_rank_0_prints():
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(

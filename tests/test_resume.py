@@ -155,6 +155,20 @@ def test_run_killed_20_times_ends_in_the_same_bits(uninterrupted, tmp_path):
     assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=20), expected)
 
 
+@pytest.mark.parametrize("uninterrupted", [2], indirect=True)
+def test_run_asked_to_stop_asks_to_be_started_again(uninterrupted, tmp_path):
+    ranks, expected = uninterrupted
+    with Training(tmp_path / "run", ranks) as training:
+        training.wait_until(lambda: training.steps() >= 3)
+        training.process.terminate()
+        assert training.process.wait(PATIENCE) == 75, training.log.read_text()
+        assert not training.alive()
+        assert "--resume" in training.log.read_text()
+    assert (tmp_path / "run" / "requeue").exists()
+    assert_same_bits(finish(tmp_path / "run", ranks, "--resume"), expected)
+    assert not (tmp_path / "run" / "requeue").exists()
+
+
 # field bug 5.01
 def test_order_after_a_resume_is_that_of_the_uninterrupted_run():
     config = RunConfig(
