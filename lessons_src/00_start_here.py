@@ -139,13 +139,14 @@ figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(curves["one rank"], "o", mfc="none", ms=9, label="one rank")
 axes.plot(curves["two ranks"], "x", ms=6, label="two ranks")
 axes.set(xlabel="step", ylabel="loss (nats per token)")
+axes.set_xticks(range(0, steps, max(1, steps // 5)))
 axes.legend()
 plt.show()
 
 # %%
 learn.table(
     [
-        [step, curves["one rank"][step], curves["two ranks"][step]]
+        [step, *(f"{losses[step]:.6f}" for losses in curves.values())]
         for step in sorted({0, 1, steps // 2, steps - 1})
     ],
     ["step", "one rank", "two ranks"],
@@ -200,8 +201,8 @@ def my_share(batch, rank, world_size):
 learn.check("my_share", my_share)
 
 # %% [markdown]
-# Two cells for when you are stuck. Put your cursor in one, take the `#`
-# away, and run it.
+# Two lines for when you are stuck. Take the `#` away from one and run the
+# cell.
 
 # %%
 # learn.hint("my_share")
@@ -259,7 +260,7 @@ sum(batch) / len(batch)
 # %% [markdown]
 # ## Three questions
 #
-# The last thing in every lesson. Each answer says why; try again, and the
+# Every lesson ends with a few. Each answer says why; try again, and the
 # numbers change.
 
 # %% tags=["quiz"]
