@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import string
 from pathlib import Path
 
@@ -57,3 +58,28 @@ def test_every_sentence_is_one_paragraph_of_its_own_and_can_be_filled(lesson: Le
                 if expression is not None:
                     ast.parse(expression.strip(), mode="eval")  # a name, or arithmetic
             assert text != COMMON.get(key), (name, key)
+
+
+WHAT_IFS = [(lesson, name) for lesson in COURSE for name in (lesson.sidecar.get("what_if") or {})]
+
+
+@pytest.mark.parametrize(("lesson", "name"), WHAT_IFS, ids=lambda part: str(part))
+def test_a_what_if_answers_everywhere_and_could_run_in_a_page(lesson: Lesson, name: str) -> None:
+    entry = lesson.sidecar["what_if"][name]
+    module_name, function_name = entry["function"].split(":")
+    module = importlib.import_module(module_name)
+    for end in ("min", "value", "max"):
+        result = getattr(module, function_name)(**{i["name"]: i[end] for i in entry["inputs"]})
+        assert result["says"].strip()
+        for curve in result["curves"].values():
+            assert all(len(point) == 2 for point in curve)
+            assert len(curve) >= 2
+    # MicroPython, which runs the module's text in a page, has neither dataclasses nor typing.
+    tree = ast.parse(inspect.getsource(module))
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported <= {"math"}
