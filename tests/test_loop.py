@@ -1,0 +1,300 @@
+"""The loop: what a run is made of, how it ends, how it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import dtlib
+from dtlib import dist, launch, loop, tasks
+from dtlib.checkpoint import Checkpoints
+from dtlib.config import RunConfig
+from dtlib.errors import BadInput, Stopped
+from dtlib.optim import learning_rate
+from dtlib.record import COLUMNS, Run
+from tests.toy import Toy, config
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.chdir(tmp_path)
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> str:
+    """A folder with a little text."""
+    folder = tmp_path_factory.mktemp("story")
+    lines = (f"{n} sheep and {n % 7} goats went up hill {n * n % 11}.\n" for n in range(200))
+    (folder / "story.txt").write_text("".join(lines))
+    return str(folder)
+
+
+def little(story: str, **settings) -> RunConfig:
+    plain = {"data": story, "tokenizer": "characters", "model": "nano", "max_length": 8}
+    plain |= {"steps": 6, "global_batch": 6, "strategy": "single", "untimed_steps": 1, "out": "run"}
+    return RunConfig("text", **{**plain, **settings})
+
+
+def alone(settings: RunConfig) -> Run:
+    """Train in this process, a world of one."""
+    return Run.load(loop.train_on_rank(settings))
+
+
+def losses(run: Run) -> list[float]:
+    return [line["loss"] for line in run.history]
+
+
+def state(run: Run) -> dict:
+    loaded = Checkpoints(run.folder / "checkpoints").latest()
+    assert loaded is not None
+    return loaded.shared["strategy"]
+
+
+def assert_same_bits(one, other) -> None:
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_same_bits(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        for here, there in zip(one, other, strict=True):
+            assert_same_bits(here, there)
+    else:
+        assert one == other
+
+
+def test_train_returns_the_run_with_its_records(story, tmp_path):
+    run = dtlib.train(little(story, strategy="ddp", out=None), ranks=2, eval_every=3)
+    assert run.folder.resolve() == tmp_path / "runs" / "text-ddp-001"
+    assert [line["step"] for line in run.history] == [1, 2, 3, 4, 5, 6]
+    assert run.loss == run.history[-1]["loss"] == run.summary["loss"]
+    assert run.loss < run.history[0]["loss"]
+    plan = [run.summary[key] for key in ("global_batch", "micro_batch", "accumulation")]
+    assert plan == [6, 3, 1]
+    assert run.history[0]["count"] == 48  # 6 windows of 8 tokens, over both ranks
+    row = run.row()
+    assert set(row) == set(COLUMNS)
+    assert (row["world_size"], row["strategy"], row["throughput_unit"]) == (2, "ddp", "tokens/s")
+    assert (row["warmup_steps"], row["timed_steps"]) == (1, 5)
+    assert row["metric"] == run.summary["evaluation"]["valid_perplexity"]
+    for rank in (0, 1):
+        own = (run.folder / f"rank{rank}.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in own] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_is_never_written_over(story):
+    first = alone(little(story, steps=1, out=None))
+    second = alone(little(story, steps=1, out=None))
+    assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]
+    with pytest.raises(BadInput, match="holds a run already"):
+        loop.check(little(story, out=str(first.folder)))
+
+
+def test_what_cannot_run_is_refused_before_any_rank_starts(story, monkeypatch):
+    monkeypatch.setattr(loop.launcher, "launch", lambda *_, **__: pytest.fail("a rank started"))
+
+    def refused(words: str, **settings) -> None:
+        with pytest.raises(BadInput, match=words):
+            dtlib.train("text", **{"data": story, "model": "nano", **settings})
+
+    refused("unknown strategy 'zero9'", strategy="zero9")
+    refused("'nona' is unknown", model="nona")
+    refused("ranks is 0", ranks=0)
+    refused("6 is not divisible by accumulation 1 × 4 ranks", global_batch=6, ranks=4)
+    refused("single is one rank, not 2", strategy="single", ranks=2)
+    refused("unknown key 'global_bach'", global_bach=3)
+
+
+def test_ranks_are_those_that_are_there_else_two_and_one_for_single(monkeypatch):
+    assert loop.check(RunConfig("text")) == 2
+    assert loop.check(RunConfig("text", strategy="single")) == 1
+    assert loop.check(RunConfig("text", ranks=4)) == 4
+    torchrun = {"RANK": 0, "WORLD_SIZE": 8, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 8}
+    torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+    for name, value in torchrun.items():
+        monkeypatch.setenv(name, str(value))
+    assert loop.check(RunConfig("text")) == 8
+
+
+def test_missing_data_is_bad_input_from_a_rank_too(tmp_path):
+    with pytest.raises(BadInput, match="nowhere"):
+        dtlib.train("text", ranks=2, data=str(tmp_path / "nowhere"), model="nano", timeout=20)
+
+
+def test_too_little_data_for_a_global_batch_is_bad_input(story):
+    with pytest.raises(BadInput, match=r"hold 5 windows of text, fewer than the global batch of 6"):
+        alone(little(story, num_samples=5))
+
+
+def test_epochs_are_whole_global_batches(story):
+    run = alone(little(story, steps=None, epochs=2, num_samples=16))
+    assert run.summary["steps"] == 4  # 16 windows are two batches of 6; 4 wait for a new order
+
+
+def ask_to_stop(asked: int, after: int) -> None:
+    """Let the rank `asked` be asked to stop once it has taken `after` steps."""
+    calls = iter(range(1_000_000))
+    dist.stop_requested = lambda: dist.world().rank == asked and next(calls) >= after
+
+
+def stopped_on_ranks(settings: RunConfig, asked: int, after: int) -> str:
+    ask_to_stop(asked, after)
+    return loop.train_on_rank(settings)
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits_at_three_ranks(story):
+    """One rank of three is asked to stop; all agree on the step, and no bit differs in the end."""
+    settings = little(
+        story, strategy="ddp", deterministic=True, dropout=0.1, accumulation=2, warmup_steps=2
+    )
+    whole = dtlib.train(dataclasses.replace(settings, out="whole"), ranks=3, timeout=30)
+    with pytest.raises(Stopped, match=r"stopped after step 4 of 6 .* --resume"):
+        launch(stopped_on_ranks, settings, 1, 4, ranks=3, timeout=30)
+    assert Run.load("run").summary == {}
+    assert (Run.load("run").folder / "requeue").exists()
+    resumed = dtlib.train(dataclasses.replace(settings, resume=True), ranks=3, timeout=30)
+    assert not (resumed.folder / "requeue").exists()
+    assert losses(resumed) == losses(whole)
+    assert_same_bits(state(resumed), state(whole))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_stopped_run_of_one_rank_goes_on_to_the_same_bits(story, precision):
+    settings = little(story, precision=precision, optimizer="sgd", clip=1.0, checkpoint_every=2)
+    whole = alone(dataclasses.replace(settings, out="whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "stop_requested", None)
+        ask_to_stop(asked=0, after=3)
+        with pytest.raises(Stopped, match="after step 3"):
+            alone(settings)
+    resumed = alone(dataclasses.replace(settings, resume=True))
+    assert losses(resumed) == losses(whole)
+    assert_same_bits(state(resumed), state(whole))
+    assert resumed.summary["evaluation"] == whole.summary["evaluation"]
+
+
+def test_a_finished_run_resumes_to_itself(story):
+    first = alone(little(story))
+    again = alone(little(story, resume=True))
+    assert again.summary["loss"] == first.summary["loss"]
+    assert losses(again) == losses(first)
+
+
+def test_the_checkpoint_of_another_run_is_refused(story, monkeypatch):
+    alone(little(story, steps=2, checkpoint_every=1))
+
+    def refused(words: str, **settings) -> None:
+        with pytest.raises(BadInput, match=words):
+            alone(little(story, resume=True, **settings))
+
+    refused("another run's: seed was 0 and is now 1", seed=1)
+    refused("another run's: global_batch was 6 and is now 12", global_batch=12)
+    refused("another run's: optimizer was adamw and is now sgd", optimizer="sgd")
+    refused("another model's: model was nano and is now gpt2", model="gpt2")
+    # another vocabulary below the same name: the shapes tell
+    shutil.copytree(story, "other")
+    with Path("other/story.txt").open("a") as file:
+        file.write("@#$")
+    monkeypatch.setattr("dtlib.diary.SAME_ON_RESUME", ())
+    refused("is of another model: wte.weight", data="other")
+
+
+def with_toy(monkeypatch, data) -> None:
+    monkeypatch.setattr(tasks, "find", lambda name: functools.partial(Toy, data=data))
+
+
+# field bugs 3.08 and 4.03
+def test_skipped_steps_are_counted_and_keep_the_learning_rate(monkeypatch):
+    """Ten attempts with six overflows are four optimizer steps, and the rate is at its index 4."""
+    pattern = [True, True, False, True, False, True, True, False, True, False]
+    with_toy(monkeypatch, [[[math.inf if overflow else 1e-3]] for overflow in pattern])
+    settings = config(precision="fp16", strategy="single", steps=10, schedule="cosine", out="run")
+    run = alone(dataclasses.replace(settings, global_batch=1))
+    assert [line["skipped"] for line in run.history] == pattern
+    assert (run.summary["optimizer_steps"], run.summary["skipped_steps"]) == (4, 6)
+    taken = 0
+    for line in run.history:
+        assert line["lr"] == learning_rate(settings, taken, 10)
+        taken += not line["skipped"]
+    # the scale was halved six times, and the next rate is that of index 4
+    assert state(run)["scaler"]["scale"] == 65536.0 / 2**6
+    assert taken == 4
+
+
+# field bug 1.05
+def test_a_step_without_any_label_changes_nothing_and_is_no_nan(monkeypatch):
+    with_toy(monkeypatch, [[[1.0]], [[None]], [[1.0]]])
+    run = alone(config(strategy="single", steps=3, lr=0.25, out="run", global_batch=1))
+    assert losses(run) == [1.0, 0.0, 0.75]
+    assert [line["count"] for line in run.history] == [1, 0, 1]
+
+
+def test_the_gradients_norm_is_that_before_the_clip(monkeypatch):
+    with_toy(monkeypatch, [[[10.0]], [[0.5]]])
+    run = alone(config(strategy="single", steps=2, clip=1.0, lr=0.5, out="run", global_batch=1))
+    assert [line["grad_norm"] for line in run.history] == [10.0, 0.5]
+    assert losses(run) == [10.0, pytest.approx(0.25)]  # w went from 1 to 0.5, not to -4
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp64"])
+def test_every_precision_learns_nearly_the_same(story, precision):
+    reference = alone(little(story, out="fp32"))
+    run = alone(little(story, precision=precision))
+    # bf16 keeps 8 bits: 2^-8 relative, a loss near 3
+    assert losses(run) == pytest.approx(losses(reference), rel=2**-8)
+    dtype = torch.float64 if precision == "fp64" else torch.float32
+    assert {tensor.dtype for tensor in state(run)["model"].values()} == {dtype}
+
+
+def test_dropout_follows_from_seed_rank_and_step_alone(story):
+    first = alone(little(story, dropout=0.2))
+    torch.manual_seed(1234)
+    second = alone(little(story, dropout=0.2, out="second"))
+    assert losses(first) == losses(second)
+    assert losses(first) != losses(alone(little(story, dropout=0.2, seed=1, out="third")))
+
+
+def test_looking_does_not_change_the_run(story):
+    plain = alone(little(story))
+    watched = alone(little(story, eval_every=2, checkpoint_every=1, out="watched"))
+    assert losses(plain) == losses(watched)
+    assert_same_bits(state(plain), state(watched))
+
+
+def test_deterministic_kernels_are_chosen(story):
+    alone(little(story, steps=1, deterministic=True))
+    assert torch.are_deterministic_algorithms_enabled()
+    alone(little(story, steps=1, out="free"))
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_the_learning_rate_rises_then_falls_to_its_floor():
+    settings = config(lr=1.0, schedule="cosine", warmup_steps=3, lr_floor=0.1)
+    rates = [learning_rate(settings, step, 14) for step in range(14)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert rates[-1] == pytest.approx(0.1)
+    assert rates[8] == pytest.approx(0.55)  # halfway: (1 + 0.1) / 2
+    constant = config(lr=1.0, warmup_steps=1)
+    assert [learning_rate(constant, step, 4) for step in range(4)] == [0.5, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compiled_model_has_the_same_losses(story):
+    plain = dtlib.train(little(story, strategy="ddp", out="plain"), ranks=2)
+    compiled = dtlib.train(little(story, strategy="ddp", compile=True), ranks=2, timeout=120)
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-5)  # fused, so rounded otherwise
