@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
+import shutil
 import string
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,51 @@ def test_a_what_if_answers_everywhere_and_could_run_in_a_page(lesson: Lesson, na
         for alias in node.names
     }
     assert imported <= {"math"}
+
+
+PAGE = """
+import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
+import { readFileSync } from "node:fs";
+const task = JSON.parse(readFileSync(0, "utf8"));
+const lines = [];
+const python = await loadMicroPython({ stdout: (line) => lines.push(line), linebuffer: true });
+python.runPython(task.source);
+python.globals.set("settings", JSON.stringify(task.settings));
+python.runPython(`import json\nprint(json.dumps(${task.name}(**json.loads(settings))))`);
+console.log(lines.join(""));
+"""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which node finds MicroPython, which the website brings to a page."""
+    folder = tmp_path_factory.mktemp("node")
+    package = "@micropython/micropython-webassembly-pyscript@1.27.0"
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    words = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
+    if subprocess.run(words, cwd=folder, capture_output=True, timeout=100).returncode:
+        pytest.skip("npm cannot bring MicroPython")
+    (folder / "page.mjs").write_text(PAGE)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lesson", "name"), WHAT_IFS, ids=lambda part: str(part))
+def test_a_page_gives_the_same_answer(lesson: Lesson, name: str, node: Path) -> None:
+    entry = lesson.sidecar["what_if"][name]
+    module_name, function_name = entry["function"].split(":")
+    module = importlib.import_module(module_name)
+    for end in ("min", "value", "max"):
+        settings = {i["name"]: i[end] for i in entry["inputs"]}
+        task = {"source": inspect.getsource(module), "name": function_name, "settings": settings}
+        done = subprocess.run(
+            ["node", "page.mjs"], cwd=node, input=json.dumps(task), text=True,
+            capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+        here = getattr(module, function_name)(**settings)
+        there = json.loads(done.stdout)
+        assert there["says"] == here["says"]
+        for curve, points in here["curves"].items():
+            for point, same in zip(points, there["curves"][curve], strict=True):
+                assert same == pytest.approx(point, rel=1e-12)

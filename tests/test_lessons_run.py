@@ -18,8 +18,9 @@ from lesson_sources import write
 
 from dtlib.errors import BadInput
 from dtlib.learn.source import find, lessons
-from dtlib.lessons import main
+from dtlib.lessons import main, run
 from dtlib.lessons.notebook import unfinished
+from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.run import read_parameters
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -235,6 +236,36 @@ def test_values_of_parameters_are_yaml(sources: Path) -> None:
         "speed": True,
         "name": "hello",
     }
+
+
+def test_a_requeue_file_makes_the_exit_code_75(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(everything: list[run.Job], *_: object) -> None:
+        folder = everything[0].target.parent / "runs/text"
+        folder.mkdir(parents=True)
+        (folder / "requeue").touch()
+
+    monkeypatch.setattr(run, "_run", stopped)
+    words = ["run", "--kind", "student", "--out", str(tmp_path / "out")]
+    assert main(words) == 75
+    (tmp_path / "out/student/runs/text/requeue").unlink()
+    monkeypatch.setattr(run, "_run", lambda *_: None)
+    assert main(words) == 0
+
+
+def test_on_a_terminal_one_line_lives(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    reporter = Reporter(total=1)
+    job = run.Job(find("80", sources), "student", Path("kept.ipynb"))
+    reporter.started(job)
+    reporter.cell(job, 2, 7)
+    reporter.ended(job)
+    assert capsys.readouterr().out == (
+        "\r\x1b[K80 student starts\r\x1b[K80 student 2/7\r\x1b[K[1/1] 80 student: ok, 0.0 s\n"
+    )
 
 
 def test_a_notebook_is_judged_by_what_ran() -> None:
