@@ -7,7 +7,6 @@ import os
 import pickle
 import selectors
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +76,7 @@ class Group:
         self._ready = 0
         self.selector = selectors.DefaultSelector()
 
-    def run(self, while_waiting: Callable[[], None] = lambda: None) -> list[Outcome]:
+    def run(self) -> list[Outcome]:
         """Start the function on every rank, wait, end every process, and return the outcomes."""
         try:
             for rank, job in zip(self.ranks, self.jobs, strict=True):
@@ -87,7 +86,6 @@ class Group:
             while self._unfinished() and time.monotonic() < self.deadline:
                 self._listen(TICK)
                 self._pass_on_stop()
-                while_waiting()
             if self._unfinished():
                 self._ask()
             for rank in self.ranks:
