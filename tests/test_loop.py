@@ -19,7 +19,7 @@ from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Stopped
 from dtlib.optim import learning_rate
 from dtlib.record import COLUMNS, Run
-from tests.toy import Toy, config
+from tests.toy import Toy, config, write_story
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +34,7 @@ def _own_folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory) -> str:
-    """A folder with a little text."""
-    folder = tmp_path_factory.mktemp("story")
-    lines = (f"{n} sheep and {n % 7} goats went up hill {n * n % 11}.\n" for n in range(200))
-    (folder / "story.txt").write_text("".join(lines))
-    return str(folder)
+    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def little(story: str, **settings) -> RunConfig:

@@ -13,6 +13,8 @@ import torch
 import dtlib
 from dtlib.checkpoint import Checkpoints
 from dtlib.record import Run
+from tests.conftest import write_cifar
+from tests.toy import write_story
 
 # What a weight or a loss may be off by in 20 steps, relative to the largest weight, or to the loss.
 # Measured: losses 1.4e-7, weights 2.0e-7. AdamW needs its epsilon of 1e-5 for it: with 1e-8 a
@@ -23,6 +25,11 @@ CLOSE = 1e-6
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def pictures(tmp_path) -> str:
+    return str(write_cifar(tmp_path / "archive", train=192))
 
 
 def train(task: str, ranks: int, **settings) -> Run:
@@ -57,8 +64,9 @@ def compare_text(optimizer: str, cuts: list[tuple[int, int]], **settings) -> Non
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_text_agrees_at_any_ranks_and_accumulation(optimizer):
-    compare_text(optimizer, [(1, 4), (2, 2), (4, 1)], max_length=32)
+def test_text_agrees_at_any_ranks_and_accumulation(optimizer, tmp_path):
+    story = write_story(tmp_path / "story")
+    compare_text(optimizer, [(1, 4), (2, 2), (4, 1)], data=story, tokenizer="characters")
 
 
 @pytest.mark.slow
@@ -69,9 +77,9 @@ def test_text_agrees_in_every_cut(optimizer):
     compare_text(optimizer, every[1:])
 
 
-def test_images_on_two_ranks_are_bit_equal_to_one_with_accumulation_two():
+def test_images_on_two_ranks_are_bit_equal_to_one_with_accumulation_two(pictures):
     """The same micro-batches of 32, added in the same order; batch norm sees the same pictures."""
-    settings = {"global_batch": 64, "micro_batch": 32, "num_samples": 1000, "optimizer": "sgd"}
+    settings = {"global_batch": 64, "micro_batch": 32, "data": pictures, "optimizer": "sgd"}
     one = train("images", 1, strategy="single", **settings)
     two = train("images", 2, strategy="ddp", **settings)
     assert (one.summary["accumulation"], two.summary["accumulation"]) == (2, 1)
@@ -91,9 +99,9 @@ def parameters(run: Run) -> dict[str, torch.Tensor]:
     }
 
 
-def test_images_in_fp64_with_group_norm_agree_at_any_number_of_ranks():
+def test_images_in_fp64_with_group_norm_agree_at_any_number_of_ranks(pictures):
     """A picture's norm does not see the others, and fp64 leaves no rounding to amplify."""
-    settings = {"global_batch": 16, "num_samples": 1000, "precision": "fp64", "norm": "group"}
+    settings = {"global_batch": 16, "data": pictures, "precision": "fp64", "norm": "group"}
     settings |= {"optimizer": "sgd", "width": 8}
     reference = train("images", 1, **settings)
     for ranks in (2, 4):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -76,6 +77,14 @@ def as_batches(micro_batches: list[list[Any]]) -> list[Batch]:
         )
         for numbers in micro_batches
     ]
+
+
+def write_story(folder: Path) -> str:
+    """Write a little text into a folder, and return its name."""
+    folder.mkdir()
+    lines = (f"{n} sheep and {n % 7} goats went up hill {n * n % 11}.\n" for n in range(200))
+    (folder / "story.txt").write_text("".join(lines))
+    return str(folder)
 
 
 def config(**settings: Any) -> RunConfig:
