@@ -28,3 +28,13 @@ def test_trace_and_figure():
 def test_a_ring_of_one_has_a_start_only():
     trace = trace_ring(ring_all_reduce, ranks=1)
     assert trace.states == [[[1.0]]]
+
+
+def on_a_copy(x):
+    return ring_all_reduce(x.clone())
+
+
+def test_a_ring_on_a_copy_is_told_and_the_courses_own_is_shown(capsys):
+    trace = trace_ring(on_a_copy, ranks=3)
+    assert "out of sight" in capsys.readouterr().out
+    assert trace.states[1] == [[1, 1, 101], [11, 10, 10], [100, 110, 100]]

@@ -144,3 +144,13 @@ def painted(size: int, *, dtype: torch.dtype = torch.float32) -> Callable[[int, 
 def painted_sum(size: int) -> Callable[[int, int], torch.Tensor]:
     """The sum of painted inputs over all ranks: 1, 11, 111 ..."""
     return lambda rank, n: torch.full((size,), float(sum(10**r for r in range(n))))
+
+
+def placed(size: int) -> Callable[[int, int], torch.Tensor]:
+    """Paint that also tells places apart: element j of rank r is (j + 1) times 10**r, j < 9."""
+    return lambda rank, n: torch.arange(1.0, size + 1) * 10**rank
+
+
+def placed_sum(size: int) -> Callable[[int, int], torch.Tensor]:
+    """The sum of placed inputs: 111, 222, 333 ... Where digits differ, places were mixed up."""
+    return lambda rank, n: torch.arange(1.0, size + 1) * sum(10**r for r in range(n))

@@ -13,7 +13,7 @@ from typing import Any
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
 from dtlib.learn.checking import Wrong
-from dtlib.learn.probe import run_cases
+from dtlib.learn.probe import OWN_CODE, run_cases
 
 Plan = Sequence[tuple[int, Sequence[Case]]]
 
@@ -53,6 +53,11 @@ def examine(
 def unforeseen(round_: Round) -> Wrong:
     """The verdict on a mistake that nobody foresaw."""
     case = round_.label
+    busy = [(rank, f.code) for rank, f in round_.failures if f.waited_in == OWN_CODE]
+    if busy:
+        # Of several, the one that runs: those that wait, in the check itself too, wait for it.
+        rank, place = min(busy, key=lambda b: ("(probe.py" in b[1], b[1].startswith("waiting")))
+        return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
         if failure.line == 0 and failure.own:
             return Wrong("died", case, rank=rank, n=round_.n, how=failure.message or failure.error)

@@ -15,7 +15,8 @@ from dtlib.learn.cases import Case, Failure, Round, Seen
 from dtlib.learn.wire import FEW, WireLog
 
 TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
-LIMIT = 30.0  # seconds that all cases of a launch may take: an endless loop ends too
+LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
+OWN_CODE = "its own code"
 # What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
     "for send operation": "send",
@@ -47,7 +48,7 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
 
 def _lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
-    waited = "its own code" if outcome.status == "timeout" else None
+    waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
         outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited
     )

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from dtlib.learn.diagnosis import number
 from dtlib.learn.wire import WireLog
+from dtlib.scratch.ring import ring_all_reduce
 
 
 @dataclass
@@ -47,13 +48,17 @@ def trace_ring(ring: Callable[[torch.Tensor], Any], ranks: int = 3) -> RingTrace
     Parameters
     ----------
     ring
-        Sums its argument over all ranks; its steps can be seen where it works in place.
+        Sums its argument over all ranks. Only what it does in place can be seen; of one that
+        works on a copy nothing can, and the course's own ring is traced in its place.
     ranks
         How many.
     """
     from dtlib.launcher import launch
 
     seen = launch(_watch, ring, ranks=ranks, timeout=10, show=False)
+    if ring is not ring_all_reduce and all(_still(states) for states, _ in seen):
+        print("This ring works on a copy of x, out of sight: these are the steps of the course's.")
+        return trace_ring(ring_all_reduce, ranks)
     steps = max(len(states) for states, _ in seen)
     states = [[states[min(k, len(states) - 1)] for states, _ in seen] for k in range(steps)]
     return RingTrace(states, [sent for _, sent in seen])
@@ -65,6 +70,11 @@ def _watch(ring: Callable[[torch.Tensor], Any]) -> tuple[list[list[float]], int]
         result = ring(x)
     end = (x if result is None else result).tolist()
     return [*[m.state or [] for m in log.sent], end], log.bytes_sent
+
+
+def _still(states: list[list[float]]) -> bool:
+    """Whether a tensor of several steps never changed before the end."""
+    return len(states) > 2 and all(state == states[0] for state in states[:-1])
 
 
 def draw_ring(trace: RingTrace) -> Any:

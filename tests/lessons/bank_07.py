@@ -338,6 +338,35 @@ def another_owner(x):
     return x
 
 
+def divides_the_sum(x):
+    return ring(x) / dist.get_world_size()
+
+
+def against_the_stream(x):
+    """Counts chunks upwards, so that what arrives is added to a chunk of another place."""
+    rank, n = me()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank + s + 1) % n])
+        exchange(chunks[(rank + s) % n], arrived)
+        chunks[(rank + s + 1) % n].add_(arrived)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank + s) % n])
+        exchange(chunks[(rank + s - 1) % n], arrived)
+        chunks[(rank + s) % n].copy_(arrived)
+    return x
+
+
+def against_the_stream_and_stops(x):
+    rank, n = me()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[(rank + s + 1) % n])
+        exchange(chunks[(rank + s) % n], arrived)
+        chunks[(rank + s + 1) % n].add_(arrived)
+    return x
+
+
 def uses_all_reduce(x):
     dist.all_reduce(x)
     return x
@@ -569,6 +598,9 @@ ALSO_WRONG = [
     ("ring_all_reduce", "collective", uses_all_reduce),
     ("ring_all_reduce", "silent", does_nothing),
     ("ring_all_reduce", "alone", n_steps_even_alone),
+    ("ring_all_reduce", "mixed", against_the_stream),
+    ("ring_all_reduce", "mean", divides_the_sum),
+    ("ring_reduce_scatter", "other_owner", against_the_stream_and_stops),
     ("ring_reduce_scatter", "overwrote", copies_and_stops),
     ("ring_reduce_scatter", "wrong_chunk", wrong_chunk_in_the_first_half),
     ("ring_reduce_scatter", "same_chunk", same_chunk_in_the_first_half),

@@ -11,12 +11,12 @@ from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps
 
 LESSON = source.find("07")
 SIDECAR = LESSON.sidecar
-GENERAL = {"mismatch", "raised", "waits", "died", "none", "kind", "shape", "value"}
+GENERAL = {"mismatch", "raised", "waits", "died", "loops", "none", "kind", "shape", "value"}
 # Shown for answers that are right in all but one way, which no answer of the bank is.
 RARE = {
     "global_mean": set(),
     "pass_right": {"no_such_rank", "bytes"},
-    "ring_reduce_scatter": {"collective", "silent", "alone"},
+    "ring_reduce_scatter": {"collective", "silent", "alone", "mixed"},
     "ring_all_reduce": {"other_owner", "both_halves", "whole_tensor_same_bits", "bits", "bytes"},
     "ring_time": {"messages", "bytes", "together"},
     "tree_time": set(SIDECAR["mistakes"]["ring_time"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.cases import Case, Round, painted, painted_sum
+from dtlib.learn.cases import Case, Round, painted, painted_sum, placed, placed_sum
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.checks.ranks_and_collectives import ring_mistakes
 from dtlib.learn.diagnosis import examine
@@ -60,35 +61,36 @@ def check_first_half(student: Callable[[torch.Tensor], Any]) -> Passed:
     )
 
 
-def _plan(case: Callable[[int], Case], *, proof: bool) -> list[tuple[int, list[Case]]]:
+def _plan(case: Callable[..., Case], *, proof: bool) -> list[tuple[int, list[Case]]]:
     """Equal chunks first: a message that is larger than its receiver makes gloo give up."""
     tail = [_random()] if proof else []
     return [
         (1, [case(3)]),
-        (3, [case(6), case(7), case(2), *tail]),
+        (3, [case(6), case(6, places=True), case(7), case(2), *tail]),
         (4, [case(8), case(5), case(2), *tail]),
     ]
 
 
-def _whole(size: int) -> Case:
+def _whole(size: int, *, places: bool = False) -> Case:
     return Case(
-        f"{size} numbers",
-        painted(size),
-        painted_sum(size),
+        f"{size} numbers, 1 to {size} times 10**r" if places else f"{size} numbers",
+        placed(size) if places else painted(size),
+        placed_sum(size) if places else painted_sum(size),
         forbid_collectives=True,
         in_place=True,
     )
 
 
-def _half(size: int) -> Case:
-    return Case(
-        f"{size} numbers",
-        painted(size),
-        painted_sum(size),
-        forbid_collectives=True,
-        in_place=True,
-        judge=_finished_its_chunk,
-    )
+def _half(size: int, *, places: bool = False) -> Case:
+    case = _whole(size, places=places)
+
+    def finished_its_chunk(x: torch.Tensor, rank: int, n: int) -> bool:
+        """Whether chunk rank + 1 is summed, and no other; cut either way that gives n pieces."""
+        done = x.flatten() == case.want(rank, n)
+        owned = ring_mistakes.owned(size, n, (rank + 1) % n)
+        return any(torch.equal(done, own) for own in owned)
+
+    return dataclasses.replace(case, judge=finished_its_chunk)
 
 
 def _random() -> Case:
@@ -106,12 +108,6 @@ def _random() -> Case:
         in_place=True,
         tolerance=1e-5,
     )
-
-
-def _finished_its_chunk(x: torch.Tensor, rank: int, n: int) -> bool:
-    """Whether chunk rank + 1 is summed, and no other; cut either way that gives n pieces."""
-    done = x.flatten() == float(sum(10**r for r in range(n)))
-    return any(torch.equal(done, own) for own in ring_mistakes.owned(len(done), n, (rank + 1) % n))
 
 
 def _prove(round_: Round) -> None:

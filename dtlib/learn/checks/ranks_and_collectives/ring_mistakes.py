@@ -28,7 +28,7 @@ def owned(size: int, n: int, chunk: int) -> list[torch.Tensor]:
 
 def explain_whole(round_: Round) -> Wrong | None:
     """Recognise a mistake in the whole ring."""
-    return _common(round_) or _second_half(round_)
+    return _common(round_) or _mean(round_) or _second_half(round_)
 
 
 def explain_half(round_: Round) -> Wrong | None:
@@ -50,6 +50,8 @@ def _common(round_: Round) -> Wrong | None:
         return Wrong("alone", round_.label)
     if round_.failures:
         return _raised(round_)
+    if len(set(round_.ranks[0].want)) > 1:
+        return _mixed(round_)
     if n == 1 or not all(seen.values for seen in round_.ranks):
         return None
     if not any(seen.sent for seen in round_.ranks):
@@ -71,6 +73,19 @@ def _raised(round_: Round) -> Wrong | None:
             pieces = -(-size // per)
             if pieces < n:
                 return Wrong("chunk", round_.label, n=n, size=size, pieces=pieces)
+    return None
+
+
+def _mixed(round_: Round) -> Wrong | None:
+    """Sums that were right for equal numbers, and hold another place's numbers: digits differ."""
+    for seen in round_.ranks:
+        for place, value in enumerate(seen.values):
+            counts = digits(value, round_.n)
+            if not counts or 0 in counts or len(set(counts)) == 1:
+                continue  # not summed yet, or as it should be
+            rank = next(r for r, c in enumerate(counts) if c != place + 1)
+            facts = {"got": number(value), "want": number(seen.want[place]), "place": place}
+            return Wrong("mixed", round_.label, rank=rank, source=counts[rank] - 1, **facts)
     return None
 
 
@@ -138,11 +153,21 @@ def _second_half(round_: Round) -> Wrong | None:
             done = done.replace("rank 0", "rank 0 has finished", 1)
             return Wrong("half", round_.label, done=done, n=n)
         return None
+    if any(len(seen.sent) != 2 * (n - 1) for seen in round_.ranks):
+        return None
     everyone = float(sum(10**r for r in range(n)))
-    start = [_value(seen, n - 1) for seen in round_.ranks if len(seen.sent) >= n]
+    start = [_value(seen, n - 1) for seen in round_.ranks]
     if start and all(v != everyone for v in start):
         return Wrong("unfinished", round_.label)
     return _added(round_)
+
+
+def _mean(round_: Round) -> Wrong | None:
+    n, first = round_.n, round_.ranks[0]
+    wants = [v / n for v in first.want]
+    if n > 1 and not round_.failures and all(seen.values == wants for seen in round_.ranks):
+        return Wrong("mean", round_.label, got=number(wants[0]), want=number(first.want[0]), n=n)
+    return None
 
 
 def _added(round_: Round) -> Wrong | None:
