@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import npm
 import pytest
 
 from dtlib.learn import widgets
@@ -198,3 +199,14 @@ def test_a_slider_moves_by_keyboard_and_the_table_says_the_same(browser: Any) ->
     cells = page.get_by_role("cell").all_inner_texts()
     assert cells == ["4", "8", "12", "16"]
     assert page.errors == []
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing_to_mend(browser: Any, tmp_path: Path) -> None:
+    script = npm.install(tmp_path, "axe-core@4.14.1") / "axe.min.js"
+    for name, form in forms().items():
+        page = open_form(browser, form)
+        page.add_script_tag(path=str(script))
+        found = page.evaluate("axe.run(document.getElementById('here'))")
+        assert [rule["id"] for rule in found["violations"]] == [], name
+        assert len(found["passes"]) > 5, name

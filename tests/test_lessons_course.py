@@ -6,11 +6,11 @@ import ast
 import importlib
 import inspect
 import json
-import shutil
 import string
 import subprocess
 from pathlib import Path
 
+import npm
 import pytest
 
 from dtlib.learn.checking import COMMON
@@ -105,12 +105,7 @@ console.log(lines.join(""));
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which node finds MicroPython, which the website brings to a page."""
     folder = tmp_path_factory.mktemp("node")
-    package = "@micropython/micropython-webassembly-pyscript@1.27.0"
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    words = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
-    if subprocess.run(words, cwd=folder, capture_output=True, timeout=100).returncode:
-        pytest.skip("npm cannot bring MicroPython")
+    npm.install(folder, "@micropython/micropython-webassembly-pyscript@1.27.0")
     (folder / "page.mjs").write_text(PAGE)
     return folder
 

@@ -223,6 +223,7 @@ class Worker:
         self.silence = silence
         self.closed = False
         self._process: subprocess.Popen[str] | None = None
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  (see close)
 
     def run(self, job: Job, on_cell: Callable[[int, int], None]) -> None:
         """Have one notebook run; its end is written into the job."""
@@ -231,7 +232,7 @@ class Worker:
                 [sys.executable, "-m", "dtlib.lessons.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=self._errors,
                 text=True,
                 env=self.env,
                 start_new_session=True,  # Ctrl-C comes to us alone, and we end the rest in order
@@ -257,7 +258,14 @@ class Worker:
             on_cell(event["done"], event["total"])
         self._kill()
         self._process = None
-        job.error, job.cell = f"the process that ran it died (exit code {process.wait()})", cell
+        job.error, job.cell = self._last_words(process.wait()), cell
+
+    def _last_words(self, code: int) -> str:
+        if code < 0:
+            return f"the process that ran it was killed (signal {-code})"
+        self._errors.seek(0)
+        last = (self._errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        return f"the process that ran it died (exit code {code}): {last}"
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -270,6 +278,7 @@ class Worker:
         if self._process is not None:
             self._kill()
             self._process.wait()
+        self._errors.close()
 
 
 def _requeue(job: Job) -> bool:
