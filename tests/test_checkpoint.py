@@ -171,7 +171,9 @@ def test_crash_while_publishing_leaves_the_old_one(tmp_path, monkeypatch, moment
     with pytest.raises(KeyboardInterrupt):
         saved.save(2, content(2), {})
     monkeypatch.undo()
-    assert saved.latest().step == (2 if moment == "folder fsync" else 1)
+    published = moment == "folder fsync"
+    assert ("step-00000002" in names(tmp_path)) == published, "nothing unfinished is ever seen"
+    assert saved.latest().step == (2 if published else 1)
 
 
 def test_marker_is_the_last_file_and_publishing_the_last_act(tmp_path, monkeypatch):
@@ -398,6 +400,21 @@ def fail_on_rank_1(root: Path) -> str:
     except DtlibError as error:
         return str(error)
     return "saved"
+
+
+def refuse_on_rank_1(root: Path) -> str:
+    own = {"where": root} if dist.world().rank == 1 else {}  # a Path would not load
+    try:
+        Checkpoints(root).save(6, {}, own)
+    except BadInput as error:
+        return str(error)
+    return "saved"
+
+
+def test_what_one_rank_refuses_all_refuse(tmp_path):
+    seen = launch(refuse_on_rank_1, tmp_path, ranks=2, timeout=20)
+    assert len(set(seen)) == 1
+    assert "rank1['where'] is a pathlib." in seen[0]
 
 
 def test_rank_that_cannot_write_fails_all_at_once_and_the_old_one_stays(tmp_path):
