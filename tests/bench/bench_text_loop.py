@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 
 from table import contestant, interleave, ratios, run_fresh, show, spread
 
@@ -30,11 +31,12 @@ def measure(options: argparse.Namespace) -> dict[str, list[dict]]:
     request = {key: getattr(options, key) for key in ("warmup", "steps", "global_batch")}
 
     def run(name: str) -> dict:
-        command = contestant("text_contestants.py", name=name, **request)
-        if options.ranks > 1:
-            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-            command = [*torchrun, "--nproc-per-node", str(options.ranks), *command[1:]]
-        return run_fresh(command, timeout=options.timeout)
+        with tempfile.TemporaryDirectory() as folder:
+            command = contestant("text_contestants.py", name=name, folder=folder, **request)
+            if options.ranks > 1:
+                torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+                command = [*torchrun, "--nproc-per-node", str(options.ranks), *command[1:]]
+            return run_fresh(command, timeout=options.timeout)
 
     return interleave(list(LABELS), options.repeats, run)
 

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import warnings
 from dataclasses import dataclass
 
@@ -39,6 +38,7 @@ class Problem:
     warmup: int  # optimizer steps before the first clock is read
     steps: int  # timed optimizer steps
     global_batch: int
+    folder: str  # empty, the same on every rank
     seed: int = 0
     model_name: str = "nano"
 
@@ -123,13 +123,12 @@ def ours(problem: Problem) -> list[float]:
     """`dtlib.train`, inside the ranks that `dtlib.launch` or torchrun started."""
     import dtlib
 
-    with tempfile.TemporaryDirectory() as folder:
-        run = dtlib.train(
-            "text", model=problem.model_name, data="grammar", seed=problem.seed,
-            strategy="ddp" if WORLD > 1 else "single", steps=problem.total,
-            global_batch=problem.global_batch, optimizer="adamw", lr=LR, adam_eps=EPS,
-            clip=CLIP, weight_decay=WEIGHT_DECAY, schedule="constant", device="cpu", out=folder,
-        )  # fmt: skip
+    run = dtlib.train(
+        "text", model=problem.model_name, data="grammar", seed=problem.seed,
+        strategy="ddp" if WORLD > 1 else "single", steps=problem.total,
+        global_batch=problem.global_batch, optimizer="adamw", lr=LR, adam_eps=EPS, clip=CLIP,
+        weight_decay=WEIGHT_DECAY, schedule="constant", device="cpu", out=problem.folder,
+    )  # fmt: skip
     return [line["loss"] for line in run.history]
 
 
@@ -165,15 +164,14 @@ def transformers(problem: Problem) -> list[float]:
     windows, model, optimizer = build(problem)
     losses: list[Tensor] = []
     model.register_forward_hook(lambda _, __, output: losses.append(output["loss"].detach()))
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            output_dir=folder, max_steps=problem.total, use_cpu=True, max_grad_norm=CLIP,
-            per_device_train_batch_size=problem.micro_batch, ddp_find_unused_parameters=False,
-            remove_unused_columns=False, dataloader_pin_memory=False, disable_tqdm=True,
-            logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none",
-        )  # fmt: skip
-        constant = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
-        InOrder(model, arguments, train_dataset=windows, optimizers=(optimizer, constant)).train()
+    arguments = TrainingArguments(
+        output_dir=problem.folder, max_steps=problem.total, use_cpu=True, max_grad_norm=CLIP,
+        per_device_train_batch_size=problem.micro_batch, ddp_find_unused_parameters=False,
+        remove_unused_columns=False, dataloader_pin_memory=False, disable_tqdm=True,
+        logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none",
+    )  # fmt: skip
+    constant = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+    InOrder(model, arguments, train_dataset=windows, optimizers=(optimizer, constant)).train()
     return mean_over_ranks(losses)
 
 
