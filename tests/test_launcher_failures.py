@@ -6,6 +6,7 @@ process is left. Time-outs are a few seconds; what is waited for here is longer 
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -19,7 +20,8 @@ import psutil
 import pytest
 import rank_functions as on_ranks
 
-from dtlib.launcher import RankFailed, launch, run_ranks, start_method
+from dtlib._ranks import parcel
+from dtlib.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
 
 HERE = Path(__file__).parent
 
@@ -117,6 +119,19 @@ def test_ranks_that_only_lost_a_peer_are_not_blamed() -> None:
         launch(on_ranks.raise_late_everywhere, ranks=3, timeout=30, show=False)
     assert caught.value.rank == 2
     assert caught.value.sentence.startswith("Rank 2 was killed by SIGKILL; ranks 0 and 1 were")
+
+
+def test_a_lost_peer_that_is_reported_first_is_still_not_blamed() -> None:
+    lost = Outcome(0, "error", error="RuntimeError", message="Connection closed by peer", at=1.0)
+    error = blame([lost, Outcome(1, "killed", code=-9, at=2.0)], timeout=5)
+    assert error is not None and error.rank == 1
+
+
+def test_code_that_travels_by_value_keeps_its_file_name() -> None:
+    space = {"__name__": "__main__"}
+    exec(compile("def f(): pass", "/tmp/ipykernel_1/2.py", "exec"), space)
+    back = pickle.loads(parcel.dumps(space["f"]))
+    assert back.__code__.co_filename == "/tmp/ipykernel_1/2.py"
 
 
 @pytest.mark.parametrize("debug", [False, True])
