@@ -68,7 +68,9 @@ def test_environment_travels_with_each_launch(monkeypatch: pytest.MonkeyPatch) -
 def test_a_function_of_a_cell_travels_by_value() -> None:
     """Field bug 2.04: a spawned child that imports __main__ does not find a cell's function."""
     space = {"__name__": "__main__", "factor": 3}
-    exec("def helper(x):\n    return x * factor\ndef cell(x, *, y):\n    return helper(x) + y", space)
+    exec(
+        "def helper(x):\n    return x * factor\ndef cell(x, *, y):\n    return helper(x) + y", space
+    )
     assert launch(space["cell"], 2, y=1, ranks=2) == [7, 7]
 
 
