@@ -65,6 +65,19 @@ def test_fit_finds_the_line_that_made_the_points():
     assert beta == pytest.approx(2e-9)
 
 
+def test_fit_weighs_points_by_their_size():
+    sizes = [4**k for k in range(1, 12)]
+    seconds = [5e-5 + 2e-9 * s for s in sizes]
+    seconds[-1] *= 1.2  # 2 ms too long: unweighted, α would move by more than itself
+    alpha, _ = sim.fit_line(sizes, seconds)
+    assert alpha == pytest.approx(5e-5, rel=0.1)
+
+
+def test_wire_elements_of_uneven_chunks():
+    # 5 = 2 + 2 + 1; rank 0 sends 10 less chunks 1 and 2, rank 1 less 2 and 0, rank 2 less 0 and 1
+    assert [sim.ring_wire_elements(5, 3, rank) for rank in range(3)] == [7, 7, 6]
+
+
 def test_fit_is_never_negative():
     rng = random.Random(0)
     for _ in range(50):
