@@ -136,6 +136,7 @@ class Few(Task):
         super().__init__(config, world)
         self.model = torch.nn.Identity()
         self.correct = torch.tensor(correct, dtype=torch.float32)
+        self.scored: list[int] = []
 
     def train_batches(self, shares):
         raise NotImplementedError
@@ -144,6 +145,7 @@ class Few(Task):
         return math.ceil(len(self.correct) / 2)
 
     def evaluation_batch(self, number: int):
+        self.scored.append(number)
         part = self.correct[2 * number : 2 * number + 2]
         return torch.stack([1 - part, part], dim=-1), torch.ones(len(part), dtype=torch.long)
 
@@ -151,22 +153,24 @@ class Few(Task):
         return {"loss": loss, "accuracy": accuracy}
 
 
-def score(correct: list[int]) -> dict[str, float]:
+def score(correct: list[int]) -> tuple[dict[str, float], list[int]]:
     config = RunConfig("text")
     few = Few(config, dist.world(), correct)
     strategy = Single(config, dist.world())
     strategy.module = few.model
-    return few.evaluate(strategy)
+    return few.evaluate(strategy), few.scored
 
 
 # field bugs 1.02 and 1.03
 @pytest.mark.parametrize("correct", [[1, 0, 0, 0, 0], [1] * 7 + [0] * 3, [1]])
 def test_evaluation_counts_every_sample_once_at_any_number_of_ranks(correct):
     """One right in five is 0.2, where a padded share for two ranks would say 2/6."""
-    alone = score(correct)
+    alone, batches = score(correct)
     assert alone["accuracy"] == sum(correct) / len(correct)
     for ranks in (2, 3, 4):
-        for there in launch(score, correct, ranks=ranks, timeout=20):
+        found = launch(score, correct, ranks=ranks, timeout=20)
+        assert sorted(number for _, scored in found for number in scored) == batches
+        for there, _ in found:
             assert there["accuracy"] == alone["accuracy"]
             assert there["loss"] == pytest.approx(alone["loss"], rel=1e-12)
 
