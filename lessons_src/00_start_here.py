@@ -25,8 +25,9 @@ learn.start("00")
 
 # %% [markdown]
 # The next cell holds the numbers that you may change in this lesson. More
-# steps make a longer run, here or on a GPU. `Ctrl-S` keeps what you write;
-# a copy of this notebook under another name is all yours.
+# steps make a longer run, here or on a GPU. Save what you write as in any
+# notebook; if the course changes under it, yours is moved to the folder
+# `kept` beside it.
 
 # %% tags=["parameters"]
 steps = 20
@@ -167,8 +168,9 @@ learn.table(
 # so they stay the same model: this is **data parallel** training.
 #
 # Nothing in the formula says which sample goes where, or that $N$ is 2.
-# What must hold is that every sample is in exactly one share. The distance
-# above is not exactly 0 because floating-point sums depend on their order.
+# What must hold is that every sample is in exactly one share. If the distance
+# above is not exactly 0, it is because floating-point sums depend on their
+# order.
 #
 # You now write the two halves of that formula.
 
