@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dtlib.learn.sentences import fill
@@ -81,7 +81,6 @@ class Exercise:
     reference: Callable[..., Any]
     minutes: float = 10
     after_pass: Callable[[Callable[..., Any]], Any] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 # Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.
@@ -123,8 +122,9 @@ def _shape(thing: Any) -> Any:
         return [(k, _shape(v)) for k, v in vars(thing).items() if not _housekeeping(k)]
     if isinstance(thing, (staticmethod, classmethod)):
         return _shape(thing.__func__)
-    code = getattr(thing, "__code__", None)
-    return _shape(code) if code is not None else repr(type(thing)) if callable(thing) else thing
+    if hasattr(thing, "__code__"):
+        return _shape(thing.__code__)
+    return type(thing).__name__ if callable(thing) else thing
 
 
 def _housekeeping(name: str) -> bool:
@@ -134,8 +134,8 @@ def _housekeeping(name: str) -> bool:
 def is_stub(thing: Any, stub_source: str | None) -> bool:
     """Whether a function is still what the student was given.
 
-    It is compared with the compiled stub of the lesson, so a real answer that returns None is an
-    answer; without a known stub, a body of nothing but a docstring, `...` or `pass` counts.
+    That is the lesson's own stub, compiled, or a body of nothing but a docstring, `...` or `pass`.
+    A function that works and returns None is an answer.
     """
     if stub_source is not None:
         namespace: dict[str, Any] = {}

@@ -80,14 +80,14 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     BadInput
         When the line is wrong, or a name that the cell uses cannot travel.
     """
-    from dtlib.launcher import run_ranks
-    from dtlib.learn.show import show
+    from dtlib.launcher import blame, run_ranks
+    from dtlib.learn.show import Shown, escape, show
 
     options = arguments(line)
     # The magic's line is the cell's first one: errors count from there, as the editor does.
     source = "\n" + cell
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
-    compile(source, FILENAME, "exec")
+    compile(source, FILENAME, "exec")  # a syntax error is told here once, and not by every rank
     values, modules = pack(names_used(source), user, hidden)
     view = Columns(options.ranks)
     outcomes = run_ranks(
@@ -96,20 +96,12 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
         device=options.device,
     )  # fmt: skip
     view.finish(outcomes)
-    failure = _blame(outcomes, options.timeout)
+    failure = blame(outcomes, options.timeout)
     if failure is None:
         return
     if not options.show_errors:
         raise failure
-    from dtlib.learn.show import Shown, escape
-
     show(Shown(failure.sentence, f"<p>{escape(failure.sentence)}</p>"))
-
-
-def _blame(outcomes: list[Any], timeout: float) -> Any:
-    from dtlib.launcher import blame
-
-    return blame(outcomes, timeout)
 
 
 def names_used(source: str) -> set[str]:

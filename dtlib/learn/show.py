@@ -39,7 +39,7 @@ def show(thing: Any) -> None:
 
         display(thing)
     else:
-        print(thing.plain() if hasattr(thing, "plain") else thing)
+        print(thing)
 
 
 def escape(text: Any) -> str:
@@ -90,8 +90,8 @@ def _cell(value: Any) -> str:
 
 def _plain_table(cells: list[list[str]], names: list[str], caption: str) -> str:
     everything = ([names] if names else []) + cells
-    width = [max(len(row[i]) for row in everything) for i in range(len(everything[0]))]
-    lines = ["  ".join(f"{v:<{w}}" for v, w in zip(row, width, strict=False)) for row in everything]
+    width = [max(map(len, column)) for column in zip(*everything, strict=True)]
+    lines = ["  ".join(f"{v:<{w}}" for v, w in zip(row, width, strict=True)) for row in everything]
     if names:
         lines.insert(1, "  ".join("-" * w for w in width))
     return "\n".join([*([caption] if caption else []), *(line.rstrip() for line in lines)])
@@ -136,10 +136,10 @@ def side_by_side(left: tuple[str, str], right: tuple[str, str]) -> Shown:
     return Shown(text, f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{boxes}</div>')
 
 
-def folded(summary: str, code: str) -> Shown:
+def folded(summary: str, code: str, *, opened: bool = False) -> Shown:
     """A piece of code behind a line that the reader opens; plain text shows it whole."""
     markup = (
-        f"<details><summary>{escape(summary)}</summary>"
+        f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
         f'<pre style="overflow-x:auto" tabindex="0">{html.escape(code)}</pre></details>'
     )
     return Shown(f"{summary}\n\n{code}", markup)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dtlib.learn.source import Lesson, find, lessons, sources_folder
 from dtlib.lessons.build import KINDS, build_notebooks
+from dtlib.lessons.validate import validate_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,12 +67,13 @@ def _chosen(numbers: Sequence[str]) -> list[Lesson]:
 
 
 def _list() -> int:
-    for lesson in lessons():
+    everything = lessons()
+    validate_all(everything)
+    for lesson in everything:
         header = lesson.header
-        minutes = header.get("minutes") or {}
-        total = sum(v for v in minutes.values() if isinstance(v, int))
-        needs = ", ".join(header.get("needs") or [])
-        print(f"{lesson.number}  {header.get('title', lesson.name)}  ({total} min; needs {needs})")
+        total = sum(header["minutes"].values())
+        needs = ", ".join(header["needs"])
+        print(f"{lesson.number}  {header['title']}  ({total} min; needs {needs})")
     return 0
 
 
