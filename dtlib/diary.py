@@ -57,6 +57,7 @@ class Diary:
         self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
+        self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
 
     def open(self, strategy: Strategy) -> None:
         """Load the last complete checkpoint if the run is to go on, and open the record files."""
@@ -107,13 +108,14 @@ class Diary:
             self.recorder.rank_step(step, loss_sum=mine, seconds=seconds)
         self._waiting.clear()
 
-    def evaluated(self, figures: Mapping[str, Any]) -> None:
+    def evaluated(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Note what an evaluation found."""
         self.flush()
-        self.recorder.log(f"step {self.progress.step}: {dict(figures)}")
+        self._held_out = (self.progress.step, figures[task.held_out_loss])
+        self.recorder.evaluation(self.progress.step, **figures)
 
-    def save(self, strategy: Strategy, metric: float | None = None) -> None:
-        """Write a checkpoint of this step, unless there is one."""
+    def save(self, strategy: Strategy) -> None:
+        """Write a checkpoint of this step, unless there is one; the best evaluated one is kept."""
         self.flush()
         if self._saved_at == self.progress.step:
             return
@@ -123,6 +125,8 @@ class Diary:
             "config": self._settings(),
         }
         own = {"rng": rng_state(self.world.device)}
+        evaluated_at, loss = self._held_out
+        metric = loss if evaluated_at == self.progress.step else None
         self.checkpoints.save(self.progress.step, shared, own, metric)
         self._saved_at = self.progress.step
 

@@ -110,15 +110,16 @@ def train_on_rank(config: RunConfig) -> str:
         lr = learning_rate(config, progress.optimizer_steps, total)
         diary.step(strategy.step(lr), lr, loss_sum, count)
 
-        if diary.due(config.eval_every) and progress.step < total:
-            diary.evaluated(task.evaluate(strategy))
-        if diary.due(config.checkpoint_every):
-            diary.save(strategy)
+        if progress.step < total:  # the end has an evaluation and a checkpoint of its own
+            if diary.due(config.eval_every):
+                diary.evaluated(task, task.evaluate(strategy))
+            if diary.due(config.checkpoint_every):
+                diary.save(strategy)
     if progress.step < total:
         diary.stopped(strategy)  # raises
     figures = task.evaluate(strategy)
-    diary.evaluated(figures)
-    diary.save(strategy, metric=figures[task.held_out_loss])
+    diary.evaluated(task, figures)
+    diary.save(strategy)
     diary.finish(task, figures)
     return str(diary.folder)
 

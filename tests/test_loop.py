@@ -91,6 +91,15 @@ def test_train_returns_the_run_with_its_records(story, tmp_path):
         assert [json.loads(line)["step"] for line in own] == [1, 2, 3, 4, 5, 6]
 
 
+def test_evaluations_are_kept_and_the_best_of_their_checkpoints(story):
+    run = alone(little(story, eval_every=2, checkpoint_every=2, steps=7))
+    found = {line["step"]: line["valid_loss"] for line in run.evaluations}
+    assert list(found) == [2, 4, 6, 7]
+    assert found[7] == run.summary["evaluation"]["valid_loss"]
+    best = Checkpoints(run.folder / "checkpoints").best()
+    assert best is not None and best.step == min(found, key=found.__getitem__)
+
+
 def test_a_run_is_never_written_over(story):
     first = alone(little(story, steps=1, out=None))
     second = alone(little(story, steps=1, out=None))

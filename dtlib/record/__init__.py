@@ -4,6 +4,7 @@ A run's folder holds
 
 - `config.json`: every setting of the run;
 - `metrics.jsonl`: one line a step with the numbers of the whole world, written by rank 0;
+- `evaluations.jsonl`: one line an evaluation, the same way;
 - `rank0.jsonl`, `rank1.jsonl`, …: one line a step with what that rank saw itself;
 - `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
 - `summary.json`: the results, and on what they were measured; there once the run is done;

@@ -83,6 +83,8 @@ class Recorder:
             for stale in ("requeue", "summary.json"):
                 (self.folder / stale).unlink(missing_ok=True)
         self._metrics = Lines(self.folder / "metrics.jsonl", resumed_from) if rank == 0 else None
+        evaluations = self.folder / "evaluations.jsonl"
+        self._evaluations = Lines(evaluations, resumed_from) if rank == 0 else None
         self._own = Lines(self.folder / f"rank{rank}.jsonl", resumed_from)
         self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
         self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
@@ -91,6 +93,11 @@ class Recorder:
         """Add the numbers of the whole world after step number `step`, which counts from 1."""
         if self._metrics:
             self._metrics.add({"step": step, **numbers})
+
+    def evaluation(self, step: int, **figures: Any) -> None:
+        """Add what an evaluation of the whole world found after step number `step`."""
+        if self._evaluations:
+            self._evaluations.add({"step": step, **figures})
 
     def rank_step(self, step: int, **numbers: Any) -> None:
         """Add what this rank saw itself in step number `step`."""
@@ -127,7 +134,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close the files; safe to call twice."""
-        for lines in (self._metrics, self._own):
+        for lines in (self._metrics, self._evaluations, self._own):
             if lines:
                 lines.file.close()
         self._log.close()

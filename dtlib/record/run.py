@@ -40,12 +40,15 @@ class Run:
         Its results; empty while it is not done.
     history
         The lines of `metrics.jsonl`, one dict a step.
+    evaluations
+        The lines of `evaluations.jsonl`, one dict an evaluation, the last one at the end.
     """
 
     folder: Path
     config: dict[str, Any]
     summary: dict[str, Any]
     history: list[dict[str, Any]]
+    evaluations: list[dict[str, Any]]
 
     @classmethod
     def load(cls, folder: Path | str) -> Run:
@@ -68,6 +71,7 @@ class Run:
             config=json.loads((folder / "config.json").read_text()),
             summary=restore(json.loads(summary.read_text())) if summary.exists() else {},
             history=read_lines(folder / "metrics.jsonl"),
+            evaluations=read_lines(folder / "evaluations.jsonl"),
         )
 
     @property
