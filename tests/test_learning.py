@@ -1,4 +1,4 @@
-"""What is learnt, at the sizes that a laptop takes minutes for: text of known entropy, real data."""
+"""What is learnt, where a laptop takes minutes: text of known entropy, and real data."""
 
 from __future__ import annotations
 
