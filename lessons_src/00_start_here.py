@@ -75,7 +75,7 @@ print(f"I am rank {rank} of {world_size}, process {os.getpid()}")
 x = torch.tensor(10**rank)
 before = x.item()
 dist.all_reduce(x)
-print(f"rank {rank} brought {before} and has {x.item()}")
+print(f"brought {before}, has {x.item()}")
 
 # %% [markdown]
 # 1111: everyone is in it, once, and every rank has it. Had rank 1 been
