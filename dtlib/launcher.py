@@ -16,8 +16,10 @@ Under torchrun or srun the ranks are there already: the function is called in pl
 from __future__ import annotations
 
 import contextlib
+import errno
 import linecache
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib import dist
+from dtlib._ranks import parcel
 from dtlib._ranks.group import Group
 from dtlib._ranks.outcome import Outcome, RankFailed, blame
 from dtlib._ranks.pool import pool, start_method
@@ -117,7 +120,7 @@ def launch(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
     )  # fmt: skip
-    failure = blame(outcomes, limit if limit is not None and limit < timeout else timeout)
+    failure = blame(outcomes, timeout)
     if failure is None:
         return [outcome.value for outcome in outcomes]
     _raise_own(outcomes[failure.rank])
@@ -203,10 +206,10 @@ def _in_place(
     if isinstance(place, dist.EnvWorld):
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
-    result = fn(*args, **kwargs)
+    result = parcel.pack_result(fn(*args, **kwargs))
     results: list[Any] = [None] * place.world_size
     torch.distributed.all_gather_object(results, result)
-    return results
+    return [pickle.loads(result) for result in results]
 
 
 def _refuse(ranks: int, port: int | None, device: str) -> None:
@@ -214,11 +217,11 @@ def _refuse(ranks: int, port: int | None, device: str) -> None:
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
     torch = sys.modules.get("torch")
-    forked = start_method() == "forkserver" and device != "cpu"
-    if forked and torch is not None and torch.cuda.is_initialized():
+    if device != "cpu" and torch is not None and torch.cuda.is_initialized():
         raise BadInput(
-            "CUDA is already initialised in this process, which must not be when ranks are "
-            'forked; restart the kernel, and launch first (or pass device="cpu").'
+            "CUDA is already initialised in this process, which so holds memory of a GPU (in "
+            "exclusive mode all of it) that a rank needs; restart the kernel and launch before "
+            'anything else uses CUDA, or pass device="cpu".'
         )
     if port is not None:
         _refuse_taken(port)
@@ -229,17 +232,18 @@ def _refuse_taken(port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise BadInput(
-                f"Port {port} is taken by another program (`ss -ltnp` names it); choose another "
-                "or leave the port out."
-            ) from None
+        except (OSError, OverflowError) as error:
+            taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            why = (
+                f"taken by another program (`lsof -i :{port}` names it)"
+                if taken
+                else f"no use: {error}"
+            )
+            raise BadInput(f"Port {port} is {why}; choose another or leave the port out.") from None
 
 
 def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:
     """Pack what a rank needs to be like this process: function, environment, folder, path."""
-    from dtlib._ranks import parcel
-
     try:
         payload = parcel.dumps((fn, args, kwargs))
     except Exception as error:
@@ -263,8 +267,6 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
 
 def _raise_own(outcome: Outcome) -> None:
     """Raise an error that dtlib itself explains, as it was raised on the rank."""
-    import pickle
-
     if outcome.raised is not None:
         error: DtlibError = pickle.loads(outcome.raised)
         raise error

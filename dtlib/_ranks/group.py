@@ -18,7 +18,8 @@ from dtlib._ranks.where import Where
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
 GRACE = 0.6  # seconds to collect their reports after the first failure
-MOST_LINES = 20_000  # of one rank: an endless print must not fill the parent's memory
+# Of one rank: an endless print must not fill the parent's memory.
+MOST_LINES, LONGEST_LINE = 20_000, 10_000
 _NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
 
 
@@ -68,7 +69,8 @@ class Group:
     ) -> None:
         self.ranks = [Rank(number, process) for number, process in enumerate(processes)]
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
-        self.deadline = time.monotonic() + max(START_LIMIT, timeout)
+        self.patience = max(START_LIMIT, timeout)  # the seconds that end at the deadline
+        self.deadline = time.monotonic() + self.patience
         self.failing = False
         self.stop_requested = False
         self._stop_sent = False
@@ -161,10 +163,14 @@ class Group:
         for rank in self.ranks:
             rank.send("go", port=self._port)
         if not self.failing:
-            self.deadline = time.monotonic() + self.limit if self.limit else float("inf")
+            self.deadline = float("inf")
+            if self.limit:
+                self._shorten(self.limit)
 
     def _shorten(self, seconds: float) -> None:
-        self.deadline = min(self.deadline, time.monotonic() + seconds)
+        end = time.monotonic() + seconds
+        if end < self.deadline:
+            self.deadline, self.patience = end, seconds
 
     def _done(self, rank: Rank, content: dict[str, Any]) -> None:
         value = content.pop("value", None)
@@ -191,6 +197,7 @@ class Group:
             self._shorten(self.timeout)
         elif not self.failing:
             self.failing = True
+            self.patience = self.timeout  # if it failed by time, then by that of a collective
             self.deadline = time.monotonic() + SETTLE
 
     def _pass_on_stop(self) -> None:
@@ -210,6 +217,8 @@ class Group:
                 self.selector.unregister(rank.process.output)
             return False
         *lines, rank.rest = (rank.rest + rank.decoder.decode(data)).split("\n")
+        if len(rank.rest) > LONGEST_LINE:
+            lines, rank.rest = [*lines, rank.rest], ""
         for line in lines:
             self._show(rank, line)
         return True
@@ -236,6 +245,7 @@ class Group:
             )
             status = "timeout" if by_time else "stopped"
             outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
+            outcome.patience = self.patience
         outcome.output = "".join(line + "\n" for line in rank.lines)
         return outcome
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+from dtlib.errors import DtlibError
+
 
 class _Pickler(cloudpickle.Pickler):
     """Code keeps its file name, for tracebacks; tensors of a GPU travel as CPU tensors."""
@@ -29,3 +31,14 @@ def dumps(value: Any) -> bytes:
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
+
+
+def pack_result(value: Any) -> bytes:
+    """Pickle what a rank's function returned, or say in a sentence that it cannot travel."""
+    try:
+        return dumps(value)
+    except Exception as error:
+        raise DtlibError(
+            f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
+            "return numbers, text, tensors, or lists and dicts of them."
+        ) from None

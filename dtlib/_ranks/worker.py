@@ -18,7 +18,7 @@ import torch.distributed
 from dtlib import dist
 from dtlib._ranks import parcel, where
 from dtlib._ranks.outcome import failed_in_collective
-from dtlib._ranks.watch import Line, Watch, die_with_parent
+from dtlib._ranks.watch import Line, Watch
 from dtlib.errors import DtlibError
 from dtlib.rankenv import EnvWorld, loopback_name
 
@@ -34,13 +34,6 @@ def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
     if current is not None and (now - _last_progress > 0.05 or done >= total):
         _last_progress = now
         current.send("progress", done=done, total=total, numbers=numbers)
-
-
-def spare(fd: int, die: bool) -> None:
-    """Be a worker that the parent started by itself (no fork server)."""
-    if die:
-        die_with_parent()
-    main(fd)
 
 
 def main(fd: int) -> None:
@@ -76,7 +69,7 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
         _settle(job)
         fn, args, kwargs = pickle.loads(job["payload"])
         _meet(watch, job)
-        return {"status": "ok", "value": _pack(fn(*args, **kwargs))}
+        return {"status": "ok", "value": parcel.pack_result(fn(*args, **kwargs))}
     except BaseException as error:
         return {"status": "exit" if isinstance(error, SystemExit) else "error", **_told(error)}
 
@@ -119,16 +112,6 @@ def _meet(watch: Watch, job: dict[str, Any]) -> None:
     dist.join(place, job["device"], job["timeout"], store=store)
     watch.line.send("joined")
     watch.go.get()  # all have joined: whatever fails from here on fails in the function
-
-
-def _pack(value: Any) -> bytes:
-    try:
-        return parcel.dumps(value)
-    except Exception as error:
-        raise DtlibError(
-            f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
-            "return numbers, text, tensors, or lists and dicts of them."
-        ) from None
 
 
 def _told(error: BaseException) -> dict[str, Any]:
