@@ -66,4 +66,4 @@ def test_perplexity_of_wikitext2_falls(real_data, monkeypatch):
     perplexity = [line["valid_perplexity"] for line in run.evaluations]
     print(perplexity, run.summary["evaluation"]["protocol"])
     assert perplexity == sorted(perplexity, reverse=True)
-    assert len(perplexity) == 3 and perplexity[-1] < 0.75 * perplexity[0]
+    assert len(perplexity) == 3 and perplexity[-1] < 0.9 * perplexity[0]
