@@ -48,7 +48,10 @@ class Case:
 
 @dataclass
 class Failure:
-    """An exception in the student's code: its text, its line, and what the rank was waiting in."""
+    """An exception in the student's code: its text, its line, and what the rank was waiting in.
+
+    `lost` is a rank that gave no answer at all: it was killed, or its process ended.
+    """
 
     error: str
     message: str
@@ -57,6 +60,7 @@ class Failure:
     code: str
     waited_in: str | None = None
     peer_gone: bool = False
+    lost: bool = False
 
     @property
     def mismatch(self) -> bool:
@@ -79,7 +83,6 @@ class Seen:
     values: list[float] = field(default_factory=list)
     counts: dict[float, int] = field(default_factory=dict)
     bits: str = ""
-    after: list[float] = field(default_factory=list)
     want: list[float] = field(default_factory=list)
     want_shape: tuple[int, ...] = ()
     right: bool = False
@@ -136,9 +139,9 @@ class Round:
         return [s.values[0] if s.values else next(iter(s.counts), None) for s in self.ranks]
 
 
-def painted(size: int, *, dtype: torch.dtype = torch.float32) -> Callable[[int, int], torch.Tensor]:
+def painted(size: int) -> Callable[[int, int], torch.Tensor]:
     """The input of rank r in a painted case: `size` times 10**r."""
-    return lambda rank, n: torch.full((size,), 10**rank, dtype=dtype)
+    return lambda rank, n: torch.full((size,), 10.0**rank)
 
 
 def painted_sum(size: int) -> Callable[[int, int], torch.Tensor]:

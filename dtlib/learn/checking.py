@@ -6,6 +6,7 @@ stand in the lesson's sidecar, `mistakes: {name: {key: sentence}}`, so that a tr
 
 from __future__ import annotations
 
+import traceback
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,10 +86,26 @@ class Exercise:
 
 # Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.
 COMMON = {
-    "raised": "Your function raised {error}: {message}. Which line of it did that, and with what?",
+    "raised": "Your function stopped with {error} in {place}: {message}. What does that line work "
+    "on there?",
+    "unknown_name": "Your function stopped in {place}: {message}. Where does that name get its "
+    "value?",
     "not_a_function": "The check needs the function itself, and got {got}: leave out the "
     "parentheses after its name. What would calling it hand over instead?",
     "none": "Your function returned None. Which value should it hand back?",
+    "kind": "Rank {rank} of {n} returned a {got}, and numbers are expected. What should your "
+    "function hand back?",
+    "shape": "Rank {rank} of {n} returned shape {got} where {shape} is expected. Which of your "
+    "lines changes the shape?",
+    "value": "Rank {rank} of {n} returned {got}, and {want} is right. {reading} Can you follow one "
+    "number by hand through this case?",
+    "waits": "The {n} ranks did not finish: {who}. Who could have spoken first?",
+    "loops": "Rank {rank} of {n} was still at work when its time was up, {place}. Does every loop "
+    "of yours come to its end there?",
+    "died": "Rank {rank} of {n} ended before it answered: {how}. Is every tensor that receives as "
+    "large as the message that it gets?",
+    "mismatch": "The {n} ranks met in one collective with different things: {what}. Outside this "
+    "check gloo would crash or mix them up. What can every rank bring in one size?",
     "unrecognised": "The result is not right, in a way that no sentence here foresaw ({seen}). "
     "What do you get for the smallest case on paper?",
 }
@@ -105,6 +122,32 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
     own = (sidecar.get("mistakes") or {}).get(exercise) or {}
     template = own.get(wrong.mistake) or COMMON[wrong.mistake]
     return " ".join(fill(template, wrong.numbers).split())
+
+
+def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
+    """The verdict on an exception in the student's code; `place` is a line of it in words."""
+    key = "unknown_name" if error in ("NameError", "UnboundLocalError") else "raised"
+    first = (message.strip().splitlines() or ["no message"])[0][:200].rstrip(".!")
+    return Wrong(key, case, error=error, message=first, place=place)
+
+
+def stopped_here(error: Exception, case: str = "") -> Wrong:
+    """The verdict on an exception that the student's function raised in this process."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not machinery(f.filename)]
+    line = (frames[-1].name, frames[-1].lineno or 0, frames[-1].line or "") if frames else ("", 0)
+    return stopped(type(error).__name__, str(error), place_in_words(*line), case)
+
+
+def machinery(filename: str) -> bool:
+    """Whether a file belongs to torch or to dtlib, and not to the student."""
+    path = filename.replace("\\", "/")
+    return "/torch/" in path or "/dtlib/learn/" in path or "/dtlib/scratch/" in path
+
+
+def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:
+    """A line of the student's function; "" when it was never entered, for wrong arguments say."""
+    place = f"line {line} of {function}" if function else "the call of your function"
+    return f"{place}{whose}" + (f", `{code}`" if code else "")
 
 
 def fingerprint(thing: Any) -> str:

@@ -24,6 +24,7 @@ from dtlib.learn.checking import (
     fingerprint,
     is_stub,
     sentence,
+    stopped_here,
 )
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
@@ -92,8 +93,7 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
     except Wrong as wrong:
         return wrong
     except Exception as error:
-        message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
-        return Wrong("raised", error=type(error).__name__, message=message)
+        return stopped_here(error)
 
 
 def find_exercise(lesson: Lesson, name: str) -> Exercise:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
+from dtlib.learn.checking import machinery
 from dtlib.learn.wire import FEW, WireLog
 
 TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
@@ -50,7 +51,13 @@ def _lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
     waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
-        outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited
+        outcome.error or outcome.status,
+        outcome.message or "",
+        "",
+        0,
+        str(outcome.where),
+        waited,
+        lost=True,
     )
     return Seen(outcome.rank, failure=failure)
 
@@ -82,10 +89,14 @@ def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> See
     with log:
         try:
             result = student(x)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             seen.failure = _failure(error)
+            # In DETAIL mode a collective begins with messages of its own, and gloo names those.
+            own = [m for m in log.messages[-1:] if m.peer is not None]
+            if seen.failure.waited_in in ("send", "recv") and not own:
+                seen.failure.waited_in = "a collective"
     seen.seconds = time.perf_counter() - start
-    seen.messages, seen.after = log.messages, _few(x)
+    seen.messages = log.messages
     if seen.failure is None:
         result = _describe(seen, x if result is None and case.in_place else result)
         if result is not None:
@@ -135,9 +146,9 @@ def _few(x: torch.Tensor) -> list[float]:
     return [float(v) for v in x.flatten().tolist()] if x.numel() <= FEW else []
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: BaseException) -> Failure:
     message = str(error).strip()
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _machinery(f.filename)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not machinery(f.filename)]
     last = frames[-1] if frames else None
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
@@ -152,9 +163,3 @@ def _failure(error: Exception) -> Failure:
         waited,
         any(words in message for words in GONE),
     )
-
-
-def _machinery(filename: str) -> bool:
-    """Whether a file belongs to torch or to dtlib, and not to the student."""
-    path = filename.replace("\\", "/")
-    return "/torch/" in path or "/dtlib/learn/" in path or "/dtlib/scratch/" in path

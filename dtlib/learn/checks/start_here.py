@@ -160,10 +160,10 @@ def _mistake(seen: Round) -> Wrong | None:
     facts = {"right": number(seen.ranks[0].want[0]), "world_size": n, "last": n - 1}
     if n == 1:
         return Wrong("alone", case, got=number(got[0]), **facts)
-    if got == [sum(numbers) for numbers in lists]:
+    if not any(one.messages for one in seen.ranks):
         return Wrong("local", case, got=_and([number(value) for value in got]), **facts)
     for rank, value in enumerate(got):
-        if value != got[0]:
+        if value != got[0] and any(one.right for one in seen.ranks):
             both = {"first": number(got[0]), "other": number(value)}
             return Wrong("to_one_rank", case, rank=rank, **both)
     known = _recognise(got[0], lists)
