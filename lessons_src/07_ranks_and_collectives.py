@@ -67,10 +67,10 @@ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
 # %% [markdown]
 # ## Five ways to share one number
 #
-# In a **collective** every rank makes the same call, and nobody leaves
-# before the data is there. As in lesson 00, rank $r$ brings $10^r$, so that
-# results read aloud: 111 is everyone once. Each call below starts afresh.
-# Where a collective has one giver or taker, it is rank 0.
+# In a **collective** every rank makes the same call, and whoever needs what
+# another rank brings waits for it. As in lesson 00, rank $r$ brings $10^r$,
+# so that results read aloud: 111 is everyone once. Each call below starts
+# afresh. Where a collective has one giver or taker, it is rank 0.
 
 # %%
 import torch
