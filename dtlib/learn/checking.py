@@ -133,19 +133,25 @@ def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
 
 def stopped_here(error: Exception, case: str = "") -> Wrong:
     """The verdict on an exception that the student's function raised in this process."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not machinery(f.filename)]
-    line = (frames[-1].name, frames[-1].lineno or 0, frames[-1].line or "") if frames else ("", 0)
-    return stopped(type(error).__name__, str(error), place_in_words(*line), case)
+    frame = innermost(error)
+    place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
+    return stopped(type(error).__name__, str(error), place, case)
 
 
-def machinery(filename: str) -> bool:
+def innermost(error: BaseException) -> traceback.FrameSummary:
+    """Where in the student's own code an exception came from; a frame without a name if nowhere."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _machinery(frame.filename)]
+    return own[-1] if own else traceback.FrameSummary("", 0, "")
+
+
+def _machinery(filename: str) -> bool:
     """Whether a file belongs to torch or to dtlib, and not to the student."""
-    path = filename.replace("\\", "/")
-    return "/torch/" in path or "/dtlib/learn/" in path or "/dtlib/scratch/" in path
+    return any(part in filename for part in ("/torch/", "/dtlib/learn/", "/dtlib/scratch/"))
 
 
 def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:
-    """A line of the student's function; "" when it was never entered, for wrong arguments say."""
+    """A line of the student's function; without a function, the call that never entered it."""
     place = f"line {line} of {function}" if function else "the call of your function"
     return f"{place}{whose}" + (f", `{code}`" if code else "")
 

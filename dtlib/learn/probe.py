@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
-from dtlib.learn.checking import machinery
+from dtlib.learn.checking import innermost
 from dtlib.learn.wire import FEW, WireLog
 
 TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
@@ -148,18 +147,17 @@ def _few(x: torch.Tensor) -> list[float]:
 
 def _failure(error: BaseException) -> Failure:
     message = str(error).strip()
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not machinery(f.filename)]
-    last = frames[-1] if frames else None
+    frame = innermost(error)
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
         waited = "a peer that never came"
     return Failure(
         type(error).__name__,
         message,
-        last.name if last else "",
-        (last.lineno or 0) if last else 0,
+        frame.name,
+        frame.lineno or 0,
         # A cell's source is not on this rank; the parent looks the line up by this file name.
-        last.filename if last else "",
+        frame.filename,
         waited,
         any(words in message for words in GONE),
     )
