@@ -165,7 +165,9 @@ def run_ranks(
     try:
         with _stop_signals(group):
             return group.run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
+        interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
         places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
         print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
         raise

@@ -16,7 +16,8 @@
 # the result is the same.** Is that true? In ten minutes you see it on your
 # own machine, with real processes, no GPU needed.
 #
-# Click a cell and press **Shift+Enter** to run it. Begin with this one.
+# Click a cell and press **Shift+Enter** to run it. Begin with this one, and
+# begin with it again whenever you have restarted the kernel.
 
 # %%
 from dtlib import learn

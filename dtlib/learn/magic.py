@@ -78,7 +78,7 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     RankFailed
         When a rank failed, unless the line says `--show-errors`: then it is only shown.
     BadInput
-        When the line is wrong, or a name that the cell uses cannot travel.
+        When the line or the cell is no Python, or a name that the cell uses cannot travel.
     """
     from dtlib.launcher import blame, run_ranks
     from dtlib.learn.show import Shown, escape, show
@@ -87,7 +87,11 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     # The magic's line is the cell's first one: errors count from there, as the editor does.
     source = "\n" + cell
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
-    compile(source, FILENAME, "exec")  # a syntax error is told here once, and not by every rank
+    try:  # a syntax error is told here once, and not by every rank
+        compile(source, FILENAME, "exec")
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        raise BadInput(f"SyntaxError in cell line {error.lineno}, {line}: {error.msg}.") from None
     values, modules = pack(names_used(source), user, hidden)
     view = Columns(options.ranks)
     outcomes = run_ranks(
@@ -266,7 +270,8 @@ class Columns:
                 f'<section aria-label="rank {rank}" style="flex:1 1 14em;min-width:0;border:1px '
                 'solid var(--jp-border-color1,#757575);border-radius:4px;padding:4px 8px">'
                 f"<strong>{html.escape(title)}</strong>"
-                '<pre style="white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0">'
+                '<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;'
+                'margin:4px 0">'
                 f"{html.escape(chr(10).join(self._text(rank)))}</pre>"
                 f"{result[1] if result else ''}</section>"
             )

@@ -36,8 +36,8 @@ def start(number: str | int) -> None:
     minutes = lesson.header["minutes"]
     print(
         f"Lesson {lesson.number}: {lesson.header['title']} ({minutes['read']} min to read, "
-        f"{minutes['exercises']} of exercises). Your answers are kept in .dtlib beside this "
-        "notebook."
+        f"{minutes['exercises']} of exercises).\n"
+        "Your answers are kept in .dtlib beside this notebook."
     )
     for need in missing():
         print(need)

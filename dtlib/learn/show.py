@@ -6,9 +6,13 @@ Nothing is said by colour alone: every verdict begins with a word, every figure 
 from __future__ import annotations
 
 import html
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+# Words alone: a product such as 2*n*m is none. js/common.js does the same.
+_STRESS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
 
 
 class Shown:
@@ -43,11 +47,14 @@ def show(thing: Any) -> None:
 
 
 def escape(text: Any) -> str:
-    """Text made safe for HTML; `code` between back-ticks becomes a code element."""
+    """Text made safe for HTML; `code` between back-ticks becomes a code element, *words* stress."""
     parts = html.escape(str(text)).split("`")
     if len(parts) % 2 == 0:  # an odd back-tick is a back-tick
         return "`".join(parts)
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+    return "".join(
+        f"<code>{part}</code>" if i % 2 else _STRESS.sub(r"<em>\1</em>", part)
+        for i, part in enumerate(parts)
+    )
 
 
 def table(
@@ -98,14 +105,20 @@ def _plain_table(cells: list[list[str]], names: list[str], caption: str) -> str:
 
 
 def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
-    head = "".join(f'<th scope="col">{escape(n)}</th>' for n in names)
+    sides = [_side(i, column) for i, column in enumerate(zip(*cells, strict=True))]
+    head = "".join(
+        f'<th scope="col" style="{side}">{escape(name)}</th>'
+        for name, side in zip(names, sides or [""] * len(names), strict=False)
+    )
     body = "".join(
         "<tr>"
-        + f'<th scope="row" style="text-align:left">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(v)}</td>" for v in row[1:])
+        + f'<th scope="row" style="{sides[0]}">{escape(row[0])}</th>'
+        + "".join(
+            f'<td style="{side}">{escape(value)}</td>'
+            for value, side in zip(row[1:], sides[1:], strict=True)
+        )
         + "</tr>"
         for row in cells
-        if row
     )
     return (
         "<table>"
@@ -113,6 +126,20 @@ def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
         + (f"<thead><tr>{head}</tr></thead>" if names else "")
         + f"<tbody>{body}</tbody></table>"
     )
+
+
+def _side(place: int, column: Sequence[str]) -> str:
+    """Text begins on the left, and so does what names a row; numbers end on the right."""
+    text = place == 0 or any(c.isalpha() for value in column for c in value if not _number(value))
+    return f"text-align:{'left' if text else 'right'}"
+
+
+def _number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def say(mark: str, text: str, *more: str) -> None:
