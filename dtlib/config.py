@@ -143,7 +143,7 @@ class RunConfig:
     out
         folder of the run (default: a new one in runs/)
     resume
-        go on from the last complete checkpoint in out
+        go on from the last complete checkpoint in out; without one, start
     eval_every
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every
@@ -209,9 +209,9 @@ class RunConfig:
             if value is not None and not bound <= value < math.inf:
                 finite = " and finite" if value == math.inf else ""
                 raise BadInput(f"{key} is {value}; it must be at least {bound}{finite}.")
-        for key, bound in AT_MOST.items():
-            if getattr(self, key) > bound:
-                raise BadInput(f"{key} is {getattr(self, key)}; it must be at most {bound:.10g}.")
+        for key, most in AT_MOST.items():
+            if getattr(self, key) > most:
+                raise BadInput(f"{key} is {getattr(self, key)}; it must be at most {most:.10g}.")
         for key in ABOVE_ZERO:
             value = getattr(self, key)
             if value is not None and not (value > 0 and math.isfinite(value)):

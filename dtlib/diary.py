@@ -101,7 +101,6 @@ class Diary:
         sums = dist.sum_over_ranks(own.to(sums_dtype(self.world.device), copy=True)).tolist()
         for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
             step, seconds = line.pop("step"), line["seconds"]
-            line = {key: _plain(value) for key, value in line.items()}
             line["count"] = int(line["count"])
             self.progress.loss = total / max(1, line["count"])
             self.recorder.step(step, loss=self.progress.loss, **line)
@@ -183,7 +182,3 @@ def run_folder(config: RunConfig) -> Path:
         return Path(config.out)
     new = dist.is_main() and new_folder(Path("runs"), f"{config.task}-{config.strategy}")
     return Path(dist.broadcast_object(str(new)))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value

@@ -7,7 +7,6 @@ so that the launcher can read the tables here in a process that never needs torc
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import sys
 import threading
@@ -35,7 +34,6 @@ __all__ = [
     "is_main",
     "join",
     "leave",
-    "rank_seed",
     "reduce_scatter_sum",
     "request_stop",
     "stop_requested",
@@ -77,7 +75,7 @@ def world() -> World:
     import torch.distributed as dist
 
     if not in_world():
-        return World(0, 0, 1, 1, _joined_device or torch.device("cpu"), None)
+        return World(0, 0, 1, 1, torch.device("cpu"), None)
     rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
     local_rank = int(os.environ.get("LOCAL_RANK", rank))
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -92,7 +90,6 @@ def join(
     device: str = "auto",
     timeout: float = 60.0,
     *,
-    dtype: str = "fp32",
     store: Any = None,
 ) -> World:
     """Enter the process group that `env_world` describes, and return the world.
@@ -120,9 +117,7 @@ def join(
     if in_world():
         return world()
     sharing = 1 if env_world.one_gpu_each else env_world.local_world_size
-    kind, backend = choose_backend(
-        env_world.world_size, device, dtype=dtype, local_world_size=sharing
-    )
+    kind, backend = choose_backend(env_world.world_size, device, local_world_size=sharing)
     gpu = 0 if env_world.one_gpu_each else env_world.local_rank
     os.environ.update(env_world.variables())
     if env_world.local_world_size == env_world.world_size:
@@ -198,12 +193,6 @@ def broadcast_object(obj: T) -> T:
     box: list[Any] = [obj]
     dist.broadcast_object_list(box, src=0)
     return box[0]
-
-
-def rank_seed(seed: int, rank: int, step: int) -> int:
-    """Return a seed of 63 bits for one rank and step; no two of them are related."""
-    digest = hashlib.blake2b(f"{seed}/{rank}/{step}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
 
 
 def request_stop() -> None:

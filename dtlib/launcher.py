@@ -47,6 +47,7 @@ __all__ = [
     "run_ranks",
     "start_method",
     "warm",
+    "world_that_is_there",
 ]
 
 DEFAULT_RANKS = 2
@@ -113,7 +114,7 @@ def launch(
     BadInput
         When `ranks` is not positive or contradicts the world that is there, or the port is taken.
     """
-    place = _world_that_is_there(ranks)
+    place = world_that_is_there(ranks)
     if place is not None:
         return _in_place(place, fn, args, kwargs, device, timeout)
     outcomes = run_ranks(
@@ -189,7 +190,14 @@ def progress(done: int, total: int, **numbers: Any) -> None:
         worker.send_progress(done, total, numbers)
 
 
-def _world_that_is_there(ranks: int | None) -> dist.EnvWorld | dist.World | None:
+def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
+    """Return the world that this process is already in, if any; refuse `ranks` if it is another.
+
+    Raises
+    ------
+    BadInput
+        When `ranks` contradicts that world.
+    """
     place = dist.world() if dist.in_world() else dist.environment_world()
     if place is not None and ranks is not None and ranks != place.world_size:
         raise BadInput(

@@ -20,10 +20,11 @@ import torch
 
 from dtlib import dist, launcher, strategies, tasks
 from dtlib.config import RunConfig
+from dtlib.data.batches import seed_of
 from dtlib.diary import Diary
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
-from dtlib.record import Run, refuse_old_run
+from dtlib.record import Run, make_folder
 from dtlib.strategies.base import Strategy
 from dtlib.tasks.base import Batch, Task
 
@@ -70,14 +71,14 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
 def check(config: RunConfig) -> int:
     """Return the number of ranks, after refusing all that is wrong before any of them starts."""
     strategy = strategies.find(config.strategy)
-    there = dist.world() if dist.in_world() else dist.environment_world()
-    default = there.world_size if there else 1 if config.strategy == "single" else 2
-    world_size = config.ranks or default
+    there = launcher.world_that_is_there(config.ranks)
+    default = 1 if config.strategy == "single" else launcher.DEFAULT_RANKS
+    world_size = there.world_size if there else config.ranks or default
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     config.plan(world_size)
-    if config.out is not None and not config.resume:
-        refuse_old_run(Path(config.out))
+    if config.out is not None:
+        make_folder(Path(config.out), resume=config.resume)
     return world_size
 
 
@@ -104,7 +105,7 @@ def train_on_rank(config: RunConfig) -> str:
         if stop:
             break
         if config.dropout:
-            torch.manual_seed(dist.rank_seed(config.seed, world.rank, progress.step))
+            torch.manual_seed(seed_of("dropout", config.seed, world.rank, progress.step))
         loss_sum = accumulate(task, strategy, micro_batches, count)
         # the rate belongs to the step that moves the weights, so one that is skipped keeps it
         lr = learning_rate(config, progress.optimizer_steps, total)

@@ -139,6 +139,7 @@ BAD = {
     "train images --data /no/such/folder": "/no/such/folder",
     "train text --data gramar": "grammar",
     "train text --resume": "resume needs out",
+    "train text --out /dev/null": "the folder /dev/null cannot hold a run (File exists)",
     "train text --config nowhere.yaml": "the configuration nowhere.yaml cannot be read",
     "train text --strategy single --ranks 2": "single",
 }
@@ -223,6 +224,15 @@ def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
 
     monkeypatch.setattr("dtlib.loop.train", fail)
     assert cli.main(["train", "text", "--out", "run"]) == 75
+
+
+def test_a_wish_to_be_started_again_is_gone_when_the_next_start_fails(capsys, tmp_path):
+    assert cli.main(["train", *TINY, "--ranks", "1", "--out", "run"]) == 0
+    (tmp_path / "run" / "requeue").touch()
+    capsys.readouterr()
+    words = ["train", *TINY, "--ranks", "1", "--out", "run", "--resume", "--seed", "3"]
+    assert cli.main(words) == 2
+    assert "seed was 0 and is now 3" in capsys.readouterr().err
 
 
 def test_lessons_get_their_words_and_keep_their_code(monkeypatch):

@@ -15,7 +15,7 @@ A number that was not measured is None here, and empty in a CSV file.
 
 from dtlib.record.lines import read_lines, to_json
 from dtlib.record.origin import commit, origin
-from dtlib.record.recorder import Recorder, new_folder, refuse_old_run
+from dtlib.record.recorder import Recorder, make_folder, new_folder
 from dtlib.record.run import COLUMNS, Run, write_csv
 from dtlib.record.timing import StepTimer, memory_columns, synchronizer
 
@@ -25,11 +25,11 @@ __all__ = [
     "Run",
     "StepTimer",
     "commit",
+    "make_folder",
     "memory_columns",
     "new_folder",
     "origin",
     "read_lines",
-    "refuse_old_run",
     "synchronizer",
     "to_json",
     "write_csv",

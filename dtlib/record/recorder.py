@@ -32,19 +32,26 @@ def new_folder(root: Path, name: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def refuse_old_run(folder: Path) -> None:
-    """Refuse to start anew in a folder that holds a run, whose checkpoints would be mixed in.
+def make_folder(folder: Path, *, resume: bool) -> None:
+    """Make the run's folder, and take back the wish of an earlier start to be started again.
 
     Raises
     ------
     BadInput
-        `folder` has a `config.json`.
+        It cannot be made or written to, or it holds a run that this one is not to go on with.
     """
-    if (folder / "config.json").exists():
+    if not resume and (folder / "config.json").exists():
         raise BadInput(
             f"the folder {folder} holds a run already: add --resume to go on with it, "
             "or choose another --out."
         )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "requeue").unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
+        ) from error
 
 
 class Recorder:
