@@ -85,7 +85,7 @@ def _stuck(round_: Round) -> Wrong | None:
     for seen in round_.ranks:
         for m in seen.messages:
             if m.kind == "send" and m.peer == n:
-                return Wrong("no_modulo", round_.label, rank=seen.rank, peer=n, waits=0)
+                return Wrong("no_modulo", round_.label, rank=seen.rank, peer=n)
             if m.peer is not None and not 0 <= m.peer < n:
                 what = "sent to" if m.kind == "send" else "asked to receive from"
                 return Wrong("no_such_rank", round_.label, rank=seen.rank, what=what, peer=m.peer)
