@@ -82,6 +82,8 @@ def test_random_numbers_go_on_where_they_were(tmp_path):
     assert (draw(), random.gauss(), numpy.random.standard_normal()) == expected
 
 
+FOREIGN = '{"step": 1, "world_size": 1, "metric": null, "files": {}}'
+
 # field bug 5.03
 TEAR = {
     "shared.pt has": lambda path: cut_to_half(path / "shared.pt"),
@@ -91,6 +93,8 @@ TEAR = {
     "rank0.pt is missing": lambda path: (path / "rank0.pt").unlink(),
     "it has no complete.json": lambda path: (path / "complete.json").unlink(),
     "it cannot be read": lambda path: cut_to_half(path / "complete.json"),
+    "is not one of a checkpoint": lambda path: (path / "complete.json").write_text(FOREIGN),
+    "unexpected keyword": lambda path: (path / "complete.json").write_text('{"kind": 1}'),
 }
 
 
