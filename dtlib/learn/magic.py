@@ -78,7 +78,7 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     RankFailed
         When a rank failed, unless the line says `--show-errors`: then it is only shown.
     BadInput
-        When the line or the cell is no Python, or a name that the cell uses cannot travel.
+        When the line is wrong, the cell no Python, or a name that it uses cannot travel.
     """
     from dtlib.launcher import blame, run_ranks
     from dtlib.learn.show import Shown, escape, show
@@ -90,8 +90,8 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     try:  # a syntax error is told here once, and not by every rank
         compile(source, FILENAME, "exec")
     except SyntaxError as error:
-        line = (error.text or "").strip()
-        raise BadInput(f"SyntaxError in cell line {error.lineno}, {line}: {error.msg}.") from None
+        code = (error.text or "").strip()
+        raise BadInput(f"SyntaxError in cell line {error.lineno}, {code}: {error.msg}.") from None
     values, modules = pack(names_used(source), user, hidden)
     view = Columns(options.ranks)
     outcomes = run_ranks(
