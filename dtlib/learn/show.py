@@ -130,7 +130,7 @@ def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
 
 def _side(place: int, column: Sequence[str]) -> str:
     """Text begins on the left, and so does what names a row; numbers end on the right."""
-    text = place == 0 or any(c.isalpha() for value in column for c in value if not _number(value))
+    text = place == 0 or any(any(map(str.isalpha, v)) and not _number(v) for v in column)
     return f"text-align:{'left' if text else 'right'}"
 
 
@@ -151,13 +151,18 @@ def say(mark: str, text: str, *more: str) -> None:
     show(Shown(plain, markup))
 
 
+def _code(code: str) -> str:
+    """Code whose lines stay whole: a reader scrolls, where JupyterLab would cut words in two."""
+    style = "white-space:pre;overflow-x:auto"
+    return f'<pre style="{style}" tabindex="0">{html.escape(code)}</pre>'
+
+
 def side_by_side(left: tuple[str, str], right: tuple[str, str]) -> Shown:
     """Two titled pieces of code beside each other, one above the other on a narrow screen."""
     text = "\n\n".join(f"{title}\n{'-' * len(title)}\n{code}" for title, code in (left, right))
     boxes = "".join(
         '<figure style="flex:1 1 22rem;min-width:0;margin:0"><figcaption><strong>'
-        f'{escape(title)}</strong></figcaption><pre style="overflow-x:auto" tabindex="0">'
-        f"{html.escape(code)}</pre></figure>"
+        f"{escape(title)}</strong></figcaption>{_code(code)}</figure>"
         for title, code in (left, right)
     )
     return Shown(text, f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{boxes}</div>')
@@ -167,6 +172,6 @@ def folded(summary: str, code: str, *, opened: bool = False) -> Shown:
     """A piece of code behind a line that the reader opens; plain text shows it whole."""
     markup = (
         f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
-        f'<pre style="overflow-x:auto" tabindex="0">{html.escape(code)}</pre></details>'
+        f"{_code(code)}</details>"
     )
     return Shown(f"{summary}\n\n{code}", markup)
