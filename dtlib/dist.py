@@ -29,6 +29,7 @@ __all__ = [
     "broadcast_object",
     "choose_backend",
     "environment_world",
+    "heeds_stop",
     "in_world",
     "install_stop_handlers",
     "is_main",
@@ -44,6 +45,7 @@ __all__ = [
 T = TypeVar("T")
 
 _stop = threading.Event()
+_asked_about_stop = threading.Event()
 _joined_device: torch.device | None = None
 
 
@@ -202,7 +204,13 @@ def request_stop() -> None:
 
 def stop_requested() -> bool:
     """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
+    _asked_about_stop.set()
     return _stop.is_set()
+
+
+def heeds_stop() -> bool:
+    """Say whether this process ever asked `stop_requested`: else it would never stop."""
+    return _asked_about_stop.is_set()
 
 
 def install_stop_handlers() -> None:

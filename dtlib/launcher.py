@@ -16,20 +16,17 @@ Under torchrun or srun the ranks are there already: the function is called in pl
 from __future__ import annotations
 
 import contextlib
-import errno
 import linecache
 import os
 import pickle
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from dtlib import dist
-from dtlib._ranks import parcel
+from dtlib._ranks import parcel, refuse
 from dtlib._ranks.group import Group
 from dtlib._ranks.outcome import Outcome, RankFailed, blame
 from dtlib._ranks.pool import pool, start_method
@@ -156,7 +153,10 @@ def run_ranks(
         When `ranks` is not positive, the port is taken, or the function cannot be sent.
     """
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    _refuse(ranks, port, device)
+    refuse.refuse_numbers(ranks, timeout, limit, threads)
+    refuse.refuse_cuda_in_use(device)
+    if port is not None:
+        refuse.refuse_taken_port(port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
     view = view or view_for(show, on_progress)
@@ -219,37 +219,7 @@ def _in_place(
     result = parcel.pack_result(fn(*args, **kwargs))
     results: list[Any] = [None] * place.world_size
     torch.distributed.all_gather_object(results, result)
-    return [pickle.loads(result) for result in results]
-
-
-def _refuse(ranks: int, port: int | None, device: str) -> None:
-    """Refuse what would hurt later, before anything starts."""
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-        raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
-    torch = sys.modules.get("torch")
-    if device != "cpu" and torch is not None and torch.cuda.is_initialized():
-        raise BadInput(
-            "CUDA is already initialised in this process, which so holds memory of a GPU (in "
-            "exclusive mode all of it) that a rank needs; restart the kernel and launch before "
-            'anything else uses CUDA, or pass device="cpu".'
-        )
-    if port is not None:
-        _refuse_taken(port)
-
-
-def _refuse_taken(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError) as error:
-            taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-            why = (
-                f"taken by another program (`lsof -i :{port}` names it)"
-                if taken
-                else f"no use: {error}"
-            )
-            raise BadInput(f"Port {port} is {why}; choose another or leave the port out.") from None
+    return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
 
 
 def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:
@@ -262,14 +232,15 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
             f"{name} or its arguments cannot be sent to the ranks ({error}); make what cannot "
             "travel (open files, locks, generators) inside the function."
         ) from error
+    cwd = refuse.working_folder()
     cells = {
         name: entry for name, entry in linecache.cache.items() if len(entry) > 1 and not entry[1]
     }
     return {
         "payload": payload,
         "env": {**os.environ, **(env or {})},
-        "cwd": str(Path.cwd()),
-        "path": [entry or str(Path.cwd()) for entry in sys.path],
+        "cwd": cwd,
+        "path": [entry or cwd for entry in sys.path],
         "argv": sys.argv,
         "sources": cells,
     }
@@ -285,6 +256,8 @@ def _raise_own(outcome: Outcome) -> None:
 @contextlib.contextmanager
 def _stop_signals(group: Group) -> Iterator[None]:
     """SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
+
+    So does the first one after some seconds, when no rank ever asks whether it is to stop.
 
     An interrupt says where each rank was, and ends them.
     """

@@ -320,6 +320,15 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert gone(script.pids)
 
 
+def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path) -> None:
+    """As `timeout`, Slurm or a container send it, once: a script may not live on."""
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(signal.SIGTERM)
+    _, errors = script.finish()
+    assert "Interrupted: rank 0 was waiting" in errors
+    assert gone(script.pids)
+
+
 def test_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
     launch(on_ranks.pid, ranks=1)

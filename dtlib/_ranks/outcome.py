@@ -60,9 +60,17 @@ class Outcome:
         return self.status == "error" and bool(_PEER_GONE.search(self.message))
 
 
+def text_of(error: BaseException) -> str:
+    """Return an error's text; an error of the user's own may fail to make it."""
+    try:
+        return str(error)
+    except Exception as inner:
+        return f"(its text cannot be made: {type(inner).__name__})"
+
+
 def failed_in_collective(error: BaseException) -> bool:
     """Say whether an error's text is torch's, of a collective that did not come to its end."""
-    text = str(error)
+    text = text_of(error)
     return isinstance(error, RuntimeError) and bool(
         _TIMED_OUT.search(text) or _PEER_GONE.search(text)
     )

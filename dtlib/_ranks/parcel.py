@@ -42,3 +42,25 @@ def pack_result(value: Any) -> bytes:
             f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
             "return numbers, text, tensors, or lists and dicts of them."
         ) from None
+
+
+def unpack_result(packed: bytes, rank: int) -> Any:
+    """Unpickle what rank `rank` returned, or say in a sentence that it cannot be made again."""
+    try:
+        return pickle.loads(packed)
+    except Exception as error:
+        raise DtlibError(
+            f"The result of rank {rank} came, but cannot be made again here "
+            f"({type(error).__name__}: {error}); return numbers, text, tensors, or lists and "
+            "dicts of them."
+        ) from error
+
+
+def pack_error(error: DtlibError) -> bytes | None:
+    """Pickle an error that dtlib explains; `None` where it would not come out of the pickle."""
+    try:
+        packed = dumps(error)
+        pickle.loads(packed)
+    except Exception:  # a class of the user's own: then only its text travels
+        return None
+    return packed

@@ -157,7 +157,7 @@ class ForkServer:
         self.requests.close()
         try:
             self.popen.wait(2)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C at exit
             self.popen.kill()
             self.popen.wait()
 

@@ -53,6 +53,7 @@ class Watch:
             self.line.send("where", where=where_now())
         elif kind == "stop":
             dist.request_stop()
+            self.line.send("stopping", heeded=dist.heeds_stop())
         elif kind == "go":
             self.go.put(content["port"])
         elif kind == "bye":

@@ -17,7 +17,7 @@ import torch.distributed
 
 from dtlib import dist
 from dtlib._ranks import parcel, where
-from dtlib._ranks.outcome import failed_in_collective
+from dtlib._ranks.outcome import failed_in_collective, text_of
 from dtlib._ranks.watch import Line, Watch
 from dtlib.errors import DtlibError
 from dtlib.rankenv import EnvWorld, loopback_name
@@ -120,10 +120,10 @@ def _told(error: BaseException) -> dict[str, Any]:
     _cut(summary)
     told = {
         "error": type(error).__name__,
-        "message": str(error),
+        "message": text_of(error),
         "traceback": "".join(summary.format()),
         "where": where.where_raised(error.__traceback__, failed_in_collective(error)),
-        "raised": parcel.dumps(error) if isinstance(error, DtlibError) else None,
+        "raised": parcel.pack_error(error) if isinstance(error, DtlibError) else None,
     }
     if isinstance(error, SystemExit):
         told["code"] = error.code
