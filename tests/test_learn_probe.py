@@ -85,6 +85,18 @@ def test_stops_at_the_first_wrong_case_and_names_rank_and_number():
     assert "Rank 1 of 3 returned 112, and 111 is right. 112: rank 0 is in it 2 times." in said
 
 
+def test_what_a_function_printed_is_shown_of_the_case_that_went_wrong(capsys):
+    def prints(x):
+        print("I have", x.tolist())
+        return x
+
+    for cases in ([CASES[0]], CASES):
+        with pytest.raises(checking.Wrong):
+            diagnosis.examine(prints, [(1, CASES), (2, cases)], lambda round_: None)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == ["rank 0 | I have [1.0, 1.0]", "rank 1 | I have [10.0, 10.0]"]
+
+
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
     from dtlib.learn import probe
 

@@ -89,6 +89,7 @@ class Seen:
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
     seconds: float = 0.0
+    printed: str = ""
 
     @property
     def sent(self) -> list[Message]:

@@ -46,6 +46,10 @@ def examine(
     for n, cases in plan:
         rounds += run_cases(student, n, cases)
         if not rounds[-1].right:
+            # Prints are how people look into a function: those of the case that went wrong.
+            for seen in rounds[-1].ranks:
+                for line in seen.printed.splitlines():
+                    print(f"rank {seen.rank} | {line}")
             raise explain(rounds[-1]) or unforeseen(rounds[-1])
     return rounds
 

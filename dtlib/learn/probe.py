@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +18,7 @@ from dtlib.learn.wire import FEW, WireLog
 
 TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
 LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
+MOST = 2000  # characters that a rank prints and that come back
 OWN_CODE = "its own code"
 # What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
@@ -84,8 +87,9 @@ def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> See
     x, want = case.make(rank, n), case.want(rank, n)
     seen = Seen(rank, want=_few(want), want_shape=tuple(want.shape))
     log = WireLog(watch=x if x.numel() <= FEW else None, forbid_collectives=case.forbid_collectives)
+    printed = io.StringIO()
     start = time.perf_counter()
-    with log:
+    with log, contextlib.redirect_stdout(printed):
         try:
             result = student(x)
         except (Exception, SystemExit) as error:
@@ -95,7 +99,7 @@ def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> See
             if seen.failure.waited_in in ("send", "recv") and not own:
                 seen.failure.waited_in = "a collective"
     seen.seconds = time.perf_counter() - start
-    seen.messages = log.messages
+    seen.messages, seen.printed = log.messages, printed.getvalue()[-MOST:]
     if seen.failure is None:
         result = _describe(seen, x if result is None and case.in_place else result)
         if result is not None:
