@@ -193,6 +193,7 @@ RIGHT = "{text: a, why: b, right: true}"
     [
         ("hints: {f: [a, b]}", "needs `mistakes: f` in 80_lesson80.yaml"),
         ("hint: {}", "80_lesson80.yaml: unknown key 'hint'"),
+        (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
         ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
         (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
         (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),

@@ -124,6 +124,11 @@ def _sidecar(lesson: Lesson) -> None:
                     f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
                     f"in {lesson.stem}.yaml",
                 )
+    for key, prediction in (sidecar.get("predictions") or {}).items():
+        for option in prediction.get("options") or []:
+            # Which one is right is for the measurement to say.
+            if unknown := set(option) - {"text", "when", "why"}:
+                _refuse(lesson, f"prediction {key}: an option holds {', '.join(sorted(unknown))}")
     for number, question in enumerate(sidecar.get("quiz") or [], start=1):
         _question(lesson, number, question)
     try:
