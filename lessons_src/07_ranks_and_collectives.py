@@ -200,7 +200,7 @@ if rank == 0:
 else:
     arrived = torch.empty_like(x)
     dist.recv(arrived, 0)
-    print("rank 1 received", arrived.item())
+    print("received", arrived.item())
 
 # %% [markdown]
 # ## Exercise 2: pass to the right
@@ -246,8 +246,8 @@ learn.check("pass_right", pass_right)
 # added to*. After it rank 0 has finished chunk 1, rank 1 chunk 2, and rank 2
 # chunk 0. That is a reduce-scatter, in $N-1$ steps.
 #
-# `exchange(out, into)` is what you wrote in exercise 2, with both tensors
-# handed in:
+# `exchange(out, into)` is the pass to the right of exercise 2, with both
+# tensors handed in:
 
 # %%
 import inspect
