@@ -9,6 +9,7 @@ for each global batch
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -24,7 +25,7 @@ from dtlib.data.batches import seed_of
 from dtlib.diary import Diary
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
-from dtlib.record import Run, make_folder
+from dtlib.record import Run, claimed, make_folder
 from dtlib.strategies.base import Strategy
 from dtlib.tasks.base import Batch, Task
 
@@ -64,7 +65,8 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     world_size = check(config)
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
-    folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
+    with claim(config):
+        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 
 
@@ -80,6 +82,14 @@ def check(config: RunConfig) -> int:
     if config.out is not None:
         make_folder(Path(config.out), resume=config.resume)
     return world_size
+
+
+def claim(config: RunConfig) -> contextlib.AbstractContextManager[None]:
+    """Keep a second run out of the folder while this one is at work; one rank does so for all."""
+    there = launcher.world_that_is_there()
+    if config.out is None or (there and there.rank != 0):
+        return contextlib.nullcontext()
+    return claimed(Path(config.out))
 
 
 def train_on_rank(config: RunConfig) -> str:

@@ -428,6 +428,14 @@ def test_rank_that_cannot_write_fails_all_at_once_and_the_old_one_stays(tmp_path
     assert [step for step, _, _ in launch(load_as_rank, tmp_path, ranks=3, timeout=20)] == [5] * 3
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_full_disk_is_said_in_the_words_of_the_system(tmp_path):
+    # A device that is always full stands for one that fills up; a link makes it the file.
+    (tmp_path / "shared.pt").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        folders.write_tensors(tmp_path / "shared.pt", {"weights": torch.ones(1 << 20)})
+
+
 SOURCES = sorted(Path(dtlib.__file__).parent.rglob("*.py"))
 
 

@@ -18,7 +18,7 @@ from dtlib.checkpoint import Checkpoints
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Stopped
 from dtlib.optim import learning_rate
-from dtlib.record import COLUMNS, Run
+from dtlib.record import COLUMNS, Run, claimed
 from tests.toy import Toy, config, write_story
 
 
@@ -303,3 +303,10 @@ def test_a_compiled_model_has_the_same_losses(story):
     plain = dtlib.train(little(story, strategy="ddp", out="plain"), ranks=2)
     compiled = dtlib.train(little(story, strategy="ddp", compile=True), ranks=2, timeout=120)
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-5)  # fused, so rounded otherwise
+
+
+def test_second_run_in_the_folder_of_one_at_work_is_refused(story):
+    Path("run").mkdir()
+    with claimed(Path("run")), pytest.raises(BadInput, match="another run is writing"):
+        dtlib.train(little(story), ranks=1)
+    assert not any(Path("run").iterdir())

@@ -325,3 +325,11 @@ def test_times_are_utc(tmp_path, monkeypatch):
         monkeypatch.undo()
         time.tzset()
     assert summary["started"].endswith("+00:00")
+
+
+def test_folder_of_a_run_at_work_is_refused(tmp_path):
+    refusal = pytest.raises(BadInput, match="another run is writing to the folder")
+    with record.claimed(tmp_path), refusal, record.claimed(tmp_path):
+        pass
+    with record.claimed(tmp_path):  # it is free again
+        pass

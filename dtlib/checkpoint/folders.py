@@ -26,11 +26,16 @@ class _Hashing:
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash, self.bytes = file, hashlib.sha256(), 0
+        self.error: OSError | None = None
 
     def write(self, data: Any) -> int:
         self.hash.update(data)
         self.bytes += memoryview(data).nbytes
-        return self.file.write(data)
+        try:
+            return self.file.write(data)
+        except OSError as error:  # torch would only say that a position is not the expected one
+            self.error = error
+            raise
 
     def flush(self) -> None:
         self.file.flush()
@@ -40,7 +45,12 @@ def write_tensors(path: Path, content: Any) -> dict[str, Any]:
     """Save `content` at `path`, force it to the disk, return its size in bytes and its hash."""
     with path.open("wb") as file:
         hashing = _Hashing(file)
-        torch.save(content, hashing)  # type: ignore[arg-type]  # write and flush are all it needs
+        try:
+            torch.save(content, hashing)  # type: ignore[arg-type]  # it needs write and flush alone
+        except RuntimeError:
+            if hashing.error is None:
+                raise
+            raise hashing.error from None
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": hashing.bytes, "sha256": hashing.hash.hexdigest()}

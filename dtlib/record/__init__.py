@@ -15,7 +15,7 @@ A number that was not measured is None here, and empty in a CSV file.
 
 from dtlib.record.lines import read_lines, to_json
 from dtlib.record.origin import commit, origin
-from dtlib.record.recorder import Recorder, make_folder, new_folder
+from dtlib.record.recorder import Recorder, claimed, make_folder, new_folder
 from dtlib.record.run import COLUMNS, Run, write_csv
 from dtlib.record.timing import StepTimer, memory_columns, synchronizer
 
@@ -24,6 +24,7 @@ __all__ = [
     "Recorder",
     "Run",
     "StepTimer",
+    "claimed",
     "commit",
     "make_folder",
     "memory_columns",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +54,30 @@ def make_folder(folder: Path, *, resume: bool) -> None:
         raise BadInput(
             f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
         ) from error
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder meanwhile; the system lets go if this process is killed.
+
+    Raises
+    ------
+    BadInput
+        Another run is at work there.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: nobody can be kept out
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(
+                    f"another run is writing to the folder {folder}: wait for its end, or choose "
+                    "another --out."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class Recorder:
