@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.tasks.base import Task
 
+RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
@@ -180,5 +181,5 @@ def run_folder(config: RunConfig) -> Path:
     """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
     if config.out is not None:
         return Path(config.out)
-    new = dist.is_main() and new_folder(Path("runs"), f"{config.task}-{config.strategy}")
+    new = dist.is_main() and new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
     return Path(dist.broadcast_object(str(new)))

@@ -213,14 +213,26 @@ def heeds_stop() -> bool:
     return _asked_about_stop.is_set()
 
 
-def install_stop_handlers() -> None:
+def install_stop_handlers(*, unheeded: bool = True) -> None:
     """Let SIGTERM and SIGUSR1 set the stop flag of this process, where torchrun or srun send them.
 
     Signal handlers belong to the main thread; from another thread nothing is installed.
+
+    Parameters
+    ----------
+    unheeded
+        Whether to keep a process alive too that never asked `stop_requested` so far; if not, a
+        signal ends it, as without a handler.
     """
     import signal
+
+    def stop(number: int, _: object) -> None:
+        if not unheeded and not heeds_stop():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        request_stop()
 
     if threading.current_thread() is not threading.main_thread():
         return
     for name in ("SIGTERM", "SIGUSR1"):
-        signal.signal(getattr(signal, name), lambda *_: request_stop())
+        signal.signal(getattr(signal, name), stop)

@@ -47,10 +47,15 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
     if not isinstance(content, dict):
         raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
+    keys = [key.value for key, _ in getattr(tree, "value", [])]
+    for key in content:
+        if keys.count(key) > 1:
+            raise BadInput(f"the configuration {path} gives {key!r} twice; keep one.")
     return content

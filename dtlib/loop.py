@@ -22,7 +22,7 @@ import torch
 from dtlib import dist, launcher, strategies, tasks
 from dtlib.config import RunConfig
 from dtlib.data.batches import seed_of
-from dtlib.diary import Diary
+from dtlib.diary import RUNS, Diary
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
 from dtlib.record import Run, claimed, make_folder
@@ -79,8 +79,7 @@ def check(config: RunConfig) -> int:
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     config.plan(world_size)
-    if config.out is not None:
-        make_folder(Path(config.out), resume=config.resume)
+    make_folder(Path(config.out or RUNS), resume=config.resume)
     return world_size
 
 

@@ -157,6 +157,7 @@ YAML = {
     "- text": "must hold lines of the form key: value",
     "a: b: c": "cannot be read",
     "\x00": "cannot be read",
+    "steps: 3\nlr: 1\nsteps: 4": "run.yaml gives 'steps' twice; keep one.",
 }
 
 
@@ -216,6 +217,17 @@ def test_fault_of_our_own_is_a_traceback_and_1():
 
 
 # torchrun turns every exit code into 1, so the file must say it
+def test_output_that_nobody_reads_is_no_traceback():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "dtlib"], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == "dtlib: ended, since nobody reads its output any more.\n"
+
+
 def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
     def fail(config):
         Path(config.out).mkdir()

@@ -309,6 +309,17 @@ def test_a_signal_to_the_parent_stops_all_ranks_at_one_step(
     assert gone(script.pids)
 
 
+def test_a_signal_to_every_process_of_a_job_stops_all_ranks_at_one_step(tmp_path: Path) -> None:
+    """As Slurm, systemd and docker send it."""
+    script = Script(tmp_path, "stop")
+    for pid in living([script.popen.pid, *script.pids]):
+        os.kill(pid, signal.SIGTERM)
+    out, errors = script.finish()
+    found = re.search(r"result \[(\d+), (\d+)\]", out)
+    assert found and found[1] == found[2], out + errors
+    assert gone(script.pids)
+
+
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGTERM)

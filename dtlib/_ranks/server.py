@@ -18,11 +18,15 @@ import sys
 
 from dtlib._ranks import worker  # loads torch
 
+# A terminal, Slurm or docker sends these to every process; what follows is the parent's to say.
+_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
 
 def main(fd: int) -> None:
     """Serve the parent on the socket `fd` until it closes."""
     parent, requests = os.getppid(), socket.socket(fileno=fd)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _FOR_THE_PARENT:
+        signal.signal(name, signal.SIG_IGN)
     wake, wake_in = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_in, False)
@@ -80,6 +84,8 @@ def _become_rank(requests: socket.socket, line: int, output: int, others: list[i
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for name in _FOR_THE_PARENT:
+        signal.signal(name, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     requests.close()
     for fd in others:

@@ -69,6 +69,7 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
         _settle(job)
         fn, args, kwargs = pickle.loads(job["payload"])
         _meet(watch, job)
+        dist.install_stop_handlers(unheeded=False)  # Slurm and docker signal every process of a job
         return {"status": "ok", "value": parcel.pack_result(fn(*args, **kwargs))}
     except BaseException as error:
         return {"status": "exit" if isinstance(error, SystemExit) else "error", **_told(error)}
