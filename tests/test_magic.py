@@ -92,6 +92,8 @@ def test_a_syntax_error_is_one_sentence(shell: Any) -> None:
     error = shell.run_cell("%%ranks 2\n\nx = = 3").error_in_exec
     assert isinstance(error, BadInput)
     assert str(error) == "SyntaxError in cell line 3, x = = 3: invalid syntax."
+    error = shell.run_cell("%%ranks 2\nreturn 3").error_in_exec
+    assert str(error) == "SyntaxError in cell line 2, return 3: 'return' outside function."
 
 
 def test_an_error_names_rank_and_line_and_is_raised(

@@ -90,7 +90,8 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     try:  # a syntax error is told here once, and not by every rank
         compile(source, FILENAME, "exec")
     except SyntaxError as error:
-        code = (error.text or "").strip()
+        # It has no text of its own for a stray `return` or `await`.
+        code = (error.text or linecache.getline(FILENAME, error.lineno or 1)).strip()
         raise BadInput(f"SyntaxError in cell line {error.lineno}, {code}: {error.msg}.") from None
     values, modules = pack(names_used(source), user, hidden)
     view = Columns(options.ranks)
