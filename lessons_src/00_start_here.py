@@ -17,7 +17,8 @@
 # own machine, with real processes, no GPU needed.
 #
 # Click a cell and press **Shift+Enter** to run it. Begin with this one, and
-# begin with it again whenever you have restarted the kernel.
+# begin with it again whenever you have restarted the kernel. A form that
+# then says *model not found* is back when you run its cell: nothing is lost.
 
 # %%
 from dtlib import learn

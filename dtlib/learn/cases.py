@@ -30,6 +30,8 @@ class Case:
         Relative; 0 for painted inputs, whose sums are exact.
     in_place
         The function may change its argument and return nothing.
+    x_counts
+        It must: a right answer has to stand in its argument, too.
     strict_buffers
         A tensor on its way must be waited for, and left alone until then.
     judge
@@ -42,6 +44,7 @@ class Case:
     forbid_collectives: bool = False
     tolerance: float = 0.0
     in_place: bool = False
+    x_counts: bool = False
     strict_buffers: bool = False
     judge: Callable[[torch.Tensor, int, int], bool] | None = None
 

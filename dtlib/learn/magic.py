@@ -268,7 +268,7 @@ class Columns:
             result = self.results[rank]
             title = f"rank {rank}" + (f": {note}" if note else "")
             sections.append(
-                f'<section aria-label="rank {rank}" style="flex:1 1 14em;min-width:0;border:1px '
+                f'<section aria-label="rank {rank}" style="min-width:0;border:1px '
                 'solid var(--jp-border-color1,#757575);border-radius:4px;padding:4px 8px">'
                 f"<strong>{html.escape(title)}</strong>"
                 '<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;'
@@ -277,7 +277,9 @@ class Columns:
                 f"{result[1] if result else ''}</section>"
             )
         top = f"<p>{html.escape(self.top)}</p>" if self.top else ""
-        row = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:stretch">'
+        # A grid, so that the last of a second row is no wider than those above it.
+        columns = "repeat(auto-fit,minmax(min(100%,12em),1fr))"
+        row = f'<div style="display:grid;grid-template-columns:{columns};gap:8px">'
         return f"{top}{row}{''.join(sections)}</div>"
 
 

@@ -180,6 +180,17 @@ def never_waits(x):
     return arrived
 
 
+def never_waits_for_what_arrives(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.irecv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
 def keeps_its_own(x):
     rank, n = me()
     if n == 1:
@@ -599,6 +610,10 @@ def skips_the_second_collective(values):
     return total / count
 
 
+def sums_a_copy(x):
+    return half_written_out(x.clone())
+
+
 def chunk_of_the_step(x):
     n = dist.get_world_size()
     chunks = x.tensor_split(n)
@@ -623,7 +638,9 @@ ALSO_WRONG = [
     ("global_mean", "value", whole_numbers),
     ("global_mean", "left_early", skips_the_second_collective),
     ("ring_reduce_scatter", "value", chunk_of_the_step),
+    ("ring_reduce_scatter", "new_object", sums_a_copy),
     ("pass_right", "never_waited", never_waits),
+    ("pass_right", "never_waited", never_waits_for_what_arrives),
     ("pass_right", "own", keeps_its_own),
     ("pass_right", "collective", gathers_all),
     ("pass_right", "died", small_buffer),

@@ -90,7 +90,7 @@ def _half(size: int, *, places: bool = False) -> Case:
         owned = ring_mistakes.owned(size, n, (rank + 1) % n)
         return any(torch.equal(done, own) for own in owned)
 
-    return dataclasses.replace(case, judge=finished_its_chunk)
+    return dataclasses.replace(case, judge=finished_its_chunk, x_counts=True)
 
 
 def _random() -> Case:
