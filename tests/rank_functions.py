@@ -113,13 +113,13 @@ def leave_a_child() -> int:
 
 
 class Numbers(torch.utils.data.Dataset[torch.Tensor]):
-    """Enough numbers to keep the workers of a DataLoader busy for minutes."""
+    """A slow disk: a worker that hangs in it does not notice that its rank is gone."""
 
     def __len__(self) -> int:
-        return 10_000
+        return 10
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        time.sleep(0.02)
+        time.sleep(600 if index > 1 else 0)
         return torch.ones(1)
 
 
