@@ -153,10 +153,7 @@ def run_ranks(
         When `ranks` is not positive, the port is taken, or the function cannot be sent.
     """
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    refuse.refuse_numbers(ranks, timeout, limit, threads)
-    refuse.refuse_cuda_in_use(device)
-    if port is not None:
-        refuse.refuse_taken_port(port)
+    refuse.refuse_early(ranks, timeout, limit, threads, device, port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
     view = view or view_for(show, on_progress)

@@ -15,14 +15,24 @@ MOST_RANKS = max(64, os.cpu_count() or 1)
 MOST_SECONDS = 1e9  # gloo overflows on more
 
 
-def refuse_numbers(ranks: int, timeout: float, limit: float | None, threads: int) -> None:
-    """Refuse numbers of `launch` that are none, or out of range.
+def refuse_early(
+    ranks: int, timeout: float, limit: float | None, threads: int, device: str, port: int | None
+) -> None:
+    """Refuse what `launch` was given and cannot do.
 
     Raises
     ------
     BadInput
         With the number in the sentence.
     """
+    _refuse_numbers(ranks, timeout, limit, threads)
+    _refuse_cuda_in_use(device)
+    if port is not None:
+        _refuse_taken_port(port)
+
+
+def _refuse_numbers(ranks: int, timeout: float, limit: float | None, threads: int) -> None:
+    """Refuse numbers that are none, or out of range."""
     if not _is_number(ranks, int) or ranks < 1:
         raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
     if ranks > MOST_RANKS:
@@ -42,7 +52,7 @@ def refuse_numbers(ranks: int, timeout: float, limit: float | None, threads: int
             )
 
 
-def refuse_cuda_in_use(device: str) -> None:
+def _refuse_cuda_in_use(device: str) -> None:
     """Refuse to start ranks that may use a GPU from a process that already does."""
     torch = sys.modules.get("torch")
     if device != "cpu" and torch is not None and torch.cuda.is_initialized():
@@ -53,7 +63,7 @@ def refuse_cuda_in_use(device: str) -> None:
         )
 
 
-def refuse_taken_port(port: int) -> None:
+def _refuse_taken_port(port: int) -> None:
     """Refuse a port on which the ranks could not meet."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
