@@ -1,4 +1,4 @@
-"""The command line: `dtlib doctor | train | lessons`.
+"""The command line: `dtlib doctor | fetch | train | lessons`.
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
 a signal with a checkpoint written, 130 interrupted.
@@ -32,6 +32,7 @@ HELP = """\
 dtlib: distributed training, from one laptop to a cluster
 
   dtlib doctor                 what this machine can run; a remedy for all that is missing
+  dtlib fetch [NAME]           bring data sets and checkpoints; without a name: which there are
   dtlib train images|text      train a model over several processes, and record the run
   dtlib lessons list           the lessons: what each needs and how long it takes
   dtlib lessons build|run      make their notebooks; run them from top to bottom
@@ -90,6 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     commands: dict[str, Callable[[list[str]], int]] = {
         "doctor": doctor,
+        "fetch": fetch,
         "train": train,
         "lessons": lessons,
     }
@@ -115,6 +117,38 @@ def doctor(words: list[str]) -> int:
 
     findings = examine()
     return report(findings, as_json=settings.json)
+
+
+def fetch(words: list[str]) -> int:
+    """Bring data sets and checkpoints, or list them."""
+    parser = Parser(
+        prog="dtlib fetch",
+        description="Bring data sets and checkpoints, each file checked by its hash.",
+        epilog="`dtlib fetch` alone lists what there is.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to bring")
+    parser.add_argument(
+        "--from",
+        dest="carried",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="take it from a file, or a folder of files, that you carried here; no network is used",
+    )
+    parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
+    settings = parser.parse_args(words)
+    from dtlib.fetch import SOURCES, addresses, get, listing
+
+    if settings.urls:
+        for name in settings.names or SOURCES:
+            print(addresses(name))
+    elif settings.names:
+        get(settings.names, settings.carried)
+    elif settings.carried:
+        raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")
+    else:
+        print(listing())
+    return 0
 
 
 def lessons(words: list[str]) -> int:
