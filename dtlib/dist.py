@@ -44,8 +44,15 @@ __all__ = [
 
 T = TypeVar("T")
 
-_stop = threading.Event()
-_asked_about_stop = threading.Event()
+
+class _Stop:
+    """Plain values and no events: a signal may come while the last one's handler still runs, and
+    would wait for ever for the lock of an event that it interrupts."""
+
+    requested = False
+    asked_about = False
+
+
 _joined_device: torch.device | None = None
 
 
@@ -199,18 +206,18 @@ def broadcast_object(obj: T) -> T:
 
 def request_stop() -> None:
     """Ask this rank to stop at the next step; what the stop signals do."""
-    _stop.set()
+    _Stop.requested = True
 
 
 def stop_requested() -> bool:
     """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
-    _asked_about_stop.set()
-    return _stop.is_set()
+    _Stop.asked_about = True
+    return _Stop.requested
 
 
 def heeds_stop() -> bool:
     """Say whether this process ever asked `stop_requested`: else it would never stop."""
-    return _asked_about_stop.is_set()
+    return _Stop.asked_about
 
 
 def install_stop_handlers(*, unheeded: bool = True) -> None:

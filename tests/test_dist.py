@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -203,3 +205,29 @@ def test_importing_dist_and_launcher_does_not_load_torch() -> None:
         cwd=Path(__file__).parent, env=os.environ,
     )  # fmt: skip
     assert run.stdout.strip() == "False"
+
+
+def test_a_stop_signal_may_interrupt_the_handler_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slurm signals a job's step and its processes, so a rank may get two at once."""
+    monkeypatch.setattr(dist._Stop, "requested", False)
+    before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGUSR1)}
+    dist.install_stop_handlers()
+    done = threading.Event()
+
+    def shower() -> None:
+        while not done.is_set():
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=shower, daemon=True)
+    try:
+        thread.start()
+        for _ in range(20_000):  # with an event in the handler this hangs within the first few
+            dist.request_stop()
+    finally:
+        done.set()
+        thread.join()
+        for name, old in before.items():
+            signal.signal(name, old)
+    assert dist.stop_requested()

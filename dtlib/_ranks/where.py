@@ -23,7 +23,7 @@ _FOREIGN = tuple(
 # How torch names the tensors in its collectives' signatures, the one that is sent first.
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
 # Functions of torch's c10d that ask or post and return at once: nobody waits in them.
-_NO_WAIT = ("_", "get_", "is_", "isend", "irecv")
+_NO_WAIT = ("get_", "is_", "isend", "irecv", "batch_isend")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
 
 
@@ -126,7 +126,8 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
     for frame in frames:
         name = frame.f_code.co_name
         in_c10d = frame.f_code.co_filename.endswith("torch/distributed/distributed_c10d.py")
-        if in_c10d and not name.startswith(_NO_WAIT):
+        public = name in frame.f_globals.get("__all__", ())
+        if in_c10d and public and not name.startswith(_NO_WAIT):
             local = frame.f_locals
             found = (local[key] for key in _TENSORS if local.get(key) is not None)
             return name, _tensor_words(next(found, None))
