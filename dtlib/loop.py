@@ -39,7 +39,8 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     task
         "images", "text", or a whole `RunConfig`.
     ranks
-        Number of processes; default: the world that is there, else 1 for `single`, else 2.
+        Number of processes; default: the world that is there, else 1 for `single`, else those of
+        the Slurm allocation, else 2.
     **settings
         Any field of `RunConfig`.
 
@@ -71,8 +72,8 @@ def check(config: RunConfig) -> int:
     """Return the number of ranks, after refusing all that is wrong before any of them starts."""
     strategy = strategies.find(config.strategy)
     there = dist.world() if dist.in_world() else dist.environment_world()
-    default = there.world_size if there else 1 if config.strategy == "single" else 2
-    world_size = config.ranks or default
+    alone = 1 if config.strategy == "single" else launcher.default_ranks()
+    world_size = config.ranks or (there.world_size if there else alone)
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     config.plan(world_size)
