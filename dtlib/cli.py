@@ -1,4 +1,4 @@
-"""The command line: `dtlib doctor | train | lessons`.
+"""The command line: `dtlib doctor | train | lessons | batch`.
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
 a signal with a checkpoint written, 130 interrupted.
@@ -30,9 +30,11 @@ HELP = """\
 dtlib: distributed training, from one laptop to a cluster
 
   dtlib doctor                 what this machine can run; a remedy for all that is missing
+  dtlib fetch [NAME]           bring data sets and checkpoints; without a name: which there are
   dtlib train images|text      train a model over several processes, and record the run
   dtlib lessons list           the lessons: what each needs and how long it takes
   dtlib lessons build|run      make their notebooks; run them from top to bottom
+  dtlib batch submit|status    lessons as Slurm jobs; `collect` brings their notebooks
 
 A first run, with nothing but a laptop (about a minute):
 
@@ -81,8 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     commands: dict[str, Callable[[list[str]], int]] = {
         "doctor": doctor,
+        "fetch": fetch,
         "train": train,
         "lessons": lessons,
+        "batch": batch,
     }
     if not words or words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
@@ -108,11 +112,46 @@ def doctor(words: list[str]) -> int:
     return report(findings, as_json=settings.json)
 
 
+def fetch(words: list[str]) -> int:
+    """Bring data sets and checkpoints, or list them."""
+    parser = Parser(
+        prog="dtlib fetch",
+        description="Bring data sets and checkpoints, each file checked by its hash.",
+        epilog="`dtlib fetch` alone lists what there is.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to bring")
+    parser.add_argument(
+        "--from",
+        dest="carried",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="take it from a file, or a folder of files, that you carried here; no network is used",
+    )
+    settings = parser.parse_args(words)
+    from dtlib.fetch import get, listing
+
+    if settings.names:
+        get(settings.names, settings.carried)
+    elif settings.carried:
+        raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")
+    else:
+        print(listing())
+    return 0
+
+
 def lessons(words: list[str]) -> int:
     """List, build or run the lessons."""
     from dtlib.lessons import main as lessons_main
 
     return lessons_main(words)
+
+
+def batch(words: list[str]) -> int:
+    """Run lessons as Slurm jobs."""
+    from dtlib.batch import main as batch_main
+
+    return batch_main(words)
 
 
 def train(words: list[str]) -> int:
