@@ -128,10 +128,14 @@ def fetch(words: list[str]) -> int:
         metavar="FILE",
         help="take it from a file, or a folder of files, that you carried here; no network is used",
     )
+    parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
     settings = parser.parse_args(words)
-    from dtlib.fetch import get, listing
+    from dtlib.fetch import SOURCES, addresses, get, listing
 
-    if settings.names:
+    if settings.urls:
+        for name in settings.names or SOURCES:
+            print(addresses(name))
+    elif settings.names:
         get(settings.names, settings.carried)
     elif settings.carried:
         raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")

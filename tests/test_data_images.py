@@ -136,7 +136,7 @@ def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
     monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "b"))
     monkeypatch.chdir(tmp_path)
     places = f"{tmp_path}/a, {tmp_path}/b, {tmp_path}/data"
-    with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: unpack"):
+    with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: `dtlib fetch"):
         open_images("cifar10", "train")
 
 

@@ -17,6 +17,7 @@ import pytest
 from dtlib import doctor
 from dtlib.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
 from dtlib.doctor.machine import GIB, Ran, run_command
+from dtlib.fetch import SOURCES
 
 GOOD = {
     "torch": {
@@ -151,7 +152,7 @@ CASES = [
         {"answers": {"data": {"cifar10": None, "wikitext2": "/d"}}},
         "note",
         "wikitext2 (/d); not here: cifar10",
-        "DTLIB_DATA",
+        "dtlib fetch cifar10 (or set DTLIB_DATA",
     ),
     (
         tools.libaio,
@@ -356,3 +357,4 @@ def test_data_that_is_not_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("DTLIB_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert set(inside.data().values()) == {None}
+    assert set(inside.data()) <= set(SOURCES), "what is missing can be fetched by its name"

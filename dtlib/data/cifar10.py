@@ -13,9 +13,10 @@ import torch
 from dtlib.data.images import ImageData
 from dtlib.data.places import find
 from dtlib.errors import BadInput
+from dtlib.fetch.sources import SOURCES
 
-FOLDER = "cifar-10-batches-bin"
-ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+FOLDER = SOURCES["cifar10"].folder
+ARCHIVE = SOURCES["cifar10"].downloads[0].urls[0]
 RECORD_BYTES = 1 + 3 * 32 * 32
 FILES = {
     "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
@@ -47,7 +48,7 @@ def locate(name_or_folder: str) -> Path:
         If it is not there; the sentence says where it was looked for and how to bring it.
     """
     if name_or_folder == "cifar10":
-        remedy = f"unpack {ARCHIVE} into {{root}}, or give the folder that holds {FOLDER}"
+        remedy = f"`dtlib fetch cifar10` brings it, or give the folder that holds {FOLDER}"
         return find("cifar10", ("", FOLDER, f"cifar10/{FOLDER}", "cifar10"), _has_files, remedy)
     folder = Path(name_or_folder).expanduser()
     if not folder.is_dir():

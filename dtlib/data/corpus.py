@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dtlib.data.places import find
 from dtlib.errors import BadInput
+from dtlib.fetch.sources import SOURCES
 
 SPLITS = ("train", "valid", "test")
 # Files of the three splits, in the layouts in which WikiText is published.
@@ -80,10 +81,10 @@ def _layout(folder: Path) -> tuple[str, ...] | None:
 def _wikitext() -> Path:
     return find(
         "wikitext2",
-        ("wikitext-2", "wikitext2", "wikitext-2-raw", ""),
+        (SOURCES["wikitext2"].folder, "wikitext-2", "wikitext2", ""),  # what was fetched first
         lambda folder: _layout(folder) is not None,
-        "put wiki.train.raw, wiki.valid.raw and wiki.test.raw into {root}/wikitext-2, or give the "
-        "folder that holds them",
+        "`dtlib fetch wikitext2` brings it, or give the folder that holds wiki.train.raw, "
+        "wiki.valid.raw and wiki.test.raw",
     )
 
 
@@ -93,9 +94,9 @@ def _shakespeare() -> Path:
 
     folder = find(
         "shakespeare",
-        ("", "shakespeare"),
+        ("", SOURCES["shakespeare"].folder),
         lambda folder: bool(inside(folder)),
-        "put tinyshakespeare.txt into {root}, or give a folder that holds it alone",
+        "`dtlib fetch shakespeare` brings it, or give a folder that holds it alone",
     )
     return inside(folder)[0]
 

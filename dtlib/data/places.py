@@ -11,21 +11,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from dtlib.errors import BadInput
+from dtlib.folders import cache_folder, roots
 
 T = TypeVar("T")
 
-
-def cache_folder() -> Path:
-    """Return the folder for what can be made again: `DTLIB_CACHE`, else `~/.cache/dtlib`."""
-    chosen = os.environ.get("DTLIB_CACHE")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "dtlib"
-
-
-def roots() -> list[Path]:
-    """Return the folders in which a name is looked up, in order: `DTLIB_DATA`, cache, `./data`."""
-    chosen = os.environ.get("DTLIB_DATA")
-    first = [Path(chosen).expanduser()] if chosen else []
-    return [*first, cache_folder(), Path("data").resolve()]
+__all__ = ["cache_folder", "cached", "find", "is_folder_name", "roots", "write_atomically"]
 
 
 def is_folder_name(text: str) -> bool:

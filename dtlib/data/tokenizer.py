@@ -195,8 +195,8 @@ def gpt2() -> BytePair:
         "GPT-2's tokenizer",
         ("gpt2-bpe", "gpt2", ""),
         lambda f: (f / "vocab.json").is_file() and (f / "merges.txt").is_file(),
-        "put GPT-2's vocab.json and merges.txt into {root}/gpt2-bpe, or train a tokenizer in place "
-        "with --tokenizer trained",
+        "`dtlib fetch gpt2-tokenizer` brings it, or train a tokenizer in place with --tokenizer "
+        "trained",
     )
     return from_folder(folder, "gpt2")
 

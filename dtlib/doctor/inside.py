@@ -50,7 +50,7 @@ def _sum() -> float:
 
 
 def data() -> dict[str, str | None]:
-    """Where each real data set lies, or None."""
+    """Where each real data set lies, under the name by which it can be fetched, or None."""
     from dtlib.data import cifar10, corpus, tokenizer
     from dtlib.errors import BadInput
 
@@ -58,7 +58,7 @@ def data() -> dict[str, str | None]:
         "cifar10": lambda: cifar10.locate("cifar10"),
         "wikitext2": lambda: corpus.load("wikitext2").source,
         "shakespeare": lambda: corpus.load("shakespeare").source,
-        "GPT-2's tokenizer": lambda: tokenizer.gpt2() and "found",
+        "gpt2-tokenizer": lambda: tokenizer.gpt2() and "found",
     }
     found: dict[str, str | None] = {}
     for name, look in sets.items():

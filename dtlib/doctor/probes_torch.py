@@ -79,7 +79,7 @@ def data(machine: Machine) -> Finding:
         "data",
         "note",
         "; ".join([*found, f"not here: {', '.join(absent)} (lessons make their own data)"]),
-        "set DTLIB_DATA to the folder that holds them, or give --data FOLDER",
+        f"dtlib fetch {' '.join(absent)} (or set DTLIB_DATA to the folder that holds them)",
     )
 
 

@@ -1,0 +1,164 @@
+"""Waiting with an end: for answers, and for another process that fetches the same thing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import filelock
+
+from dtlib.errors import Unavailable
+
+T = TypeVar("T")
+
+POLL = 0.25  # seconds between two tries to take a lock
+HANG = 20.0  # seconds after which a system call on the lock is taken for hung
+PATIENCE = 120.0  # seconds without a sign of life from whoever holds the lock
+# What a file system without locks answers: Lustre without flock, NFS without its lock service.
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+
+
+def answers_within(seconds: float, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
+    """Make calls at once, and return what each returned or raised, in their order.
+
+    Some system calls have no time-out of their own. What takes longer answers with a
+    `TimeoutError`; it is left behind in a thread that does not keep the process alive.
+    """
+    late = TimeoutError(f"no answer within {seconds:g} s")
+    answers: list[T | BaseException] = [late] * len(calls)
+
+    def ask(number: int) -> None:
+        try:
+            answers[number] = calls[number]()
+        except BaseException as error:
+            answers[number] = error
+
+    threads = [
+        threading.Thread(target=ask, args=(number,), daemon=True) for number in range(len(calls))
+    ]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return list(answers)
+
+
+@contextlib.contextmanager
+def alone(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
+    """Be the only process, among those that ask with the same `path`, that is in here.
+
+    The system frees the lock when its holder dies, so the next one takes over.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; it is gone afterwards.
+    stage : Path
+        The folder in which the holder writes: as long as something changes there, he is alive.
+    show : bool
+        Whether to say that we wait.
+
+    Raises
+    ------
+    Unavailable
+        If the lock cannot be taken: nobody gives a sign of life, or the file system hangs.
+    """
+    lock = _wait(path, stage, show)
+    try:
+        yield
+    finally:
+        # Before the release: whoever comes later makes a file of his own.
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether some process holds the lock now."""
+    if not path.exists():
+        return False
+    lock, taken = _take(_lock(filelock.FileLock, path), path, 0.0)
+    if taken:  # what somebody left who was ended
+        path.unlink(missing_ok=True)
+        lock.release()
+    return not taken
+
+
+def _wait(path: Path, stage: Path, show: bool) -> filelock.BaseFileLock:
+    lock = _lock(filelock.FileLock, path)
+    seen, since = _signs(stage), time.monotonic()
+    while True:
+        lock, taken = _take(lock, path, POLL)
+        if taken:
+            return lock
+        if show:
+            print(f"waiting for the process that holds {path}", file=sys.stderr, flush=True)
+            show = False
+        now = _signs(stage)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            raise Unavailable(
+                f"another process holds {path} and has written nothing for {PATIENCE:g} s: end "
+                "it, or delete that file if nobody is fetching, or set DTLIB_DATA to a folder on "
+                "this machine's own disk."
+            )
+
+
+def _take(
+    lock: filelock.BaseFileLock, path: Path, seconds: float
+) -> tuple[filelock.BaseFileLock, bool]:
+    """Try to take the lock; where the file system has none, one made of the file itself."""
+
+    def acquire() -> bool:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions change to a soft lock with a warning
+            try:
+                lock.acquire(timeout=seconds)
+            except filelock.Timeout:
+                return False
+            return True
+
+    (answer,) = answers_within(seconds + HANG, [acquire])
+    if isinstance(answer, bool):
+        return lock, answer
+    if isinstance(answer, TimeoutError):
+        raise Unavailable(
+            f"the lock {path} gave {answer}: the file system hangs on file locks, so set "
+            "DTLIB_DATA to a folder on this machine's own disk."
+        )
+    # NotImplementedError is what older versions of filelock make of ENOSYS.
+    if getattr(answer, "errno", None) not in NO_LOCKS and type(answer) is not NotImplementedError:
+        raise answer
+    if isinstance(lock, filelock.SoftFileLock):
+        raise Unavailable(
+            f"no lock can be made in {path.parent}: set DTLIB_DATA to a folder on this machine's "
+            "own disk."
+        )
+    # Under another name: the first try has made, or emptied, the file `path`.
+    soft = path.with_name(f"{path.name}.soft")
+    return _take(_lock(filelock.SoftFileLock, soft), path, seconds)
+
+
+def _lock(kind: Callable[..., filelock.BaseFileLock], path: Path) -> filelock.BaseFileLock:
+    # Not bound to a thread: it is taken in one and freed in another.
+    return kind(str(path), thread_local=False)
+
+
+def _signs(stage: Path) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of what lies in the folder."""
+    found = []
+    for folder, _, names in os.walk(stage):
+        for name in names:
+            with contextlib.suppress(OSError):
+                stat = Path(folder, name).stat()
+                found.append((name, stat.st_size, stat.st_mtime_ns))
+    return sorted(found)
