@@ -134,8 +134,10 @@ def submit(args: argparse.Namespace, out: Path, further: Sequence[str]) -> int:
         Where there is no sbatch.
     """
     from dtlib.lessons.run import read_parameters
+    from dtlib.lessons.validate import validate
 
     lesson = find(args.lesson)
+    validate([lesson])
     read_parameters([lesson], args.parameter)
     if args.nodes < 1 or args.gpus_per_node < 0:
         raise BadInput(

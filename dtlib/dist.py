@@ -216,8 +216,8 @@ def stop_requested() -> bool:
     return _stop.is_set()
 
 
-def install_stop_handlers() -> None:
-    """Let SIGTERM and SIGUSR1 set the stop flag of this process, where torchrun or srun send them.
+def install_stop_handlers(*names: str) -> None:
+    """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 when none is named.
 
     Signal handlers belong to the main thread; from another thread nothing is installed.
     """
@@ -225,5 +225,5 @@ def install_stop_handlers() -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGUSR1"):
+    for name in names or ("SIGTERM", "SIGUSR1"):
         signal.signal(getattr(signal, name), lambda *_: request_stop())

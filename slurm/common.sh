@@ -30,8 +30,8 @@ supervise() {
   trap 'signalled=yes; kill -TERM "$child" 2>/dev/null || true' TERM
   while true; do
     signalled=
-    # shellcheck disable=SC2034
     code=0
+    # shellcheck disable=SC2034  # it is what is asked for
     wait "$child" || code=$?
     [ -n "$signalled" ] || break
   done

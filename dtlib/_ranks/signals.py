@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from dtlib import dist
 from dtlib._ranks.group import Group
 
 
@@ -22,6 +23,7 @@ def stop_signals(group: Group) -> Iterator[None]:
             raise KeyboardInterrupt
         group.stop_requested = True
 
+    group.stop_requested = dist.stop_requested()  # a signal came before the launch
     main = threading.current_thread() is threading.main_thread()
     names = (signal.SIGTERM, signal.SIGUSR1) if main else ()
     before = {name: signal.signal(name, handler) for name in names}
