@@ -17,6 +17,8 @@ python=${DTLIB_PYTHON:-$home/.venv/bin/python}
 restart=${SLURM_RESTART_COUNT:-0}
 out=${DTLIB_BATCH_OUT:-$home/batch}/$SLURM_JOB_NAME-$SLURM_JOB_ID
 export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH}
+# torch's C++ warnings, as of a node's name that has no reverse entry, tell nothing.
+export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-ERROR}
 mkdir -p "$out"
 echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, on $SLURM_JOB_NODELIST; what it makes is in $out"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 PROJECT = Path(__file__).parents[2]
-LIMIT = 150.0  # seconds that a test waits for anything: a job is over, or the test fails
+LIMIT = 240.0  # seconds that a test waits for anything: a job is over, or the test fails
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Slurm:
         return next(path for path in self.folder.glob(f"batch/*-{number}") if path.is_dir())
 
     def log(self, number: str) -> str:
-        return "".join(path.read_text() for path in self.folder.glob(f"batch/*-{number}.log"))
+        return "".join(path.read_text() for path in self.folder.rglob(f"*-{number}.log"))
 
     def logs(self) -> str:
         return "\n".join(f"job {number}:\n{self.log(number)}" for number in self.ids[-1:])

@@ -1,4 +1,4 @@
-"""What `test_ranks_on_nodes.py` runs in a batch script: launches over two nodes, one JSON line each."""
+"""What `test_ranks_on_nodes.py` runs in a batch script: launches over two nodes."""
 
 from __future__ import annotations
 

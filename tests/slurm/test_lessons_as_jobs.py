@@ -33,9 +33,8 @@ dtlib.launch(sleep, os.getcwd())
 """
 TRAIN = """
 import os, dtlib
-dtlib.train(
-    "text", steps=40, global_batch=4, max_length=16, out=os.environ["RUN"], resume=True
-)
+small = dict(global_batch=4, max_length=16, num_samples=64)
+dtlib.train("text", steps=30, out=os.environ["RUN"], resume=True, **small)
 """
 
 
@@ -126,7 +125,7 @@ def test_a_stopped_lesson_is_requeued_and_goes_on(slurm: Slurm) -> None:
     codes = [(slurm.made(number) / f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
     assert codes == ["75", "0"]
     assert len(list(slurm.made(number).glob("r[01]/student/*.ipynb"))) == 2
-    assert steps(out) == 40
+    assert steps(out) == 30
 
 
 def steps(folder: Path) -> int:

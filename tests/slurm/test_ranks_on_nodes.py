@@ -88,7 +88,7 @@ def test_an_address_that_nobody_reaches_is_a_sentence(slurm: Slurm) -> None:
 def baseline(slurm: Slurm, *words: str, **env: str) -> str:
     env = {"DTLIB_HOME": str(PROJECT), "DTLIB_PYTHON": sys.executable, **env}
     return slurm.sbatch(
-        "--nodes=2", "--cpus-per-task=2", "--output=batch-%j.log", BASELINE, *words,
+        "--nodes=2", "--cpus-per-task=2", "--output=%x-%j.log", BASELINE, *words,
         DTLIB_BATCH_OUT=str(slurm.folder / "batch"), **env,
     )  # fmt: skip
 
@@ -96,17 +96,18 @@ def baseline(slurm: Slurm, *words: str, **env: str) -> str:
 def test_the_baseline_refuses_a_loopback_address(slurm: Slurm) -> None:
     number = baseline(slurm, "text", "--steps=2", MASTER_ADDR="127.0.0.1")
     assert slurm.waited(number) == "FAILED 2:0"
-    log = (slurm.folder / f"batch-{number}.log").read_text()
+    log = (slurm.folder / f"dtlib-ddp-{number}.log").read_text()
     assert "MASTER_ADDR=127.0.0.1 is on each of the 2 nodes that node itself" in log
 
 
 def test_the_baseline_stops_is_requeued_and_resumes(slurm: Slurm) -> None:
-    number = baseline(slurm, "text", "--steps=60", "--global-batch=4", "--max-length=16")
+    small = ("--global-batch=4", "--max-length=16", "--num-samples=64")
+    number = baseline(slurm, "text", "--steps=30", *small)
     metrics = slurm.folder / f"batch/dtlib-ddp-{number}/run/metrics.jsonl"
     slurm.until(lambda: metrics.exists() and '"step"' in metrics.read_text(), number)
     slurm.run("scancel", "--batch", "--signal=USR1", number)
-    assert slurm.waited(number) == "COMPLETED 0:0", slurm.folder
+    assert slurm.waited(number) == "COMPLETED 0:0", slurm.logs()
     codes = [metrics.parent.with_name(f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
     assert codes == ["75", "0"]
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    assert {line["step"] for line in lines if "step" in line} == set(range(1, 61))
+    assert {line["step"] for line in lines if "step" in line} == set(range(1, 31))
