@@ -116,6 +116,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self._finish(PAGE, len(PAGE))
 
+    def _page_unsized(self, first: bool, span: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE)
+        self.close_connection = True
+
     def _gone(self, first: bool, span: str) -> None:
         self.send_error(404)
 

@@ -132,6 +132,7 @@ def test_whatever_lay_there_the_file_is_right(left, requests, server: Server, ro
     ("how", "words"),
     [
         ("page", ["web page", hashlib.sha256(PAGE).hexdigest()]),
+        ("page_unsized", ["web page", hashlib.sha256(PAGE).hexdigest()]),
         ("promises_less", ["has 299,993 of 300,000 bytes", "cut off"]),
         ("endless", ["longer"]),
     ],
@@ -169,6 +170,10 @@ def test_a_size_that_is_not_known_exactly_is_no_hindrance(server: Server, root):
     folder, _ = place.bring(toy(rough), show=False)
     assert (folder / "file.bin").read_bytes() == BODY
     assert len(server.asked) == 2
+    (root / ".fetch-toy").mkdir()
+    (folder / "file.bin").rename(root / ".fetch-toy" / "file.bin.part")
+    place.bring(toy(rough), show=False)
+    assert len(server.asked) == 2, "a run that ended after the last byte is not begun anew"
 
 
 # -- no internet ----------------------------------------------------------------------------------

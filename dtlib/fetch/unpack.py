@@ -2,7 +2,8 @@
 
 Whatever an archive says of itself is looked at before anything is written: no absolute names, no
 `..`, no links or devices, no more members and bytes than it can need. Each file is hashed on its
-way to the disk.
+way to the disk, under the name that the table has for it; the archive's own names are never used as
+paths, so that tarfile's data filter would have nothing to do.
 """
 
 from __future__ import annotations
@@ -104,8 +105,6 @@ def _write(archive: Path, member: Member, file: File, path: Path) -> None:
     with member.open() as content, path.open("wb") as out:
         while block := content.read(BLOCK):
             size += len(block)
-            if size > file.most:  # whatever its header promised
-                break
             digest.update(block)
             out.write(block)
         out.flush()
