@@ -184,9 +184,13 @@ def _run(
                 if not worker.closed:
                     reporter.ended(job)
 
+    def warn() -> None:
+        for worker in workers:
+            worker.warn()
+
     threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     try:
-        with on_usr1(lambda: [worker.warn() for worker in workers]):
+        with on_usr1(warn):
             for thread in threads:
                 thread.start()
             for thread in threads:
