@@ -78,7 +78,7 @@ ifeq ($(GIVEN),yes)
 THERE = test -x "$(PY)" || { echo "There is no $(PY): name an environment that is there, or leave VENV out." >&2; exit 69; }
 env:
 	@$(THERE)
-	@"$(PY)" -c 'import cloudpickle, jsonargparse, jupytext, papermill, torch' || { \
+	@"$(PY)" -c 'import cloudpickle, jupytext, papermill, torch' || { \
 	  echo "$(VENV) lacks the package named above: make install VENV=$(VENV)" >&2; exit 69; }
 else
 THERE = $(MAKE_VENV)

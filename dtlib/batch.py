@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.files import write_atomically
-from dtlib.learn.source import Lesson, find
+from dtlib.learn.source import Lesson, find, lessons
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
          "DEADLINE")  # fmt: skip
@@ -134,10 +134,10 @@ def submit(args: argparse.Namespace, out: Path, further: Sequence[str]) -> int:
         Where there is no sbatch.
     """
     from dtlib.lessons.run import read_parameters
-    from dtlib.lessons.validate import validate
+    from dtlib.lessons.validate import validate_all
 
     lesson = find(args.lesson)
-    validate([lesson])
+    validate_all(lessons(lesson.path.parent))
     read_parameters([lesson], args.parameter)
     if args.nodes < 1 or args.gpus_per_node < 0:
         raise BadInput(

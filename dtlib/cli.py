@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import os
 import re
 import sys
 import time
@@ -24,6 +25,7 @@ from dtlib.files import read_yaml
 if TYPE_CHECKING:
     from dtlib.record import Run
 
+PIPE_CLOSED = 141  # the same of a program that wrote for `head` and had not done yet
 INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
 
 HELP = """\
@@ -71,13 +73,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        print(end="", flush=True)
+        return code
     except DtlibError as error:
         _explain(error)
         return error.exit_code
     except KeyboardInterrupt:
         print("dtlib: interrupted.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Where output still waits to be written, Python would complain once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print("dtlib: ended, since nobody reads its output any more.", file=sys.stderr)
+        return PIPE_CLOSED
 
 
 def _dispatch(words: list[str]) -> int:

@@ -50,6 +50,7 @@ AT_LEAST = {
     "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
     "lr_floor": 0, "eval_every": 1, "checkpoint_every": 1, "threads": 1,
 }  # fmt: skip
+AT_MOST = {"seed": 2**32 - 1, "threads": 1024, "timeout": 1e9}  # what numpy, torch and gloo take
 NOUN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
 
@@ -142,7 +143,7 @@ class RunConfig:
     out
         folder of the run (default: a new one in runs/)
     resume
-        go on from the last complete checkpoint in out
+        go on from the last complete checkpoint in out; without one, start
     eval_every
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every
@@ -205,8 +206,12 @@ class RunConfig:
             _refuse_unknown(key, getattr(self, key), choices)
         for key, bound in AT_LEAST.items():
             value = getattr(self, key)
-            if value is not None and not value >= bound:
-                raise BadInput(f"{key} is {value}; it must be at least {bound}.")
+            if value is not None and not bound <= value < math.inf:
+                finite = " and finite" if value == math.inf else ""
+                raise BadInput(f"{key} is {value}; it must be at least {bound}{finite}.")
+        for key, most in AT_MOST.items():
+            if getattr(self, key) > most:
+                raise BadInput(f"{key} is {getattr(self, key)}; it must be at most {most:.10g}.")
         for key in ABOVE_ZERO:
             value = getattr(self, key)
             if value is not None and not (value > 0 and math.isfinite(value)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dtlib.config import CHOICES
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
+DEVICES = CHOICES["device"]
 
 
 @dataclass(frozen=True)

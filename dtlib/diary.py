@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.tasks.base import Task
 
+RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
@@ -57,6 +58,7 @@ class Diary:
         self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
+        self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
 
     def open(self, strategy: Strategy) -> None:
         """Load the last complete checkpoint if the run is to go on, and open the record files."""
@@ -100,20 +102,20 @@ class Diary:
         sums = dist.sum_over_ranks(own.to(sums_dtype(self.world.device), copy=True)).tolist()
         for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
             step, seconds = line.pop("step"), line["seconds"]
-            line = {key: _plain(value) for key, value in line.items()}
             line["count"] = int(line["count"])
             self.progress.loss = total / max(1, line["count"])
             self.recorder.step(step, loss=self.progress.loss, **line)
             self.recorder.rank_step(step, loss_sum=mine, seconds=seconds)
         self._waiting.clear()
 
-    def evaluated(self, figures: Mapping[str, Any]) -> None:
+    def evaluated(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Note what an evaluation found."""
         self.flush()
-        self.recorder.log(f"step {self.progress.step}: {dict(figures)}")
+        self._held_out = (self.progress.step, figures[task.held_out_loss])
+        self.recorder.evaluation(self.progress.step, **figures)
 
-    def save(self, strategy: Strategy, metric: float | None = None) -> None:
-        """Write a checkpoint of this step, unless there is one."""
+    def save(self, strategy: Strategy) -> None:
+        """Write a checkpoint of this step, unless there is one; the best evaluated one is kept."""
         self.flush()
         if self._saved_at == self.progress.step:
             return
@@ -123,6 +125,8 @@ class Diary:
             "config": self._settings(),
         }
         own = {"rng": rng_state(self.world.device)}
+        evaluated_at, loss = self._held_out
+        metric = loss if evaluated_at == self.progress.step else None
         self.checkpoints.save(self.progress.step, shared, own, metric)
         self._saved_at = self.progress.step
 
@@ -177,9 +181,5 @@ def run_folder(config: RunConfig) -> Path:
     """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
     if config.out is not None:
         return Path(config.out)
-    new = dist.is_main() and new_folder(Path("runs"), f"{config.task}-{config.strategy}")
+    new = dist.is_main() and new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
     return Path(dist.broadcast_object(str(new)))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value

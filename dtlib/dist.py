@@ -7,7 +7,6 @@ so that the launcher can read the tables here in a process that never needs torc
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import sys
 import threading
@@ -30,12 +29,12 @@ __all__ = [
     "broadcast_object",
     "choose_backend",
     "environment_world",
+    "heeds_stop",
     "in_world",
     "install_stop_handlers",
     "is_main",
     "join",
     "leave",
-    "rank_seed",
     "reduce_scatter_sum",
     "request_stop",
     "stop_requested",
@@ -46,6 +45,7 @@ __all__ = [
 T = TypeVar("T")
 
 _stop = threading.Event()
+_asked_about_stop = threading.Event()
 _joined_device: torch.device | None = None
 
 
@@ -77,7 +77,7 @@ def world() -> World:
     import torch.distributed as dist
 
     if not in_world():
-        return World(0, 0, 1, 1, _joined_device or torch.device("cpu"), None)
+        return World(0, 0, 1, 1, torch.device("cpu"), None)
     rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
     local_rank = int(os.environ.get("LOCAL_RANK", rank))
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -92,7 +92,6 @@ def join(
     device: str = "auto",
     timeout: float = 60.0,
     *,
-    dtype: str = "fp32",
     store: Any = None,
 ) -> World:
     """Enter the process group that `env_world` describes, and return the world.
@@ -120,9 +119,7 @@ def join(
     if in_world():
         return world()
     sharing = 1 if env_world.one_gpu_each else env_world.local_world_size
-    kind, backend = choose_backend(
-        env_world.world_size, device, dtype=dtype, local_world_size=sharing
-    )
+    kind, backend = choose_backend(env_world.world_size, device, local_world_size=sharing)
     gpu = 0 if env_world.one_gpu_each else env_world.local_rank
     os.environ.update(env_world.variables())
     if env_world.local_world_size == env_world.world_size:
@@ -200,12 +197,6 @@ def broadcast_object(obj: T) -> T:
     return box[0]
 
 
-def rank_seed(seed: int, rank: int, step: int) -> int:
-    """Return a seed of 63 bits for one rank and step; no two of them are related."""
-    digest = hashlib.blake2b(f"{seed}/{rank}/{step}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
-
-
 def request_stop() -> None:
     """Ask this rank to stop at the next step; what the stop signals do."""
     _stop.set()
@@ -213,17 +204,35 @@ def request_stop() -> None:
 
 def stop_requested() -> bool:
     """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
+    _asked_about_stop.set()
     return _stop.is_set()
 
 
-def install_stop_handlers(*names: str) -> None:
+def heeds_stop() -> bool:
+    """Say whether this process ever asked `stop_requested`: else it would never stop."""
+    return _asked_about_stop.is_set()
+
+
+def install_stop_handlers(*names: str, unheeded: bool = True) -> None:
     """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 when none is named.
 
     Signal handlers belong to the main thread; from another thread nothing is installed.
+
+    Parameters
+    ----------
+    unheeded
+        Whether to keep a process alive too that never asked `stop_requested` so far; if not, a
+        signal ends it, as without a handler.
     """
     import signal
+
+    def stop(number: int, _: object) -> None:
+        if not unheeded and not heeds_stop():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        request_stop()
 
     if threading.current_thread() is not threading.main_thread():
         return
     for name in names or ("SIGTERM", "SIGUSR1"):
-        signal.signal(getattr(signal, name), lambda *_: request_stop())
+        signal.signal(getattr(signal, name), stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,15 @@ def fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace `path` by `content` (text in UTF-8) in one step.
 
     The temporary file lies in the same folder: a rename is atomic only within one file system.
     """
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    temporary = path.with_name(f".tmp-{path.name}-{uuid.uuid4().hex}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -46,10 +47,15 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
     if not isinstance(content, dict):
         raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
+    keys = [key.value for key, _ in getattr(tree, "value", [])]
+    for key in content:
+        if keys.count(key) > 1:
+            raise BadInput(f"the configuration {path} gives {key!r} twice; keep one.")
     return content

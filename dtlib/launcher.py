@@ -19,14 +19,13 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
-import socket
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from dtlib import dist
-from dtlib._ranks import slurm
+from dtlib._ranks import parcel, refuse, slurm
 from dtlib._ranks.group import Group
 from dtlib._ranks.outcome import Outcome, RankFailed, blame
 from dtlib._ranks.pool import Process, pool, start_method
@@ -46,6 +45,7 @@ __all__ = [
     "run_ranks",
     "start_method",
     "warm",
+    "world_that_is_there",
 ]
 
 DEFAULT_RANKS = 2
@@ -113,7 +113,7 @@ def launch(
     BadInput
         When `ranks` is not positive or contradicts the world that is there, or the port is taken.
     """
-    place = _world_that_is_there(ranks)
+    place = world_that_is_there(ranks)
     if place is not None:
         return _in_place(place, fn, args, kwargs, device, timeout)
     outcomes = run_ranks(
@@ -121,7 +121,7 @@ def launch(
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
         nodes=slurm.spread(ranks),
     )  # fmt: skip
-    failure = blame(outcomes, limit if limit is not None and limit < timeout else timeout)
+    failure = blame(outcomes, timeout)
     if failure is None:
         return [outcome.value for outcome in outcomes]
     _raise_own(outcomes[failure.rank])
@@ -160,7 +160,8 @@ def run_ranks(
     if nodes is not None:
         ranks = len(nodes.hosts) * nodes.per_node
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    _refuse(ranks, port, device if nodes is None else "cpu")
+    most = ranks if nodes is None else nodes.per_node  # on one machine
+    refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
     view = view or view_for(show, on_progress)
@@ -186,7 +187,9 @@ def _run(group: Group) -> list[Outcome]:
     try:
         with stop_signals(group):
             return group.run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
+        interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
         places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
         print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
         raise
@@ -210,7 +213,14 @@ def progress(done: int, total: int, **numbers: Any) -> None:
         worker.send_progress(done, total, numbers)
 
 
-def _world_that_is_there(ranks: int | None) -> dist.EnvWorld | dist.World | None:
+def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
+    """Return the world that this process is already in, if any; refuse `ranks` if it is another.
+
+    Raises
+    ------
+    BadInput
+        When `ranks` contradicts that world.
+    """
     place = dist.world() if dist.in_world() else dist.environment_world()
     if place is not None and ranks is not None and ranks != place.world_size:
         raise BadInput(
@@ -229,43 +239,14 @@ def _in_place(
     if isinstance(place, dist.EnvWorld):
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
-    result = fn(*args, **kwargs)
+    result = parcel.pack_result(fn(*args, **kwargs))
     results: list[Any] = [None] * place.world_size
     torch.distributed.all_gather_object(results, result)
-    return results
-
-
-def _refuse(ranks: int, port: int | None, device: str) -> None:
-    """Refuse what would hurt later, before anything starts."""
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-        raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
-    torch = sys.modules.get("torch")
-    forked = start_method() == "forkserver" and device != "cpu"
-    if forked and torch is not None and torch.cuda.is_initialized():
-        raise BadInput(
-            "CUDA is already initialised in this process, which must not be when ranks are "
-            'forked; restart the kernel, and launch first (or pass device="cpu").'
-        )
-    if port is not None:
-        _refuse_taken(port)
-
-
-def _refuse_taken(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise BadInput(
-                f"Port {port} is taken by another program (`ss -ltnp` names it); choose another "
-                "or leave the port out."
-            ) from None
+    return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
 
 
 def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:
     """Pack what a rank needs to be like this process: function, environment, folder, path."""
-    from dtlib._ranks import parcel
-
     try:
         payload = parcel.dumps((fn, args, kwargs))
     except Exception as error:
@@ -274,14 +255,15 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
             f"{name} or its arguments cannot be sent to the ranks ({error}); make what cannot "
             "travel (open files, locks, generators) inside the function."
         ) from error
+    cwd = refuse.working_folder()
     cells = {
         name: entry for name, entry in linecache.cache.items() if len(entry) > 1 and not entry[1]
     }
     return {
         "payload": payload,
         "env": {**os.environ, **(env or {})},
-        "cwd": str(Path.cwd()),
-        "path": [entry or str(Path.cwd()) for entry in sys.path],
+        "cwd": cwd,
+        "path": [entry or cwd for entry in sys.path],
         "argv": sys.argv,
         "sources": cells,
     }
@@ -289,8 +271,6 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
 
 def _raise_own(outcome: Outcome) -> None:
     """Raise an error that dtlib itself explains, as it was raised on the rank."""
-    import pickle
-
     if outcome.raised is not None:
         error: DtlibError = pickle.loads(outcome.raised)
         raise error

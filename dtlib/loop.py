@@ -9,6 +9,7 @@ for each global batch
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -20,10 +21,11 @@ import torch
 
 from dtlib import dist, launcher, strategies, tasks
 from dtlib.config import RunConfig
-from dtlib.diary import Diary
+from dtlib.data.batches import seed_of
+from dtlib.diary import RUNS, Diary
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
-from dtlib.record import Run, refuse_old_run
+from dtlib.record import Run, claimed, make_folder
 from dtlib.strategies.base import Strategy
 from dtlib.tasks.base import Batch, Task
 
@@ -64,22 +66,30 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     world_size = check(config)
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
-    folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
+    with claim(config):
+        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 
 
 def check(config: RunConfig) -> int:
     """Return the number of ranks, after refusing all that is wrong before any of them starts."""
     strategy = strategies.find(config.strategy)
-    there = dist.world() if dist.in_world() else dist.environment_world()
-    alone = 1 if config.strategy == "single" else launcher.default_ranks()
-    world_size = config.ranks or (there.world_size if there else alone)
+    there = launcher.world_that_is_there(config.ranks)
+    default = 1 if config.strategy == "single" else launcher.default_ranks()
+    world_size = there.world_size if there else config.ranks or default
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     config.plan(world_size)
-    if config.out is not None and not config.resume:
-        refuse_old_run(Path(config.out))
+    make_folder(Path(config.out or RUNS), resume=config.resume)
     return world_size
+
+
+def claim(config: RunConfig) -> contextlib.AbstractContextManager[None]:
+    """Keep a second run out of the folder while this one is at work; one rank does so for all."""
+    there = launcher.world_that_is_there()
+    if config.out is None or (there and there.rank != 0):
+        return contextlib.nullcontext()
+    return claimed(Path(config.out))
 
 
 def train_on_rank(config: RunConfig) -> str:
@@ -105,21 +115,22 @@ def train_on_rank(config: RunConfig) -> str:
         if stop:
             break
         if config.dropout:
-            torch.manual_seed(dist.rank_seed(config.seed, world.rank, progress.step))
+            torch.manual_seed(seed_of("dropout", config.seed, world.rank, progress.step))
         loss_sum = accumulate(task, strategy, micro_batches, count)
         # the rate belongs to the step that moves the weights, so one that is skipped keeps it
         lr = learning_rate(config, progress.optimizer_steps, total)
         diary.step(strategy.step(lr), lr, loss_sum, count)
 
-        if diary.due(config.eval_every) and progress.step < total:
-            diary.evaluated(task.evaluate(strategy))
-        if diary.due(config.checkpoint_every):
-            diary.save(strategy)
+        if progress.step < total:  # the end has an evaluation and a checkpoint of its own
+            if diary.due(config.eval_every):
+                diary.evaluated(task, task.evaluate(strategy))
+            if diary.due(config.checkpoint_every):
+                diary.save(strategy)
     if progress.step < total:
         diary.stopped(strategy)  # raises
     figures = task.evaluate(strategy)
-    diary.evaluated(figures)
-    diary.save(strategy, metric=figures[task.held_out_loss])
+    diary.evaluated(task, figures)
+    diary.save(strategy)
     diary.finish(task, figures)
     return str(diary.folder)
 

@@ -16,7 +16,9 @@
 # the result is the same.** Is that true? In ten minutes you see it on your
 # own machine, with real processes, no GPU needed.
 #
-# Click a cell and press **Shift+Enter** to run it. Begin with this one.
+# Click a cell and press **Shift+Enter** to run it. Begin with this one, and
+# begin with it again whenever you have restarted the kernel. A form that
+# then says *model not found* is back when you run its cell: nothing is lost.
 
 # %%
 from dtlib import learn
@@ -25,8 +27,9 @@ learn.start("00")
 
 # %% [markdown]
 # The next cell holds the numbers that you may change in this lesson. More
-# steps make a longer run, here or on a GPU. `Ctrl-S` keeps what you write;
-# a copy of this notebook under another name is all yours.
+# steps make a longer run, here or on a GPU. Save what you write as in any
+# notebook; if the course changes under it, yours is moved to the folder
+# `kept` beside it.
 
 # %% tags=["parameters"]
 steps = 20
@@ -74,7 +77,7 @@ print(f"I am rank {rank} of {world_size}, process {os.getpid()}")
 x = torch.tensor(10**rank)
 before = x.item()
 dist.all_reduce(x)
-print(f"rank {rank} brought {before} and has {x.item()}")
+print(f"brought {before}, has {x.item()}")
 
 # %% [markdown]
 # 1111: everyone is in it, once, and every rank has it. Had rank 1 been
@@ -167,8 +170,9 @@ learn.table(
 # so they stay the same model: this is **data parallel** training.
 #
 # Nothing in the formula says which sample goes where, or that $N$ is 2.
-# What must hold is that every sample is in exactly one share. The distance
-# above is not exactly 0 because floating-point sums depend on their order.
+# What must hold is that every sample is in exactly one share. If the distance
+# above is not exactly 0, it is because floating-point sums depend on their
+# order.
 #
 # You now write the two halves of that formula.
 

@@ -67,10 +67,10 @@ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
 # %% [markdown]
 # ## Five ways to share one number
 #
-# In a **collective** every rank makes the same call, and nobody leaves
-# before the data is there. As in lesson 00, rank $r$ brings $10^r$, so that
-# results read aloud: 111 is everyone once. Each call below starts afresh.
-# Where a collective has one giver or taker, it is rank 0.
+# In a **collective** every rank makes the same call, and whoever needs what
+# another rank brings waits for it. As in lesson 00, rank $r$ brings $10^r$,
+# so that results read aloud: 111 is everyone once. Each call below starts
+# afresh. Where a collective has one giver or taker, it is rank 0.
 
 # %%
 import torch
@@ -200,7 +200,7 @@ if rank == 0:
 else:
     arrived = torch.empty_like(x)
     dist.recv(arrived, 0)
-    print("rank 1 received", arrived.item())
+    print("received", arrived.item())
 
 # %% [markdown]
 # ## Exercise 2: pass to the right
@@ -246,8 +246,8 @@ learn.check("pass_right", pass_right)
 # added to*. After it rank 0 has finished chunk 1, rank 1 chunk 2, and rank 2
 # chunk 0. That is a reduce-scatter, in $N-1$ steps.
 #
-# `exchange(out, into)` is what you wrote in exercise 2, with both tensors
-# handed in:
+# `exchange(out, into)` is the pass to the right of exercise 2, with both
+# tensors handed in:
 
 # %%
 import inspect

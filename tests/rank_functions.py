@@ -57,6 +57,9 @@ def _fail(how: str) -> None:
     if how == "loop":
         while True:
             pass
+    if how == "ask":
+        while True:
+            dist.get_rank()
     if how == "hold_the_gil":  # not even the watching thread runs
         import ctypes
 
@@ -109,6 +112,28 @@ def leave_a_child() -> int:
     return child.pid
 
 
+class Numbers(torch.utils.data.Dataset[torch.Tensor]):
+    """A slow disk: a worker that hangs in it does not notice that its rank is gone."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(600 if index > 1 else 0)
+        return torch.ones(1)
+
+
+def with_loader_workers(how: str) -> list[int]:
+    """Start two workers on each rank and say their process ids; then rank 1 fails in some way."""
+    batches = iter(torch.utils.data.DataLoader(Numbers(), num_workers=2))
+    next(batches)
+    pids = [worker.pid for worker in batches._workers]  # type: ignore[attr-defined]
+    print("workers", *pids, flush=True)
+    if how != "return":
+        fail_on_rank_1(how)
+    return pids
+
+
 def pid() -> int:
     return os.getpid()
 
@@ -154,6 +179,6 @@ def uneven_batches(join: str) -> float:
     return gradient.item()
 
 
-def flood() -> None:
+def flood(end: str) -> None:
     while True:
-        print("and again")
+        print("and again", end=end)

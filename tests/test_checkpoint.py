@@ -82,6 +82,8 @@ def test_random_numbers_go_on_where_they_were(tmp_path):
     assert (draw(), random.gauss(), numpy.random.standard_normal()) == expected
 
 
+FOREIGN = '{"step": 1, "world_size": 1, "metric": null, "files": {}}'
+
 # field bug 5.03
 TEAR = {
     "shared.pt has": lambda path: cut_to_half(path / "shared.pt"),
@@ -91,6 +93,8 @@ TEAR = {
     "rank0.pt is missing": lambda path: (path / "rank0.pt").unlink(),
     "it has no complete.json": lambda path: (path / "complete.json").unlink(),
     "it cannot be read": lambda path: cut_to_half(path / "complete.json"),
+    "is not one of a checkpoint": lambda path: (path / "complete.json").write_text(FOREIGN),
+    "unexpected keyword": lambda path: (path / "complete.json").write_text('{"kind": 1}'),
 }
 
 
@@ -422,6 +426,14 @@ def test_rank_that_cannot_write_fails_all_at_once_and_the_old_one_stays(tmp_path
     seen = launch(fail_on_rank_1, tmp_path, ranks=3, timeout=20)
     assert set(seen) == {"rank 1 failed at a checkpoint: No space left on device."}
     assert [step for step, _, _ in launch(load_as_rank, tmp_path, ranks=3, timeout=20)] == [5] * 3
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_full_disk_is_said_in_the_words_of_the_system(tmp_path):
+    # A device that is always full stands for one that fills up; a link makes it the file.
+    (tmp_path / "shared.pt").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        folders.write_tensors(tmp_path / "shared.pt", {"weights": torch.ones(1 << 20)})
 
 
 SOURCES = sorted(Path(dtlib.__file__).parent.rglob("*.py"))

@@ -139,6 +139,7 @@ BAD = {
     "train images --data /no/such/folder": "/no/such/folder",
     "train text --data gramar": "grammar",
     "train text --resume": "resume needs out",
+    "train text --out /dev/null": "the folder /dev/null cannot hold a run (File exists)",
     "train text --config nowhere.yaml": "the configuration nowhere.yaml cannot be read",
     "train text --strategy single --ranks 2": "single",
 }
@@ -156,6 +157,7 @@ YAML = {
     "- text": "must hold lines of the form key: value",
     "a: b: c": "cannot be read",
     "\x00": "cannot be read",
+    "steps: 3\nlr: 1\nsteps: 4": "run.yaml gives 'steps' twice; keep one.",
 }
 
 
@@ -215,6 +217,17 @@ def test_fault_of_our_own_is_a_traceback_and_1():
 
 
 # torchrun turns every exit code into 1, so the file must say it
+def test_output_that_nobody_reads_is_no_traceback():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "dtlib"], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == "dtlib: ended, since nobody reads its output any more.\n"
+
+
 def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
     def fail(config):
         Path(config.out).mkdir()
@@ -223,6 +236,15 @@ def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
 
     monkeypatch.setattr("dtlib.loop.train", fail)
     assert cli.main(["train", "text", "--out", "run"]) == 75
+
+
+def test_a_wish_to_be_started_again_is_gone_when_the_next_start_fails(capsys, tmp_path):
+    assert cli.main(["train", *TINY, "--ranks", "1", "--out", "run"]) == 0
+    (tmp_path / "run" / "requeue").touch()
+    capsys.readouterr()
+    words = ["train", *TINY, "--ranks", "1", "--out", "run", "--resume", "--seed", "3"]
+    assert cli.main(words) == 2
+    assert "seed was 0 and is now 3" in capsys.readouterr().err
 
 
 def test_lessons_get_their_words_and_keep_their_code(monkeypatch):

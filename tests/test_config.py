@@ -91,6 +91,9 @@ def test_an_unknown_key_is_refused_with_the_nearest_right_one():
         ({"dropout": 1.0}, "dropout is 1.0; it must be below 1"),
         ({"width": 32}, "width 32 belongs to images"),
         ({"resume": True}, "resume needs out"),
+        ({"seed": 2**80}, "it must be at most 4294967295"),
+        ({"timeout": 1e12}, "timeout is 1000000000000.0; it must be at most 1000000000"),
+        ({"momentum": float("inf")}, "momentum is inf; it must be at least 0 and finite"),
         ({"workers": 2}, "workers 2 serve loader dataloader"),
     ],
 )

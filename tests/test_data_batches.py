@@ -65,6 +65,7 @@ def test_a_rank_takes_its_rows():
 # -- shares of ranks ------------------------------------------------------------------------------
 
 
+# field bugs 1.02 and 9.06
 @pytest.mark.parametrize(
     ("n", "world_size", "shares"),
     [
@@ -78,6 +79,7 @@ def test_shares_are_disjoint_complete_and_not_padded(n, world_size, shares):
     assert [split(n, r, world_size).tolist() for r in range(world_size)] == shares
 
 
+# field bug 1.02
 def test_accuracy_over_shares_is_the_accuracy():
     correct = torch.tensor([1.0, 0, 0, 0, 0])
     shares = [split(5, r, 2) for r in range(2)]
@@ -85,6 +87,7 @@ def test_accuracy_over_shares_is_the_accuracy():
     assert total / sum(len(s) for s in shares) == 0.2  # with padding: 2/6
 
 
+# field bug 9.06
 @pytest.mark.parametrize("rank", [-1, 3])
 def test_a_rank_outside_the_world_is_refused(rank):
     with pytest.raises(BadInput, match=f"rank {rank} is not one of 0 to 2"):
@@ -159,7 +162,7 @@ def test_the_dataloader_gives_the_same_pictures_to_the_bit(workers, dtype):
 
 
 class FirstDraws(torch.utils.data.Dataset):
-    """Give what a worker's three generators draw first, and a generator that is forked with it."""
+    """Give what each of a worker's three generators draws first."""
 
     def __len__(self) -> int:
         return 2
@@ -168,6 +171,7 @@ class FirstDraws(torch.utils.data.Dataset):
         return random.random(), float(np.random.rand()), torch.rand(1).item()
 
 
+# field bug 1.14
 def test_no_two_workers_of_any_rank_draw_the_same():
     from functools import partial
 
@@ -232,6 +236,7 @@ def test_every_token_but_the_first_is_a_target_exactly_once(n):
     assert not (y[: source.complete] == -100).any()
 
 
+# field bug 9.04
 def test_padding_is_by_place_and_not_by_token():
     """A token that is also used as padding stays a target: ends of text must be learnt."""
     _, y = DeviceText(torch.tensor([5, 6, 0, 7, 0, 0]), context=4).batch(torch.arange(2))

@@ -187,13 +187,6 @@ def test_what_ranks_share() -> None:
     assert results[2] == ([111.0], [444.0, 555.0], "from 0", False)
 
 
-def test_seeds_of_ranks_and_steps_differ_and_stay() -> None:
-    seeds = {dist.rank_seed(s, r, t) for s in range(3) for r in range(4) for t in range(50)}
-    assert len(seeds) == 3 * 4 * 50
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert dist.rank_seed(1, 2, 3) == dist.rank_seed(1, 2, 3)
-
-
 def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
     code = (
         "import os, signal; from dtlib import dist; dist.install_stop_handlers();"

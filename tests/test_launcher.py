@@ -134,6 +134,11 @@ def test_a_taken_port_is_refused() -> None:
             launch(on_ranks.pid, ranks=2, port=port)
 
 
+def test_a_port_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"Port 70000 is no use: .*choose another"):
+        launch(on_ranks.pid, ranks=2, port=70_000)
+
+
 def test_a_port_can_be_chosen() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -21,6 +21,7 @@ import pytest
 import rank_functions as on_ranks
 
 from dtlib._ranks import parcel
+from dtlib.errors import BadInput
 from dtlib.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
 
 HERE = Path(__file__).parent
@@ -97,7 +98,11 @@ def test_the_traceback_shows_the_users_frames_only() -> None:
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(
     ("how", "doing"),
-    [("sleep", r"running `time.sleep\(600\)`"), ("loop", r"running `.*`")],
+    [
+        ("sleep", r"running `time.sleep\(600\)`"),
+        ("loop", r"running `.*`"),
+        ("ask", r"running `.*`"),  # in get_rank nobody waits
+    ],
 )
 def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
     """Field bug 6.06: the text names the waiting ranks and the absent one."""
@@ -180,9 +185,22 @@ def test_a_limit_ends_what_never_would() -> None:
         launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, limit=1, show=False)
 
 
+def test_the_sentence_names_the_seconds_that_ran_out() -> None:
+    with pytest.raises(RankFailed, match=r"Rank 0 did not end within 2 s; rank 0 was running"):
+        launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, timeout=1, limit=2, show=False)
+
+
 def test_what_a_rank_started_ends_with_it() -> None:
     children = launch(on_ranks.leave_a_child, ranks=2, show=False)
     assert gone(children)
+
+
+@pytest.mark.parametrize("how", ["kill", "raise", "return"])
+def test_loader_workers_end_with_their_rank(how: str) -> None:
+    outcomes = run_ranks(on_ranks.with_loader_workers, (how,), ranks=2, timeout=20)
+    pids = [int(pid) for outcome in outcomes for pid in outcome.output.split() if pid.isdigit()]
+    assert len(pids) == 4
+    assert gone(pids)
 
 
 def test_output_of_a_dead_rank_is_kept() -> None:
@@ -211,17 +229,23 @@ def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None
 
 
 def test_an_endless_print_is_ended_and_cut() -> None:
-    outcome = run_ranks(on_ranks.flood, ranks=1, limit=2)[0]
+    outcome = run_ranks(on_ranks.flood, ("\n",), ranks=1, limit=2)[0]
     assert outcome.status == "timeout"
     assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
 
 
+def test_an_endless_line_is_cut_into_lines() -> None:
+    outcome = run_ranks(on_ranks.flood, (" ",), ranks=1, limit=1)[0]
+    assert max(map(len, outcome.output.splitlines())) < 100_000  # a read more than the longest
+
+
 SCRIPT = """
-import os, sys, time
+import os, subprocess, sys, time
 import rank_functions
 from dtlib import launcher
 def f():
     import torch.distributed as dist, torch
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print("pid", os.getpid(), flush=True)
     if {what!r} == "stop":
         return rank_functions.until_stopped()
@@ -233,7 +257,7 @@ print("result", launcher.launch(f, ranks=2, timeout=300))
 
 
 class Script:
-    """A script that launches two ranks, and the process ids that it told us."""
+    """A script that launches two ranks, and the ids of its ranks and of all that they started."""
 
     def __init__(self, folder: Path, what: str) -> None:
         path = folder / "script.py"
@@ -285,6 +309,17 @@ def test_a_signal_to_the_parent_stops_all_ranks_at_one_step(
     assert gone(script.pids)
 
 
+def test_a_signal_to_every_process_of_a_job_stops_all_ranks_at_one_step(tmp_path: Path) -> None:
+    """As Slurm, systemd and docker send it."""
+    script = Script(tmp_path, "stop")
+    for pid in living([script.popen.pid, *script.pids]):
+        os.kill(pid, signal.SIGTERM)
+    out, errors = script.finish()
+    found = re.search(r"result \[(\d+), (\d+)\]", out)
+    assert found and found[1] == found[2], out + errors
+    assert gone(script.pids)
+
+
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGTERM)
@@ -296,11 +331,28 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert gone(script.pids)
 
 
+def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path) -> None:
+    """As `timeout`, Slurm or a container send it, once: a script may not live on."""
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(signal.SIGTERM)
+    _, errors = script.finish()
+    assert "Interrupted: rank 0 was waiting" in errors
+    assert gone(script.pids)
+
+
 def test_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
     launch(on_ranks.pid, ranks=1)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)) == before
 
 
-def test_the_start_method_under_test() -> None:
-    assert start_method() == os.environ.get("DTLIB_START", start_method())
+def test_the_start_method_is_the_systems_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = os.environ.get("DTLIB_START")
+    assert said is None or start_method() == said
+    monkeypatch.delenv("DTLIB_START", raising=False)
+    for system, method in (("linux", "forkserver"), ("darwin", "spawn")):
+        monkeypatch.setattr(sys, "platform", system)
+        assert start_method() == method
+    monkeypatch.setenv("DTLIB_START", "fork")
+    with pytest.raises(BadInput, match="'fork' is neither forkserver nor spawn"):
+        start_method()

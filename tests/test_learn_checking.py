@@ -76,7 +76,8 @@ def test_sentences_come_from_the_sidecar_and_else_from_the_common_ones() -> None
     sidecar = {"mistakes": {"f": {"same": "You got\n{got:.1f}.\n"}}}
     assert sentence(sidecar, "f", Wrong("same", got=3)) == "You got 3.0."
     assert sentence({}, "f", Wrong("none")) == COMMON["none"]
-    assert "ValueError: no." in sentence({}, "f", Wrong("raised", error="ValueError", message="no"))
+    stopped = Wrong("raised", error="ValueError", message="no", place="line 2 of f")
+    assert "stopped with ValueError in line 2 of f: no." in sentence({}, "f", stopped)
 
 
 def test_every_common_sentence_ends_with_a_question() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dtlib.learn.source import find
-from dtlib.lessons import derive
+from dtlib.lessons.build import derive
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CHROMIUM = Path("/usr/bin/chromium")

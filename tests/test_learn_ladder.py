@@ -168,7 +168,7 @@ def test_start_says_the_lesson_and_what_is_missing(
 ) -> None:
     capsys.readouterr()
     learn.start(90)
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2
     monkeypatch.setitem(session.current().header, "needs", ["slurm"])
     monkeypatch.setattr(session.shutil, "which", lambda name: None)
     assert not learn.ready()

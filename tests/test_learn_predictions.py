@@ -74,7 +74,6 @@ def test_take_away_lists_what_was_sure_and_wrong(capsys: pytest.CaptureFixture[s
     assert "How does it grow?" not in out  # wrong, but unsure
 
 
-OPTIONS = {"options": [{"text": "a", "right": True}, {"text": "b"}]}
 WHEN = {"options": [{"text": "a", "when": "value > 2"}, {"text": "b", "when": "value <= 2"}]}
 OPEN = {"options": [{"text": "a"}, {"text": "b"}]}
 
@@ -87,8 +86,6 @@ OPEN = {"options": [{"text": "a"}, {"text": "b"}]}
         ({"close": 0.01}, 8.1, 8, False),
         ({}, 0, 0, True),
         ({}, -8, 8, False),
-        (OPTIONS, "a", 3, True),
-        (OPTIONS, "b", 3, False),
         (WHEN, "a", 3, True),
         (WHEN, "b", 3, False),
         (OPEN, "a", "a", True),

@@ -9,6 +9,8 @@ from dtlib.learn.cases import Case, Failure, Round, Seen, painted, painted_sum
 from dtlib.learn.probe import run_cases
 
 SIDECAR = source.find("07").sidecar
+SIDECARS = [lesson.sidecar for lesson in source.lessons()]
+EVERY = [(s, exercise) for s in SIDECARS for exercise in s.get("mistakes") or {}]
 CASES = [
     Case("2 numbers", painted(2), painted_sum(2)),
     Case("3 numbers", painted(3), painted_sum(3)),
@@ -43,9 +45,28 @@ def text(x):
     return "111"
 
 
-def sentence_of(rounds, exercise="ring_all_reduce"):
+def ends_itself(x):
+    raise SystemExit(3)
+
+
+def takes_nothing():
+    return 1.0
+
+
+def misspells(x):
+    return x + worl_size  # noqa: F821
+
+
+def leaves_after_one_of_two(x):
+    dist.all_reduce(x)
+    if dist.get_rank() != 1:
+        dist.all_reduce(x)
+    return x
+
+
+def sentence_of(rounds, exercise="ring_all_reduce", sidecar=SIDECAR):
     wrong = diagnosis.unforeseen(rounds[-1])
-    return wrong.mistake, checking.sentence(SIDECAR, exercise, wrong)
+    return wrong.mistake, checking.sentence(sidecar, exercise, wrong)
 
 
 def test_right_cases_run_to_the_end():
@@ -64,6 +85,18 @@ def test_stops_at_the_first_wrong_case_and_names_rank_and_number():
     assert "Rank 1 of 3 returned 112, and 111 is right. 112: rank 0 is in it 2 times." in said
 
 
+def test_what_a_function_printed_is_shown_of_the_case_that_went_wrong(capsys):
+    def prints(x):
+        print("I have", x.tolist())
+        return x
+
+    for cases in ([CASES[0]], CASES):
+        with pytest.raises(checking.Wrong):
+            diagnosis.examine(prints, [(1, CASES), (2, cases)], lambda round_: None)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == ["rank 0 | I have [1.0, 1.0]", "rank 1 | I have [10.0, 10.0]"]
+
+
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
     from dtlib.learn import probe
 
@@ -77,6 +110,32 @@ def test_a_mismatch_names_what_each_rank_brought():
     key, said = sentence_of(run_cases(one_shape_each, 2, CASES))
     assert key == "mismatch"
     assert "rank 0 brought [1] float to ALLREDUCE; rank 1 brought [2] float" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "key", "words"),
+    [
+        (ends_itself, "raised", "stopped with SystemExit in line "),
+        (takes_nothing, "raised", "with TypeError in the call of your function: takes_nothing()"),
+        (
+            misspells,
+            "unknown_name",
+            "of misspells, `return x + worl_size",
+        ),
+    ],
+)
+def test_what_stopped_a_function_is_its_own_line_and_no_death(answer, key, words):
+    found, said = sentence_of(run_cases(answer, 1, CASES))
+    assert found == key
+    assert words in said
+
+
+def test_a_wait_in_a_collective_is_called_so_on_every_rank():
+    key, said = sentence_of(run_cases(leaves_after_one_of_two, 3, CASES))
+    assert key == "waits"
+    assert "rank 0 waited in all_reduce (line " in said
+    assert "rank 1 had returned" in said
+    assert "rank 2 waited in all_reduce (line " in said
 
 
 def test_another_type_is_named():
@@ -98,14 +157,25 @@ def seen(rank, **facts):
         ({"kind": "tensor", "shape": (2,), "values": [1.0, 2.0]}, "shape"),
         ({"kind": "tensor", "shape": (1,), "values": [7.0]}, "value"),
         ({"failure": Failure("KeyError", "'x'", "f", 3, "file")}, "raised"),
-        ({"failure": Failure("killed", "signal 6", "", 0, "")}, "died"),
+        ({"failure": Failure("NameError", "name 'x'", "f", 3, "file")}, "unknown_name"),
+        ({"failure": Failure("killed", "signal 6", "", 0, "", lost=True)}, "died"),
+        ({"failure": Failure("timeout", "", "", 0, "", diagnosis.OWN_CODE, lost=True)}, "loops"),
+        (
+            {
+                "failure": Failure(
+                    "RuntimeError", "Detected mismatch between collectives", "f", 3, ""
+                )
+            },
+            "mismatch",
+        ),
+        ({"kind": "str"}, "kind"),
         ({"failure": Failure("RuntimeError", "", "f", 3, "file", "recv")}, "waits"),
     ],
 )
-@pytest.mark.parametrize("exercise", ["global_mean", "pass_right", "ring_reduce_scatter"])
-def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, exercise):
+@pytest.mark.parametrize(("sidecar", "exercise"), EVERY, ids=[name for _, name in EVERY])
+def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, sidecar, exercise):
     round_ = Round(CASES[0], [seen(0, **facts)])
-    found, said = sentence_of([round_], exercise)
+    found, said = sentence_of([round_], exercise, sidecar)
     assert found == key
     assert said.endswith("?")
 
@@ -117,6 +187,7 @@ def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, exercise):
         (101.0, "101: rank 1 is missing."),
         (112.0, "112: rank 0 is in it 2 times."),
         (210.0, "210: rank 0 is missing, rank 2 is in it 2 times."),
+        (0.0, "0: nobody is in it."),
         (3.5, ""),
         (-1.0, ""),
         (float("nan"), ""),

@@ -49,12 +49,19 @@ def test_the_same_row_replaces_the_one_before() -> None:
     assert list(rows[0]) == ["lesson", "what", "predicted", "measured", "unit", "source"]
 
 
+def test_a_table_that_somebody_edited_stops_no_lesson() -> None:
+    Path("my_runs.csv").write_text("lesson,measured,mood\n07\n")
+    assert progress.runs()[0]["what"] == ""
+    progress.add_run({"lesson": "90", "what": "speed", "measured": 1, "source": "measured"})
+    assert [row["lesson"] for row in progress.runs()] == ["07", "90"]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"90_demo": 3}', '{"90_demo": {"exercises": []}}'])
 def test_a_file_that_somebody_broke_stops_no_lesson(text: str) -> None:
     Path(".dtlib").mkdir()
     Path(".dtlib/progress.json").write_text(text)
     assert progress.read("90_demo", "exercises", "double") == {}
-    assert progress.read_all("90_demo", "exercises") == {}
+    assert progress.read("90_demo", "exercises") == {}
     with progress.change("90_demo", "exercises", "double") as entry:
         entry["passed"] = True
     assert progress.read("90_demo", "exercises", "double") == {"passed": True}

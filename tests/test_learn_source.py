@@ -31,6 +31,11 @@ def test_magic_written_as_a_comment_becomes_magic_and_no_cell_of_its_own() -> No
     assert cell.text == "%%ranks 4\nprint(rank)\n# 100 %d is no magic"
 
 
+def test_a_line_that_only_looks_like_a_marker_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"line 2, '# %% \[md\]', begins no cell"):
+        source.parse("# %%\n# %% [md]\n# prose")
+
+
 def test_a_region_becomes_one_stub_line_with_its_indentation() -> None:
     text = "def f(x):\n    ### BEGIN SOLUTION\n    y = x\n\n    return y\n    ### END SOLUTION\n"
     assert source.stub(text) == "def f(x):\n    ...  # your code here"

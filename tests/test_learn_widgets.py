@@ -170,6 +170,20 @@ def test_nothing_is_committed_without_an_answer(browser: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_question_without_numbers_promises_no_others_and_stresses_a_word(browser: Any) -> None:
+    option = {"text": "yes", "right": True, "why": "It *is*."}
+    variant = {"text": "Is it so, *always*?", "output": "", "options": [option]}
+    item = {"id": "so", "from": "07", "variants": [variant, variant]}
+    page = open_form(browser, widgets.QuizForm("90_demo", [item]))
+    assert page.locator("legend em").inner_text() == "always"
+    page.get_by_label("yes").check()
+    page.get_by_role("button", name="Answer").click()
+    assert page.get_by_role("button", name="Try again", exact=True).is_visible()
+    assert page.locator("[role=status] em").inner_text() == "is"
+    assert page.errors == []
+
+
+@pytest.mark.slow
 def test_a_quiz_says_why_and_a_retry_changes_the_numbers(browser: Any) -> None:
     page = open_form(browser, forms()["quiz"])
     first = page.get_by_role("group", name="What is 3 + 3?")

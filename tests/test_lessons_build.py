@@ -15,8 +15,10 @@ from lesson_sources import write
 
 from dtlib.errors import BadInput
 from dtlib.learn.source import find, lessons
-from dtlib.lessons import build, derive, main, validate
+from dtlib.lessons import main
+from dtlib.lessons.build import build_notebooks, derive
 from dtlib.lessons.markdown import plain
+from dtlib.lessons.validate import validate_all
 
 FIXTURES = Path(__file__).parent / "fixtures"
 DEMO = find("90", FIXTURES / "lessons_src")
@@ -91,7 +93,7 @@ def test_myst_as_plain_markdown(myst: str, markdown: str) -> None:
 def test_the_same_bytes_in_another_process_and_folder(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from dtlib.learn.source import find;"
-        "from dtlib.lessons import derive;"
+        "from dtlib.lessons.build import derive;"
         "sys.stdout.write(derive(find('90', Path(sys.argv[1])), 'student'))"
     )
     done = subprocess.run(
@@ -131,7 +133,7 @@ def test_build_writes_check_compares_and_what_has_no_source_goes(
     assert main(["build", "--check"]) == 1
     main(["build"])
     assert not notebook.exists()
-    assert build(sources, tmp_path / "notebooks", check=True) == []
+    assert build_notebooks(sources, tmp_path / "notebooks", check=True) == []
 
 
 EXERCISE = (
@@ -158,7 +160,7 @@ def test_a_broken_header_is_one_sentence(tmp_path: Path, header: dict[str, str],
 
 def refused(folder: Path, says: str) -> None:
     with pytest.raises(BadInput) as caught:
-        validate(lessons(folder))
+        validate_all(lessons(folder))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -191,6 +193,7 @@ RIGHT = "{text: a, why: b, right: true}"
     [
         ("hints: {f: [a, b]}", "needs `mistakes: f` in 80_lesson80.yaml"),
         ("hint: {}", "80_lesson80.yaml: unknown key 'hint'"),
+        (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
         ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
         (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
         (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
@@ -205,30 +208,48 @@ def test_a_broken_sidecar_is_one_sentence(tmp_path: Path, sidecar: str, says: st
 
 
 def test_what_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
-    validate([DEMO])
+    validate_all([DEMO])
     write(tmp_path, "80", EXERCISE, "# %%\n# %%ranks 4\nprint(rank)", "%matplotlib inline")
-    validate(lessons(tmp_path))
+    validate_all(lessons(tmp_path))
+
+
+def test_a_solution_stays_hidden_when_its_cell_lacks_the_tag(tmp_path: Path) -> None:
+    write(tmp_path, "80", EXERCISE.replace(' tags=["exercise"]', ""))
+    assert "return 1" not in derive(find("80", tmp_path), "student")
+
+
+def test_a_notebook_that_somebody_wrote_in_and_did_not_run_is_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "src", "01", "x = 1")
+    build_notebooks(tmp_path / "src", tmp_path / "notebooks")
+    student = tmp_path / "notebooks" / "student" / "01_lesson01.ipynb"
+    path.write_text(path.read_text().replace("x = 1", "x = 2"))
+    build_notebooks(tmp_path / "src", tmp_path / "notebooks")
+    assert not (student.parent / "kept").exists()  # nobody wrote in that one
+    student.write_text(student.read_text().replace("x = 2", "my_answer = 3"))
+    build_notebooks(tmp_path / "src", tmp_path / "notebooks")
+    assert "my_answer" in (student.parent / "kept" / "01_lesson01-1.ipynb").read_text()
+    assert "x = 2" in student.read_text()
 
 
 def test_a_notebook_that_somebody_ran_is_kept(tmp_path: Path) -> None:
     sources, notebooks = tmp_path / "src", tmp_path / "notebooks"
     lesson = write(sources, "01", "x = 1")
-    build(sources, notebooks)
+    build_notebooks(sources, notebooks)
     student = notebooks / "student" / "01_lesson01.ipynb"
     for work in ("first", "second"):
         worked = json.loads(student.read_text(encoding="utf-8"))
         worked["cells"][-1] |= {"source": [work], "execution_count": 1}
         student.write_text(json.dumps(worked), encoding="utf-8")
-        build(sources, notebooks)
+        build_notebooks(sources, notebooks)
     kept = sorted((notebooks / "student" / "kept").iterdir())
     assert [path.name for path in kept] == ["01_lesson01-1.ipynb", "01_lesson01-2.ipynb"]
     assert "first" in kept[0].read_text(encoding="utf-8")
     assert "second" in kept[1].read_text(encoding="utf-8")
-    assert build(sources, notebooks, check=True) == []
+    assert build_notebooks(sources, notebooks, check=True) == []
 
     student.write_text(kept[0].read_text(encoding="utf-8"), encoding="utf-8")
     lesson.unlink()
-    build(sources, notebooks)
+    build_notebooks(sources, notebooks)
     assert not student.exists()
     assert (notebooks / "student" / "kept" / "01_lesson01-3.ipynb").exists()
 
@@ -237,17 +258,17 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
     for number, other in [("80", "81"), ("81", "82"), ("82", "80")]:
         write(tmp_path, number, builds_on=f'["{other}"]')
     with pytest.raises(BadInput, match="circle: 80 → 81 → 82 → 80"):
-        validate(lessons(tmp_path))
+        validate_all(lessons(tmp_path))
 
 
 def test_the_path_meets_nothing_too_early(tmp_path: Path) -> None:
     write(tmp_path, "07", builds_on='["01"]')
     write(tmp_path, "01")
     with pytest.raises(BadInput, match="it builds on 01, which comes later on the path"):
-        validate(lessons(tmp_path))
+        validate_all(lessons(tmp_path))
     write(tmp_path, "07")
     write(tmp_path, "01", builds_on='["07", "03"]')  # 03 is on the shelf: any order
-    validate(lessons(tmp_path))
+    validate_all(lessons(tmp_path))
 
 
 def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

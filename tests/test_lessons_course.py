@@ -15,8 +15,8 @@ import pytest
 
 from dtlib.learn.checking import COMMON
 from dtlib.learn.source import Lesson, lessons
-from dtlib.lessons import build, validate
-from dtlib.lessons.validate import calls
+from dtlib.lessons.build import build_notebooks
+from dtlib.lessons.validate import calls, validate_all
 
 PROJECT = Path(__file__).resolve().parent.parent
 COURSE = lessons(PROJECT / "lessons_src")
@@ -24,16 +24,15 @@ COURSE = lessons(PROJECT / "lessons_src")
 
 def checked(lesson: Lesson) -> list[str]:
     """The exercises that a lesson checks, in order."""
-    found = [call for cell in lesson.cells[1:] for call in calls(cell)]
-    return [name for function, name, _ in found if function == "check"]
+    return [name for function, name, _ in calls(lesson) if function == "check"]
 
 
 def test_every_source_keeps_the_rules() -> None:
-    validate(COURSE)
+    validate_all(COURSE)
 
 
 def test_the_notebooks_are_those_of_the_sources() -> None:
-    changed = build(PROJECT / "lessons_src", PROJECT / "notebooks", check=True)
+    changed = build_notebooks(PROJECT / "lessons_src", PROJECT / "notebooks", check=True)
     assert changed == [], "run `dtlib lessons build` and commit what it writes"
 
 

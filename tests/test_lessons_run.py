@@ -244,9 +244,9 @@ def test_values_of_parameters_are_yaml(sources: Path) -> None:
     texts = ["speed=1e-5", "name=one two"]
     assert read_parameters([lesson], texts) == {"speed": 1e-5, "name": "one two"}
     assert read_parameters(lessons(sources), ["speed=[1, 2]"]) == {"speed": [1, 2]}
-    assert read_parameters([lesson], ["speed=true", "name=hello"]) == {
+    assert read_parameters([lesson], ["speed=true", "name=infinity"]) == {
         "speed": True,
-        "name": "hello",
+        "name": "infinity",
     }
 
 

@@ -18,7 +18,7 @@ from dtlib.checkpoint import Checkpoints
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Stopped
 from dtlib.optim import learning_rate
-from dtlib.record import COLUMNS, Run
+from dtlib.record import COLUMNS, Run, claimed
 from tests.toy import Toy, config, write_story
 
 
@@ -89,6 +89,15 @@ def test_train_returns_the_run_with_its_records(story, tmp_path):
     for rank in (0, 1):
         own = (run.folder / f"rank{rank}.jsonl").read_text().splitlines()
         assert [json.loads(line)["step"] for line in own] == [1, 2, 3, 4, 5, 6]
+
+
+def test_evaluations_are_kept_and_the_best_of_their_checkpoints(story):
+    run = alone(little(story, eval_every=2, checkpoint_every=2, steps=7))
+    found = {line["step"]: line["valid_loss"] for line in run.evaluations}
+    assert list(found) == [2, 4, 6, 7]
+    assert found[7] == run.summary["evaluation"]["valid_loss"]
+    best = Checkpoints(run.folder / "checkpoints").best()
+    assert best is not None and best.step == min(found, key=found.__getitem__)
 
 
 def test_a_run_is_never_written_over(story):
@@ -294,3 +303,10 @@ def test_a_compiled_model_has_the_same_losses(story):
     plain = dtlib.train(little(story, strategy="ddp", out="plain"), ranks=2)
     compiled = dtlib.train(little(story, strategy="ddp", compile=True), ranks=2, timeout=120)
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-5)  # fused, so rounded otherwise
+
+
+def test_second_run_in_the_folder_of_one_at_work_is_refused(story):
+    Path("run").mkdir()
+    with claimed(Path("run")), pytest.raises(BadInput, match="another run is writing"):
+        dtlib.train(little(story), ranks=1)
+    assert not any(Path("run").iterdir())

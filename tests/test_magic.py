@@ -88,6 +88,14 @@ def test_a_cell_on_three_ranks(shell: Any, capsys: pytest.CaptureFixture[str]) -
     assert "x" not in shell.user_ns  # nothing comes back
 
 
+def test_a_syntax_error_is_one_sentence(shell: Any) -> None:
+    error = shell.run_cell("%%ranks 2\n\nx = = 3").error_in_exec
+    assert isinstance(error, BadInput)
+    assert str(error) == "SyntaxError in cell line 3, x = = 3: invalid syntax."
+    error = shell.run_cell("%%ranks 2\nreturn 3").error_in_exec
+    assert str(error) == "SyntaxError in cell line 2, return 3: 'return' outside function."
+
+
 def test_an_error_names_rank_and_line_and_is_raised(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +130,7 @@ def test_the_html_stacks_and_names_ranks_in_words() -> None:
     columns.results[1] = ("table", "<table></table>")
     columns.notes[1] = "raised ValueError"
     markup = columns.markup()
-    assert "flex-wrap:wrap" in markup
+    assert "display:grid" in markup and "auto-fit" in markup
     assert "&lt;b&gt;&amp;" in markup
     assert 'aria-label="rank 1"' in markup and "rank 1: raised ValueError" in markup
     assert "<table></table>" in markup
@@ -198,6 +206,7 @@ def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
     data = shown[-1]["data"]
     assert data["text/plain"].splitlines()[1] == "rank 0 | 0"
     assert "<section" in data["text/html"]
+    assert "word-break:normal" in data["text/html"]  # JupyterLab's own would cut words in two
     shown = kernel.run(
         "from dtlib.launcher import progress\n"
         "def f():\n    for i in range(5): progress(i + 1, 5, loss=0.5)\n"
@@ -211,10 +220,12 @@ def test_interrupting_a_kernel_ends_the_ranks(kernel: Kernel) -> None:
     kernel.run(SETUP, "error")
     ranks = kernel.start_stuck()
     kernel.manager.interrupt_kernel()
-    text = "".join(content["text"] for content in kernel.messages("stream"))
+    contents = list(kernel.messages("stream error"))
+    text = "".join(content["text"] for content in contents if "text" in content)
     assert re.search(
         r"Interrupted: rank 0 was waiting in barrier \(cell line 7\); rank 1 was", text
     )
+    assert contents[-1]["traceback"] == ["KeyboardInterrupt"]  # and none of our own lines
     psutil.wait_procs(ranks, timeout=GONE)
     assert not any(p.is_running() for p in ranks)
     assert kernel.run("%%ranks 2\nrank", "error") == []  # and the next cell works

@@ -91,14 +91,14 @@ def test_resnet_names_the_nearest_norm():
 )
 def test_gpt_shapes_have_the_published_number_of_parameters(name, expected):
     with torch.device("meta"):
-        assert GPT(shape(name)).num_params == expected
+        assert count(GPT(shape(name))) == expected
 
 
 def test_nano_is_small():
     with torch.device("meta"):
         model = GPT(shape("nano", vocab_size=78))
     # 12 L h² + 13 L h for the blocks, 2 h for the last norm, h for each position and each token.
-    assert model.num_params == 12 * 4 * 128**2 + 13 * 4 * 128 + 2 * 128 + (64 + 78) * 128
+    assert count(model) == 12 * 4 * 128**2 + 13 * 4 * 128 + 2 * 128 + (64 + 78) * 128
 
 
 def hugging_face(config: GPTConfig) -> torch.nn.Module:

@@ -243,10 +243,31 @@ def test_folder_without_a_run_is_refused(tmp_path):
 
 
 def test_second_run_in_a_folder_is_refused(tmp_path):
-    record.refuse_old_run(tmp_path / "new")
+    record.make_folder(tmp_path / "new", resume=False)
     record_run(tmp_path, range(1, 2)).close()
     with pytest.raises(BadInput, match="holds a run already: add --resume"):
-        record.refuse_old_run(tmp_path)
+        record.make_folder(tmp_path, resume=False)
+    record.make_folder(tmp_path, resume=True)
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder, why in (("file", "File exists"), ("file/below", "Not a directory")):
+        with pytest.raises(BadInput, match=rf"cannot hold a run \({why}\): choose another --out"):
+            record.make_folder(tmp_path / folder, resume=True)
+
+
+@pytest.mark.parametrize("garbage", ["garbage", "[1]", "\xff\x00"])
+def test_records_that_cannot_be_read_are_named(tmp_path, garbage):
+    record_run(tmp_path, range(1, 4)).finish({"loss": 1.0})
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "metrics.jsonl").write_text("".join([lines[0], f"{garbage}\n", *lines[2:]]))
+    with pytest.raises(BadInput, match=r"line 2 of .*metrics\.jsonl is not the record of a step"):
+        Run.load(tmp_path)
+    for name in ("summary.json", "config.json"):
+        (tmp_path / name).write_text(garbage)
+        with pytest.raises(BadInput, match=rf"{name} cannot be read as the record of a run"):
+            Run.load(tmp_path)
 
 
 def test_new_folders_are_never_the_same(tmp_path):
@@ -304,3 +325,11 @@ def test_times_are_utc(tmp_path, monkeypatch):
         monkeypatch.undo()
         time.tzset()
     assert summary["started"].endswith("+00:00")
+
+
+def test_folder_of_a_run_at_work_is_refused(tmp_path):
+    refusal = pytest.raises(BadInput, match="another run is writing to the folder")
+    with record.claimed(tmp_path), refusal, record.claimed(tmp_path):
+        pass
+    with record.claimed(tmp_path):  # it is free again
+        pass

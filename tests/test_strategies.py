@@ -229,6 +229,9 @@ def test_attention_in_fp16_stays_finite():
     half = torch.zeros(1, dtype=torch.half)
     with pytest.raises(RuntimeError, match="overflow"):
         half.masked_fill(torch.tensor([True]), -1e9)
+    assert torch.finfo(torch.half).min == -65504.0
+    assert half.masked_fill(torch.tensor([True]), -65504.0).item() == -65504.0
+    assert torch.full((1, 2), -torch.inf).softmax(-1).isnan().all()
     assert torch.tensor(65519.0).half().item() == 65504.0
     assert torch.tensor(65520.0).half().isinf()
     assert torch.tensor(1e-8).half().item() == 0.0

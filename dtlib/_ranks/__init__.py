@@ -1,5 +1,6 @@
 """The machinery under `dtlib.launcher`: who does what.
 
+refuse.py  in the parent: says no before anything starts
 pool.py    in the parent: gets warm processes, from the fork server or from spare workers
 server.py  the fork server, a process of its own: loads torch once, then forks a rank when asked
 worker.py  in a rank: takes one job over its pipe, joins the group, calls the function, reports

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import os
-import pickle
 import selectors
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtlib._ranks import parcel
 from dtlib._ranks.outcome import Outcome, judge_text
 from dtlib._ranks.pool import START_LIMIT, Process
 from dtlib._ranks.show import View
@@ -18,7 +18,9 @@ from dtlib._ranks.where import Where
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
 GRACE = 0.6  # seconds to collect their reports after the first failure
-MOST_LINES = 20_000  # of one rank: an endless print must not fill the parent's memory
+STOP_GRACE = 10.0  # seconds in which a function must ask whether it is to stop
+# Of one rank: an endless print must not fill the parent's memory.
+MOST_LINES, LONGEST_LINE = 20_000, 10_000
 _NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
 
 
@@ -68,10 +70,12 @@ class Group:
     ) -> None:
         self.ranks = [Rank(number, process) for number, process in enumerate(processes)]
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
-        self.deadline = time.monotonic() + max(START_LIMIT, timeout)
+        self.patience = max(START_LIMIT, timeout)  # the seconds that end at the deadline
+        self.deadline = time.monotonic() + self.patience
         self.failing = False
         self.stop_requested = False
-        self._stop_sent = False
+        self._heeded = False
+        self._stop_by = self._next_stop = 0.0
         self._port: int | None = None
         self._ready = 0
         self.selector = selectors.DefaultSelector()
@@ -145,6 +149,8 @@ class Group:
                 self._all_joined()
         elif kind == "where":
             rank.where = content["where"]
+        elif kind == "stopping":
+            self._heeded = self._heeded or content["heeded"]
         elif kind == "progress":
             self.view.progress(content["done"], content["total"], content["numbers"])
         elif kind == "done":
@@ -161,16 +167,20 @@ class Group:
         for rank in self.ranks:
             rank.send("go", port=self._port)
         if not self.failing:
-            self.deadline = time.monotonic() + self.limit if self.limit else float("inf")
+            self.deadline = float("inf")
+            if self.limit:
+                self._shorten(self.limit)
 
     def _shorten(self, seconds: float) -> None:
-        self.deadline = min(self.deadline, time.monotonic() + seconds)
+        end = time.monotonic() + seconds
+        if end < self.deadline:
+            self.deadline, self.patience = end, seconds
 
     def _done(self, rank: Rank, content: dict[str, Any]) -> None:
         value = content.pop("value", None)
         outcome = Outcome(rank.number, at=time.monotonic(), **content)
         if value is not None:
-            outcome.value = pickle.loads(value)
+            outcome.value = parcel.unpack_result(value, rank.number)
         judge_text(outcome)
         self._settle(rank, outcome)
 
@@ -191,13 +201,20 @@ class Group:
             self._shorten(self.timeout)
         elif not self.failing:
             self.failing = True
+            self.patience = self.timeout  # if it failed by time, then by that of a collective
             self.deadline = time.monotonic() + SETTLE
 
     def _pass_on_stop(self) -> None:
-        if self.stop_requested and not self._stop_sent:
-            self._stop_sent = True
-            for rank in self.ranks:
-                rank.send("stop")
+        """Pass the wish to stop on until a rank is seen to ask for it; end ranks that never do."""
+        now = time.monotonic()
+        if not self.stop_requested or self._heeded or now < self._next_stop:
+            return
+        self._stop_by = self._stop_by or now + STOP_GRACE
+        if now > self._stop_by:
+            raise KeyboardInterrupt
+        self._next_stop = now + 1.0
+        for rank in self.ranks:
+            rank.send("stop")
 
     def _take_output(self, rank: Rank) -> bool:
         """Read what there is, and say whether there may be more."""
@@ -210,6 +227,8 @@ class Group:
                 self.selector.unregister(rank.process.output)
             return False
         *lines, rank.rest = (rank.rest + rank.decoder.decode(data)).split("\n")
+        if len(rank.rest) > LONGEST_LINE:
+            lines, rank.rest = [*lines, rank.rest], ""
         for line in lines:
             self._show(rank, line)
         return True
@@ -236,6 +255,7 @@ class Group:
             )
             status = "timeout" if by_time else "stopped"
             outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
+            outcome.patience = self.patience
         outcome.host = rank.process.host
         outcome.output = "".join(line + "\n" for line in rank.lines)
         return outcome

@@ -37,8 +37,9 @@ class Outcome:
     `status` is "ok" (then `value` is the function's result), "error" (it raised), "exit" (it left
     by `sys.exit` or `os._exit`), "killed" (by a signal), "timeout" (it waited for other ranks, or
     others for it, too long) or "stopped" (the launcher ended it after another rank failed).
-    `host` is its node in a launch over several.
-    `where` says what it was doing when it did not end by itself, or where its error came from.
+    `where` says what it was doing when it did not end by itself, or where its error came from, and
+    `patience` how many seconds had passed when the launcher ended it; `host` is its node in a
+    launch over several.
     """
 
     rank: int
@@ -51,6 +52,7 @@ class Outcome:
     output: str = ""
     code: Any = None
     raised: bytes | None = None
+    patience: float | None = None
     at: float = 0.0
     host: str = ""
 
@@ -65,9 +67,17 @@ class Outcome:
         return self.status == "error" and bool(_PEER_GONE.search(self.message))
 
 
+def text_of(error: BaseException) -> str:
+    """Return an error's text; an error of the user's own may fail to make it."""
+    try:
+        return str(error)
+    except Exception as inner:
+        return f"(its text cannot be made: {type(inner).__name__})"
+
+
 def failed_in_collective(error: BaseException) -> bool:
     """Say whether an error's text is torch's, of a collective that did not come to its end."""
-    text = str(error)
+    text = text_of(error)
     return isinstance(error, RuntimeError) and bool(
         _TIMED_OUT.search(text) or _PEER_GONE.search(text)
     )
@@ -143,12 +153,15 @@ def doing(outcome: Outcome) -> str:
 
 
 def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
-    """Return the error that names the rank which failed first, or `None` when none did."""
+    """Return the error that names the rank which failed first, or `None` when none did.
+
+    `timeout` is that of a collective, in seconds.
+    """
     failed = [o for o in outcomes if o.status != "ok"]
     if not failed:
         return None
     first = min(failed, key=lambda o: (_weight(o), o.at))
-    if first.status == "timeout" or (first.status == "stopped"):
+    if first.status in ("timeout", "stopped"):
         first, sentence = _absent(outcomes, failed, timeout)
         return RankFailed(sentence, first, outcomes)
     words = f"{_capital(first.who)} {_ending(first)}"
@@ -199,6 +212,7 @@ def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> t
     """Say who waited in which collective, and who did not come."""
     waiting = [o for o in failed if o.where and o.where.call]
     absent = [o for o in outcomes if o not in waiting]
+    timeout = next((o.patience for o in failed if o.patience), timeout)
     limit = f"within {timeout:g} s"
     if not waiting:
         first = failed[0]

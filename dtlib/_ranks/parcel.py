@@ -11,6 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+from dtlib.errors import DtlibError
+
 
 class _Pickler(cloudpickle.Pickler):
     """Code keeps its file name, for tracebacks; tensors of a GPU travel as CPU tensors."""
@@ -29,3 +31,36 @@ def dumps(value: Any) -> bytes:
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
+
+
+def pack_result(value: Any) -> bytes:
+    """Pickle what a rank's function returned, or say in a sentence that it cannot travel."""
+    try:
+        return dumps(value)
+    except Exception as error:
+        raise DtlibError(
+            f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
+            "return numbers, text, tensors, or lists and dicts of them."
+        ) from None
+
+
+def unpack_result(packed: bytes, rank: int) -> Any:
+    """Unpickle what rank `rank` returned, or say in a sentence that it cannot be made again."""
+    try:
+        return pickle.loads(packed)
+    except Exception as error:
+        raise DtlibError(
+            f"The result of rank {rank} came, but cannot be made again here "
+            f"({type(error).__name__}: {error}); return numbers, text, tensors, or lists and "
+            "dicts of them."
+        ) from error
+
+
+def pack_error(error: DtlibError) -> bytes | None:
+    """Pickle an error that dtlib explains; `None` where it would not come out of the pickle."""
+    try:
+        packed = dumps(error)
+        pickle.loads(packed)
+    except Exception:  # a class of the user's own: then only its text travels
+        return None
+    return packed

@@ -122,9 +122,7 @@ class Spawned(Process):
     def __init__(self) -> None:
         super().__init__()
         fd = self.theirs.fileno()
-        self.popen = _python(
-            "worker", f"spare({fd}, {_on_main_thread()})", fd, self.output_in, self.output_in
-        )
+        self.popen = _python("worker", f"main({fd})", fd, self.output_in, self.output_in)
         self.handed_over()
         self.pid = self.popen.pid
 
@@ -139,7 +137,7 @@ class ForkServer:
         self.requests, theirs = socket.socketpair()
         self.errors: IO[Any] = tempfile.TemporaryFile()  # noqa: SIM115
         fd = theirs.fileno()
-        self.popen = _python("server", f"main({fd}, {_on_main_thread()})", fd, None, self.errors)
+        self.popen = _python("server", f"main({fd})", fd, None, self.errors)
         theirs.close()
         self._ready = False
 
@@ -168,14 +166,9 @@ class ForkServer:
         self.requests.close()
         try:
             self.popen.wait(2)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C at exit
             self.popen.kill()
             self.popen.wait()
-
-
-def _on_main_thread() -> bool:
-    """Linux sends the parent-death signal when the *thread* ends that started the child."""
-    return threading.current_thread() is threading.main_thread()
 
 
 def _python(module: str, call: str, fd: int, out: Any, err: Any) -> subprocess.Popen[bytes]:

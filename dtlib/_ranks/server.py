@@ -1,28 +1,32 @@
 """The fork server: a process with torch loaded and one thread, which forks a rank when asked.
 
-It ends when its socket closes. For each rank the parent sends three descriptors: the rank's pipe,
+When its socket closes, the parent is gone: it ends its ranks, with all that they started, and
+itself. For each rank the parent sends three descriptors: the rank's pipe,
 its output, and a pipe into which the server writes the status with which the rank ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import selectors
 import signal
 import socket
+import sys
 
 from dtlib._ranks import worker  # loads torch
-from dtlib._ranks.watch import die_with_parent
+
+# A terminal, Slurm or docker sends these to every process; what follows is the parent's to say.
+_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
-def main(fd: int, die: bool) -> None:
+def main(fd: int) -> None:
     """Serve the parent on the socket `fd` until it closes."""
-    if die:
-        die_with_parent()
     parent, requests = os.getppid(), socket.socket(fileno=fd)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _FOR_THE_PARENT:
+        signal.signal(name, signal.SIG_IGN)
     wake, wake_in = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_in, False)
@@ -30,6 +34,15 @@ def main(fd: int, die: bool) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     gc.freeze()  # ranks share the pages of everything that is loaded
     statuses: dict[int, int] = {}
+    try:
+        _loop(parent, requests, wake, statuses)
+    finally:
+        for pid in statuses:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def _loop(parent: int, requests: socket.socket, wake: int, statuses: dict[int, int]) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(requests, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
@@ -65,12 +78,14 @@ def _serve(requests: socket.socket, statuses: dict[int, int]) -> bool:
 
 def _become_rank(requests: socket.socket, line: int, output: int, others: list[int]) -> None:
     server = os.getppid()
-    die_with_parent()
+    _die_with_parent()
     if os.getppid() != server:
         return
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for name in _FOR_THE_PARENT:
+        signal.signal(name, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     requests.close()
     for fd in others:
@@ -79,6 +94,13 @@ def _become_rank(requests: socket.socket, line: int, output: int, others: list[i
     os.dup2(output, 2)
     os.close(output)
     worker.main(line)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this rank when the server is gone, also if it hangs in C."""
+    if sys.platform.startswith("linux"):
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _reap(statuses: dict[int, int]) -> None:

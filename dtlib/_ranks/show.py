@@ -36,8 +36,10 @@ class Silent:
         pass
 
     def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
-        if self._on_progress:
-            self._on_progress(done, total, numbers)
+        (self._on_progress or self._draw)(done, total, numbers)
+
+    def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -53,10 +55,7 @@ class Lines(Silent):
     def line(self, rank: int, text: str) -> None:
         print(f"[rank {rank}] {text}", flush=True)
 
-    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
-        if self._on_progress:
-            self._on_progress(done, total, numbers)
-            return
+    def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenth:
             self._tenth = tenth
@@ -72,10 +71,7 @@ class Terminal(Lines):
         self._clear()
         super().line(rank, text)
 
-    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
-        if self._on_progress:
-            self._on_progress(done, total, numbers)
-            return
+    def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         filled = 20 * done // max(total, 1)
         bar = "█" * filled + "·" * (20 - filled)
         sys.stderr.write(f"\r\x1b[K{bar} {progress_words(done, total, numbers)}")
@@ -102,10 +98,7 @@ class Notebook(Lines):
         self._handle: Any = None
         self._last = 0.0
 
-    def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
-        if self._on_progress:
-            self._on_progress(done, total, numbers)
-            return
+    def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         now = time.monotonic()
         if now - self._last < 0.1 and done < total:
             return

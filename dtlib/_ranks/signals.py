@@ -15,6 +15,8 @@ from dtlib._ranks.group import Group
 def stop_signals(group: Group) -> Iterator[None]:
     """SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
 
+    So does the first one after some seconds, when no rank ever asks whether it is to stop.
+
     An interrupt says where each rank was, and ends them.
     """
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
 import signal
-import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
@@ -55,6 +53,7 @@ class Watch:
             self.line.send("where", where=where_now())
         elif kind == "stop":
             dist.request_stop()
+            self.line.send("stopping", heeded=dist.heeds_stop())
         elif kind == "go":
             self.go.put(content["port"])
         elif kind == "bye":
@@ -66,10 +65,3 @@ def end_group() -> None:
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
-
-
-def die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent's thread ends, also if it hangs in C."""
-    if sys.platform.startswith("linux"):
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

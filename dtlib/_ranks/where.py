@@ -22,6 +22,8 @@ _FOREIGN = tuple(
 )
 # How torch names the tensors in its collectives' signatures, the one that is sent first.
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
+# Functions of torch's c10d that ask or post and return at once: nobody waits in them.
+_NO_WAIT = ("_", "get_", "is_", "isend", "irecv")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
 
 
@@ -120,12 +122,11 @@ def _user_frame(frames: list[tuple[FrameType, int]]) -> int | None:
 
 
 def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
-    """Name the first torch.distributed function that the user's line called, and its tensor."""
+    """Name the first c10d function that waits and that the user's line called, and its tensor."""
     for frame in frames:
         name = frame.f_code.co_name
-        if "torch/distributed" in frame.f_code.co_filename and name != "wrapper":
-            if name.startswith("_"):
-                continue
+        in_c10d = frame.f_code.co_filename.endswith("torch/distributed/distributed_c10d.py")
+        if in_c10d and not name.startswith(_NO_WAIT):
             local = frame.f_locals
             found = (local[key] for key in _TENSORS if local.get(key) is not None)
             return name, _tensor_words(next(found, None))

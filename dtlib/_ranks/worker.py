@@ -18,8 +18,8 @@ import torch.distributed
 
 from dtlib import dist
 from dtlib._ranks import parcel, where
-from dtlib._ranks.outcome import failed_in_collective
-from dtlib._ranks.watch import Line, Watch, die_with_parent
+from dtlib._ranks.outcome import failed_in_collective, text_of
+from dtlib._ranks.watch import Line, Watch
 from dtlib.errors import DtlibError
 from dtlib.rankenv import EnvWorld, loopback_name
 
@@ -35,13 +35,6 @@ def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
     if current is not None and (now - _last_progress > 0.05 or done >= total):
         _last_progress = now
         current.send("progress", done=done, total=total, numbers=numbers)
-
-
-def spare(fd: int, die: bool) -> None:
-    """Be a worker that the parent started by itself (no fork server)."""
-    if die:
-        die_with_parent()
-    main(fd)
 
 
 def main(fd: int, prepare: Callable[[dict[str, Any]], None] | None = None) -> None:
@@ -82,7 +75,8 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
         _settle(job)
         fn, args, kwargs = pickle.loads(job["payload"])
         _meet(watch, job)
-        return {"status": "ok", "value": _pack(fn(*args, **kwargs))}
+        dist.install_stop_handlers(unheeded=False)  # Slurm and docker signal every process of a job
+        return {"status": "ok", "value": parcel.pack_result(fn(*args, **kwargs))}
     except BaseException as error:
         return {"status": "exit" if isinstance(error, SystemExit) else "error", **_told(error)}
 
@@ -137,26 +131,16 @@ def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
     dist.join(place, job["device"], job["timeout"], store=store)
 
 
-def _pack(value: Any) -> bytes:
-    try:
-        return parcel.dumps(value)
-    except Exception as error:
-        raise DtlibError(
-            f"The result, a {type(value).__name__}, cannot be sent back from a rank ({error}); "
-            "return numbers, text, tensors, or lists and dicts of them."
-        ) from None
-
-
 def _told(error: BaseException) -> dict[str, Any]:
     """Tell the parent of an exception, its traceback cut to the frames that a user can read."""
     summary = traceback.TracebackException.from_exception(error)
     _cut(summary)
     told = {
         "error": type(error).__name__,
-        "message": str(error),
+        "message": text_of(error),
         "traceback": "".join(summary.format()),
         "where": where.where_raised(error.__traceback__, failed_in_collective(error)),
-        "raised": parcel.dumps(error) if isinstance(error, DtlibError) else None,
+        "raised": parcel.pack_error(error) if isinstance(error, DtlibError) else None,
     }
     if isinstance(error, SystemExit):
         told["code"] = error.code

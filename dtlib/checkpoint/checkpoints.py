@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from dtlib.checkpoint.folders import (
     MARKER,
     TEMPORARY,
     Folder,
+    Marker,
     free_name,
     list_folders,
     prune,
@@ -151,35 +152,34 @@ class Checkpoints:
         found, notes = _on_rank_0(lambda: self._choose(folders))
         if found is None:
             return None
-        path = Path(found)
-        marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
+        path, marker = found.path, found.marker()
         world = dist.world()
         own = f"rank{world.rank}.pt"
-        if marker["world_size"] < world.world_size:
+        if marker.world_size < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker['world_size']} ranks and goes to "
-                f"{world.world_size}: ranks from {marker['world_size']} on have no state of their "
+                f"the checkpoint {path} was saved by {marker.world_size} ranks and goes to "
+                f"{world.world_size}: ranks from {marker.world_size} on have no state of their "
                 "own in it."
             )
         if dist.is_main():
             for note in notes:
                 warnings.warn(note, stacklevel=3)
         return Loaded(
-            step=marker["step"],
+            step=marker.step,
             shared=read_tensors(path / "shared.pt", map_location),
-            rank_state=read_tensors(path / own, map_location) if own in marker["files"] else None,
+            rank_state=read_tensors(path / own, map_location) if own in marker.files else None,
             path=path,
-            world_size=marker["world_size"],
-            metric=marker["metric"],
+            world_size=marker.world_size,
+            metric=marker.metric,
             notes=tuple(notes),
         )
 
-    def _choose(self, folders: list[Folder]) -> tuple[str | None, list[str]]:
+    def _choose(self, folders: list[Folder]) -> tuple[Folder | None, list[str]]:
         notes: list[str] = []
         for folder in folders:
             wrong = folder.what_is_wrong(read=True)
             if wrong is None:
-                return str(folder.path), notes
+                return folder, notes
             notes.append(f"the checkpoint {folder.path} is passed over: {wrong}.")
         if notes:
             raise BadInput(
@@ -200,13 +200,10 @@ class Checkpoints:
                     "the run's folder must be one that all nodes share."
                 )
         number = None if metric is None else float(metric)
-        marker = {
-            "step": step,
-            "world_size": len(written),
-            "metric": number if number is None or math.isfinite(number) else None,
-            "files": files,
-        }
-        write_atomically(temporary / MARKER, json.dumps(marker, indent=2) + "\n")
+        if number is not None and not math.isfinite(number):
+            number = None
+        marker = Marker(step, len(written), number, files)
+        write_atomically(temporary / MARKER, json.dumps(asdict(marker), indent=2) + "\n")
         path = self.folder / free_name(self.folder, step)
         temporary.rename(path)
         fsync_folder(self.folder)

@@ -26,11 +26,16 @@ class _Hashing:
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash, self.bytes = file, hashlib.sha256(), 0
+        self.error: OSError | None = None
 
     def write(self, data: Any) -> int:
         self.hash.update(data)
         self.bytes += memoryview(data).nbytes
-        return self.file.write(data)
+        try:
+            return self.file.write(data)
+        except OSError as error:  # torch would only say that a position is not the expected one
+            self.error = error
+            raise
 
     def flush(self) -> None:
         self.file.flush()
@@ -40,7 +45,12 @@ def write_tensors(path: Path, content: Any) -> dict[str, Any]:
     """Save `content` at `path`, force it to the disk, return its size in bytes and its hash."""
     with path.open("wb") as file:
         hashing = _Hashing(file)
-        torch.save(content, hashing)  # type: ignore[arg-type]  # write and flush are all it needs
+        try:
+            torch.save(content, hashing)  # type: ignore[arg-type]  # it needs write and flush alone
+        except RuntimeError:
+            if hashing.error is None:
+                raise
+            raise hashing.error from None
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": hashing.bytes, "sha256": hashing.hash.hexdigest()}
@@ -51,6 +61,28 @@ def read_tensors(path: Path, map_location: Any) -> Any:
     return torch.load(path, map_location=map_location, weights_only=True)
 
 
+@dataclass(frozen=True)
+class Marker:
+    """What `complete.json` says: sizes and hashes by file, and what the checkpoint was saved with.
+
+    Raises
+    ------
+    ValueError
+        It says something else, so this version did not write it.
+    """
+
+    step: int
+    world_size: int
+    metric: float | None
+    files: dict[str, dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        numbers = isinstance(self.step, int) and isinstance(self.world_size, int)
+        files = isinstance(self.files, dict) and "shared.pt" in self.files
+        if not numbers or not files or not isinstance(self.metric, float | int | None):
+            raise ValueError(f"{MARKER} is not one of a checkpoint")
+
+
 @dataclass(frozen=True, order=True)
 class Folder:
     """A checkpoint's folder; later ones compare greater."""
@@ -59,12 +91,9 @@ class Folder:
     again: int
     path: Path
 
-    def marker(self) -> dict[str, Any]:
+    def marker(self) -> Marker:
         """Content of the marker file."""
-        marker = json.loads((self.path / MARKER).read_text(encoding="utf-8"))
-        if not isinstance(marker, dict) or not isinstance(marker.get("files"), dict):
-            raise ValueError("not a marker")
-        return marker
+        return Marker(**json.loads((self.path / MARKER).read_text(encoding="utf-8")))
 
     def what_is_wrong(self, *, read: bool) -> str | None:
         """Say what makes this checkpoint unusable, or None.
@@ -77,15 +106,15 @@ class Folder:
         if not (self.path / MARKER).exists():
             return f"it has no {MARKER}, so its writing was cut short"
         try:
-            files = self.marker()["files"]
+            files = self.marker().files
             wrong = (_compare(self.path / name, told, read) for name, told in files.items())
             return next(filter(None, wrong), None)
-        except (ValueError, OSError) as error:
+        except (ValueError, TypeError, KeyError, OSError) as error:
             return f"it cannot be read ({error})"
 
     def metric(self) -> float:
         """The metric it was saved with; infinity, so never the best, when there is none."""
-        value = self.marker().get("metric")
+        value = self.marker().metric
         return math.inf if value is None else float(value)
 
 

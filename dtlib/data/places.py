@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from dtlib.errors import BadInput
+from dtlib.files import write_atomically
 from dtlib.folders import cache_folder, roots
 
 T = TypeVar("T")
@@ -77,14 +77,3 @@ def _locked(path: Path) -> Iterator[None]:
         return
     with file:
         yield
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under another name beside `path`, then rename it: never seen half-written."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

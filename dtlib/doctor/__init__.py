@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal, TextIO
 
@@ -17,13 +18,14 @@ from dtlib.doctor.machine import Finding, Machine
 from dtlib.doctor.probes_system import SYSTEM
 from dtlib.doctor.probes_torch import TORCH
 from dtlib.doctor.tools import TOOLS, missing_tools
+from dtlib.errors import Unavailable
 
 __all__ = ["PROBES", "Finding", "Machine", "examine", "missing_tools", "report"]
 
 Probe = Callable[[Machine], Finding]
 PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TOOLS)
 PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machine
-CANNOT_RUN = 69
+CANNOT_RUN = Unavailable.exit_code
 # Where no answer means that lessons cannot be promised to run.
 REQUIRED = ("python", "packages", "torch", "ports", "collective")
 
@@ -62,8 +64,9 @@ def examine(
     ]
     for thread in threads:
         thread.start()
+    end = time.monotonic() + patience
     for thread in threads:
-        thread.join(patience)
+        thread.join(max(0.0, end - time.monotonic()))
     return [
         finding or _unanswered(probe, f"no answer within {patience:g} s")
         for probe, finding in zip(probes, found, strict=True)

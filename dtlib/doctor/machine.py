@@ -168,9 +168,10 @@ def _memory_bytes() -> int:
     import psutil
 
     available = psutil.virtual_memory().available
-    limit = Path("/sys/fs/cgroup/memory.max")  # a container's own limit
-    if limit.is_file() and limit.read_text().strip().isdigit():
-        available = min(available, int(limit.read_text()))
+    # A container's own limit, which is the word "max" where there is none.
+    limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if limit.is_file() and used.is_file() and limit.read_text().strip().isdigit():
+        available = min(available, int(limit.read_text()) - int(used.read_text()))
     return available
 
 

@@ -30,6 +30,8 @@ class Case:
         Relative; 0 for painted inputs, whose sums are exact.
     in_place
         The function may change its argument and return nothing.
+    x_counts
+        It must: a right answer has to stand in its argument, too.
     strict_buffers
         A tensor on its way must be waited for, and left alone until then.
     judge
@@ -42,13 +44,17 @@ class Case:
     forbid_collectives: bool = False
     tolerance: float = 0.0
     in_place: bool = False
+    x_counts: bool = False
     strict_buffers: bool = False
     judge: Callable[[torch.Tensor, int, int], bool] | None = None
 
 
 @dataclass
 class Failure:
-    """An exception in the student's code: its text, its line, and what the rank was waiting in."""
+    """An exception in the student's code: its text, its line, and what the rank was waiting in.
+
+    `lost` is a rank that gave no answer at all: it was killed, or its process ended.
+    """
 
     error: str
     message: str
@@ -57,6 +63,7 @@ class Failure:
     code: str
     waited_in: str | None = None
     peer_gone: bool = False
+    lost: bool = False
 
     @property
     def mismatch(self) -> bool:
@@ -79,13 +86,13 @@ class Seen:
     values: list[float] = field(default_factory=list)
     counts: dict[float, int] = field(default_factory=dict)
     bits: str = ""
-    after: list[float] = field(default_factory=list)
     want: list[float] = field(default_factory=list)
     want_shape: tuple[int, ...] = ()
     right: bool = False
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
     seconds: float = 0.0
+    printed: str = ""
 
     @property
     def sent(self) -> list[Message]:
@@ -136,9 +143,9 @@ class Round:
         return [s.values[0] if s.values else next(iter(s.counts), None) for s in self.ranks]
 
 
-def painted(size: int, *, dtype: torch.dtype = torch.float32) -> Callable[[int, int], torch.Tensor]:
+def painted(size: int) -> Callable[[int, int], torch.Tensor]:
     """The input of rank r in a painted case: `size` times 10**r."""
-    return lambda rank, n: torch.full((size,), 10**rank, dtype=dtype)
+    return lambda rank, n: torch.full((size,), 10.0**rank)
 
 
 def painted_sum(size: int) -> Callable[[int, int], torch.Tensor]:

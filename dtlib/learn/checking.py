@@ -6,9 +6,10 @@ stand in the lesson's sidecar, `mistakes: {name: {key: sentence}}`, so that a tr
 
 from __future__ import annotations
 
+import traceback
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dtlib.learn.sentences import fill
@@ -81,15 +82,30 @@ class Exercise:
     reference: Callable[..., Any]
     minutes: float = 10
     after_pass: Callable[[Callable[..., Any]], Any] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 # Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.
 COMMON = {
-    "raised": "Your function raised {error}: {message}. Which line of it did that, and with what?",
+    "raised": "Your function stopped with {error} in {place}: {message}. What does that line work "
+    "on there?",
+    "unknown_name": "Your function stopped in {place}: {message}. Where does that name get its "
+    "value?",
     "not_a_function": "The check needs the function itself, and got {got}: leave out the "
     "parentheses after its name. What would calling it hand over instead?",
     "none": "Your function returned None. Which value should it hand back?",
+    "kind": "Rank {rank} of {n} returned a {got}, and numbers are expected. What should your "
+    "function hand back?",
+    "shape": "Rank {rank} of {n} returned shape {got} where {shape} is expected. Which of your "
+    "lines changes the shape?",
+    "value": "Rank {rank} of {n} returned {got}, and {want} is right. {reading} Can you follow one "
+    "number by hand through this case?",
+    "waits": "The {n} ranks did not finish: {who}. Who could have spoken first?",
+    "loops": "Rank {rank} of {n} was still at work when its time was up, {place}. Does every loop "
+    "of yours come to its end there?",
+    "died": "Rank {rank} of {n} ended before it answered: {how}. Is every tensor that receives as "
+    "large as the message that it gets?",
+    "mismatch": "The {n} ranks met in one collective with different things: {what}. Outside this "
+    "check gloo would crash or mix them up. What can every rank bring in one size?",
     "unrecognised": "The result is not right, in a way that no sentence here foresaw ({seen}). "
     "What do you get for the smallest case on paper?",
 }
@@ -108,6 +124,38 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
     return " ".join(fill(template, wrong.numbers).split())
 
 
+def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
+    """The verdict on an exception in the student's code; `place` is a line of it in words."""
+    key = "unknown_name" if error in ("NameError", "UnboundLocalError") else "raised"
+    first = (message.strip().splitlines() or ["no message"])[0][:200].rstrip(".!")
+    return Wrong(key, case, error=error, message=first, place=place)
+
+
+def stopped_here(error: Exception, case: str = "") -> Wrong:
+    """The verdict on an exception that the student's function raised in this process."""
+    frame = innermost(error)
+    place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
+    return stopped(type(error).__name__, str(error), place, case)
+
+
+def innermost(error: BaseException) -> traceback.FrameSummary:
+    """Where in the student's own code an exception came from; a frame without a name if nowhere."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _machinery(frame.filename)]
+    return own[-1] if own else traceback.FrameSummary("", 0, "")
+
+
+def _machinery(filename: str) -> bool:
+    """Whether a file belongs to torch or to dtlib, and not to the student."""
+    return any(part in filename for part in ("/torch/", "/dtlib/learn/", "/dtlib/scratch/"))
+
+
+def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:
+    """A line of the student's function; without a function, the call that never entered it."""
+    place = f"line {line} of {function}" if function else "the call of your function"
+    return f"{place}{whose}" + (f", `{code}`" if code else "")
+
+
 def fingerprint(thing: Any) -> str:
     """Tell two versions of a function or class apart by what they do; comments do not count."""
     import hashlib
@@ -123,8 +171,9 @@ def _shape(thing: Any) -> Any:
         return [(k, _shape(v)) for k, v in vars(thing).items() if not _housekeeping(k)]
     if isinstance(thing, (staticmethod, classmethod)):
         return _shape(thing.__func__)
-    code = getattr(thing, "__code__", None)
-    return _shape(code) if code is not None else repr(type(thing)) if callable(thing) else thing
+    if hasattr(thing, "__code__"):
+        return _shape(thing.__code__)
+    return type(thing).__name__ if callable(thing) else thing
 
 
 def _housekeeping(name: str) -> bool:
@@ -134,8 +183,8 @@ def _housekeeping(name: str) -> bool:
 def is_stub(thing: Any, stub_source: str | None) -> bool:
     """Whether a function is still what the student was given.
 
-    It is compared with the compiled stub of the lesson, so a real answer that returns None is an
-    answer; without a known stub, a body of nothing but a docstring, `...` or `pass` counts.
+    That is the lesson's own stub, compiled, or a body of nothing but a docstring, `...` or `pass`.
+    A function that works and returns None is an answer.
     """
     if stub_source is not None:
         namespace: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
-from dtlib.learn.checking import Wrong
+from dtlib.learn.checking import Wrong, place_in_words, stopped
 from dtlib.learn.probe import OWN_CODE, run_cases
 
 Plan = Sequence[tuple[int, Sequence[Case]]]
@@ -46,6 +46,10 @@ def examine(
     for n, cases in plan:
         rounds += run_cases(student, n, cases)
         if not rounds[-1].right:
+            # Prints are how people look into a function: those of the case that went wrong.
+            for seen in rounds[-1].ranks:
+                for line in seen.printed.splitlines():
+                    print(f"rank {seen.rank} | {line}")
             raise explain(rounds[-1]) or unforeseen(rounds[-1])
     return rounds
 
@@ -59,11 +63,11 @@ def unforeseen(round_: Round) -> Wrong:
         rank, place = min(busy, key=lambda b: ("(probe.py" in b[1], b[1].startswith("waiting")))
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
-        if failure.line == 0 and failure.own:
+        if failure.lost and failure.own:
             return Wrong("died", case, rank=rank, n=round_.n, how=failure.message or failure.error)
     for rank, failure in round_.failures:
         if failure.own:
-            return Wrong("raised", case, rank=rank, n=round_.n, **where(failure))
+            return raised(failure, rank, round_)
     if any(failure.mismatch for _, failure in round_.failures):
         return Wrong("mismatch", case, n=round_.n, what=mismatch(round_))
     if round_.failures:
@@ -71,13 +75,13 @@ def unforeseen(round_: Round) -> Wrong:
     return _wrong_value(round_)
 
 
-def where(failure: Failure) -> dict[str, Any]:
-    """The numbers of a sentence about an exception: its line, error and message."""
+def raised(failure: Failure, rank: int, round_: Round) -> Wrong:
+    """The verdict on an exception on one rank: its line, error and message."""
     # Only this process knows the text of a notebook's cell.
     code = linecache.getline(failure.code, failure.line).strip()
-    place = f"line {failure.line} of {failure.function}" + (f", `{code}`," if code else "")
-    message = failure.message.splitlines()[0][:200] if failure.message else ""
-    return {"place": place, "error": failure.error, "message": message}
+    whose = f" on rank {rank} of {round_.n}" if round_.n > 1 else ""
+    place = place_in_words(failure.function, failure.line, code, whose)
+    return stopped(failure.error, failure.message, place, round_.label)
 
 
 def mismatch(round_: Round) -> str:
@@ -166,6 +170,8 @@ def read_paint(value: float, n: int) -> str:
     counts = digits(value, n)
     if counts is None or n == 1:
         return ""
+    if not any(counts):
+        return f"{number(value)}: nobody is in it."
     parts = [f"rank {r} is missing" for r, c in enumerate(counts) if c == 0]
     parts += [f"rank {r} is in it {c} times" for r, c in enumerate(counts) if c > 1]
     return f"{number(value)}: {', '.join(parts)}." if parts else ""

@@ -24,6 +24,7 @@ from dtlib.learn.checking import (
     fingerprint,
     is_stub,
     sentence,
+    stopped_here,
 )
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
@@ -92,8 +93,7 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
     except Wrong as wrong:
         return wrong
     except Exception as error:
-        message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
-        return Wrong("raised", error=type(error).__name__, message=message)
+        return stopped_here(error)
 
 
 def find_exercise(lesson: Lesson, name: str) -> Exercise:
@@ -137,8 +137,10 @@ def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong:
             attempts.append(mark)
         times, offered = seen[wrong.mistake], _may_see(entry, exercise)
     more = [f"Smallest case: {wrong.case}."] if wrong.case else []
-    hints = _hints(lesson, name)[: times - 1]
-    more += [f"Hint {i}: {hint}" for i, hint in enumerate(hints, start=1)][-1:]
+    hints = _hints(lesson, name)
+    number = min(times - 1, len(hints))
+    if number:
+        more.append(f"Hint {number}: {hints[number - 1]}")
     if offered:
         more.append(f'You may look at a solution now: learn.solution("{name}")')
     say("✗ Not yet.", text, *more)
@@ -151,7 +153,8 @@ def _may_see(entry: dict[str, Any], exercise: Exercise) -> bool:
 
 
 def _hints(lesson: Lesson, name: str) -> list[str]:
-    return list((lesson.sidecar.get("hints") or {}).get(name) or [])
+    hints = (lesson.sidecar.get("hints") or {}).get(name) or []
+    return [" ".join(text.split()) for text in hints]
 
 
 def hint(name: str) -> None:
@@ -166,7 +169,7 @@ def hint(name: str) -> None:
         shown = entry.get("hints", 0)
         entry["hints"] = shown + 1
     number = shown % len(hints)
-    say(f"Hint {number + 1} of {len(hints)}.", " ".join(hints[number].split()))
+    say(f"Hint {number + 1} of {len(hints)}.", hints[number])
 
 
 def solution(name: str, *, anyway: bool = False) -> None:
@@ -180,7 +183,7 @@ def solution(name: str, *, anyway: bool = False) -> None:
     code = _solution(lesson, name, exercise)
     entry = progress.read(lesson.stem, "exercises", name)
     if anyway or entry.get("passed") or _may_see(entry, exercise):
-        show(Shown(code, folded("A solution", code).markup.replace("<details", "<details open")))
+        show(Shown(code, folded("A solution", code, opened=True).markup))
         return
     closed = folded(f"Show the solution of {name} anyway", code).markup
     tries = len(entry.get("attempts", []))

@@ -78,16 +78,21 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     RankFailed
         When a rank failed, unless the line says `--show-errors`: then it is only shown.
     BadInput
-        When the line is wrong, or a name that the cell uses cannot travel.
+        When the line is wrong, the cell no Python, or a name that it uses cannot travel.
     """
-    from dtlib.launcher import run_ranks
-    from dtlib.learn.show import show
+    from dtlib.launcher import blame, run_ranks
+    from dtlib.learn.show import Shown, escape, show
 
     options = arguments(line)
     # The magic's line is the cell's first one: errors count from there, as the editor does.
     source = "\n" + cell
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
-    compile(source, FILENAME, "exec")
+    try:  # a syntax error is told here once, and not by every rank
+        compile(source, FILENAME, "exec")
+    except SyntaxError as error:
+        # It has no text of its own for a stray `return` or `await`.
+        code = (error.text or linecache.getline(FILENAME, error.lineno or 1)).strip()
+        raise BadInput(f"SyntaxError in cell line {error.lineno}, {code}: {error.msg}.") from None
     values, modules = pack(names_used(source), user, hidden)
     view = Columns(options.ranks)
     outcomes = run_ranks(
@@ -96,20 +101,12 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
         device=options.device,
     )  # fmt: skip
     view.finish(outcomes)
-    failure = _blame(outcomes, options.timeout)
+    failure = blame(outcomes, options.timeout)
     if failure is None:
         return
     if not options.show_errors:
         raise failure
-    from dtlib.learn.show import Shown, escape
-
     show(Shown(failure.sentence, f"<p>{escape(failure.sentence)}</p>"))
-
-
-def _blame(outcomes: list[Any], timeout: float) -> Any:
-    from dtlib.launcher import blame
-
-    return blame(outcomes, timeout)
 
 
 def names_used(source: str) -> set[str]:
@@ -271,15 +268,18 @@ class Columns:
             result = self.results[rank]
             title = f"rank {rank}" + (f": {note}" if note else "")
             sections.append(
-                f'<section aria-label="rank {rank}" style="flex:1 1 14em;min-width:0;border:1px '
+                f'<section aria-label="rank {rank}" style="min-width:0;border:1px '
                 'solid var(--jp-border-color1,#757575);border-radius:4px;padding:4px 8px">'
                 f"<strong>{html.escape(title)}</strong>"
-                '<pre style="white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0">'
+                '<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;'
+                'margin:4px 0">'
                 f"{html.escape(chr(10).join(self._text(rank)))}</pre>"
                 f"{result[1] if result else ''}</section>"
             )
         top = f"<p>{html.escape(self.top)}</p>" if self.top else ""
-        row = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:stretch">'
+        # A grid, so that the last of a second row is no wider than those above it.
+        columns = "repeat(auto-fit,minmax(min(100%,12em),1fr))"
+        row = f'<div style="display:grid;grid-template-columns:{columns};gap:8px">'
         return f"{top}{row}{''.join(sections)}</div>"
 
 

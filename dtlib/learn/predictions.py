@@ -65,22 +65,17 @@ def measured(key: str, value: Any, unit: str | None = None) -> None:
 
 
 def verdict(spec: dict[str, Any], guess: Any, value: Any) -> bool | None:
-    """Whether a prediction holds: None when the sidecar does not say what would be right."""
+    """Whether a prediction holds; None when it cannot be compared with what was measured."""
     if spec.get("options"):
         for option in spec["options"]:
             if option["text"] == guess:
-                if "when" in option:
-                    return bool(evaluate(option["when"], {"value": value}))
-                return option.get("right", False if _any_right(spec) else guess == value)
+                when = option.get("when")
+                return bool(evaluate(when, {"value": value})) if when else guess == value
         return None
     try:
         return abs(float(guess) - float(value)) <= float(spec.get("close", 0.25)) * abs(value)
     except (TypeError, ValueError):
         return None
-
-
-def _any_right(spec: dict[str, Any]) -> bool:
-    return any("right" in option for option in spec["options"])
 
 
 def _why(spec: dict[str, Any], guess: Any, value: Any) -> str:
@@ -117,10 +112,9 @@ def my_run(
     source
         `"measured"`, `"simulated"` or `"recorded"`.
     """
-    number = session.current().number
     progress.add_run(
         {
-            "lesson": number,
+            "lesson": session.current().number,
             "what": what,
             "predicted": predicted,
             "measured": measured,
@@ -132,22 +126,20 @@ def my_run(
 
 def take_away() -> None:
     """Close a lesson: checks passed, predictions that were sure and wrong, and what comes next."""
-    from dtlib.learn.source import PATH
-
     lesson = session.current()
-    exercises = progress.read_all(lesson.stem, "exercises")
+    exercises = progress.read(lesson.stem, "exercises")
     done = sorted(name for name, entry in exercises.items() if entry.get("passed"))
     say("Take-away.", f"Exercises passed: {', '.join(done) or 'none yet'}.")
     wrong = [
         [_spec_or_empty(lesson, key).get("question", key), e["value"], e.get("measured")]
-        for key, e in sorted(progress.read_all(lesson.stem, "predictions").items())
+        for key, e in sorted(progress.read(lesson.stem, "predictions").items())
         if e.get("sure") and e.get("right") is False
     ]
     if wrong:
         title = "You were sure, and it came out otherwise. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
-    if lesson.number in PATH[:-1]:
-        print(f"Next on the path: lesson {PATH[PATH.index(lesson.number) + 1]}.")
+    if lesson.next:
+        print(f"Next on the path: lesson {lesson.next}.")
 
 
 def _spec_or_empty(lesson: Lesson, key: str) -> dict[str, Any]:

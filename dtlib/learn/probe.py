@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +13,12 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
+from dtlib.learn.checking import innermost
 from dtlib.learn.wire import FEW, WireLog
 
 TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
 LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
+MOST = 2000  # characters that a rank prints and that come back
 OWN_CODE = "its own code"
 # What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
@@ -50,7 +53,13 @@ def _lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
     waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
-        outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited
+        outcome.error or outcome.status,
+        outcome.message or "",
+        "",
+        0,
+        str(outcome.where),
+        waited,
+        lost=True,
     )
     return Seen(outcome.rank, failure=failure)
 
@@ -78,18 +87,26 @@ def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> See
     x, want = case.make(rank, n), case.want(rank, n)
     seen = Seen(rank, want=_few(want), want_shape=tuple(want.shape))
     log = WireLog(watch=x if x.numel() <= FEW else None, forbid_collectives=case.forbid_collectives)
+    printed = io.StringIO()
     start = time.perf_counter()
-    with log:
+    with log, contextlib.redirect_stdout(printed):
         try:
             result = student(x)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             seen.failure = _failure(error)
+            # In DETAIL mode a collective begins with messages of its own, and gloo names those.
+            own = [m for m in log.messages[-1:] if m.peer is not None]
+            if seen.failure.waited_in in ("send", "recv") and not own:
+                seen.failure.waited_in = "a collective"
     seen.seconds = time.perf_counter() - start
-    seen.messages, seen.after = log.messages, _few(x)
+    seen.messages, seen.printed = log.messages, printed.getvalue()[-MOST:]
     if seen.failure is None:
         result = _describe(seen, x if result is None and case.in_place else result)
         if result is not None:
             seen.right = _is_right(seen, result, want, case, n)
+            if seen.right and case.x_counts:  # it returned the answer, and may have left x alone
+                result = _describe(seen, x)
+                seen.right = result is not None and _is_right(seen, result, want, case, n)
             if not seen.right:
                 seen.counts = _counts(result)
     return seen
@@ -111,7 +128,7 @@ def _describe(seen: Seen, result: Any) -> torch.Tensor | None:
 
 def _is_right(seen: Seen, result: torch.Tensor, want: torch.Tensor, case: Case, n: int) -> bool:
     if case.strict_buffers and any(
-        m.overlaps or m.changed or (m.kind == "send" and not m.waited) for m in seen.messages
+        m.overlaps or m.changed or (m.peer is not None and not m.waited) for m in seen.messages
     ):
         return False
     if case.judge is not None:
@@ -135,26 +152,19 @@ def _few(x: torch.Tensor) -> list[float]:
     return [float(v) for v in x.flatten().tolist()] if x.numel() <= FEW else []
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: BaseException) -> Failure:
     message = str(error).strip()
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _machinery(f.filename)]
-    last = frames[-1] if frames else None
+    frame = innermost(error)
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
         waited = "a peer that never came"
     return Failure(
         type(error).__name__,
         message,
-        last.name if last else "",
-        (last.lineno or 0) if last else 0,
+        frame.name,
+        frame.lineno or 0,
         # A cell's source is not on this rank; the parent looks the line up by this file name.
-        last.filename if last else "",
+        frame.filename,
         waited,
         any(words in message for words in GONE),
     )
-
-
-def _machinery(filename: str) -> bool:
-    """Whether a file belongs to torch or to dtlib, and not to the student."""
-    path = filename.replace("\\", "/")
-    return "/torch/" in path or "/dtlib/learn/" in path or "/dtlib/scratch/" in path

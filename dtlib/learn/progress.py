@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import fcntl
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,21 +41,12 @@ def _load(path: Path) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def read(lesson: str, kind: str, key: str) -> dict[str, Any]:
-    """What is kept for one exercise, prediction or quiz question; `{}` when nothing is."""
-    return _look(lesson, kind, key)
-
-
-def _look(*parts: str) -> dict[str, Any]:
+def read(*place: str) -> dict[str, Any]:
+    """What is kept for a lesson, a kind of it (`"exercises"`), or one key; `{}` when nothing is."""
     found: Any = _load(_folder() / "progress.json")
-    for part in parts:
+    for part in place:
         found = found.get(part) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def read_all(lesson: str, kind: str) -> dict[str, dict[str, Any]]:
-    """All that is kept of one kind for a lesson, by key."""
-    return _look(lesson, kind)
 
 
 @contextlib.contextmanager
@@ -80,19 +72,17 @@ def runs() -> list[dict[str, str]]:
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [{c: row.get(c) or "" for c in COLUMNS} for row in csv.DictReader(file)]
 
 
 def add_run(row: dict[str, Any]) -> None:
     """Add a row; running the same cell again replaces it (same lesson, what and source)."""
-    import io
-
     new = {c: "" if row.get(c) is None else str(row[c]) for c in COLUMNS}
     same = ("lesson", "what", "source")
     with _locked():
-        rows = [r for r in runs() if any(r.get(c) != new[c] for c in same)]
+        rows = [r for r in runs() if any(r[c] != new[c] for c in same)]
         text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows([*rows, new])
         write_atomically(Path.cwd() / "my_runs.csv", text.getvalue())

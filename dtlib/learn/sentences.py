@@ -91,7 +91,9 @@ def _value(node: ast.AST, names: Mapping[str, Any], whole: str) -> Any:
                 return base**power
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             return _UNARY[type(op)](inner(operand))
-        case ast.Compare(left=left, ops=ops, comparators=others):
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(
+            type(op) in _COMPARE for op in ops
+        ):
             values = [inner(left), *map(inner, others)]
             pairs = zip(ops, values, values[1:], strict=False)
             return all(_COMPARE[type(op)](a, b) for op, a, b in pairs)

@@ -33,20 +33,16 @@ def start(number: str | int) -> None:
     """
     lesson = source.find(number)
     _state.update(lesson=lesson, passed={})
-    header = lesson.header
+    minutes = lesson.header["minutes"]
     print(
-        f"Lesson {lesson.number}: {header.get('title', lesson.name)} "
-        f"({_minutes(header)}). Your answers are kept in .dtlib beside this notebook."
+        f"Lesson {lesson.number}: {lesson.header['title']} ({minutes['read']} min to read, "
+        f"{minutes['exercises']} of exercises).\n"
+        "Your answers are kept in .dtlib beside this notebook."
     )
     for need in missing():
         print(need)
     if in_notebook():
         _prepare_notebook()
-
-
-def _minutes(header: dict[str, Any]) -> str:
-    minutes = header.get("minutes") or {}
-    return f"{minutes.get('read', '?')} min to read, {minutes.get('exercises', '?')} of exercises"
 
 
 def _prepare_notebook() -> None:
@@ -84,10 +80,9 @@ def passed(name: str) -> Callable[..., Any] | None:
     return _state["passed"].get(name)
 
 
-def missing(needs: list[str] | None = None) -> list[str]:
+def missing() -> list[str]:
     """One sentence for each need of the open lesson that this machine does not meet."""
-    wanted = current().header.get("needs") or [] if needs is None else needs
-    return [_SENTENCE[n] for n in wanted if n in _MET and not _MET[n]()]
+    return [_SENTENCE[need] for need in current().header["needs"] if not _MET[need]()]
 
 
 def ready() -> bool:

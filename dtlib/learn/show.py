@@ -6,9 +6,13 @@ Nothing is said by colour alone: every verdict begins with a word, every figure 
 from __future__ import annotations
 
 import html
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+# Words alone: a product such as 2*n*m is none. js/common.js does the same.
+_STRESS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
 
 
 class Shown:
@@ -39,15 +43,18 @@ def show(thing: Any) -> None:
 
         display(thing)
     else:
-        print(thing.plain() if hasattr(thing, "plain") else thing)
+        print(thing)
 
 
 def escape(text: Any) -> str:
-    """Text made safe for HTML; `code` between back-ticks becomes a code element."""
+    """Text made safe for HTML; `code` between back-ticks becomes a code element, *words* stress."""
     parts = html.escape(str(text)).split("`")
     if len(parts) % 2 == 0:  # an odd back-tick is a back-tick
         return "`".join(parts)
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+    return "".join(
+        f"<code>{part}</code>" if i % 2 else _STRESS.sub(r"<em>\1</em>", part)
+        for i, part in enumerate(parts)
+    )
 
 
 def table(
@@ -90,22 +97,28 @@ def _cell(value: Any) -> str:
 
 def _plain_table(cells: list[list[str]], names: list[str], caption: str) -> str:
     everything = ([names] if names else []) + cells
-    width = [max(len(row[i]) for row in everything) for i in range(len(everything[0]))]
-    lines = ["  ".join(f"{v:<{w}}" for v, w in zip(row, width, strict=False)) for row in everything]
+    width = [max(map(len, column)) for column in zip(*everything, strict=True)]
+    lines = ["  ".join(f"{v:<{w}}" for v, w in zip(row, width, strict=True)) for row in everything]
     if names:
         lines.insert(1, "  ".join("-" * w for w in width))
     return "\n".join([*([caption] if caption else []), *(line.rstrip() for line in lines)])
 
 
 def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
-    head = "".join(f'<th scope="col">{escape(n)}</th>' for n in names)
+    sides = [_side(i, column) for i, column in enumerate(zip(*cells, strict=True))]
+    head = "".join(
+        f'<th scope="col" style="{side}">{escape(name)}</th>'
+        for name, side in zip(names, sides or [""] * len(names), strict=False)
+    )
     body = "".join(
         "<tr>"
-        + f'<th scope="row" style="text-align:left">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(v)}</td>" for v in row[1:])
+        + f'<th scope="row" style="{sides[0]}">{escape(row[0])}</th>'
+        + "".join(
+            f'<td style="{side}">{escape(value)}</td>'
+            for value, side in zip(row[1:], sides[1:], strict=True)
+        )
         + "</tr>"
         for row in cells
-        if row
     )
     return (
         "<table>"
@@ -113,6 +126,20 @@ def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
         + (f"<thead><tr>{head}</tr></thead>" if names else "")
         + f"<tbody>{body}</tbody></table>"
     )
+
+
+def _side(place: int, column: Sequence[str]) -> str:
+    """Text begins on the left, and so does what names a row; numbers end on the right."""
+    text = place == 0 or any(any(map(str.isalpha, v)) and not _number(v) for v in column)
+    return f"text-align:{'left' if text else 'right'}"
+
+
+def _number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def say(mark: str, text: str, *more: str) -> None:
@@ -124,22 +151,27 @@ def say(mark: str, text: str, *more: str) -> None:
     show(Shown(plain, markup))
 
 
+def _code(code: str) -> str:
+    """Code whose lines stay whole: a reader scrolls, where JupyterLab would cut words in two."""
+    style = "white-space:pre;overflow-x:auto"
+    return f'<pre style="{style}" tabindex="0">{html.escape(code)}</pre>'
+
+
 def side_by_side(left: tuple[str, str], right: tuple[str, str]) -> Shown:
     """Two titled pieces of code beside each other, one above the other on a narrow screen."""
     text = "\n\n".join(f"{title}\n{'-' * len(title)}\n{code}" for title, code in (left, right))
     boxes = "".join(
         '<figure style="flex:1 1 22rem;min-width:0;margin:0"><figcaption><strong>'
-        f'{escape(title)}</strong></figcaption><pre style="overflow-x:auto" tabindex="0">'
-        f"{html.escape(code)}</pre></figure>"
+        f"{escape(title)}</strong></figcaption>{_code(code)}</figure>"
         for title, code in (left, right)
     )
     return Shown(text, f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{boxes}</div>')
 
 
-def folded(summary: str, code: str) -> Shown:
+def folded(summary: str, code: str, *, opened: bool = False) -> Shown:
     """A piece of code behind a line that the reader opens; plain text shows it whole."""
     markup = (
-        f"<details><summary>{escape(summary)}</summary>"
-        f'<pre style="overflow-x:auto" tabindex="0">{html.escape(code)}</pre></details>'
+        f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
+        f"{_code(code)}</details>"
     )
     return Shown(f"{summary}\n\n{code}", markup)

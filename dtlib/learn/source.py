@@ -20,9 +20,7 @@ STUB = "...  # your code here"
 # The path through the course; "next" follows it. A lesson's number is only its place on the shelf.
 PATH = [f"{n:02d}" for n in (0, 7, 1, 2, 8, 9, 5, 4, 6, 10, 16, 17, 19, 20, 21, 22, 23, 25, 29)]
 
-_MARKER = re.compile(r"^# %%(?:$|\s+(?P<rest>.*)$)")
-_KIND = re.compile(r"^\[(?P<kind>markdown|md|raw)\]\s*")
-_TAGS = re.compile(r"tags=(\[[^\]]*\])")
+_MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?: tags=(?P<tags>\[[^\]]*\]))?$")
 _REGION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.S | re.M)
 _MARKS = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION\n?", re.M)
 # In a py file a line of magic is a comment, as jupytext writes it: "# %%ranks 4", "# %matplotlib".
@@ -50,24 +48,29 @@ def solved(text: str) -> str:
 
 
 def parse(text: str) -> list[Cell]:
-    """Split a py:percent text into cells; what stands before the first marker is dropped."""
+    """Split a py:percent text into cells; what stands before the first marker is dropped.
+
+    Raises
+    ------
+    BadInput
+        For a line that looks like a marker and is none.
+    """
     cells: list[Cell] = []
-    lines: list[str] = []
+    bodies: list[list[str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        marker = _MARKER.match(line)
-        if marker is None:
-            lines.append(line)
-            continue
-        if cells:
-            cells[-1].text = _body(cells[-1].kind, lines)
-        lines = []
-        rest = marker["rest"] or ""
-        kind = _KIND.match(rest)
-        tags = _TAGS.search(rest)
-        name = {"md": "markdown"}.get(kind["kind"], kind["kind"]) if kind else "code"
-        cells.append(Cell(name, "", ast.literal_eval(tags[1]) if tags else [], number))
-    if cells:
-        cells[-1].text = _body(cells[-1].kind, lines)
+        if marker := _MARKER.match(line):
+            tags = ast.literal_eval(marker["tags"] or "[]")
+            cells.append(Cell(marker["kind"] or "code", "", tags, number))
+            bodies.append([])
+        elif line.startswith("# %% "):
+            raise BadInput(
+                f"line {number}, {line!r}, begins no cell: write # %%, # %% [markdown] or "
+                '# %% [raw], and after it where wanted tags=["exercise"].'
+            )
+        elif bodies:
+            bodies[-1].append(line)
+    for cell, lines in zip(cells, bodies, strict=True):
+        cell.text = _body(cell.kind, lines)
     return cells
 
 
@@ -91,12 +94,19 @@ class Lesson:
     @property
     def number(self) -> str:
         """`07`"""
-        return self.path.stem.split("_", 1)[0]
+        return self.stem.split("_", 1)[0]
 
     @property
     def name(self) -> str:
         """`ranks_and_collectives`: also the name of its module of checks."""
-        return self.path.stem.split("_", 1)[1]
+        return self.stem.split("_", 1)[1]
+
+    @property
+    def next(self) -> str | None:
+        """The number of the lesson after this one on the path, if there is one."""
+        if self.number not in PATH[:-1]:
+            return None
+        return PATH[PATH.index(self.number) + 1]
 
     @cached_property
     def text(self) -> str:
@@ -112,10 +122,9 @@ class Lesson:
     def header(self) -> dict[str, Any]:
         """The YAML of the first cell (fences of three dashes may stand around it)."""
         first = self.cells[0].text if self.cells else ""
-        header = _yaml(
+        return _yaml(
             first.strip().strip("-"), self.path, "a source whose first cell is a YAML header"
         )
-        return header
 
     @cached_property
     def sidecar(self) -> dict[str, Any]:
@@ -139,19 +148,19 @@ class Lesson:
         return names
 
     def definition(self, name: str, *, as_stub: bool = False) -> str | None:
-        """The source of function or class `name` in the cells tagged exercise or solution.
+        """The source of function or class `name`: the last one in cells of exercises or solutions.
 
         Parameters
         ----------
         name
             What is defined there.
         as_stub
-            The text that the student is given, in place of the solution.
+            What the student is given in its place; cells of solutions do not count then.
         """
-        cut = stub if as_stub else solved
+        tag, cut = ("exercise", stub) if as_stub else ("solution", solved)
         found = None
         for cell in self.cells:
-            if cell.kind == "code" and {"exercise", "solution"} & set(cell.tags):
+            if cell.kind == "code" and {"exercise", tag} & set(cell.tags):
                 text = cut(cell.text)
                 try:
                     body = ast.parse(text).body
@@ -160,8 +169,6 @@ class Lesson:
                 for node in body:
                     if getattr(node, "name", None) == name:
                         found = ast.get_source_segment(text, node)
-            if found and as_stub:
-                break
         return found
 
 
@@ -198,8 +205,8 @@ def sources_folder() -> Path:
         if place.is_dir():
             return place.resolve()
     raise BadInput(
-        f"no folder of lessons: looked for {places[0]} and {len(places) - 1} more places; run this "
-        "in a clone of the course, or set DTLIB_LESSONS to its lessons_src folder."
+        f"no folder of lessons: looked for {', '.join(map(str, places))}; run this in a clone of "
+        "the course, or set DTLIB_LESSONS to its lessons_src folder."
     )
 
 

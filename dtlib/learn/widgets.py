@@ -77,7 +77,8 @@ class PredictionForm(Form):
         lines += [f"  ( ) {text}" for text in self.spec["options"]]
         if self.answer:
             sure = "sure" if self.answer.get("sure") else "unsure"
-            lines.append(f"  committed: {self.answer['value']} {self.spec['unit']} ({sure})")
+            value = f"{self.answer['value']} {self.spec['unit']}".strip()
+            lines.append(f"  committed: {value} ({sure})")
         return "\n".join(lines)
 
     def static(self) -> str:
@@ -95,7 +96,7 @@ class QuizForm(Form):
 
     def __init__(self, stem: str, questions: list[dict[str, Any]]) -> None:
         self._stem = stem
-        super().__init__(questions=questions, answers=progress.read_all(stem, "quiz"))
+        super().__init__(questions=questions, answers=progress.read(stem, "quiz"))
 
     @traitlets.observe("answers")
     def _keep(self, change: Any) -> None:

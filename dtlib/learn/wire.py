@@ -54,7 +54,7 @@ class Message:
     address
         Where its memory starts: two sends of one chunk have one address.
     waited, changed, overlaps
-        Whether a send was waited for; whether its tensor changed before that; whether a receive
+        Whether it was waited for; whether a send's tensor changed before that; whether a receive
         wrote into a tensor that was still being sent.
     """
 
@@ -126,7 +126,7 @@ class WireLog:
         if self._watch is not None:
             message.state = self._watch.detach().flatten().tolist()
         self.messages.append(message)
-        sending = _Sending(message, tensor, tensor.detach().clone())
+        sending = _Sending(message, None, tensor)
         self._pending.append(sending)
         sending.work = original(group, *args, **kwargs)
         return sending
@@ -137,7 +137,7 @@ class WireLog:
         message.values = ()  # nothing has arrived yet
         message.overlaps = any(_overlap(tensor, s.tensor) for s in self._pending if s.on_its_way)
         self.messages.append(message)
-        return original(group, *args, **kwargs)
+        return _OnItsWay(message, original(group, *args, **kwargs))
 
     def _collective(self, name: str) -> Callable[..., Any]:
         def call(original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
@@ -158,25 +158,35 @@ def _wrap(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable
     return method
 
 
-class _Sending:
-    """A send on its way: torch's own handle, and what was in the tensor when it started."""
+class _OnItsWay:
+    """A message on its way: torch's own handle, which may be waited for."""
 
-    def __init__(self, message: Message, tensor: torch.Tensor, before: torch.Tensor) -> None:
-        self.message, self.tensor, self.before = message, tensor, before
-        self.work: Any = None
+    def __init__(self, message: Message, work: Any) -> None:
+        self.message, self.work = message, work
 
     @property
     def on_its_way(self) -> bool:
         return not self.message.waited
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        if self.on_its_way:
-            self.message.changed = not torch.equal(self.tensor, self.before)
-            self.message.waited = True
+        self.message.waited = True
         return self.work.wait(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.work, name)
+
+
+class _Sending(_OnItsWay):
+    """A send on its way, and what was in the tensor when it started."""
+
+    def __init__(self, message: Message, work: Any, tensor: torch.Tensor) -> None:
+        super().__init__(message, work)
+        self.tensor, self.before = tensor, tensor.detach().clone()
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if self.on_its_way:
+            self.message.changed = not torch.equal(self.tensor, self.before)
+        return super().wait(*args, **kwargs)
 
 
 def _message(kind: str, peer: int | None, tensor: torch.Tensor) -> Message:

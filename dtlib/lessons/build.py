@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dtlib.learn.source import PATH, Cell, Lesson, lessons, solved, stub
+from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.lessons.markdown import folded, plain, quoted
-from dtlib.lessons.validate import validate
+from dtlib.lessons.validate import validate_all
 
 KINDS = ("student", "instructor")
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -51,22 +51,20 @@ def _text(cell: Cell, kind: str) -> str:
     if cell.kind == "markdown":
         text = plain(cell.text)
         return folded("Hint", text) if "hint" in cell.tags else text
-    if "exercise" in cell.tags:
-        return stub(cell.text) if kind == "student" else solved(cell.text)
-    return cell.text
+    return stub(cell.text) if kind == "student" else solved(cell.text)
 
 
 def _title(lesson: Lesson) -> str:
     header = lesson.header
     minutes = header["minutes"]
     after = [f"- {objective}" for objective in header["objectives"]]
-    builds_on = ", ".join(header.get("builds_on") or []) or "nothing"
+    builds_on = ", ".join(header["builds_on"] or []) or "nothing"
     facts = (
         f"Reading {minutes['read']} min, exercises {minutes['exercises']} min. "
         f"Needs: {', '.join(header['needs'])}. Builds on: {builds_on}."
     )
-    if lesson.number in PATH[:-1]:
-        facts += f" Next on the path: {PATH[PATH.index(lesson.number) + 1]}."
+    if lesson.next:
+        facts += f" Next on the path: {lesson.next}."
     title = f"# {lesson.number} {header['title']}"
     return "\n".join([title, "", "After this lesson you can", "", *after, "", facts])
 
@@ -76,15 +74,13 @@ def _note(lesson: Lesson, name: str) -> list[Cell]:
     note = (lesson.sidecar.get("notes") or {}).get(name)
     if not note:
         return []
-    if isinstance(note, str):
-        lines = note.strip().splitlines()
-    else:
-        words = {"minutes": "Minutes", "goes_wrong": "What goes wrong", "ask": "Ask the room"}
-        lines = []
-        for key, value in note.items():
-            text = " ".join(str(value).split())
-            lines += [f"{words.get(key, key.capitalize())}: {text}", ""]
-    return [Cell("markdown", quoted("Instructor", lines[:-1] if lines[-1] == "" else lines))]
+    if isinstance(note, dict):
+        words = {"goes_wrong": "What goes wrong", "ask": "Ask the room"}
+        note = "\n\n".join(
+            f"{words.get(key, key.capitalize())}: {' '.join(str(value).split())}"
+            for key, value in note.items()
+        )
+    return [Cell("markdown", quoted("Instructor", note))]
 
 
 def _defined(cell: Cell) -> list[str]:
@@ -115,7 +111,7 @@ def _as_json(cells: list[Cell]) -> list[dict[str, Any]]:
     return out
 
 
-def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
+def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
     """Write all notebooks, or with `check` only compare them.
 
     Parameters
@@ -130,7 +126,7 @@ def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
     list of Path
         The notebooks that differ from their sources (with `check`), or that were written; one
         that has no source any more is among them, and is removed unless `check`. One that
-        somebody ran is moved to `kept/` beside it first.
+        somebody wrote in or ran is moved to `kept/` beside it first.
 
     Raises
     ------
@@ -138,7 +134,7 @@ def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
         When a source breaks a rule.
     """
     everything = lessons(sources)
-    validate(everything)
+    validate_all(everything)
     changed = []
     for kind in KINDS:
         folder = notebooks / kind
@@ -159,12 +155,17 @@ def build(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
 
 
 def _keep_work(path: Path) -> bool:
-    """Move a notebook that somebody ran to `kept/`: a build never overwrites a student's work."""
+    """Move a notebook that somebody wrote in or ran to `kept/`: a build overwrites no work."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = [
+            Cell(one["cell_type"], "".join(one["source"]), one["metadata"].get("tags", []))
+            for one in cells
+        ]
     except (OSError, ValueError, KeyError):
         return False
-    if not any(cell.get("execution_count") or cell.get("outputs") for cell in cells):
+    # What a build wrote has no outputs, and ids that follow from the text of its cells.
+    if cells == _as_json(texts):
         return False
     number = 1
     while (kept := path.parent / "kept" / f"{path.stem}-{number}.ipynb").exists():

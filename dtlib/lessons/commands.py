@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtlib.learn.source import Lesson, find, lessons, sources_folder
-from dtlib.lessons.build import KINDS, build
+from dtlib.lessons.build import KINDS, build_notebooks
+from dtlib.lessons.validate import validate_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse and carry out; returns the exit code, raises `BadInput` for bad input."""
+    """Run `dtlib lessons …` and return its exit code.
+
+    Raises
+    ------
+    BadInput
+        For an unknown lesson or parameter, or a source that breaks a rule.
+    """
     args = parser().parse_args(argv)
     if args.command == "list":
         return _list()
@@ -45,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     running = commands.add_parser("run", help="run lessons from top to bottom, with papermill")
     running.add_argument("lessons", nargs="*", metavar="NN", help="numbers; all when left out")
-    running.add_argument("--jobs", type=int, default=None, help="lessons at a time (default: 2)")
+    running.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
     running.add_argument(
         "--out", type=Path, default=Path("build/lessons"), help="for the notebooks"
     )
@@ -60,18 +67,19 @@ def _chosen(numbers: Sequence[str]) -> list[Lesson]:
 
 
 def _list() -> int:
-    for lesson in lessons():
+    everything = lessons()
+    validate_all(everything)
+    for lesson in everything:
         header = lesson.header
-        minutes = header.get("minutes") or {}
-        total = sum(v for v in minutes.values() if isinstance(v, int))
-        needs = ", ".join(header.get("needs") or [])
-        print(f"{lesson.number}  {header.get('title', lesson.name)}  ({total} min; needs {needs})")
+        total = sum(header["minutes"].values())
+        needs = ", ".join(header["needs"])
+        print(f"{lesson.number}  {header['title']}  ({total} min; needs {needs})")
     return 0
 
 
 def _build(*, check: bool) -> int:
     sources = sources_folder()
-    changed = build(sources, sources.parent / "notebooks", check=check)
+    changed = build_notebooks(sources, sources.parent / "notebooks", check=check)
     for path in changed:
         print(f"{'differs from its source' if check else 'written'}: {path}")
     if check and changed:

@@ -31,9 +31,7 @@ def _directive(match: re.Match[str]) -> str:
     if kind in ("code-block", "code"):
         return f"```{title}\n{body}\n```"
     name = "" if kind == "admonition" else kind.replace("-", " ").capitalize()
-    head = f"**{': '.join(part for part in (name, title) if part)}**"
-    lines = [head, "", *plain(body).splitlines()]
-    return "\n".join(f"> {line}" if line else ">" for line in lines)
+    return quoted(": ".join(part for part in (name, title) if part), plain(body))
 
 
 def folded(summary: str, text: str) -> str:
@@ -41,6 +39,7 @@ def folded(summary: str, text: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
-def quoted(title: str, lines: list[str]) -> str:
+def quoted(title: str, text: str) -> str:
     """A block quote with a title in bold."""
-    return "\n".join(f"> {line}" if line else ">" for line in (f"**{title}**", "", *lines))
+    lines = (f"**{title}**", "", *text.strip().splitlines())
+    return "\n".join(f"> {line}" if line else ">" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -39,6 +40,7 @@ def execute(task: dict[str, Any], report: Report) -> None:
         When a cell failed, took too long or never ran, or when the kernel died.
     """
     import papermill
+    from papermill.engines import papermill_engines
 
     _prepare()
     at: dict[str, int] = {}
@@ -47,7 +49,7 @@ def execute(task: dict[str, Any], report: Report) -> None:
         at["cell"] = done + 1
         report(event="cell", done=done, total=total)
 
-    Engine.started = staticmethod(started)
+    papermill_engines.register("dtlib", _watched_engine(started))
     for name, value in task["env"].items():
         if value is None:
             os.environ.pop(name, None)
@@ -100,28 +102,19 @@ def _last_line(text: str) -> str:
     return (text.strip() or "no message").splitlines()[-1]
 
 
-class Engine:
-    """papermill's engine tells `started` of each cell; `execute` fills it in."""
-
-    started: Callable[[int, int], None]
-
-
+@functools.cache
 def _prepare() -> None:
-    """Teach papermill what it lacks; once a process."""
+    """Mend what papermill and nbclient get wrong; once a process."""
     from nbclient.output_widget import OutputWidget
     from papermill import execute as papermill_execute
-    from papermill.engines import papermill_engines
     from papermill.iorw import papermill_io
 
-    if "dtlib" in papermill_engines._engines:
-        return
     # nbclient's issue 312: replies that an Output widget's mimic sends race with the reply to
     # execute, and a notebook then waits for ever. None of them is read here.
     setattr(OutputWidget, "send", lambda self, *args, **kwargs: None)  # noqa: B010
     # It knows neither the tag raises-exception nor that SystemExit(0) ends a notebook early.
     papermill_execute.raise_for_execution_errors = lambda notebook, path: None
     papermill_io.register("/", _whole_files())
-    papermill_engines.register("dtlib", _watched_engine())
 
 
 def _whole_files() -> Any:
@@ -135,7 +128,8 @@ def _whole_files() -> Any:
     return WholeFiles()
 
 
-def _watched_engine() -> Any:
+def _watched_engine(started: Callable[[int, int], None]) -> Any:
+    """papermill's engine, which tells `started` of each cell."""
     from papermill.engines import NBClientEngine
 
     class Watched(NBClientEngine):
@@ -144,7 +138,7 @@ def _watched_engine() -> Any:
             start = nb_man.cell_start
 
             def cell_start(cell: Any, cell_index: int | None = None, **more: Any) -> None:
-                Engine.started(cell_index or 0, len(nb_man.nb.cells))
+                started(cell_index or 0, len(nb_man.nb.cells))
                 start(cell, cell_index, **more)
 
             vars(nb_man)["cell_start"] = cell_start

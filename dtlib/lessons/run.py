@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.signals import on_usr1, terminate_as_interrupt
-from dtlib.lessons.validate import validate
+from dtlib.lessons.validate import validate_all
 from dtlib.lessons.worker import end_descendants
 
 
@@ -49,7 +50,7 @@ def run_all(
     *,
     kinds: Sequence[str],
     out: Path,
-    jobs: int | None = None,
+    jobs: int = 2,
     parameters: Sequence[str] = (),
     timeout: int = 300,
 ) -> int:
@@ -64,7 +65,7 @@ def run_all(
     out
         Where the executed notebooks go, a failed one included: `out/kind/stem.ipynb`.
     jobs
-        Notebooks at a time; 2 by default.
+        Notebooks at a time.
     parameters
         `name=value` texts; values are read as YAML.
     timeout
@@ -80,16 +81,16 @@ def run_all(
     BadInput
         For a broken source or an unknown parameter.
     """
-    if timeout < 1 or (jobs is not None and jobs < 1):
+    if timeout < 1 or jobs < 1:
         raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
     if chosen:
-        validate(lessons(chosen[0].path.parent))
+        validate_all(lessons(chosen[0].path.parent))
     values = read_parameters(chosen, parameters)
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
         reporter = Reporter(len(everything))
         with terminate_as_interrupt():
-            _run(everything, jobs or 2, _environment(Path(temporary)), timeout, reporter)
+            _run(everything, jobs, _environment(Path(temporary)), timeout, reporter)
         reporter.table(everything)
     if any(job.error and not _stopped(job) for job in everything):
         return 1
@@ -98,18 +99,12 @@ def run_all(
 
 def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str, Any]:
     """Read `name=value` and refuse a name that a chosen lesson does not have."""
-    import yaml
-
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise BadInput(f"a parameter is given as name=value, not as {text!r}.")
-        # YAML 1.1 reads 1e-5 as a text
-        with contextlib.suppress(ValueError):
-            values[name] = float(value) if "e" in value.lower() else yaml.safe_load(value)
-            continue
-        values[name] = yaml.safe_load(value)
+        values[name] = _value(value)
     for lesson in chosen:
         for name in values:
             if name not in lesson.parameters:
@@ -118,6 +113,15 @@ def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str,
                     f"{', '.join(lesson.parameters)}." + did_you_mean(name, lesson.parameters)
                 )
     return values
+
+
+def _value(text: str) -> Any:
+    import yaml
+
+    # YAML 1.1 takes 1e-5 for a text.
+    if re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text, re.I):
+        return float(text)
+    return yaml.safe_load(text)
 
 
 def _jobs(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.quiz import drawn
 from dtlib.learn.session import NEEDS
-from dtlib.learn.source import PATH, Cell, Lesson, solved
+from dtlib.learn.source import PATH, Lesson, solved
 
 TAGS = {
     "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
@@ -20,16 +20,14 @@ SIDECAR = ("checks", "hints", "mistakes", "predictions", "quiz", "what_if", "not
 # What a lesson calls by name, and the part of the sidecar that must know the name.
 _REFERS = {
     "check": ("hints", "mistakes"),
-    "given": (),
     "hint": ("hints",),
     "measured": ("predictions",),
     "predict": ("predictions",),
-    "solution": (),
     "what_if": ("what_if",),
 }
 
 
-def validate(everything: list[Lesson]) -> None:
+def validate_all(everything: list[Lesson]) -> None:
     """Check every rule for all lessons of the course.
 
     Raises
@@ -44,7 +42,7 @@ def validate(everything: list[Lesson]) -> None:
     _order(everything)
 
 
-def _refuse(lesson: Lesson, what: str) -> None:
+def _refuse(lesson: Lesson, what: str) -> NoReturn:
     raise BadInput(f"{lesson.path.name}: {what}.")
 
 
@@ -91,22 +89,23 @@ def _cells(lesson: Lesson) -> None:
             _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
 
 
-def calls(cell: Cell) -> Iterator[tuple[str, str, int]]:
-    """Every `learn.function("name", …)` of a code cell: function, name, line in the source."""
-    if cell.kind != "code":
-        return
-    text = re.sub(r"^\s*%.*$", "", solved(cell.text), flags=re.M)
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise BadInput(f"line {cell.line + (error.lineno or 0)}: {error.msg}.") from None
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="learn"), attr=function),
-                args=[ast.Constant(value=str(name)), *_],
-            ):
-                yield function, name, cell.line + node.lineno
+def calls(lesson: Lesson) -> Iterator[tuple[str, str, int]]:
+    """Every `learn.function("name", …)` of a lesson: function, name, line in the source."""
+    for cell in lesson.cells[1:]:
+        if cell.kind != "code":
+            continue
+        text = re.sub(r"^\s*%.*$", "", solved(cell.text), flags=re.M)
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            _refuse(lesson, f"line {cell.line + (error.lineno or 0)}: {error.msg}")
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="learn"), attr=function),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    yield function, name, cell.line + node.lineno
 
 
 def _sidecar(lesson: Lesson) -> None:
@@ -117,19 +116,19 @@ def _sidecar(lesson: Lesson) -> None:
             raise BadInput(
                 f"{lesson.stem}.yaml: unknown key {key!r}; known are {', '.join(SIDECAR)}.{near}"
             )
-    for cell in lesson.cells[1:]:
-        try:
-            found = list(calls(cell))
-        except BadInput as error:
-            _refuse(lesson, str(error).rstrip("."))
-        for function, name, line in found:
-            for part in _REFERS.get(function, ()):
-                if name not in (sidecar.get(part) or {}):
-                    _refuse(
-                        lesson,
-                        f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
-                        f"in {lesson.stem}.yaml",
-                    )
+    for function, name, line in calls(lesson):
+        for part in _REFERS.get(function, ()):
+            if name not in (sidecar.get(part) or {}):
+                _refuse(
+                    lesson,
+                    f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
+                    f"in {lesson.stem}.yaml",
+                )
+    for key, prediction in (sidecar.get("predictions") or {}).items():
+        for option in prediction.get("options") or []:
+            # Which one is right is for the measurement to say.
+            if unknown := set(option) - {"text", "when", "why"}:
+                _refuse(lesson, f"prediction {key}: an option holds {', '.join(sorted(unknown))}")
     for number, question in enumerate(sidecar.get("quiz") or [], start=1):
         _question(lesson, number, question)
     try:
@@ -142,8 +141,11 @@ def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
     options = question.get("options") or []
     right = sum(bool(option.get("right")) for option in options)
     if "question" not in question or len(options) < 2 or right != 1:
-        _refuse(lesson, f"quiz question {number} needs a question and two options or more, one of "
-                        f"them right; {right} are")  # fmt: skip
+        _refuse(
+            lesson,
+            f"quiz question {number} needs a question and two options or more, one of them right; "
+            f"{right} are",
+        )
     for option in options:
         if not option.get("why"):
             _refuse(lesson, f"quiz question {number}: the option {option.get('text')!r} has no why")

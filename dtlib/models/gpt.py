@@ -155,11 +155,6 @@ class GPT(nn.Module):
             x = block(x)
         return F.linear(self.ln_f(x), self.wte.weight)
 
-    @property
-    def num_params(self) -> int:
-        """Number of parameters; the tied embedding counts once."""
-        return sum(p.numel() for p in self.parameters())
-
     def load_hf_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load the state dict of transformers' GPT2LMHeadModel or GPT2Model, in place.
 

@@ -4,6 +4,7 @@ A run's folder holds
 
 - `config.json`: every setting of the run;
 - `metrics.jsonl`: one line a step with the numbers of the whole world, written by rank 0;
+- `evaluations.jsonl`: one line an evaluation, the same way;
 - `rank0.jsonl`, `rank1.jsonl`, …: one line a step with what that rank saw itself;
 - `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
 - `summary.json`: the results, and on what they were measured; there once the run is done;
@@ -14,7 +15,7 @@ A number that was not measured is None here, and empty in a CSV file.
 
 from dtlib.record.lines import read_lines, to_json
 from dtlib.record.origin import commit, origin
-from dtlib.record.recorder import Recorder, new_folder, refuse_old_run
+from dtlib.record.recorder import Recorder, claimed, make_folder, new_folder
 from dtlib.record.run import COLUMNS, Run, write_csv
 from dtlib.record.timing import StepTimer, memory_columns, synchronizer
 
@@ -23,12 +24,13 @@ __all__ = [
     "Recorder",
     "Run",
     "StepTimer",
+    "claimed",
     "commit",
+    "make_folder",
     "memory_columns",
     "new_folder",
     "origin",
     "read_lines",
-    "refuse_old_run",
     "synchronizer",
     "to_json",
     "write_csv",

@@ -8,18 +8,49 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dtlib.errors import BadInput
 from dtlib.files import write_atomically
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines; a last line that a kill cut short is left out."""
+    """Read JSON lines, one a step; a last line that a kill cut short is left out.
+
+    Raises
+    ------
+    BadInput
+        A line is no JSON object.
+    """
     if not path.exists():
         return []
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n") and line.strip():
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            continue
+        try:
             lines.append(restore(json.loads(line)))
+        except (ValueError, AttributeError) as error:
+            raise BadInput(
+                f"line {number} of {path} is not the record of a step: remove that line, or the "
+                "whole folder and start the run anew."
+            ) from error
     return lines
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object.
+
+    Raises
+    ------
+    BadInput
+        It holds something else, or cannot be read.
+    """
+    try:
+        return restore(json.loads(path.read_bytes()))
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} cannot be read as the record of a run ({error}): give another folder, or "
+            "start the run anew."
+        ) from error
 
 
 class Lines:

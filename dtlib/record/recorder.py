@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,19 +34,50 @@ def new_folder(root: Path, name: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def refuse_old_run(folder: Path) -> None:
-    """Refuse to start anew in a folder that holds a run, whose checkpoints would be mixed in.
+def make_folder(folder: Path, *, resume: bool) -> None:
+    """Make the run's folder, and take back the wish of an earlier start to be started again.
 
     Raises
     ------
     BadInput
-        `folder` has a `config.json`.
+        It cannot be made or written to, or it holds a run that this one is not to go on with.
     """
-    if (folder / "config.json").exists():
+    if not resume and (folder / "config.json").exists():
         raise BadInput(
             f"the folder {folder} holds a run already: add --resume to go on with it, "
             "or choose another --out."
         )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "requeue").unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
+        ) from error
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder meanwhile; the system lets go if this process is killed.
+
+    Raises
+    ------
+    BadInput
+        Another run is at work there.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: nobody can be kept out
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(
+                    f"another run is writing to the folder {folder}: wait for its end, or choose "
+                    "another --out."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class Recorder:
@@ -83,6 +116,8 @@ class Recorder:
             for stale in ("requeue", "summary.json"):
                 (self.folder / stale).unlink(missing_ok=True)
         self._metrics = Lines(self.folder / "metrics.jsonl", resumed_from) if rank == 0 else None
+        evaluations = self.folder / "evaluations.jsonl"
+        self._evaluations = Lines(evaluations, resumed_from) if rank == 0 else None
         self._own = Lines(self.folder / f"rank{rank}.jsonl", resumed_from)
         self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
         self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
@@ -91,6 +126,11 @@ class Recorder:
         """Add the numbers of the whole world after step number `step`, which counts from 1."""
         if self._metrics:
             self._metrics.add({"step": step, **numbers})
+
+    def evaluation(self, step: int, **figures: Any) -> None:
+        """Add what an evaluation of the whole world found after step number `step`."""
+        if self._evaluations:
+            self._evaluations.add({"step": step, **figures})
 
     def rank_step(self, step: int, **numbers: Any) -> None:
         """Add what this rank saw itself in step number `step`."""
@@ -127,7 +167,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close the files; safe to call twice."""
-        for lines in (self._metrics, self._own):
+        for lines in (self._metrics, self._evaluations, self._own):
             if lines:
                 lines.file.close()
         self._log.close()

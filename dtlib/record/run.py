@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dtlib.errors import BadInput
-from dtlib.record.lines import read_lines, restore
+from dtlib.record.lines import read_lines, read_object
 
 COLUMNS = (
     "study", "task", "model", "strategy", "precision", "nodes", "gpus_per_node", "world_size",
@@ -40,12 +39,15 @@ class Run:
         Its results; empty while it is not done.
     history
         The lines of `metrics.jsonl`, one dict a step.
+    evaluations
+        The lines of `evaluations.jsonl`, one dict an evaluation, the last one at the end.
     """
 
     folder: Path
     config: dict[str, Any]
     summary: dict[str, Any]
     history: list[dict[str, Any]]
+    evaluations: list[dict[str, Any]]
 
     @classmethod
     def load(cls, folder: Path | str) -> Run:
@@ -54,7 +56,7 @@ class Run:
         Raises
         ------
         BadInput
-            There is no run in `folder`.
+            There is no run in `folder`, or its records cannot be read.
         """
         folder = Path(folder)
         if not (folder / "config.json").exists():
@@ -65,9 +67,10 @@ class Run:
         summary = folder / "summary.json"
         return cls(
             folder=folder,
-            config=json.loads((folder / "config.json").read_text()),
-            summary=restore(json.loads(summary.read_text())) if summary.exists() else {},
+            config=read_object(folder / "config.json"),
+            summary=read_object(summary) if summary.exists() else {},
             history=read_lines(folder / "metrics.jsonl"),
+            evaluations=read_lines(folder / "evaluations.jsonl"),
         )
 
     @property

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from dtlib import dist
-from dtlib.data.batches import IGNORE, order
+from dtlib.data.batches import IGNORE, order, split
 from dtlib.errors import BadInput
 from dtlib.precision import sums_dtype, weights_dtype
 
@@ -142,7 +142,9 @@ class Task(ABC):
         device = self.world.device
         sums = torch.zeros(3, dtype=sums_dtype(device), device=device)
         with torch.inference_mode(), strategy.autocast():
-            for number in range(self.world.rank, self.evaluation_batches(), self.world.world_size):
+            for number in split(
+                self.evaluation_batches(), self.world.rank, self.world.world_size
+            ).tolist():
                 inputs, labels = self.evaluation_batch(number)
                 logits = strategy.module(inputs)
                 hits = (logits.argmax(-1) == labels).sum()

@@ -180,6 +180,17 @@ def never_waits(x):
     return arrived
 
 
+def never_waits_for_what_arrives(x):
+    rank, n = me()
+    if n == 1:
+        return x
+    arrived = torch.empty_like(x)
+    sending = dist.isend(x, (rank + 1) % n)
+    dist.irecv(arrived, (rank - 1) % n)
+    sending.wait()
+    return arrived
+
+
 def keeps_its_own(x):
     rank, n = me()
     if n == 1:
@@ -584,6 +595,39 @@ WRONG = [
     ("tree_time", "rounds", tree_of_all_ranks),
 ]
 
+
+def whole_numbers(values):
+    s = torch.tensor([int(values.sum()), len(values)])
+    dist.all_reduce(s)
+    return s[0] // s[1]
+
+
+def skips_the_second_collective(values):
+    total, count = values.sum(), torch.tensor(len(values))
+    dist.all_reduce(total)
+    if len(values):
+        dist.all_reduce(count)
+    return total / count
+
+
+def sums_a_copy(x):
+    return half_written_out(x.clone())
+
+
+def chunk_of_the_step(x):
+    n = dist.get_world_size()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        arrived = torch.empty_like(chunks[s + 1])
+        exchange(chunks[s], arrived)
+        chunks[s + 1].add_(arrived)
+    return x
+
+
+def tree_time_as_a_tensor(S, N, a, b):
+    return 2 * torch.tensor(float(N)).log2().ceil() * (a + S * b)
+
+
 # More that students write, and the first half's own check.
 ALSO_WRONG = [
     ("global_mean", "mean_of_means", means_of_those_that_have),
@@ -591,7 +635,12 @@ ALSO_WRONG = [
     ("global_mean", "sum_only", forgets_to_divide),
     ("global_mean", "stayed_home", stays_at_home),
     ("global_mean", "raised", trips),
+    ("global_mean", "value", whole_numbers),
+    ("global_mean", "left_early", skips_the_second_collective),
+    ("ring_reduce_scatter", "value", chunk_of_the_step),
+    ("ring_reduce_scatter", "new_object", sums_a_copy),
     ("pass_right", "never_waited", never_waits),
+    ("pass_right", "never_waited", never_waits_for_what_arrives),
     ("pass_right", "own", keeps_its_own),
     ("pass_right", "collective", gathers_all),
     ("pass_right", "died", small_buffer),
@@ -629,4 +678,5 @@ RIGHT = [
     ("ring_time", ring_time_as_bandwidth),
     ("tree_time", tree_time_by_doubling),
     ("tree_time", tree_time_by_bits),
+    ("tree_time", tree_time_as_a_tensor),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,25 +71,28 @@ def _look_at(shares: list[list[str]], batch: list[str], case: str) -> None:
     """Raise the mistake that the shares of all ranks show, if any."""
     n, size = len(shares), len(batch)
     sizes = [len(share) for share in shares]
-    seen: dict[str, Any] = {"world_size": n, "size": size, "last": n - 1, "sizes": _and(sizes)}
+    seen: dict[str, Any] = {"world_size": n, "size": size, "sizes": _and(sizes)}
+    if [] in shares:
+        seen["empty"] = shares.index([])
     if n > 1 and all(sorted(share) == sorted(batch) for share in shares):
         raise Wrong("whole_batch", case, **seen)
     if n > 1 and shares[0] and all(share == shares[0] for share in shares):
         raise Wrong("same_share", case, got=_and(shares[0]), **seen)
     missing = [sample for sample in batch if not any(sample in share for share in shares)]
     seen["missing"] = _and(missing)
-    if n > 1 and n != size / n and shares[0] == batch[:n] and shares[1] == batch[n : 2 * n]:
-        raise Wrong("pieces_of_n", case, **seen)
     _look_for_a_sample_taken_twice(shares, case)
+    uneven = max(sizes) - min(sizes) > 1
+    if (missing or uneven) and n > 1 and shares[:2] == [batch[:n], batch[n : 2 * n]]:
+        raise Wrong("pieces_of_n", case, **seen)
     if missing:
         raise Wrong(_why_missing(shares, batch, missing), case, **seen)
-    if max(sizes) - min(sizes) > 1:
+    if uneven:
         raise Wrong("tail_heap", case, **seen)
 
 
 def _why_missing(shares: list[list[str]], batch: list[str], missing: list[str]) -> str:
     n = len(shares)
-    if len(batch) % n == 0 and [] in (shares[0], shares[-1]):
+    if len(batch) % n == 0 and any(shares) and [] in (shares[0], shares[-1]):
         return "from_one"
     return "tail_dropped" if len(missing) == len(batch) % n else "missing"
 
@@ -149,17 +153,17 @@ def _mistake(seen: Round) -> Wrong | None:
         if one.kind == "none":
             return Wrong("none", case)
         if len(one.values) != 1:
-            what = f"{sum(one.shape)} numbers" if one.kind == "tensor" else f"a {one.kind}"
+            what = f"{math.prod(one.shape)} numbers" if one.kind == "tensor" else f"a {one.kind}"
             return Wrong("not_one", case, rank=one.rank, got=what)
     got = [one.values[0] for one in seen.ranks]
     lists = [seen.case.make(rank, n).tolist() for rank in range(n)]
     facts = {"right": number(seen.ranks[0].want[0]), "world_size": n, "last": n - 1}
     if n == 1:
         return Wrong("alone", case, got=number(got[0]), **facts)
-    if got == [sum(numbers) for numbers in lists]:
+    if not any(one.messages for one in seen.ranks):
         return Wrong("local", case, got=_and([number(value) for value in got]), **facts)
     for rank, value in enumerate(got):
-        if value != got[0]:
+        if value != got[0] and any(one.right for one in seen.ranks):
             both = {"first": number(got[0]), "other": number(value)}
             return Wrong("to_one_rank", case, rank=rank, **both)
     known = _recognise(got[0], lists)
@@ -169,7 +173,8 @@ def _mistake(seen: Round) -> Wrong | None:
 def _failure(seen: Round) -> Wrong | None:
     """Recognise an exception, or ranks that waited in vain."""
     failures = seen.failures
-    if any(failure.mismatch for _, failure in failures):
+    called = {tuple(rank.collectives) for rank in seen.ranks}
+    if any(failure.mismatch for _, failure in failures) and len(called) == 1:
         return Wrong("lengths", seen.label)
     own = [(rank, failure) for rank, failure in failures if failure.own]
     if own and seen.case.label == EMPTY and own[0][0] == 0:

@@ -2,7 +2,7 @@
 let count = 0;
 const unique = (word) => `dtlib-${word}-${Date.now().toString(36)}-${count++}`;
 
-// Make an element: properties, then children (strings become text; `code` in back-ticks, code).
+// Make an element: properties, then children (strings become text, `code` and *stress* in it too).
 function make(tag, props = {}, ...children) {
   const el = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) {
@@ -21,8 +21,16 @@ function make(tag, props = {}, ...children) {
 function rich(text) {
   const parts = String(text).split("`");
   if (parts.length % 2 === 0) return [text];
-  return parts.map((part, i) => (i % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part));
+  return parts.flatMap((part, i) => (i % 2 ? [element("code", part)] : stressed(part)));
 }
+
+// *Words* are stressed, as show.py does it.
+function stressed(text) {
+  const parts = text.split(/(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])/);
+  return parts.map((part, i) => (i % 2 ? element("em", part) : part));
+}
+
+const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
 
 const STYLE = `
 .dtlib-form { max-width: 46rem; line-height: 1.5; color: var(--jp-content-font-color1, inherit); }
@@ -30,7 +38,7 @@ const STYLE = `
 .dtlib-form legend { font-weight: 600; padding: 0 0.3rem; white-space: normal; }
 .dtlib-form label { display: block; padding: 0.2rem 0; min-height: 24px; }
 .dtlib-form input[type="number"] { font: inherit; width: 9rem; padding: 0.2rem; }
-.dtlib-form input[type="range"] { width: 100%; min-height: 24px; }
+.dtlib-form input[type="range"] { width: 100%; margin: 0; min-height: 24px; }
 .dtlib-form button { font: inherit; padding: 0.3rem 0.9rem; min-height: 28px; margin: 0.3rem 0.5rem 0.3rem 0; }
 .dtlib-form :focus-visible { outline: 3px solid #1a73e8; outline-offset: 2px; }
 .dtlib-form pre { overflow-x: auto; }

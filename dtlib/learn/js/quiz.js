@@ -2,6 +2,8 @@
 // Python, so that it works in a static page too.
 function question(model, item) {
   let turn = 0;
+  const same = item.variants.every((v) => v.text + v.output === item.variants[0].text + item.variants[0].output);
+  const retry = same ? "Try again" : "Try again, with other numbers";
   const place = make("section", {});
   const draw = (focus) => {
     const variant = item.variants[turn % item.variants.length];
@@ -16,7 +18,7 @@ function question(model, item) {
       inner.append(make("label", {}, radio(group, String(i)), ` ${option.text}`));
     });
     const status = make("div", { role: "status", "aria-live": "polite" });
-    const again = make("button", { type: "button", hidden: true }, "Try again, with other numbers");
+    const again = make("button", { type: "button", hidden: true }, retry);
     inner.append(make("button", { type: "submit" }, "Answer"), again);
     form.append(inner, status);
     form.addEventListener("submit", (event) => {

@@ -6,11 +6,10 @@ With β = 0 a time counts messages, with α = 0 it counts bytes. No ranks are ne
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Callable
 from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.checking import Passed, Wrong, stopped_here
 from dtlib.learn.diagnosis import number
 from dtlib.sim.collectives import ring_all_reduce_time, rounds, tree_all_reduce_time
 
@@ -21,7 +20,7 @@ RELATIVE = 1e-6
 
 
 def check_ring(student: Cost) -> Passed:
-    """Check `ring_time(S, N, α, β)` at N = 1, then 3, 4 and 64."""
+    """Check `ring_time(S, N, α, β)` alone, N = 1, and then for several ranks."""
     _alone(student)
     _falls_with_beta(student)
     for n in (4, 3, 64):
@@ -33,7 +32,7 @@ def check_ring(student: Cost) -> Passed:
 
 
 def check_tree(student: Cost) -> Passed:
-    """Check `tree_time(S, N, α, β)` at N = 1, then 8, 64 and 6."""
+    """Check `tree_time(S, N, α, β)` likewise; 6 and 3 are no powers of two."""
     _alone(student)
     _falls_with_beta(student)
     for n in (64, 8, 4, 6, 3):
@@ -49,11 +48,7 @@ def _time(student: Cost, size: float, n: int, alpha: float, beta: float) -> floa
     try:
         value = student(size, n, alpha, beta)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"line {last.lineno} of {last.name}" + (f", `{last.line}`," if last.line else "")
-        raise Wrong(
-            "raised", case, place=place, error=type(error).__name__, message=str(error)
-        ) from error
+        raise stopped_here(error, case) from error
     if value is None:
         raise Wrong("none", case)
     try:
@@ -122,6 +117,6 @@ def _near(a: float, b: float) -> bool:
 def _passed(student: Cost, right: Cost) -> Passed:
     rows = []
     for size, words in ((4e3, "4 kB"), (4e8, "400 MB")):
-        mine, target = (f(size, 64, ALPHA, BETA) * 1e3 for f in (student, right))
+        mine, target = (_time(f, size, 64, ALPHA, BETA) * 1e3 for f in (student, right))
         rows.append((f"{words} on 64 ranks", round(mine, 3), round(target, 3), "ms"))
     return Passed(tuple(rows), "α = 10 µs, β = 1/(10 GB/s).")

@@ -85,14 +85,14 @@ def _stuck(round_: Round) -> Wrong | None:
     for seen in round_.ranks:
         for m in seen.messages:
             if m.kind == "send" and m.peer == n:
-                return Wrong("no_modulo", round_.label, rank=seen.rank, peer=n, waits=0)
+                return Wrong("no_modulo", round_.label, rank=seen.rank, peer=n)
             if m.peer is not None and not 0 <= m.peer < n:
                 what = "sent to" if m.kind == "send" else "asked to receive from"
                 return Wrong("no_such_rank", round_.label, rank=seen.rank, what=what, peer=m.peer)
     for seen in round_.ranks:
         # Its tensor is gone with the call, and the message may be gone with it.
-        if seen.failure is None and any(not m.waited for m in seen.sent):
-            return Wrong("never_waited", round_.label, rank=seen.rank)
+        if seen.failure is None and (left := _left_on_its_way(seen)):
+            return Wrong("never_waited", round_.label, rank=seen.rank, call=left)
     if len(round_.failures) < n or any(f.own for _, f in round_.failures):
         return None
     # When one rank's wait times out gloo closes its connections, so the others may see that first.
@@ -110,10 +110,15 @@ def _buffers(round_: Round) -> Wrong | None:
             # The rank that shows it best: one with a mixture, else any wrong one, else rank 1.
             order = sorted(round_.ranks, key=lambda s: (len(s.counts) < 2, _is_own(s, round_.n)))
             return Wrong(key, round_.label, rank=order[0].rank, saw=_saw(order[0], round_.n))
-    if any(not m.waited for seen in round_.ranks for m in seen.sent):
-        lazy = next(s.rank for s in round_.ranks for m in s.sent if not m.waited)
-        return Wrong("never_waited", round_.label, rank=lazy)
+    for seen in round_.ranks:
+        if left := _left_on_its_way(seen):
+            return Wrong("never_waited", round_.label, rank=seen.rank, call=left)
     return None
+
+
+def _left_on_its_way(seen: Seen) -> str | None:
+    """The call that a rank started and did not wait for: isend, irecv or None."""
+    return next((f"i{m.kind}" for m in seen.messages if m.peer is not None and not m.waited), None)
 
 
 def _is_own(seen: Seen, n: int) -> bool:

@@ -37,7 +37,7 @@ def explain_half(round_: Round) -> Wrong | None:
     if found or round_.failures or round_.n == 1:
         return found
     finished = [_finished(seen, round_.n) for seen in round_.ranks]
-    if all(len(chunks) == 1 for chunks in finished):
+    if sorted(finished) == [[k] for k in range(round_.n)]:
         return Wrong("other_owner", round_.label, chunk=finished[0][0])
     if all(len(chunks) == round_.n for chunks in finished):
         return Wrong("both_halves", round_.label)
@@ -118,7 +118,7 @@ def _first_half(round_: Round) -> Wrong | None:
         rank = 1
         return Wrong("overwrote", round_.label, rank=rank, got=number(second[rank]))
     if all(s.sent[0].address == s.sent[1].address for s in round_.ranks):
-        return Wrong("same_chunk", round_.label, rank=0, chunk=0)
+        return Wrong("same_chunk", round_.label)
     if all(_value(s, 1) == 10.0**s.rank for s in round_.ranks):
         return _missing(round_)
     return None
