@@ -64,6 +64,7 @@ make_network() {
   fi
   for i in $(seq "$NODES"); do
     [ ! -e "/run/netns/dtlib-n$i" ] || continue
+    ip link del "dtlib$i" 2>/dev/null || true # a namespace lives on while a process is in it
     ip netns add "dtlib-n$i"
     ip link add "dtlib$i" type veth peer name eth0 netns "dtlib-n$i"
     ip link set "dtlib$i" master dtlib0 up

@@ -27,7 +27,11 @@ fi
 for file in run/slurmd-*.pid; do [ ! -e "$file" ] || end "$(basename "$file" .pid)"; done
 end slurmctld munged
 for namespace in /run/netns/dtlib-n*; do
-  [ ! -e "$namespace" ] || ip netns del "$(basename "$namespace")"
+  [ -e "$namespace" ] || continue
+  name=$(basename "$namespace")
+  ip netns del "$name"
+  # The kernel takes its time with a namespace, and so with its link.
+  ip link del "dtlib${name#dtlib-n}" 2>/dev/null
 done
 ip link del dtlib0 2>/dev/null
 exit 0
