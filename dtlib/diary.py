@@ -16,7 +16,7 @@ import torch
 
 from dtlib import dist, launcher
 from dtlib.checkpoint import Checkpoints, refuse_other_model, restore_rng, rng_state
-from dtlib.errors import BadInput, Stopped
+from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.precision import sums_dtype
 from dtlib.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
 
@@ -73,6 +73,9 @@ class Diary:
             if loaded.rank_state is not None:
                 restore_rng(loaded.rank_state["rng"], self.world.device)
         step = loaded.step if loaded is not None else None
+        if self.config.resume and dist.is_main():
+            where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
+            print(f"Resuming {self.folder} after step {self.progress.step}, {where}.")
         self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
 
     def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
@@ -106,6 +109,11 @@ class Diary:
             self.progress.loss = total / max(1, line["count"])
             self.recorder.step(step, loss=self.progress.loss, **line)
             self.recorder.rank_step(step, loss_sum=mine, seconds=seconds)
+            if not (math.isfinite(self.progress.loss) or line["skipped"]):
+                raise DtlibError(
+                    f"the loss is {self.progress.loss} in step {step}, so the weights are lost; try"
+                    f" a lower lr than {self.config.lr}, a warm-up, or clip 1."
+                )
         self._waiting.clear()
 
     def evaluated(self, task: Task, figures: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import dtlib
 from dtlib import dist, launch, loop, tasks
 from dtlib.checkpoint import Checkpoints
 from dtlib.config import RunConfig
-from dtlib.errors import BadInput, Stopped
+from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.optim import learning_rate
 from dtlib.record import COLUMNS, Run, claimed
 from tests.toy import Toy, config, write_story
@@ -98,6 +98,20 @@ def test_evaluations_are_kept_and_the_best_of_their_checkpoints(story):
     assert found[7] == run.summary["evaluation"]["valid_loss"]
     best = Checkpoints(run.folder / "checkpoints").best()
     assert best is not None and best.step == min(found, key=found.__getitem__)
+
+
+def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_the_checkpoint_before(story):
+    wild = {"optimizer": "sgd", "lr": 1e18, "warmup_steps": 4, "checkpoint_every": 1, "steps": 20}
+    with pytest.raises(DtlibError, match=r"loss is (nan|inf) in step \d+.* lower lr than 1e\+18"):
+        alone(little(story, **wild))
+    last = Checkpoints(Path("run/checkpoints")).latest()
+    assert last is not None and math.isfinite(last.shared["progress"]["loss"])
+
+
+def test_a_resumed_run_says_from_where(story, capsys):
+    alone(little(story, steps=2, schedule="constant"))
+    alone(little(story, steps=3, schedule="constant", resume=True))
+    assert "Resuming run after step 2, from step-" in capsys.readouterr().out
 
 
 def test_a_run_is_never_written_over(story):

@@ -15,7 +15,7 @@ from dtlib.folders import cache_folder, roots
 
 T = TypeVar("T")
 
-__all__ = ["cache_folder", "cached", "find", "is_folder_name", "roots", "write_atomically"]
+__all__ = ["cache_folder", "cached", "find", "is_folder_name", "roots"]
 
 
 def is_folder_name(text: str) -> bool:
