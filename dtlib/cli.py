@@ -1,4 +1,4 @@
-"""The command line: `dtlib doctor | fetch | train | lessons`.
+"""The command line: `dtlib doctor | fetch | train | lessons | batch`.
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
 a signal with a checkpoint written, 130 interrupted.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -36,6 +37,7 @@ dtlib: distributed training, from one laptop to a cluster
   dtlib train images|text      train a model over several processes, and record the run
   dtlib lessons list           the lessons: what each needs and how long it takes
   dtlib lessons build|run      make their notebooks; run them from top to bottom
+  dtlib batch submit|status    lessons as Slurm jobs; `collect` brings their notebooks
 
 A first run, with nothing but a laptop (about a minute):
 
@@ -93,7 +95,8 @@ def _dispatch(words: list[str]) -> int:
         "doctor": doctor,
         "fetch": fetch,
         "train": train,
-        "lessons": lessons,
+        "lessons": elsewhere("dtlib.lessons"),
+        "batch": elsewhere("dtlib.batch"),
     }
     if not words or words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
@@ -151,11 +154,9 @@ def fetch(words: list[str]) -> int:
     return 0
 
 
-def lessons(words: list[str]) -> int:
-    """List, build or run the lessons."""
-    from dtlib.lessons import main as lessons_main
-
-    return lessons_main(words)
+def elsewhere(module: str) -> Callable[[list[str]], int]:
+    """Return the command whose command line is a module's own."""
+    return lambda words: importlib.import_module(module).main(words)
 
 
 def train(words: list[str]) -> int:

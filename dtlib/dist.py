@@ -220,8 +220,8 @@ def heeds_stop() -> bool:
     return _Stop.asked_about
 
 
-def install_stop_handlers(*, unheeded: bool = True) -> None:
-    """Let SIGTERM and SIGUSR1 set the stop flag of this process, where torchrun or srun send them.
+def install_stop_handlers(*names: str, unheeded: bool = True) -> None:
+    """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 when none is named.
 
     Signal handlers belong to the main thread; from another thread nothing is installed.
 
@@ -241,5 +241,5 @@ def install_stop_handlers(*, unheeded: bool = True) -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGUSR1"):
+    for name in names or ("SIGTERM", "SIGUSR1"):
         signal.signal(getattr(signal, name), stop)

@@ -5,7 +5,8 @@
 How it goes, and where to read on (`dtlib/_ranks/__init__.py` has the map):
 
 1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
-2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers.
+2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
+   `_ranks.slurm` hands it processes on all nodes, inside a Slurm allocation of several.
 3. `_ranks.worker`, in each of them, joins the process group, calls the function, reports.
 4. `_ranks.group` listens to all of them: output, progress, results, deaths; it ends them all.
 5. `_ranks.outcome` finds the rank that failed first, and the sentence.
@@ -19,18 +20,17 @@ import contextlib
 import linecache
 import os
 import pickle
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dtlib import dist
-from dtlib._ranks import parcel, refuse
+from dtlib._ranks import parcel, refuse, slurm
 from dtlib._ranks.group import Group
 from dtlib._ranks.outcome import Outcome, RankFailed, blame
-from dtlib._ranks.pool import pool, start_method
+from dtlib._ranks.pool import Process, pool, start_method
 from dtlib._ranks.show import OnProgress, View, progress_words, view_for
+from dtlib._ranks.signals import stop_signals
 from dtlib.errors import BadInput, DtlibError
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "RankFailed",
     "View",
     "blame",
+    "default_ranks",
     "launch",
     "progress",
     "progress_words",
@@ -68,8 +69,9 @@ def launch(
     """Call `fn(*args, **kwargs)` on every rank, inside a ready process group.
 
     In a notebook or a script it starts real processes on this machine; `fn` may be defined in a
-    cell, and a script needs no `if __name__ == "__main__"`. Under torchrun or srun it joins the
-    world that is there and calls `fn` in place.
+    cell, and a script needs no `if __name__ == "__main__"`. Inside a Slurm allocation of several
+    nodes it starts them on all of these, unless there are too few. Under torchrun or srun it joins
+    the world that is there and calls `fn` in place.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def launch(
         Called once on each rank; finds the group through `torch.distributed` or `dtlib.dist`. A
         keyword of its own that has the name of one below goes in with `functools.partial`.
     ranks
-        How many; default: the world that is there, else 2.
+        How many; default: the world or the allocation that is there, else 2.
     timeout
         Seconds that a collective waits for the other ranks, and that the others may still take
         after the first rank has returned.
@@ -117,6 +119,7 @@ def launch(
     outcomes = run_ranks(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
+        nodes=slurm.spread(ranks),
     )  # fmt: skip
     failure = blame(outcomes, timeout)
     if failure is None:
@@ -141,27 +144,48 @@ def run_ranks(
     on_progress: OnProgress | None = None,
     env: Mapping[str, str] | None = None,
     view: View | None = None,
+    nodes: slurm.Spread | None = None,
 ) -> list[Outcome]:
     """Do what `launch` does in processes of this machine, and return how each rank ended.
 
     A rank's failure is an `Outcome`, not an exception: for checks of a student's function. The
-    parameters are those of `launch`; `view` is who sees output and progress as they come.
+    parameters are those of `launch`; `view` is who sees output and progress as they come, `nodes`
+    are those of a Slurm allocation that the ranks spread over (this machine when left out).
 
     Raises
     ------
     BadInput
         When `ranks` is not positive, the port is taken, or the function cannot be sent.
     """
+    if nodes is not None:
+        ranks = len(nodes.hosts) * nodes.per_node
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    refuse.refuse_early(ranks, timeout, limit, threads, device, port)
+    most = ranks if nodes is None else nodes.per_node  # on one machine
+    refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
     view = view or view_for(show, on_progress)
-    group = Group(
-        pool().take(ranks), [{**job, "rank": rank} for rank in range(ranks)], view, timeout, limit
-    )
     try:
-        with _stop_signals(group):
+        with slurm.processes(nodes) if nodes else _here(ranks) as processes:
+            jobs = [{**job, "rank": rank} for rank in range(ranks)]
+            return _run(Group(processes, jobs, view, timeout, limit))
+    finally:
+        view.close()
+
+
+@contextlib.contextmanager
+def _here(ranks: int) -> Iterator[list[Process]]:
+    """Yield warm processes of this machine."""
+    try:
+        yield pool().take(ranks)
+    finally:
+        if start_method() == "spawn":
+            warm(ranks)
+
+
+def _run(group: Group) -> list[Outcome]:
+    try:
+        with stop_signals(group):
             return group.run()
     except KeyboardInterrupt as interrupt:
         # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
@@ -169,10 +193,12 @@ def run_ranks(
         places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
         print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
         raise
-    finally:
-        view.close()
-        if start_method() == "spawn":
-            warm(ranks)
+
+
+def default_ranks() -> int:
+    """Return how many ranks a launch has that does not say: the allocation's, else 2."""
+    nodes = slurm.spread(None)
+    return len(nodes.hosts) * nodes.per_node if nodes else DEFAULT_RANKS
 
 
 def warm(ranks: int = 4) -> None:
@@ -248,27 +274,3 @@ def _raise_own(outcome: Outcome) -> None:
     if outcome.raised is not None:
         error: DtlibError = pickle.loads(outcome.raised)
         raise error
-
-
-@contextlib.contextmanager
-def _stop_signals(group: Group) -> Iterator[None]:
-    """SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
-
-    So does the first one after some seconds, when no rank ever asks whether it is to stop.
-
-    An interrupt says where each rank was, and ends them.
-    """
-
-    def handler(*_: object) -> None:
-        if group.stop_requested:
-            raise KeyboardInterrupt
-        group.stop_requested = True
-
-    main = threading.current_thread() is threading.main_thread()
-    names = (signal.SIGTERM, signal.SIGUSR1) if main else ()
-    before = {name: signal.signal(name, handler) for name in names}
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            signal.signal(name, old)

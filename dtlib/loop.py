@@ -41,7 +41,8 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     task
         "images", "text", or a whole `RunConfig`.
     ranks
-        Number of processes; default: the world that is there, else 1 for `single`, else 2.
+        Number of processes; default: the world that is there, else 1 for `single`, else those of
+        the Slurm allocation, else 2.
     **settings
         Any field of `RunConfig`.
 
@@ -74,7 +75,7 @@ def check(config: RunConfig) -> int:
     """Return the number of ranks, after refusing all that is wrong before any of them starts."""
     strategy = strategies.find(config.strategy)
     there = launcher.world_that_is_there(config.ranks)
-    default = 1 if config.strategy == "single" else launcher.DEFAULT_RANKS
+    default = 1 if config.strategy == "single" else launcher.default_ranks()
     world_size = there.world_size if there else config.ranks or default
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dtlib.errors import BadInput
@@ -98,6 +99,8 @@ def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
     hosts = first_hosts(env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", ""))
     one_host = local_size == size
     address = env.get("MASTER_ADDR") or (hosts[0] if hosts and not one_host else "127.0.0.1")
+    if not one_host and "MASTER_ADDR" in env:
+        refuse_loopback(address, hosts)
     # Below the range of ephemeral ports, and another one for each step of a job.
     job, step = _number(env, "SLURM_JOB_ID", 0), _number(env, "SLURM_STEP_ID", 0)
     port = _number(env, "MASTER_PORT", 12000 + (job * 17 + step) % 18000)
@@ -134,6 +137,31 @@ def first_hosts(nodelist: str) -> list[str]:
                 f"{prefix}{n:0{width}d}{suffix}" for n in range(int(low), int(high or low) + 1)
             ]
     return hosts
+
+
+def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
+    """Refuse a meeting place that is, on each of several hosts, that host itself.
+
+    Raises
+    ------
+    BadInput
+        When `address` is a loopback address, or a name of one (as `/etc/hosts` of some systems
+        makes the host's own name).
+    """
+    try:
+        number = socket.gethostbyname(address)
+    except OSError as error:
+        raise BadInput(
+            f"the meeting place {address} of {', '.join(hosts)} has no address ({error}); set "
+            f"MASTER_ADDR to a name or address of {hosts[0]} that all of them know."
+        ) from None
+    if number.startswith("127."):
+        means = "" if number == address else f" means {number}, which"
+        raise BadInput(
+            f"MASTER_ADDR={address}{means} is on each host that host itself, so the {len(hosts)} "
+            f"hosts {', '.join(hosts)} would never meet; unset it, or set it to an address of "
+            f"{hosts[0]} that all of them reach."
+        )
 
 
 def _number(env: Mapping[str, str], name: str, default: int | None = None) -> int:

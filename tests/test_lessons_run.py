@@ -250,6 +250,20 @@ def test_values_of_parameters_are_yaml(sources: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("Stopped: stopped after step 3 of 9", 75), ("ValueError: no", 1), (None, 0)],
+)
+def test_a_lesson_that_a_signal_stopped_asks_to_be_started_again(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str | None, code: int
+) -> None:
+    def ended(everything: list[run.Job], *_: object) -> None:
+        everything[0].error = error
+
+    monkeypatch.setattr(run, "_run", ended)
+    assert main(["run", "--kind", "student", "--out", str(tmp_path / "out")]) == code
+
+
 def test_a_requeue_file_makes_the_exit_code_75(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

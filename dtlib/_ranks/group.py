@@ -188,7 +188,7 @@ class Group:
         """A rank that is gone without a report: a signal, `os._exit`, or a crash."""
         while self._take_output(rank):
             pass
-        code = rank.process.wait(1.0)
+        code = rank.process.code_of_death()
         code = -9 if code is None else code
         status = "killed" if code < 0 else "exit"
         last = "\n".join(rank.lines[-5:]) if code in (-6, -11) else ""
@@ -256,6 +256,7 @@ class Group:
             status = "timeout" if by_time else "stopped"
             outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
             outcome.patience = self.patience
+        outcome.host = rank.process.host
         outcome.output = "".join(line + "\n" for line in rank.lines)
         return outcome
 

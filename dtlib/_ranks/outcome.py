@@ -38,7 +38,8 @@ class Outcome:
     by `sys.exit` or `os._exit`), "killed" (by a signal), "timeout" (it waited for other ranks, or
     others for it, too long) or "stopped" (the launcher ended it after another rank failed).
     `where` says what it was doing when it did not end by itself, or where its error came from, and
-    `patience` how many seconds had passed when the launcher ended it.
+    `patience` how many seconds had passed when the launcher ended it; `host` is its node in a
+    launch over several.
     """
 
     rank: int
@@ -53,6 +54,12 @@ class Outcome:
     raised: bytes | None = None
     patience: float | None = None
     at: float = 0.0
+    host: str = ""
+
+    @property
+    def who(self) -> str:
+        """Name the rank, with its host where the ranks have several: "rank 3 on n2"."""
+        return f"rank {self.rank}" + (f" on {self.host}" if self.host else "")
 
     @property
     def peer_gone(self) -> bool:
@@ -88,8 +95,9 @@ class RankFailed(DtlibError):
 
     Attributes
     ----------
-    rank
-        The rank that failed first: a cause, not one that failed because a peer was gone.
+    rank, host
+        The rank that failed first: a cause, not one that failed because a peer was gone; and its
+        node, where the launch spans several.
     reason
         "error", "killed", "timeout" or "exit".
     error, message
@@ -107,7 +115,7 @@ class RankFailed(DtlibError):
     def __init__(self, sentence: str, outcome: Outcome, outcomes: list[Outcome]) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.rank = outcome.rank
+        self.rank, self.host = outcome.rank, outcome.host
         self.reason = outcome.status
         self.error = outcome.error
         self.message = outcome.message
@@ -156,7 +164,7 @@ def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
     if first.status in ("timeout", "stopped"):
         first, sentence = _absent(outcomes, failed, timeout)
         return RankFailed(sentence, first, outcomes)
-    words = f"Rank {first.rank} {_ending(first)}"
+    words = f"{_capital(first.who)} {_ending(first)}"
     others = _others([o for o in outcomes if o is not first])
     sentence = f"{words}; {others}." if others else f"{words}."
     return RankFailed(sentence, first, outcomes)
@@ -208,11 +216,11 @@ def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> t
     limit = f"within {timeout:g} s"
     if not waiting:
         first = failed[0]
-        return first, f"Rank {first.rank} did not end {limit}; {_others(failed)}."
+        return first, f"{_capital(first.who)} did not end {limit}; {_others(failed)}."
     calls = {o.where.call for o in waiting if o.where}
     if not absent:
         if len(calls) == 1:
-            who = f"All {len(waiting)} ranks" if len(waiting) > 1 else f"Rank {waiting[0].rank}"
+            who = f"All {len(waiting)} ranks" if len(waiting) > 1 else _capital(waiting[0].who)
             verb = "were" if len(waiting) > 1 else "was"
             return waiting[0], f"{who} {verb} still {waiting[0].where} after {timeout:g} s."
         sentence = f"The ranks waited for one another for {timeout:g} s; {_others(waiting)}."
@@ -222,20 +230,26 @@ def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> t
     assert call is not None
     what = call.call + (f" of {call.what}" if call.what else "")
     return missing, (
-        f"Rank {missing.rank} did not join {what} {limit}: {_others(waiting)}; {_others(absent)}."
+        f"{_capital(missing.who)} did not join {what} {limit}: {_others(waiting)}; "
+        f"{_others(absent)}."
     )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _others(outcomes: list[Outcome]) -> str:
     """Join "rank 0 was …; ranks 2 and 3 were …", ranks that did the same together."""
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault(doing(outcome), []).append(outcome.rank)
+        groups.setdefault(doing(outcome), []).append(outcome)
     parts = []
-    for text, ranks in groups.items():
-        if len(ranks) == 1:
-            parts.append(f"rank {ranks[0]} {text}")
+    for text, same in groups.items():
+        if len(same) == 1:
+            parts.append(f"{same[0].who} {text}")
         else:
+            ranks = [outcome.rank for outcome in same]
             names = ", ".join(map(str, ranks[:-1])) + f" and {ranks[-1]}"
             parts.append(f"ranks {names} {re.sub('^was ', 'were ', text)}")
     return "; ".join(parts)

@@ -41,7 +41,12 @@ def start_method() -> str:
 
 
 class Process:
-    """A process that waits for a job, or does one: its pipe, its output, how it ended."""
+    """A process that waits for a job, or does one: its pipe, its output, how it ended.
+
+    `host` is the node that it runs on, where the launch spans several.
+    """
+
+    host = ""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -67,6 +72,10 @@ class Process:
         while self.exit_code() is None and time.monotonic() < end:
             time.sleep(0.002)
         return self.exit_code()
+
+    def code_of_death(self) -> int | None:
+        """Return how a process ended that has closed its pipe without a word."""
+        return self.wait(1.0)
 
     def kill(self) -> None:
         """Kill the process and what it started (it leads a process group of its own)."""

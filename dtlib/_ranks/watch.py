@@ -40,7 +40,7 @@ class Watch:
     def _listen(self) -> None:
         parent = os.getppid()
         try:
-            while True:
+            while not self.released.is_set():
                 if self.line.connection.poll(1.0):
                     self._obey(*self.line.receive())
                 elif os.getppid() != parent:

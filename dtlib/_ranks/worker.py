@@ -9,6 +9,7 @@ import pickle
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -36,8 +37,11 @@ def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
         current.send("progress", done=done, total=total, numbers=numbers)
 
 
-def main(fd: int) -> None:
-    """Wait for a job on the pipe `fd`, do it, and wait until the parent lets go. Never returns."""
+def main(fd: int, prepare: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Wait for a job on the pipe `fd`, do it, and wait until the parent lets go. Never returns.
+
+    `prepare` changes the job where the parent could not know what holds here (another node).
+    """
     global current
     os.set_inheritable(fd, False)
     _open_output()
@@ -47,6 +51,8 @@ def main(fd: int) -> None:
         _, job = line.receive()
     except (EOFError, OSError):
         os._exit(0)  # a spare that nobody needed
+    if prepare is not None:
+        prepare(job)
     watch = Watch(line)
     report = _work(watch, job)
     sys.stdout.flush()
@@ -91,10 +97,24 @@ def _settle(job: dict[str, Any]) -> None:
 
 
 def _meet(watch: Watch, job: dict[str, Any]) -> None:
-    """Join the group. Rank 0 opens the store on a free port; the parent tells the others.
+    """Join the group, and wait until all ranks have: what fails later fails in the function.
 
     Slow imports of the function come before this, so that they do not eat the group's time-out.
     """
+    if job["debug"]:
+        torch.distributed.set_debug_level(torch.distributed.DebugLevel.DETAIL)
+    if job.get("place"):  # torchrun's, with a store of its own
+        watch.line.send("ready", port=None)
+        watch.go.get()
+        dist.join(job["place"], job["device"], job["timeout"])
+    else:
+        _meet_at_home(watch, job)
+    watch.line.send("joined")
+    watch.go.get()
+
+
+def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
+    """Join on one machine. Rank 0 opens the store on a free port; the parent tells the others."""
     rank, size, address = job["rank"], job["ranks"], "127.0.0.1"
     store = None
     if rank == 0:
@@ -104,15 +124,11 @@ def _meet(watch: Watch, job: dict[str, Any]) -> None:
     port = watch.go.get()
     if store is None:
         store = torch.distributed.TCPStore(address, port, is_master=False, wait_for_workers=False)
-    if job["debug"]:
-        torch.distributed.set_debug_level(torch.distributed.DebugLevel.DETAIL)
     os.environ["GLOO_SOCKET_IFNAME"] = loopback_name()
     # With these, a framework's own "env://" group meets at the same store instead of a new one.
     os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
     place = EnvWorld(rank, rank, size, size, 0, address, port, "launch")
     dist.join(place, job["device"], job["timeout"], store=store)
-    watch.line.send("joined")
-    watch.go.get()  # all have joined: whatever fails from here on fails in the function
 
 
 def _told(error: BaseException) -> dict[str, Any]:

@@ -48,10 +48,12 @@ def start(number: str | int) -> None:
 def _prepare_notebook() -> None:
     from IPython import get_ipython
 
+    from dtlib.dist import install_stop_handlers
     from dtlib.launcher import warm
     from dtlib.learn.magic import register
 
     register(get_ipython())
+    install_stop_handlers("SIGUSR1")  # as Slurm sends it when a job's time is nearly up
     warm()
 
 

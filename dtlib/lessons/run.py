@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
 from dtlib.lessons.reporting import Reporter
+from dtlib.lessons.signals import on_usr1, terminate_as_interrupt
 from dtlib.lessons.validate import validate_all
 from dtlib.lessons.worker import end_descendants
 
@@ -73,7 +74,7 @@ def run_all(
     Returns
     -------
     int
-        0; 1 when a notebook failed; 75 when one left a `requeue` file (run it again to go on).
+        0; 1 when a notebook failed; 75 when a signal stopped one (run it again to go on).
 
     Raises
     ------
@@ -88,10 +89,10 @@ def run_all(
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
         reporter = Reporter(len(everything))
-        with _terminate_as_interrupt():
+        with terminate_as_interrupt():
             _run(everything, jobs, _environment(Path(temporary)), timeout, reporter)
         reporter.table(everything)
-    if any(job.error for job in everything):
+    if any(job.error and not _stopped(job) for job in everything):
         return 1
     return 75 if any(_requeue(job) for job in everything) else 0
 
@@ -169,23 +170,6 @@ def _environment(temporary: Path) -> dict[str, str]:
     }
 
 
-@contextlib.contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """Make SIGTERM end a run as Ctrl-C does: with every kernel and rank."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _run(
     everything: list[Job], jobs: int, env: dict[str, str], timeout: int, reporter: Reporter
 ) -> None:
@@ -204,13 +188,18 @@ def _run(
                 if not worker.closed:
                     reporter.ended(job)
 
+    def warn() -> None:
+        for worker in workers:
+            worker.warn()
+
     threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.2)  # an interrupt comes through between two looks
+        with on_usr1(warn):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)  # an interrupt comes through between two looks
     finally:
         with contextlib.suppress(queue.Empty):
             while True:
@@ -276,6 +265,11 @@ class Worker:
             end_descendants(self._process.pid)
             self._process.kill()
 
+    def warn(self) -> None:
+        """Tell its kernel that time is nearly up."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGUSR1)
+
     def close(self) -> None:
         """End the process with its kernels and their ranks."""
         self.closed = True
@@ -285,5 +279,10 @@ class Worker:
         self._errors.close()
 
 
+def _stopped(job: Job) -> bool:
+    """Tell whether it ended because a signal stopped a run, which wrote a checkpoint."""
+    return (job.error or "").startswith("Stopped:")
+
+
 def _requeue(job: Job) -> bool:
-    return any(job.target.parent.glob("runs/**/requeue"))
+    return _stopped(job) or any(job.target.parent.glob("runs/**/requeue"))

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ def main() -> None:
         answers.write(json.dumps(event) + "\n")
         answers.flush()
 
+    signal.signal(signal.SIGUSR1, lambda *_: _pass_to_kernels())
     for task in iter(_tasks().get, None):
         start = time.monotonic()
         error = cell = None
@@ -49,6 +51,16 @@ def _tasks() -> queue.Queue[dict[str, Any] | None]:
 
     threading.Thread(target=read, daemon=True).start()
     return tasks
+
+
+def _pass_to_kernels() -> None:
+    """Tell the kernels that time is nearly up: a training run then saves and stops."""
+    import psutil
+
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "ipykernel_launcher" in child.cmdline():
+                child.send_signal(signal.SIGUSR1)
 
 
 def end_descendants(pid: int, patience: float = 3.0) -> None:

@@ -1,0 +1,89 @@
+"""What a test does with the two-node Slurm of `start_slurm.sh`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+PROJECT = Path(__file__).parents[2]
+LIMIT = 240.0  # seconds that a test waits for anything: a job is over, or the test fails
+
+
+@dataclass
+class Slurm:
+    """What a test does with the cluster."""
+
+    folder: Path
+    env: dict[str, str]
+    ids: list[str] = field(default_factory=list)
+
+    def run(self, *command: str, check: bool = True, **env: str) -> str:
+        """Run a command as a user of the cluster, and return what it printed."""
+        done = subprocess.run(
+            command, env=self.env | env, cwd=self.folder, capture_output=True, text=True, timeout=60
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def dtlib(self, *words: str, check: bool = True, **env: str) -> str:
+        return self.run(sys.executable, "-m", "dtlib", *words, check=check, **env)
+
+    def submit(self, *words: str, **env: str) -> str:
+        """`dtlib batch submit …`: return the job's number."""
+        said = self.dtlib("batch", "submit", *words, "--out", "batch", "--cpus-per-task=2", **env)
+        return self._note(said.split()[1].rstrip(":"))
+
+    def sbatch(self, *words: str, **env: str) -> str:
+        return self._note(self.run("sbatch", "--parsable", *words, **env).strip())
+
+    def _note(self, number: str) -> str:
+        self.ids.append(number)
+        return number
+
+    def waited(self, number: str) -> str:
+        """Wait until a job has ended, and return its state and exit code: "FAILED 1:0"."""
+        self.until(lambda: self.over(number))
+        return self.state(number)
+
+    def over(self, number: str) -> bool:
+        return not self.run("squeue", "-h", "-j", number, check=False).strip()
+
+    def state(self, number: str) -> str:
+        shown = self.run("scontrol", "-o", "show", "job", number)
+        words = dict(word.partition("=")[::2] for word in shown.split())
+        return f"{words['JobState']} {words['ExitCode']}"
+
+    def until(self, happened: Callable[[], object], running: str = "") -> None:
+        """Wait until something has happened, while the job `running` is not over."""
+        end = time.monotonic() + LIMIT
+        while not happened():
+            assert time.monotonic() < end, f"not within {LIMIT:g} s\n{self.logs()}"
+            assert not running or happened() or not self.over(running), self.logs()
+            time.sleep(0.2)
+
+    def made(self, number: str) -> Path:
+        """The folder of a job."""
+        return next(path for path in self.folder.glob(f"batch/*-{number}") if path.is_dir())
+
+    def log(self, number: str) -> str:
+        return "".join(path.read_text() for path in self.folder.rglob(f"*-{number}.log"))
+
+    def logs(self) -> str:
+        return "\n".join(f"job {number}:\n{self.log(number)}" for number in self.ids[-1:])
+
+    def processes(self, number: str) -> list[str]:
+        """The processes of a job on any node: they all run on this machine."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("SLURM_JOB_ID") == number:
+                    found.append(" ".join(process.cmdline()))
+            except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+                continue
+        return found

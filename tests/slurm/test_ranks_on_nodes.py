@@ -1,0 +1,113 @@
+"""`dtlib.launch` in a process of an allocation of two nodes: ranks on both, and their manners."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mini_cluster import PROJECT, Slurm
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+SCRIPT = Path(__file__).with_name("ranks_on_nodes.py")
+BASELINE = str(PROJECT / "slurm/ddp_baseline.sbatch")
+
+
+@pytest.fixture(scope="module")
+def told(cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the script told, by name; after it the job's own processes are gone."""
+    slurm = Slurm(tmp_path_factory.mktemp("ranks"), cluster)
+    command = f"exec {sys.executable} {SCRIPT}"
+    number = slurm.sbatch(
+        "--nodes=2", "--cpus-per-task=2", "--output=ranks.log", f"--wrap={command}"
+    )
+    state = slurm.waited(number)
+    log = (slurm.folder / "ranks.log").read_text()
+    assert state == "COMPLETED 0:0", log
+    assert not slurm.processes(number)
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"name"')]
+    return {line["name"]: line for line in lines} | {"log": log}
+
+
+def test_results_come_by_rank_from_all_nodes(told: dict[str, Any]) -> None:
+    assert told["meet"]["results"] == [["n1", 11, 7], ["n2", 11, 7]]
+
+
+def test_what_does_not_spread_evenly_stays_here(told: dict[str, Any]) -> None:
+    assert told["meet"]["here"] == [["n1", 111, 7]] * 3
+
+
+def test_an_error_names_rank_host_and_what_the_others_did(told: dict[str, Any]) -> None:
+    found = told["raise_on_the_last"]
+    assert found["host"] == "n2"
+    assert found["sentence"].startswith(
+        "Rank 3 on n2 raised ValueError: too big (ranks_on_nodes.py"
+    )
+    assert "ranks 0, 1 and 2 were waiting in barrier" in found["sentence"]
+
+
+def test_a_killed_rank_is_named_with_its_signal(told: dict[str, Any]) -> None:
+    found = told["die_on_the_last"]
+    assert found["reason"] == "killed"
+    assert found["sentence"].startswith("Rank 1 on n2 was killed by SIGKILL; rank 0 on n1 was wait")
+
+
+def test_a_stop_signal_reaches_every_rank(told: dict[str, Any]) -> None:
+    assert told["until_stopped"]["results"] == [True, True]
+
+
+def test_an_interrupt_ends_the_step_everywhere(told: dict[str, Any]) -> None:
+    assert told["for_ever"]["interrupted"]
+    assert "Interrupted: rank 0 was running `time.sleep(600)`" in told["log"]
+
+
+def test_a_name_that_means_each_node_itself_is_refused(slurm: Slurm) -> None:
+    """As Debian's /etc/hosts gives a machine's own name the address 127.0.1.1."""
+    code = "import dtlib; dtlib.launch(print)"
+    number = slurm.sbatch(
+        "--nodes=2", "--output=log", f"--wrap={sys.executable} -c '{code}'", MASTER_ADDR="myself"
+    )
+    assert slurm.waited(number) == "FAILED 1:0"
+    log = (slurm.folder / "log").read_text()
+    assert "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself" in log
+
+
+def test_an_address_that_nobody_reaches_is_a_sentence(slurm: Slurm) -> None:
+    code = "import dtlib; dtlib.launch(print)"
+    number = slurm.sbatch(
+        "--nodes=2", "--output=log", f"--wrap={sys.executable} -c '{code}'", MASTER_ADDR="n3"
+    )
+    assert slurm.waited(number) == "FAILED 1:0"
+    log = (slurm.folder / "log").read_text()
+    assert "did not reach the launching process at n3" in log
+    assert not slurm.processes(number)
+
+
+def baseline(slurm: Slurm, *words: str, **env: str) -> str:
+    env = {"DTLIB_HOME": str(PROJECT), "DTLIB_PYTHON": sys.executable, **env}
+    return slurm.sbatch(
+        "--nodes=2", "--cpus-per-task=2", "--output=%x-%j.log", BASELINE, *words,
+        DTLIB_BATCH_OUT=str(slurm.folder / "batch"), **env,
+    )  # fmt: skip
+
+
+def test_the_baseline_refuses_a_loopback_address(slurm: Slurm) -> None:
+    number = baseline(slurm, "text", "--steps=2", MASTER_ADDR="127.0.0.1")
+    assert slurm.waited(number) == "FAILED 2:0"
+    log = (slurm.folder / f"dtlib-ddp-{number}.log").read_text()
+    assert "MASTER_ADDR=127.0.0.1 is on each of the 2 nodes that node itself" in log
+
+
+def test_the_baseline_stops_is_requeued_and_resumes(slurm: Slurm) -> None:
+    small = ("--global-batch=4", "--max-length=16", "--num-samples=64")
+    number = baseline(slurm, "text", "--steps=30", *small)
+    metrics = slurm.folder / f"batch/dtlib-ddp-{number}/run/metrics.jsonl"
+    slurm.until(lambda: metrics.exists() and '"step"' in metrics.read_text(), number)
+    slurm.run("scancel", "--batch", "--signal=USR1", number)
+    assert slurm.waited(number) == "COMPLETED 0:0", slurm.logs()
+    codes = [metrics.parent.with_name(f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
+    assert codes == ["75", "0"]
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert {line["step"] for line in lines if "step" in line} == set(range(1, 31))

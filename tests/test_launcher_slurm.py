@@ -1,0 +1,185 @@
+"""How ranks spread over an allocation, and what is refused; the real nodes are in tests/slurm."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from dtlib._ranks import node, slurm
+from dtlib._ranks.outcome import Outcome, blame
+from dtlib.errors import BadInput
+from dtlib.rankenv import environment_world, refuse_loopback
+
+TWO = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-2]"}
+
+
+@pytest.fixture(autouse=True)
+def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An srun that can be found; nothing here runs it."""
+    (tmp_path / "srun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("env", "per_node"),
+    [
+        ({}, 1),
+        ({"SLURM_NTASKS_PER_NODE": "3"}, 3),
+        ({"SLURM_GPUS_PER_NODE": "h100:4", "SLURM_NTASKS_PER_NODE": "1"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "8"}, 8),
+        ({"SLURM_GPUS_ON_NODE": "0"}, 1),
+    ],
+)
+def test_a_node_has_a_rank_for_each_gpu_else_each_task(env: dict[str, str], per_node: int) -> None:
+    assert slurm.capacity(TWO | env) == slurm.Spread(("n1", "n2"), per_node)
+
+
+def test_one_node_or_no_srun_is_no_allocation_to_spread_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert slurm.capacity({"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n1"}) is None
+    assert slurm.capacity({"SLURM_JOB_NODELIST": "n[1-2]"}) is None
+    monkeypatch.setenv("PATH", "")
+    assert slurm.capacity(TWO) is None
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        (None, 4),  # left out: all of it
+        (8, 4),
+        (4, None),  # one node holds them
+        (3, None),
+        (6, 3),  # shared evenly, since whole nodes do not give six
+        (5, None),  # cannot be shared evenly
+        (16, 8),  # more than one a GPU: dist.choose_backend has the word
+    ],
+)
+def test_ranks_fill_whole_nodes_or_share_evenly(ranks: int | None, expected: int | None) -> None:
+    env = TWO | {"SLURM_GPUS_ON_NODE": "4"}
+    whole = ("n1", "n2")
+    assert slurm.spread(ranks, env) == (slurm.Spread(whole, expected) if expected else None)
+
+
+def test_whole_nodes_are_filled_first() -> None:
+    env = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_GPUS_ON_NODE": "4"}
+    assert slurm.spread(8, env) == slurm.Spread(("n1", "n2"), 4)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_a_loopback_address_for_several_hosts_is_refused(address: str) -> None:
+    with pytest.raises(BadInput, match=r"the 2 hosts n1, n2 would never meet"):
+        refuse_loopback(address, ["n1", "n2"])
+
+
+def test_a_name_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> str:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    with pytest.raises(BadInput, match="set MASTER_ADDR to a name or address of n1"):
+        refuse_loopback("head", ["n1", "n2"])
+
+
+def test_srun_over_two_nodes_refuses_a_loopback_address() -> None:
+    env = {
+        "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+        "SLURM_STEP_NODELIST": "n[1-2]", "MASTER_ADDR": "127.0.0.1",
+    }  # fmt: skip
+    with pytest.raises(BadInput, match="would never meet"):
+        environment_world(env)
+
+
+def test_a_node_that_would_meet_itself_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
+    with pytest.raises(SystemExit):
+        node._refuse_own("n1")
+    assert "the first node's name n1 means 127.0.1.1" in capsys.readouterr().err
+
+
+def test_an_unreachable_parent_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setattr(node, "REACH", 0.1)
+    with pytest.raises(SystemExit):
+        node._reach("127.0.0.1", port)
+    assert f"did not reach the launching process at 127.0.0.1 port {port}" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_job_keeps_the_nodes_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+           "MASTER_ADDR": "n1", "MASTER_PORT": "2", "SLURMD_NODENAME": "n2"}  # fmt: skip
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    job = {"env": {"RANK": "0", "SLURMD_NODENAME": "n1", "SLURM_STEPMGR": "x", "MINE": "1"}}
+    node._keep_own(job)
+    assert own.items() <= job["env"].items()
+    assert job["env"]["MINE"] == "1" and "SLURM_STEPMGR" not in job["env"]
+    assert (job["place"].rank, job["place"].node_rank) == (3, 1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("env", "cpus"),
+    [
+        ({"SLURM_CPUS_PER_TASK": "6", "SLURM_JOB_CPUS_PER_NODE": "8"}, 6),
+        ({"SLURM_JOB_CPUS_PER_NODE": "16(x2),8"}, 8),
+        ({}, 0),
+    ],
+)
+def test_a_step_gets_the_jobs_cpus(env: dict[str, str], cpus: int) -> None:
+    assert slurm._cpus_per_node(env) == cpus
+
+
+TORCHRUN = """
+  time      : 2026-11-28_02:06:40
+  host      : n2
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 24012)
+  error_file: <N/A>
+"""
+
+
+def test_torchruns_table_tells_how_a_rank_ended() -> None:
+    step = slurm.Step.__new__(slurm.Step)
+    step.lines = TORCHRUN.splitlines()
+    assert step.exit_code(3) == -9
+    assert step.exit_code(1) is None
+
+
+def test_only_a_connection_with_the_token_is_taken() -> None:
+    step = slurm.Step.__new__(slurm.Step)
+    step.token = "a" * 32
+    step.listener = socket.create_server(("127.0.0.1", 0))
+    step.listener.settimeout(5.0)
+    for token, taken in (("b" * 32, False), ("a" * 32, True)):
+        with socket.create_connection(step.listener.getsockname()) as mine:
+            hello = {"token": token, "rank": 0, "kind": "line", "host": "n1"}
+            mine.sendall(json.dumps(hello).encode().ljust(node.GREETING))
+            found = step._accept()
+            assert (found is not None) == taken
+            if found:
+                assert found[0]["host"] == "n1"
+                found[1].close()
+    step.listener.close()
+
+
+def test_a_sentence_names_hosts() -> None:
+    outcomes = [
+        Outcome(0, "ok", host="n1"),
+        Outcome(1, "error", error="ValueError", message="no", host="n2", at=1.0),
+    ]
+    failure = blame(outcomes, 10.0)
+    assert failure is not None and failure.host == "n2"
+    assert failure.sentence == (
+        "Rank 1 on n2 raised ValueError: no; rank 0 on n1 had already returned."
+    )
