@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import write_cifar
 from fetch_server import PAGE, Server, serving
 
 import dtlib.fetch
@@ -22,6 +21,7 @@ from dtlib.errors import BadInput, Unavailable
 from dtlib.fetch import download, place
 from dtlib.fetch.progress import Progress, amount
 from dtlib.fetch.sources import SOURCES, File, Source
+from tests.conftest import write_cifar
 
 BODY = random.Random(0).randbytes(300_000)
 
