@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure() -> None:
+    """Hear an interrupt again where tests run in the background.
+
+    `nohup` and a script's `&` start what follows with these signals ignored, which is inherited by
+    all that is started from there: tests of interrupts would wait for ever.
+    """
+    for name, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(name) is signal.SIG_IGN:
+            signal.signal(name, usual)
 
 
 @pytest.fixture(scope="session", autouse=True)
