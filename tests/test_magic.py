@@ -219,6 +219,7 @@ def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
 def test_interrupting_a_kernel_ends_the_ranks(kernel: Kernel) -> None:
     kernel.run(SETUP, "error")
     ranks = kernel.start_stuck()
+    time.sleep(2)  # rank 0 has printed, and is on its way into the barrier
     kernel.manager.interrupt_kernel()
     contents = list(kernel.messages("stream error"))
     text = "".join(content["text"] for content in contents if "text" in content)
