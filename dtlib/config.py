@@ -25,7 +25,7 @@ CHOICES = {
     "device": ("auto", "cpu", "cuda", "mps"),
 }
 
-# What a task takes when nothing is said: found by short runs on `pictures` and `grammar`.
+# What a task takes when nothing is said: both tasks learn with it within minutes on two cores.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "images": {
         "global_batch": 64,
