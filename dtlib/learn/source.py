@@ -29,12 +29,16 @@ _MAGIC = re.compile(r"^# (%{1,2}[A-Za-z_]\w*\b.*)$", re.M)
 
 @dataclass
 class Cell:
-    """One cell: its kind (`code`, `markdown` or `raw`), text, tags and line in the source file."""
+    """One cell: its kind (`code`, `markdown` or `raw`), text, tags and line in the source file.
+
+    `metadata` is what a notebook notes of it besides its tags.
+    """
 
     kind: str
     text: str
     tags: list[str] = field(default_factory=list)
     line: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def stub(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.lessons.markdown import folded, plain, quoted
+from dtlib.lessons.page import about, page_cells
 from dtlib.lessons.validate import validate_all
 
 KINDS = ("student", "instructor")
@@ -27,12 +28,18 @@ def derive(lesson: Lesson, kind: str) -> str:
     lesson
         Where it comes from.
     kind
-        `"student"`: solutions cut to stubs, instructor cells gone; `"instructor"`: all of it.
+        `"student"`: solutions cut to stubs, instructor cells gone; `"instructor"`: all of it;
+        `"page"`: for the website, stubs to read and solutions folded but run.
     """
     cells = [Cell("markdown", _title(lesson))]
     if kind == "instructor":
         cells += _note(lesson, "lesson")
+    if kind == "page":
+        cells.append(Cell("markdown", about(lesson)))
     for cell in lesson.cells[1:]:
+        if kind == "page":
+            cells += page_cells(cell)
+            continue
         if kind == "student" and {"instructor", "solution"} & set(cell.tags):
             continue
         if kind == "instructor":
@@ -102,7 +109,7 @@ def _as_json(cells: list[Cell]) -> list[dict[str, Any]]:
         one: dict[str, Any] = {
             "cell_type": cell.kind,
             "id": hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:12],
-            "metadata": {"tags": cell.tags} if cell.tags else {},
+            "metadata": cell.metadata | ({"tags": cell.tags} if cell.tags else {}),
             "source": cell.text.splitlines(keepends=True),
         }
         if cell.kind == "code":

@@ -1,4 +1,4 @@
-"""`dtlib lessons list | build | run`."""
+"""`dtlib lessons list | build | run | pages`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _list()
     if args.command == "build":
         return _build(check=args.check)
-    from dtlib.lessons.run import run_all
-
     try:
-        return run_all(
-            _chosen(args.lessons),
-            kinds=[args.kind] if args.kind else list(KINDS),
-            out=args.out,
-            jobs=args.jobs,
-            parameters=args.parameter,
-            timeout=args.timeout,
-        )
+        return _pages(args) if args.command == "pages" else _run(args)
     except KeyboardInterrupt:
         print(f"Interrupted; what had run until then is in {args.out}.", file=sys.stderr)
         return 130
@@ -52,14 +43,35 @@ def parser() -> argparse.ArgumentParser:
     )
     running = commands.add_parser("run", help="run lessons from top to bottom, with papermill")
     running.add_argument("lessons", nargs="*", metavar="NN", help="numbers; all when left out")
-    running.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
-    running.add_argument(
-        "--out", type=Path, default=Path("build/lessons"), help="for the notebooks"
-    )
     running.add_argument("--kind", choices=KINDS, default=None, help="only these; both by default")
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
-    running.add_argument("--timeout", type=int, default=300, help="seconds for one cell")
+    paging = commands.add_parser(
+        "pages", help="run for the website those lessons that changed since they last were"
+    )
+    for command, folder in ((running, "build/lessons"), (paging, "build/book/lessons")):
+        command.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
+        command.add_argument("--out", type=Path, default=Path(folder), help="for the notebooks")
+        command.add_argument("--timeout", type=int, default=300, help="seconds for one cell")
     return top
+
+
+def _run(args: argparse.Namespace) -> int:
+    from dtlib.lessons.run import run_all
+
+    return run_all(
+        _chosen(args.lessons),
+        kinds=[args.kind] if args.kind else list(KINDS),
+        out=args.out,
+        jobs=args.jobs,
+        parameters=args.parameter,
+        timeout=args.timeout,
+    )
+
+
+def _pages(args: argparse.Namespace) -> int:
+    from dtlib.lessons.pages import build_pages
+
+    return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
 
 
 def _chosen(numbers: Sequence[str]) -> list[Lesson]:

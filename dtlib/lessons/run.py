@@ -44,6 +44,25 @@ class Job:
         """`07 student`"""
         return f"{self.lesson.number} {self.kind}"
 
+    def prepare(self, temporary: Path, values: dict[str, Any], timeout: int) -> None:
+        """Write what is to be executed below `temporary`, and the task that says how."""
+        source = temporary / self.kind / self.target.name
+        for folder in (source.parent, self.target.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        source.write_text(derive(self.lesson, self.kind), encoding="utf-8")
+        self.task = {
+            "source": str(source),
+            "target": str(self.target),
+            "folder": str(self.target.parent),
+            "parameters": values,
+            "timeout": timeout,
+            "env": {
+                "DTLIB_LESSONS": str(self.lesson.path.parent),
+                "DTLIB_STRICT": None if self.kind == "student" else "1",
+                "PYTHONWARNINGS": "error::FutureWarning",
+            },
+        }
+
 
 def run_all(
     chosen: Sequence[Lesson],
@@ -90,7 +109,7 @@ def run_all(
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
         reporter = Reporter(len(everything))
         with terminate_as_interrupt():
-            _run(everything, jobs, _environment(Path(temporary)), timeout, reporter)
+            run_jobs(everything, jobs, kernel_environment(Path(temporary)), timeout, reporter)
         reporter.table(everything)
     if any(job.error and not _stopped(job) for job in everything):
         return 1
@@ -135,28 +154,13 @@ def _jobs(
     everything = []
     for lesson in chosen:
         for kind in kinds:
-            source = temporary / kind / f"{lesson.stem}.ipynb"
-            job = Job(lesson, kind, out / kind / source.name)
-            for folder in (source.parent, job.target.parent):
-                folder.mkdir(parents=True, exist_ok=True)
-            source.write_text(derive(lesson, kind), encoding="utf-8")
-            job.task = {
-                "source": str(source),
-                "target": str(job.target),
-                "folder": str(job.target.parent),
-                "parameters": values,
-                "timeout": timeout,
-                "env": {
-                    "DTLIB_LESSONS": str(lesson.path.parent),
-                    "DTLIB_STRICT": "1" if kind == "instructor" else None,
-                    "PYTHONWARNINGS": "error::FutureWarning",
-                },
-            }
+            job = Job(lesson, kind, out / kind / f"{lesson.stem}.ipynb")
+            job.prepare(temporary, values, timeout)
             everything.append(job)
     return everything
 
 
-def _environment(temporary: Path) -> dict[str, str]:
+def kernel_environment(temporary: Path) -> dict[str, str]:
     """Variables for the workers: `python3` is this Python, and nothing of the user's counts."""
     spec = temporary / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
@@ -170,9 +174,10 @@ def _environment(temporary: Path) -> dict[str, str]:
     }
 
 
-def _run(
+def run_jobs(
     everything: list[Job], jobs: int, env: dict[str, str], timeout: int, reporter: Reporter
 ) -> None:
+    """Run notebooks, `jobs` at a time; how each of them ended is written into its job."""
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in everything:
         waiting.put(job)

@@ -1,0 +1,55 @@
+"""The website's variant of a lesson: its MyST as it is, stubs to read, solutions folded but run."""
+
+from __future__ import annotations
+
+import ast
+
+from dtlib.learn.source import Cell, Lesson, solved, stub
+from dtlib.lessons.markdown import folded
+
+# What MyST-NB writes on the line that opens a folded cell.
+_PROMPTS = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
+# Forms speak for themselves: the line of code that made one is no help to a reader.
+_FORMS = {"predict", "quiz", "what_if"}
+
+
+def about(lesson: Lesson) -> str:
+    """What the page is and how to do the lesson in place of reading it."""
+    return (
+        ":::{note}\n"
+        "This page is the lesson as it ran from top to bottom, with the course's own solutions in "
+        "place of yours: a check that passes here checked those. Predictions, quiz and sliders "
+        "work in the page. To run and change the code, open the notebook in JupyterLab "
+        "(`make lab`): "
+        f"{{download}}`{lesson.stem}.ipynb <../../notebooks/student/{lesson.stem}.ipynb>`.\n"
+        ":::"
+    )
+
+
+def page_cells(cell: Cell) -> list[Cell]:
+    """What the page has in place of one cell of the source."""
+    if "instructor" in cell.tags:
+        return []
+    if cell.kind == "markdown":
+        text = folded("Hint", cell.text) if "hint" in cell.tags else cell.text
+        return [Cell("markdown", text, cell.tags)]
+    code = solved(cell.text)
+    given = stub(cell.text)
+    tags = list(cell.tags)
+    if "solution" in tags or given != code:
+        hidden = Cell("code", code, [*tags, "hide-input"], metadata={"mystnb": dict(_PROMPTS)})
+        first = [] if "solution" in tags else [Cell("markdown", f"```ipython3\n{given}\n```")]
+        return [*first, hidden]
+    return [Cell("code", code, [*tags, "remove-input"] if _is_form(code) else tags)]
+
+
+def _is_form(code: str) -> bool:
+    """Whether a cell is one call of `learn` that shows a form, and nothing else."""
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:  # a magic
+        return False
+    match body:
+        case [ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name(id="learn"), attr=name)))]:
+            return name in _FORMS
+    return False

@@ -1,0 +1,151 @@
+"""Execute the lessons for the website; a page stays until something that it needs changes."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import importlib.metadata
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dtlib
+from dtlib.errors import BadInput
+from dtlib.files import write_atomically
+from dtlib.learn.source import Lesson
+from dtlib.lessons.build import derive
+from dtlib.lessons.reporting import Reporter
+from dtlib.lessons.run import Job, kernel_environment, run_jobs
+from dtlib.lessons.signals import terminate_as_interrupt
+from dtlib.lessons.validate import validate_all
+
+_CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
+
+
+def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout: int = 300) -> int:
+    """Execute each lesson whose page is missing or out of date, and write its page.
+
+    Parameters
+    ----------
+    lessons
+        All lessons of the course; a page of any other is removed.
+    out
+        Where the pages go: `out/stem.ipynb`. A lesson runs in `out/run/stem`, where its notebook
+        stays when it failed; its page is then missing.
+    jobs
+        Lessons at a time.
+    timeout
+        Seconds that one cell may take.
+
+    Returns
+    -------
+    int
+        0, or 1 when a lesson failed.
+
+    Raises
+    ------
+    BadInput
+        For a source that breaks a rule, or numbers below 1.
+    """
+    if timeout < 1 or jobs < 1:
+        raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
+    validate_all(list(lessons))
+    out = out.resolve()
+    keys = {lesson.stem: key(lesson) for lesson in lessons}
+    for path in out.glob("*.ipynb"):
+        if _kept_key(path) != keys.get(path.stem):
+            path.unlink()
+    due = [lesson for lesson in lessons if not (out / f"{lesson.stem}.ipynb").exists()]
+    if due:
+        with tempfile.TemporaryDirectory(prefix="dtlib-pages-") as temporary:
+            everything = _run(due, out, jobs, timeout, Path(temporary))
+    else:
+        everything = []
+    for job in everything:
+        if not job.error:
+            page = json.loads(job.target.read_text(encoding="utf-8"))
+            text = finish(page, keys[job.lesson.stem])
+            write_atomically(out / job.target.name, text)
+            shutil.rmtree(job.target.parent)
+    failed = [job for job in everything if job.error]
+    print(f"{len(lessons) - len(due)} pages kept, {len(due) - len(failed)} made in {out}")
+    return 1 if failed else 0
+
+
+def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: Path) -> list[Job]:
+    everything = []
+    for lesson in due:
+        # A folder of its own, and an empty one: no page shows an earlier run's answers.
+        folder = out / "run" / lesson.stem
+        shutil.rmtree(folder, ignore_errors=True)
+        job = Job(lesson, "page", folder / f"{lesson.stem}.ipynb")
+        job.prepare(temporary, {}, timeout)
+        everything.append(job)
+    with terminate_as_interrupt():
+        reporter = Reporter(len(everything))
+        run_jobs(everything, jobs, kernel_environment(temporary), timeout, reporter)
+    return everything
+
+
+def key(lesson: Lesson) -> str:
+    """A hash of all that a page depends on: its lesson, dtlib, this Python and its packages."""
+    package = Path(dtlib.__file__).parent
+    files = sorted(p for end in ("*.py", "*.js") for p in package.rglob(end))
+    packages = {f"{d.name} {d.version}" for d in importlib.metadata.distributions()}
+    digest = hashlib.sha256(derive(lesson, "page").encode())
+    digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
+    digest.update("\n".join([sys.version, *sorted(packages)]).encode())
+    for path in files:
+        digest.update(str(path.relative_to(package)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _kept_key(path: Path) -> str | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["metadata"]["dtlib"]["key"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def finish(page: dict[str, Any], key: str) -> str:
+    """The text of a page: an executed notebook without paths of this machine, figures described."""
+    ran = page["metadata"].pop("papermill", {})
+    page["metadata"]["dtlib"] = {"key": key, "seconds": ran.get("duration"), "on": _day(ran)}
+    for cell in page["cells"]:
+        for name in ("papermill", "execution", "lines_to_next_cell"):
+            cell["metadata"].pop(name, None)
+    _describe_figures(page["cells"])
+    return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _day(ran: dict[str, Any]) -> str:
+    return str(ran.get("end_time") or "")[:10]
+
+
+def _describe_figures(cells: list[dict[str, Any]]) -> None:
+    """Give each figure an alternative text: its section, and the table below with its numbers."""
+    heading = ""
+    for place, cell in enumerate(cells):
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            found = re.findall(r"^#+ +(.+)$", text, re.M)
+            heading = found[-1] if found else heading
+        elif any("image/png" in o.get("data", {}) for o in cell.get("outputs", [])):
+            alt = f"Figure of the section “{heading}”."
+            if caption := _caption(cells[place : place + 3]):
+                alt += f" The table below it has the numbers: {caption}."
+            cell["metadata"].setdefault("mystnb", {})["image"] = {"alt": alt}
+
+
+def _caption(cells: Sequence[dict[str, Any]]) -> str:
+    """The caption of the first table that these cells show."""
+    for cell in cells:
+        for output in cell.get("outputs", []):
+            if found := _CAPTION.search("".join(output.get("data", {}).get("text/html", ""))):
+                return html.unescape(re.sub("<[^>]+>", "", found[1])).rstrip(".")
+    return ""
