@@ -59,8 +59,8 @@ lint: env ## style, types and layers
 	"$(PY)" -m mypy
 	"$(VENV)/bin/lint-imports"
 
-book: env ## the pages and the lessons, not executed, as a website in build/book/html
-	sh book/build.sh "$(PY)"
+book: env ## the pages and the executed lessons as a website in build/book/html
+	@"$(PY)" book/make_site.py
 
 install: ## install dtlib and its extras again, or into VENV=path if you name one
 	@$(THERE)

@@ -1,0 +1,25 @@
+"""What both builders of the website need: local scripts in place of those on other machines.
+
+The packages of npm lie in build/book/assets, where make_site.py puts them.
+"""
+
+from pathlib import Path
+
+from sphinx.errors import ExtensionError
+
+ASSETS = Path(__file__).resolve().parents[1] / "build" / "book" / "assets"
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("config-inited", _assets)
+    # After the line that holds MathJax's settings, and before MathJax itself, which is deferred.
+    app.add_js_file("course.js", priority=900)
+    app.add_css_file("course.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _assets(app, config):
+    if not (ASSETS / "complete").exists():
+        raise ExtensionError("the lessons' pages and scripts are not there yet: run `make book`.")
+    config.html_static_path.append(str(ASSETS))
