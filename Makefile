@@ -10,7 +10,7 @@
 .PHONY: help lab lessons test test-slow notebooks lint book install clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
-EXTRAS ?= dev,lightning,book
+EXTRAS ?= dev,lightning,logging,book
 PIP_FLAGS ?=
 # What the tests are given: make test PYTEST_FLAGS="tests/test_launcher.py -x"
 PYTEST_FLAGS ?=

@@ -23,25 +23,22 @@ CHOICES = {
     "norm": ("batch", "group"),
     "loader": ("device", "dataloader"),
     "device": ("auto", "cpu", "cuda", "mps"),
+    "wandb": ("offline", "online"),
 }
 
 # What a task takes when nothing is said: both tasks learn with it within minutes on two cores.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "images": {
-        "global_batch": 64,
-        "data": "pictures",
+        "global_batch": 64, "data": "pictures",
         "model": {"cuda": "resnet18", "other": "resnet18-narrow"},
-        "lr": {"adamw": 2e-3, "sgd": 0.05},
-        "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
+        "lr": {"adamw": 2e-3, "sgd": 0.05}, "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
     },
     "text": {
-        "global_batch": 16,
-        "data": "grammar",
+        "global_batch": 16, "data": "grammar",
         "model": {"cuda": "nano", "other": "nano"},
-        "lr": {"adamw": 1e-3, "sgd": 0.1},
-        "weight_decay": {"adamw": 0.1, "sgd": 0.0},
+        "lr": {"adamw": 1e-3, "sgd": 0.1}, "weight_decay": {"adamw": 0.1, "sgd": 0.0},
     },
-}
+}  # fmt: skip
 DEFAULT_STEPS = 100
 
 AT_LEAST = {
@@ -148,6 +145,10 @@ class RunConfig:
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every
         optimizer steps between checkpoints (default: only at the end)
+    tensorboard
+        also write the steps and evaluations as TensorBoard events, in the run's folder
+    wandb
+        also log them to Weights & Biases: offline (in the run's folder) or online
     timeout
         seconds that a collective may take before the run is given up
 
@@ -199,6 +200,8 @@ class RunConfig:
     resume: bool = False
     eval_every: int | None = None
     checkpoint_every: int | None = None
+    tensorboard: bool = False
+    wandb: str | None = None
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
@@ -278,7 +281,7 @@ class RunConfig:
 
 
 def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
-    if word not in choices:
+    if word not in choices and (what, word) != ("wandb", None):
         near = did_you_mean(str(word), choices)
         raise BadInput(f"unknown {what} {word!r}; there is {', '.join(choices)}.{near}")
 

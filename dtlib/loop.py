@@ -25,7 +25,7 @@ from dtlib.data.batches import seed_of
 from dtlib.diary import RUNS, Diary
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
-from dtlib.record import Run, claimed, make_folder
+from dtlib.record import Run, check_loggers, claimed, make_folder
 from dtlib.strategies.base import Strategy
 from dtlib.tasks.base import Batch, Task
 
@@ -80,6 +80,7 @@ def check(config: RunConfig) -> int:
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     config.plan(world_size)
+    check_loggers(config.tensorboard, config.wandb, writes=not there or there.rank == 0)
     make_folder(Path(config.out or RUNS), resume=config.resume)
     return world_size
 

@@ -218,14 +218,18 @@ def test_tested_versions_lie_in_the_ranges():
 
 def test_every_package_that_make_installs_has_a_tested_version():
     extras = PROJECT["optional-dependencies"]
-    installed = [*PROJECT["dependencies"], *extras["dev"], *extras["lightning"], *extras["book"]]
+    of_make = re.search(r"^EXTRAS \?= (\S+)$", (ROOT / "Makefile").read_text(), re.M)[1].split(",")
+    assert f".[{','.join(of_make)}]" in (ROOT / "environment.yml").read_text()
+    installed = PROJECT["dependencies"] + [r for extra in of_make for r in extras[extra]]
     missing = {canonicalize_name(Requirement(r).name) for r in installed} - set(constraints())
     assert not missing
 
 
 def test_the_extras_are_those_of_the_design():
     extras = PROJECT["optional-dependencies"]
-    assert set(extras) == {"deepspeed", "lightning", "gpu", "pretrained", "book", "dev"}
+    assert set(extras) == {
+        "deepspeed", "lightning", "logging", "gpu", "pretrained", "book", "dev"
+    }  # fmt: skip
     marker = Requirement(extras["deepspeed"][0]).marker
     assert marker is not None
     assert marker.evaluate({"sys_platform": "linux"})

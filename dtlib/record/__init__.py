@@ -8,12 +8,14 @@ A run's folder holds
 - `rank0.jsonl`, `rank1.jsonl`, …: one line a step with what that rank saw itself;
 - `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
 - `summary.json`: the results, and on what they were measured; there once the run is done;
+- `tensorboard/`, `wandb/`: the same numbers for these two, when asked for (`loggers.py`);
 - `requeue`: there when a signal stopped the run and it wants to go on.
 
 A number that was not measured is None here, and empty in a CSV file.
 """
 
 from dtlib.record.lines import read_lines, to_json
+from dtlib.record.loggers import check_loggers
 from dtlib.record.origin import commit, origin
 from dtlib.record.recorder import Recorder, claimed, make_folder, new_folder
 from dtlib.record.run import COLUMNS, Run, write_csv
@@ -24,6 +26,7 @@ __all__ = [
     "Recorder",
     "Run",
     "StepTimer",
+    "check_loggers",
     "claimed",
     "commit",
     "make_folder",

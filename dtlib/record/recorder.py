@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dtlib.errors import BadInput
 from dtlib.files import write_atomically
 from dtlib.record.lines import Lines, to_json
+from dtlib.record.loggers import Logger, loggers_for, numbers_of
 from dtlib.record.origin import origin
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class Recorder:
         evaluations = self.folder / "evaluations.jsonl"
         self._evaluations = Lines(evaluations, resumed_from) if rank == 0 else None
         self._own = Lines(self.folder / f"rank{rank}.jsonl", resumed_from)
+        self._loggers: list[Logger] = []
+        if rank == 0:
+            self._loggers = loggers_for(self.folder, config, resumed_from)
         self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
         self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
 
@@ -126,11 +130,17 @@ class Recorder:
         """Add the numbers of the whole world after step number `step`, which counts from 1."""
         if self._metrics:
             self._metrics.add({"step": step, **numbers})
+            self._show(step, "train", numbers)
 
     def evaluation(self, step: int, **figures: Any) -> None:
         """Add what an evaluation of the whole world found after step number `step`."""
         if self._evaluations:
             self._evaluations.add({"step": step, **figures})
+            self._show(step, "evaluation", figures)
+
+    def _show(self, step: int, kind: str, line: Mapping[str, Any]) -> None:
+        for logger in self._loggers:
+            logger.add(step, numbers_of(kind, line))
 
     def rank_step(self, step: int, **numbers: Any) -> None:
         """Add what this rank saw itself in step number `step`."""
@@ -171,6 +181,8 @@ class Recorder:
             if lines:
                 lines.file.close()
         self._log.close()
+        while self._loggers:
+            self._loggers.pop().close()
 
 
 def _now() -> str:
