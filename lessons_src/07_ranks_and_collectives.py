@@ -600,7 +600,7 @@ learn.quiz()
 # - Latency rules small messages and bandwidth large ones: trees for the
 #   first, rings for the second.
 #
-# Lesson 08 puts a model's gradient on this ring. You can look back at your
+# A model's gradient travels in just this way. You can look back at your
 # predictions here:
 
 # %%

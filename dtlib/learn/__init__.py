@@ -9,11 +9,13 @@ from dtlib.learn.ladder import CheckFailed, check, given, hint, solution
 from dtlib.learn.predictions import measured, my_run, predict, take_away
 from dtlib.learn.quiz import quiz
 from dtlib.learn.session import ready, start
+from dtlib.learn.shell import CommandFailed, shell
 from dtlib.learn.show import table
 from dtlib.learn.what_if import what_if
 
 __all__ = [
     "CheckFailed",
+    "CommandFailed",
     "check",
     "given",
     "hint",
@@ -22,6 +24,7 @@ __all__ = [
     "predict",
     "quiz",
     "ready",
+    "shell",
     "solution",
     "start",
     "table",

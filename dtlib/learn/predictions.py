@@ -140,6 +140,8 @@ def take_away() -> None:
         show(table(wrong, ["question", "you predicted", "measured"], title))
     if lesson.next:
         print(f"Next on the path: lesson {lesson.next}.")
+    else:
+        print("No later lesson of the path is in this folder.")
 
 
 def _spec_or_empty(lesson: Lesson, key: str) -> dict[str, Any]:

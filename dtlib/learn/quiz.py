@@ -36,7 +36,8 @@ def drawn(quiz: list[dict[str, Any]], runs: list[dict[str, str]]) -> list[dict[s
     quiz
         The sidecar's questions: `question`, `options` (`text`, `why`, one with `right: true`), and
         where wanted `id`, `from`, `output`, `vary` (name to list of values) and `mine` (name to
-        `{lesson, what, otherwise}`, the student's own number from `my_runs.csv`).
+        `{lesson, what, otherwise}`, the student's own number from `my_runs.csv`; a name with
+        `_measured` at its end says whether there is one).
     runs
         Rows of `my_runs.csv`.
     """
@@ -58,7 +59,9 @@ def _variant(
         # Neighbouring draws differ in every name, which drawing at random would not promise.
         names[name] = values[(draw + place) % len(values)]
     for name, own in (item.get("mine") or {}).items():
-        names[name] = _own_number(own, runs)
+        theirs = _own_number(own, runs)
+        names[f"{name}_measured"] = theirs is not None
+        names[name] = float(own["otherwise"]) if theirs is None else theirs
     options = [
         {
             "text": _line(option["text"], names),
@@ -76,11 +79,11 @@ def _line(template: Any, names: dict[str, Any]) -> str:
     return " ".join(fill(str(template), names).split())
 
 
-def _own_number(own: dict[str, Any], runs: list[dict[str, str]]) -> float:
+def _own_number(own: dict[str, Any], runs: list[dict[str, str]]) -> float | None:
     for row in reversed(runs):
         if row["what"] == own["what"] and row["lesson"] == str(own.get("lesson", row["lesson"])):
             try:
                 return float(row["measured"])
             except ValueError:
                 break
-    return float(own["otherwise"])
+    return None

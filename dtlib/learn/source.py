@@ -107,10 +107,11 @@ class Lesson:
 
     @property
     def next(self) -> str | None:
-        """The number of the lesson after this one on the path, if there is one."""
-        if self.number not in PATH[:-1]:
+        """The number of the next lesson of the path that is in the folder, if there is one."""
+        if self.number not in PATH:
             return None
-        return PATH[PATH.index(self.number) + 1]
+        there = {lesson.number for lesson in lessons(self.path.parent)}
+        return next((n for n in PATH[PATH.index(self.number) + 1 :] if n in there), None)
 
     @cached_property
     def text(self) -> str:

@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from dtlib.lessons.notebook import Lost, execute
+from dtlib.processes import end_descendants
 
 
 def main() -> None:
@@ -61,19 +62,6 @@ def _pass_to_kernels() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             if "ipykernel_launcher" in child.cmdline():
                 child.send_signal(signal.SIGUSR1)
-
-
-def end_descendants(pid: int, patience: float = 3.0) -> None:
-    """End all children of a process and theirs, kindly and then not."""
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = psutil.Process(pid).children(recursive=True)
-        for step in ("terminate", "kill"):
-            for process in family:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    getattr(process, step)()
-            _, family = psutil.wait_procs(family, timeout=patience)
 
 
 if __name__ == "__main__":

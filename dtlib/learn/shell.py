@@ -1,0 +1,98 @@
+"""Run a command line from a notebook cell, as a terminal would, and tell when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from dtlib.errors import BadInput, DtlibError
+from dtlib.processes import end_descendants
+
+LAST = 12  # lines of a failed command that its error repeats
+# torchrun would set one thread a rank by itself, with a warning that teaches nothing.
+QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONUNBUFFERED": "1"}
+
+
+class CommandFailed(DtlibError):
+    """A command ended with an exit code other than 0, or was not done in time."""
+
+
+def shell(command: str, timeout: float = 120.0) -> None:
+    """Run one command and show what it prints, as it comes.
+
+    No shell looks at it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
+    found first. Whatever happens, nothing that it started stays behind.
+
+    Parameters
+    ----------
+    command
+        The command line, for instance `"torchrun --standalone --nproc-per-node=2 train.py"`.
+    timeout
+        Seconds that it may take.
+
+    Raises
+    ------
+    CommandFailed
+        When its exit code is not 0, or its time is up.
+    BadInput
+        When there is no such program.
+    """
+    print(f"$ {command}")
+    own = str(Path(sys.executable).parent)
+    env = {**QUIET, **os.environ, "PATH": os.pathsep.join([own, os.environ.get("PATH", "")])}
+    words = shlex.split(command)
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=env,
+            start_new_session=True,  # an interrupt is for this process, which ends the command
+        )
+    except FileNotFoundError:
+        raise BadInput(f"there is no program {words[0]!r} on this machine.") from None
+    out_of_time = threading.Event()
+
+    def stop() -> None:
+        out_of_time.set()
+        _end(process)
+
+    alarm = threading.Timer(timeout, stop)
+    alarm.start()
+    lines: list[str] = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="")
+            lines.append(line.rstrip())
+        code = process.wait()
+    finally:
+        alarm.cancel()
+        _end(process)
+    if out_of_time.is_set():
+        raise CommandFailed(f"{words[0]} was not done after {timeout:g} s and was ended.")
+    if code:
+        said = "\n".join(line for line in lines[-LAST:] if line)
+        raise CommandFailed(
+            f"{words[0]} ended with exit code {code}; the last that it said:\n{said}"
+        )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the command and all that it started; nothing happens when it is done."""
+    if process.poll() is None:
+        end_descendants(process.pid)
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3.0)
+        process.kill()
+        process.wait()
