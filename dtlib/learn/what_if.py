@@ -17,7 +17,9 @@ def what_if(name: str) -> None:
     The sidecar names a function `module:function` of plain numbers that returns a dict with
     `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
     labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python without imports beyond
-    `math`, since a page without a kernel runs the same text in MicroPython.
+    `math`, since a page without a kernel runs the same text in MicroPython. With `kernel: true` the
+    function may do anything, start ranks for instance; a page then shows its first answer and says
+    that the sliders need JupyterLab.
 
     Raises
     ------
@@ -37,4 +39,5 @@ def what_if(name: str) -> None:
     from dtlib.learn.widgets import WhatIfForm
 
     spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}
-    show(WhatIfForm(spec, getattr(module, function_name), inspect.getsource(module)))
+    source = "" if entry.get("kernel") else inspect.getsource(module)
+    show(WhatIfForm(spec, getattr(module, function_name), source))

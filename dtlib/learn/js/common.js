@@ -35,7 +35,7 @@ const element = (tag, text) => Object.assign(document.createElement(tag), { text
 const STYLE = `
 .dtlib-form { max-width: 46rem; line-height: 1.5; color: var(--jp-content-font-color1, inherit); }
 .dtlib-form fieldset { border: 1px solid currentColor; border-radius: 4px; margin: 0.5rem 0; padding: 0.5rem 0.9rem; }
-.dtlib-form legend { font-weight: 600; padding: 0 0.3rem; white-space: normal; }
+.dtlib-form legend { font-weight: 600; font-size: inherit; float: none; width: auto; margin: 0; padding: 0 0.3rem; white-space: normal; }
 .dtlib-form label { display: block; padding: 0.2rem 0; min-height: 24px; }
 .dtlib-form input[type="number"] { font: inherit; width: 9rem; padding: 0.2rem; }
 .dtlib-form input[type="range"] { width: 100%; margin: 0; min-height: 24px; }

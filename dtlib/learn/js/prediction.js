@@ -43,7 +43,10 @@ function render({ model, el }) {
     form.querySelector(`input[name="${sureness}"][value="${answer.sure ? "sure" : "unsure"}"]`).checked = true;
     inner.disabled = true;
     const unit = number && spec.unit ? ` ${spec.unit}` : "";
-    status.textContent = `Committed: ${answer.value}${unit} (${answer.sure ? "sure" : "unsure"}). Now run the cells below.`;
+    const next = globalThis.COURSE_PYTHON
+      ? "This page keeps it until you leave; what was measured stands below."
+      : "Now run the cells below.";
+    status.textContent = `Committed: ${answer.value}${unit} (${answer.sure ? "sure" : "unsure"}). ${next}`;
   };
   model.on("change:answer", draw);
   draw();

@@ -76,6 +76,9 @@ function render({ model, el }) {
   const box = frame(el, "dtlib-what-if");
   const inputs = make("div", {}), figure = make("div", {});
   const status = make("p", { role: "status", "aria-live": "polite" });
+  // Without a source it needs a kernel: real ranks, say.
+  const asleep = globalThis.COURSE_PYTHON && !model.get("source");
+  if (asleep) inputs.append(make("p", {}, "The sliders start real processes, which a page cannot: open this lesson in JupyterLab (`make lab`) to move them."));
   for (const { name, label, min, max, step, unit } of spec.inputs) {
     const id = unique(name);
     const shown = make("output", { for: id });
@@ -88,9 +91,15 @@ function render({ model, el }) {
       says();
       const settings = { ...model.get("settings"), [name]: Number(input.value) };
       model.set("settings", settings);
-      if (globalThis.COURSE_PYTHON) model.set("result", (await pageEngine(model.get("source"), spec.function))(settings));
-      else model.save_changes();
+      if (!globalThis.COURSE_PYTHON) return model.save_changes();
+      try {
+        model.set("result", (await pageEngine(model.get("source"), spec.function))(settings));
+      } catch (error) {
+        // A page that was opened as a file may not load scripts.
+        status.textContent = `Python did not start in this page (${error.message}). Serve its folder: python3 -m http.server`;
+      }
     });
+    if (asleep) input.disabled = true;
     inputs.append(make("div", {}, make("label", { for: id }, label), shown, input));
   }
   const draw = () => {
