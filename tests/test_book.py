@@ -61,6 +61,20 @@ def test_a_page_has_no_instructors_cells_and_folds_hints() -> None:
     assert "```{note} On doubling" in text and "{term}`doubling`" in text
 
 
+def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path: Path) -> None:
+    cell = "# %% [markdown]\n# A **rank** is **one\n# process** of **many**, and **Rank** again."
+    lesson = find("70", write(tmp_path / "lessons_src", "70", cell).parent)
+    assert "**rank** is **one" in derive(lesson, "page")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/glossary.md").write_text("```{glossary}\nrank\n  x\n\none process\n  y\n```")
+    text = "".join(json.loads(derive(lesson, "page"))["cells"][-1]["source"])
+    assert text == (
+        "A **{term}`rank <rank>`** is **{term}`one process <one process>`** of **many**, "
+        "and **{term}`Rank <rank>`** again."
+    )
+    assert "{term}" not in derive(lesson, "student")
+
+
 def test_a_form_stands_without_the_line_that_made_it() -> None:
     for call in ("predict", "quiz", "what_if"):
         cell = page()[position(f"learn.{call}(")]

@@ -13,7 +13,7 @@ from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.lessons.markdown import folded, plain, quoted
-from dtlib.lessons.page import about, page_cells
+from dtlib.lessons.page import about, glossary, page_cells
 from dtlib.lessons.validate import validate_all
 
 KINDS = ("student", "instructor")
@@ -34,11 +34,12 @@ def derive(lesson: Lesson, kind: str) -> str:
     cells = [Cell("markdown", _title(lesson))]
     if kind == "instructor":
         cells += _note(lesson, "lesson")
+    words = glossary(lesson) if kind == "page" else set()
     if kind == "page":
         cells.append(Cell("markdown", about(lesson)))
     for cell in lesson.cells[1:]:
         if kind == "page":
-            cells += page_cells(cell)
+            cells += page_cells(cell, words)
             continue
         if kind == "student" and {"instructor", "solution"} & set(cell.tags):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from dtlib.learn.source import Cell, Lesson, solved, stub
 from dtlib.lessons.markdown import folded
@@ -26,13 +27,29 @@ def about(lesson: Lesson) -> str:
     )
 
 
-def page_cells(cell: Cell) -> list[Cell]:
-    """What the page has in place of one cell of the source."""
+def glossary(lesson: Lesson) -> set[str]:
+    """The words of `book/glossary.md` beside the folder of lessons; none where there is no such."""
+    path = lesson.path.parents[1] / "book" / "glossary.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    blocks = re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.S | re.M)
+    return {line for block in blocks for line in re.findall(r"^\S.*$", block, re.M)}
+
+
+def page_cells(cell: Cell, words: set[str]) -> list[Cell]:
+    """What the page has in place of one cell of the source.
+
+    Parameters
+    ----------
+    cell
+        The source's cell.
+    words
+        What the glossary explains: in bold, which is how a lesson introduces a word, it is a link.
+    """
     if "instructor" in cell.tags:
         return []
     if cell.kind == "markdown":
-        text = folded("Hint", cell.text) if "hint" in cell.tags else cell.text
-        return [Cell("markdown", text, cell.tags)]
+        text = _linked(cell.text, words)
+        return [Cell("markdown", folded("Hint", text) if "hint" in cell.tags else text, cell.tags)]
     code = solved(cell.text)
     given = stub(cell.text)
     tags = list(cell.tags)
@@ -41,6 +58,15 @@ def page_cells(cell: Cell) -> list[Cell]:
         first = [] if "solution" in tags else [Cell("markdown", f"```ipython3\n{given}\n```")]
         return [*first, hidden]
     return [Cell("code", code, [*tags, "remove-input"] if _is_form(code) else tags)]
+
+
+def _linked(text: str, words: set[str]) -> str:
+    def link(match: re.Match[str]) -> str:
+        shown = " ".join(match[1].split())
+        known = shown.lower() in words
+        return f"**{{term}}`{shown} <{shown.lower()}>`**" if known else match[0]
+
+    return re.sub(r"\*\*(\w[\w\s-]*)\*\*", link, text)
 
 
 def _is_form(code: str) -> bool:
