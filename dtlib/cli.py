@@ -114,12 +114,12 @@ def _dispatch(words: list[str]) -> int:
 def doctor(words: list[str]) -> int:
     """Say what this machine can run."""
     parser = Parser(prog="dtlib doctor", description="What this machine can run.")
+    parser.add_argument("--nodes", action="store_true", help="all nodes of this Slurm allocation")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     settings = parser.parse_args(words)
-    from dtlib.doctor import examine, report
+    from dtlib.doctor import look
 
-    findings = examine()
-    return report(findings, as_json=settings.json)
+    return look(nodes=settings.nodes, as_json=settings.json)
 
 
 def fetch(words: list[str]) -> int:

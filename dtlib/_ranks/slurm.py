@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,7 +32,7 @@ from dtlib.errors import DtlibError
 from dtlib.rankenv import first_hosts, refuse_loopback
 
 _ROOT = str(Path(__file__).parents[2])
-_AGENT = "import sys; sys.path.insert(0, {root!r}); import dtlib._ranks.node as m; m.agent()"
+_AGENT = "import sys; sys.path.insert(0, {root!r}); import {module} as m; m.agent()"
 ATTEMPTS = 3  # at a port for torchrun's meeting place, which another program may take first
 PATIENCE = 5.0  # seconds for a step to end by itself, once its ranks are released or killed
 # torchrun's table of failures: the rank, and below it how it ended.
@@ -167,14 +167,10 @@ class Step:
         self._reader.start()
 
     def _command(self) -> list[str]:
-        hosts = self.where.hosts
-        command = ["srun", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
-        command += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--export=ALL"]
-        # --overlap: a notebook that itself runs as a step holds the resources that we need
-        command += ["--overlap", "--kill-on-bad-exit=1", "--unbuffered", "--job-name=dtlib-ranks"]
+        flags = ["--kill-on-bad-exit=1", "--job-name=dtlib-ranks"]
         cpus = _cpus_per_node(os.environ)
-        command += [f"--cpus-per-task={cpus}"] if cpus else []
-        return [*command, sys.executable, "-c", _AGENT.format(root=_ROOT)]
+        flags += [f"--cpus-per-task={cpus}"] if cpus else []
+        return srun(self.where.hosts, "dtlib._ranks.node", *flags)
 
     def _settings(self) -> dict[str, object]:
         # A notebook that runs on a login node listens there, not on the allocation's first node.
@@ -184,7 +180,7 @@ class Step:
             "address": self.address if on_node else socket.gethostname(),
             "port": self.listener.getsockname()[1],
             "master": self.address,
-            "master_port": 20000 + secrets.randbelow(10000),  # below the ephemeral ports
+            "master_port": random_port(),
             "nodes": len(self.where.hosts),
             "per_node": self.where.per_node,
             "root": _ROOT,
@@ -273,6 +269,20 @@ class Step:
             self.popen.kill()
             self.popen.wait()
         self._reader.join(1.0)
+
+
+def srun(hosts: Sequence[str], module: str, *flags: str) -> list[str]:
+    """Return the command that calls the function `agent` of a module once on each host."""
+    command = ["srun", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
+    command += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--export=ALL"]
+    # --overlap: a notebook that itself runs as a step holds the resources that we need
+    command += ["--overlap", "--unbuffered", *flags]
+    return [*command, sys.executable, "-c", _AGENT.format(root=_ROOT, module=module)]
+
+
+def random_port() -> int:
+    """Return a port below the ephemeral ones, which another program may have nonetheless."""
+    return 20000 + secrets.randbelow(10000)
 
 
 def _cpus_per_node(env: Mapping[str, str]) -> int:

@@ -15,12 +15,15 @@ from typing import Literal, TextIO
 
 from dtlib import __version__
 from dtlib.doctor.machine import Finding, Machine
+from dtlib.doctor.nodes import Answers, examine_nodes, table
 from dtlib.doctor.probes_system import SYSTEM
 from dtlib.doctor.probes_torch import TORCH
 from dtlib.doctor.tools import TOOLS, missing_tools
 from dtlib.errors import Unavailable
 
-__all__ = ["PROBES", "Finding", "Machine", "examine", "missing_tools", "report"]
+__all__ = [
+    "PROBES", "Finding", "Machine", "examine", "examine_nodes", "look", "missing_tools", "report"
+]  # fmt: skip
 
 Probe = Callable[[Machine], Finding]
 PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TOOLS)
@@ -28,6 +31,14 @@ PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machi
 CANNOT_RUN = Unavailable.exit_code
 # Where no answer means that lessons cannot be promised to run.
 REQUIRED = ("python", "packages", "torch", "ports", "collective")
+
+
+def look(*, nodes: bool = False, as_json: bool = False) -> int:
+    """Examine this machine, or all nodes of the allocation, print it, and return the exit code."""
+    if not nodes:
+        return report(examine(), as_json=as_json)
+    answers, findings = examine_nodes(Machine.here())
+    return report(findings, as_json=as_json, nodes=answers)
 
 
 def examine(
@@ -74,26 +85,32 @@ def examine(
 
 
 def report(
-    findings: Sequence[Finding], *, as_json: bool = False, file: TextIO | None = None
+    findings: Sequence[Finding],
+    *,
+    as_json: bool = False,
+    nodes: Answers | None = None,
+    file: TextIO | None = None,
 ) -> int:
-    """Print the findings, and return 0 if lessons can run here, else 69."""
+    """Print the findings, and return 0 if lessons can run here (on all `nodes`), else 69."""
     file = file or sys.stdout
     failed = [finding for finding in findings if finding.state == "missing"]
     if as_json:
-        everything = {
-            "dtlib": __version__,
-            "ready": not failed,
-            "findings": [finding.as_dict() for finding in findings],
-        }
+        everything = {"dtlib": __version__, "ready": not failed}
+        everything |= {} if nodes is None else {"nodes": list(nodes.values())}
+        everything["findings"] = [finding.as_dict() for finding in findings]
         print(json.dumps(everything), file=file)
         return CANNOT_RUN if failed else 0
+    where = "here"
+    if nodes is not None:
+        table(nodes, file)
+        where = "over these nodes"
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         print(f"{finding.state:<8} {finding.name:<{width}}  {finding.found}", file=file)
         if finding.remedy:
             print(f"{'':<{8 + width}}   → {finding.remedy}", file=file)
     names = ", ".join(finding.name for finding in failed)
-    verdict = f"Lessons cannot run here yet: {names}." if failed else "Lessons can run here."
+    verdict = f"Lessons cannot run {where} yet: {names}." if failed else f"Lessons can run {where}."
     print(f"\n{verdict}", file=file)
     return CANNOT_RUN if failed else 0
 

@@ -6,6 +6,7 @@ It may crash or hang; the other half sees that. The answer is the last line prin
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -41,12 +42,29 @@ def collective() -> dict[str, Any]:
     return {"sums": sums, "seconds": round(time.monotonic() - started, 1)}
 
 
+def nodes() -> dict[str, Any]:
+    """The same on all nodes of the allocation, and on which node each rank was."""
+    from dtlib.launcher import launch
+
+    started = time.monotonic()
+    found = launch(_sum_and_node, timeout=60.0, limit=120.0, show=False)
+    return {
+        "sums": [total for total, _ in found],
+        "nodes": [node for _, node in found],
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
 def _sum() -> float:
     import torch
 
     from dtlib import dist
 
     return float(dist.sum_over_ranks(torch.tensor(dist.world().rank + 1.0)))
+
+
+def _sum_and_node() -> tuple[float, str]:
+    return _sum(), os.environ.get("SLURMD_NODENAME", "")
 
 
 def data() -> dict[str, str | None]:
@@ -76,7 +94,9 @@ def deepspeed() -> dict[str, Any]:
     return {"version": deepspeed.__version__}
 
 
-QUESTIONS = {"torch": torch, "collective": collective, "data": data, "deepspeed": deepspeed}
+QUESTIONS = {
+    "torch": torch, "collective": collective, "nodes": nodes, "data": data, "deepspeed": deepspeed
+}  # fmt: skip
 
 if __name__ == "__main__":
     try:
