@@ -1,0 +1,180 @@
+"""The website in a real browser, with no server but one of static files."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import npm
+import pytest
+from building import ROOT
+
+from dtlib.learn.source import lessons
+
+CHROMIUM = Path("/usr/bin/chromium")
+LESSON = next(one for one in lessons(ROOT / "lessons_src") if one.number == "07")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[Any]:
+    """Open a page of the site; at the end nothing was asked of another machine, nothing failed."""
+    wrong: list[str] = []
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    page.set_default_timeout(60_000)
+    local = re.compile(rf"{re.escape(address)}/|blob:|data:")
+    page.on("request", lambda r: local.match(r.url) or wrong.append(f"asked for {r.url}"))
+    page.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status} for {r.url}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+
+    def go(place: str) -> Any:
+        page.goto(f"{address}/{place}", wait_until="networkidle")
+        return page
+
+    yield go
+    page.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def lesson(open_page: Any) -> Any:
+    """The page of lesson 07, its forms drawn."""
+    page = open_page(f"lessons/{LESSON.stem}.html")
+    page.locator(".dtlib-quiz").wait_for()
+    page.locator(".dtlib-what-if svg").wait_for()
+    return page
+
+
+def saved(page: Any, name: str) -> list[dict[str, Any]]:
+    """The states of those widgets, as the page carries them, that have something called `name`."""
+    text = page.locator("script[type='application/vnd.jupyter.widget-state+json']").inner_text()
+    states = [model["state"] for model in json.loads(text)["state"].values()]
+    return [state for state in states if name in state]
+
+
+def test_every_page_opens_and_asks_no_other_machine(open_page: Any, site: Path) -> None:
+    for path in sorted(site.rglob("*.html")):
+        if "_static" not in path.parts:
+            open_page(path.relative_to(site).as_posix())
+
+
+def test_formulas_are_set(lesson: Any) -> None:
+    formulas = lesson.locator("mjx-container")
+    formulas.first.wait_for()
+    assert formulas.count() > 10
+    # its own fonts have come: without them glyphs overlap
+    lesson.wait_for_function(
+        "[...document.fonts].some((f) => /^MJX/.test(f.family) && f.status == 'loaded')"
+    )
+
+
+def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
+    summary = lesson.locator("details summary", has_text="Show the solution").first
+    solution = lesson.locator("details", has=summary).locator("pre").first
+    assert not solution.is_visible()
+    summary.focus()
+    lesson.keyboard.press("Enter")
+    solution.wait_for(state="visible")
+    lesson.keyboard.press("Enter")
+    solution.wait_for(state="hidden")
+
+
+def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
+    state = saved(lesson, "settings")[0]
+    entry = next(
+        e for e in LESSON.sidecar["what_if"].values() if e["title"] == state["spec"]["title"]
+    )
+    module, name = entry["function"].split(":")
+    function = getattr(importlib.import_module(module), name)
+    form = lesson.locator(".dtlib-what-if")
+    first = entry["inputs"][0]
+    picture, numbers = form.locator("svg").inner_html(), form.locator("table").inner_html()
+    form.locator(f"input[name={first['name']}]").focus()
+    lesson.keyboard.press("ArrowRight")
+    moved = state["settings"] | {first["name"]: first["value"] + first["step"]}
+    # MicroPython in the page says what Python says here
+    form.get_by_text(function(**moved)["says"]).wait_for()
+    assert form.locator("svg").inner_html() != picture
+    second = entry["inputs"][1]
+    form.locator(f"input[name={second['name']}]").focus()
+    lesson.keyboard.press("ArrowRight")
+    moved[second["name"]] = second["value"] + second["step"]
+    form.get_by_text(function(**moved)["says"]).wait_for()
+    assert form.locator("table").inner_html() != numbers
+
+
+def test_a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any) -> None:
+    asked = saved(lesson, "questions")[0]["questions"]
+    place, item = next((i, one) for i, one in enumerate(asked) if len(one["variants"]) > 1)
+    section = lesson.locator(".dtlib-quiz > section").nth(place)
+    for turn, right in ((0, False), (1, True)):
+        options = item["variants"][turn]["options"]
+        choice = next(i for i, option in enumerate(options) if option["right"] is right)
+        section.locator("input[type=radio]").nth(choice).focus()
+        lesson.keyboard.press("Space")
+        section.get_by_role("button", name="Answer").click()
+        status = section.get_by_role("status")
+        status.get_by_text("Right." if right else "Not this one.").wait_for()
+        why = re.sub(r"[`*]", "", options[choice]["why"])
+        assert why in re.sub(r"\s+", " ", status.inner_text())
+        if not right:
+            section.get_by_role("button", name="Try again").click()
+
+
+def test_a_prediction_is_committed_in_the_page(lesson: Any) -> None:
+    form = lesson.locator(".dtlib-prediction").first
+    form.locator("input[type=radio]").first.check()
+    form.get_by_label("unsure").check()
+    form.get_by_role("button", name="Commit").click()
+    said = form.get_by_role("status").inner_text()
+    assert said.startswith("Committed: ") and "This page keeps it until you leave" in said
+    assert form.get_by_role("button", name="Commit").is_disabled()
+
+
+def test_a_word_leads_to_the_glossary(lesson: Any) -> None:
+    lesson.locator("a.reference[href*='glossary.html#term-']").first.click()
+    lesson.wait_for_url("**/glossary.html#term-*")
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return npm.install(tmp_path_factory.mktemp("axe"), "axe-core@4.14.1") / "axe.min.js"
+
+
+@pytest.mark.parametrize("place", ["index.html", f"lessons/{LESSON.stem}.html", "glossary.html"])
+def test_axe_finds_nothing_serious(open_page: Any, axe: Path, place: str) -> None:
+    page = open_page(place)
+    if place.startswith("lessons"):
+        page.locator(".dtlib-what-if svg").wait_for()
+        for summary in page.locator("details summary").all():
+            summary.click()
+    page.add_script_tag(path=str(axe))
+    found = page.evaluate("axe.run(document)")
+    serious = [
+        (rule["id"], rule["nodes"][0]["html"][:200])
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    assert len(found["passes"]) > 20
