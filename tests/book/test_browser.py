@@ -90,8 +90,10 @@ def test_formulas_are_set(lesson: Any) -> None:
 
 
 def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
-    summary = lesson.locator("details summary", has_text="Show the solution").first
-    solution = lesson.locator("details", has=summary).locator("pre").first
+    folded = lesson.locator("details.hide").first
+    summary, solution = folded.locator("summary"), folded.locator("pre").first
+    assert summary.inner_text() == "Show the solution"
+    assert summary.get_attribute("aria-label") is None
     assert not solution.is_visible()
     summary.focus()
     lesson.keyboard.press("Enter")
