@@ -51,6 +51,16 @@ def test_the_students_own_number_else_the_stated_one() -> None:
     assert drawn(QUIZ, progress.runs())[1]["variants"][0]["text"].startswith("You measured 6.")
 
 
+def test_a_question_can_tell_whether_there_is_an_own_number() -> None:
+    own = {"lesson": "90", "what": "result", "otherwise": 6}
+    said = "{'You measured' if x_measured else 'Say that it is'} {x:g}."
+    options = [{"text": "yes", "why": "so", "right": True}, {"text": "no", "why": "not so"}]
+    quiz = [{"question": said, "mine": {"x": own}, "options": options}]
+    assert drawn(quiz, [])[0]["variants"][0]["text"] == "Say that it is 6."
+    row = {"lesson": "90", "what": "result", "measured": "6", "source": "measured"}
+    assert drawn(quiz, [row])[0]["variants"][0]["text"] == "You measured 6."
+
+
 def test_an_output_to_read_is_kept_as_it_is() -> None:
     assert drawn(QUIZ, [])[1]["variants"][0]["output"] == "ZeroDivisionError: {}"
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lesson_sources import write
 
 from dtlib.errors import BadInput
 from dtlib.learn import source
@@ -97,3 +98,10 @@ def test_importing_learn_loads_no_heavy_module() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_next_is_the_next_lesson_of_the_path_that_is_in_the_folder(tmp_path: Path) -> None:
+    for number in ("00", "07", "09", "13"):
+        write(tmp_path, number)
+    following = [lesson.next for lesson in source.lessons(tmp_path)]
+    assert following == ["07", "09", None, None]  # 01, 02, 08 are missing; 13 is on the shelf
