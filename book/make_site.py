@@ -22,7 +22,14 @@ from dtlib.errors import DtlibError, Unavailable
 BOOK = Path(__file__).resolve().parent
 BUILD = BOOK.parent / "build" / "book"
 ASSETS = BUILD / "assets"
-NEEDED = ("myst_nb", "sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "anywidget")
+NEEDED = (
+    "anywidget",
+    "myst_nb",
+    "sphinx_book_theme",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_togglebutton",
+)
 # What is copied from node_modules, and where it is found by pages.
 COPIED = {
     "mathjax/tex-chtml.js": "mathjax",

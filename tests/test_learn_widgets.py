@@ -12,13 +12,15 @@ from typing import Any
 
 import npm
 import pytest
+from lesson_sources import write
 
-from dtlib.learn import widgets
+from dtlib.learn import session, what_if, widgets
 from dtlib.learn.quiz import drawn
 from dtlib.learn.source import find
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SIDECAR = find("90", FIXTURES / "lessons_src").sidecar
+SLOPE = "{name: slope, label: Slope, min: 1, max: 8, step: 1, value: 4}"
 CHROMIUM = "/usr/bin/chromium"
 
 
@@ -87,9 +89,25 @@ def test_a_what_if_answers_a_move() -> None:
     assert "def line(slope)" in form.source
 
 
+@pytest.mark.parametrize(("kernel", "travels"), [("", True), (", kernel: true", False)])
+def test_the_source_of_a_what_if_travels_unless_it_needs_a_kernel(
+    kernel: str, travels: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[widgets.WhatIfForm] = []
+    monkeypatch.setitem(what_if.__globals__, "show", shown.append)
+    entry = f"{{title: A line, function: demo_checks:line, inputs: [{SLOPE}]{kernel}}}"
+    write(tmp_path / "src", "70", sidecar=f"what_if: {{line: {entry}}}")
+    monkeypatch.setenv("DTLIB_LESSONS", str(tmp_path / "src"))
+    session.start("70")
+    what_if("line")
+    assert ("def line(slope)" in shown[0].source) is travels
+    assert shown[0].plain() == "A line (Slope = 4): At 4 it is 16."
+
+
 PAGE = """
 <!doctype html><html lang="en"><title>form</title><main id="here"></main>
 <script type="module">
+BEFORE
 const state = STATE;
 const listeners = {};
 window.saved = 0;
@@ -122,13 +140,17 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-def open_form(browser: Any, form: widgets.Form) -> Any:
+def open_form(browser: Any, form: widgets.Form, before: str = "") -> Any:
     names = ("spec", "answer", "questions", "answers", "settings", "result", "source")
     state = {name: getattr(form, name) for name in names if form.has_trait(name)}
     page = browser.new_page()
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
-    html = PAGE.replace("STATE", json.dumps(state)).replace("SCRIPT", json.dumps(str(form._esm)))
+    html = (
+        PAGE.replace("BEFORE", before)
+        .replace("STATE", json.dumps(state))
+        .replace("SCRIPT", json.dumps(str(form._esm)))
+    )
     page.set_content(html)
     page.wait_for_function("window.ready")
     return page
@@ -213,6 +235,42 @@ def test_a_slider_moves_by_keyboard_and_the_table_says_the_same(browser: Any) ->
     cells = page.get_by_role("cell").all_inner_texts()
     assert cells == ["4", "8", "12", "16"]
     assert page.errors == []
+
+
+@pytest.mark.slow
+def test_a_page_keeps_sliders_that_need_ranks_for_jupyterlab(browser: Any) -> None:
+    form = forms()["what_if"]
+    form.set_trait("source", "")
+    page = open_form(browser, form, "window.COURSE_PYTHON = 'http://nowhere/';")
+    assert page.get_by_label("Slope").is_disabled()
+    assert "open this lesson in JupyterLab (make lab)" in page.locator("main").inner_text()
+    assert page.get_by_role("img").get_attribute("aria-label") == "A line: At 4 it is 16."
+    # with a kernel they move
+    page = open_form(browser, form)
+    assert page.get_by_label("Slope").is_enabled()
+    assert "JupyterLab" not in page.locator("main").inner_text()
+
+
+@pytest.mark.slow
+def test_a_page_that_may_not_load_python_says_what_to_do(browser: Any) -> None:
+    page = open_form(browser, forms()["what_if"], "window.COURSE_PYTHON = 'data:nothing/';")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("Python did not start in this page").wait_for()
+    assert page.errors == []
+
+
+@pytest.mark.slow
+def test_a_page_says_how_long_it_keeps_a_prediction(browser: Any) -> None:
+    page = open_form(browser, forms()["options"], "window.COURSE_PYTHON = 'http://nowhere/';")
+    page.get_by_label("a little").check()
+    page.get_by_label("sure", exact=True).check()
+    page.get_by_role("button", name="Commit").click()
+    status = page.get_by_role("status").inner_text()
+    assert status == (
+        "Committed: a little (sure). This page keeps it until you leave; "
+        "what was measured stands below."
+    )
 
 
 @pytest.mark.slow

@@ -112,12 +112,20 @@ def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     form = lesson.locator(".dtlib-what-if")
     first = entry["inputs"][0]
     picture, numbers = form.locator("svg").inner_html(), form.locator("table").inner_html()
+    curves = form.locator("table th[scope=col]")
+    names = curves.all_text_contents()
     form.locator(f"input[name={first['name']}]").focus()
     lesson.keyboard.press("ArrowRight")
     moved = state["settings"] | {first["name"]: first["value"] + first["step"]}
     # MicroPython in the page says what Python says here
     form.get_by_text(function(**moved)["says"]).wait_for()
     assert form.locator("svg").inner_html() != picture
+    # in the same order, and so with the same colours and dashes
+    assert (
+        curves.all_text_contents()
+        == names
+        == [function(**moved)["x"], *function(**moved)["curves"]]
+    )
     second = entry["inputs"][1]
     form.locator(f"input[name={second['name']}]").focus()
     lesson.keyboard.press("ArrowRight")

@@ -13,6 +13,14 @@ function pageEngine(source, name) {
   });
 }
 
+// MicroPython's dicts have no order: curves keep Python's, and with it their colours and dashes.
+function inOrderOf(before, result) {
+  const known = Object.keys(before.curves || {});
+  const place = (name) => (known.includes(name) ? known.indexOf(name) : known.length);
+  const curves = Object.entries(result.curves).sort(([a], [b]) => place(a) - place(b));
+  return { ...result, curves: Object.fromEntries(curves) };
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 function svg(tag, attributes, text) {
   const el = document.createElementNS(SVG, tag);
@@ -93,7 +101,8 @@ function render({ model, el }) {
       model.set("settings", settings);
       if (!globalThis.COURSE_PYTHON) return model.save_changes();
       try {
-        model.set("result", (await pageEngine(model.get("source"), spec.function))(settings));
+        const answer = await pageEngine(model.get("source"), spec.function);
+        model.set("result", inOrderOf(model.get("result"), answer(settings)));
       } catch (error) {
         // A page that was opened as a file may not load scripts.
         status.textContent = `Python did not start in this page (${error.message}). Serve its folder: python3 -m http.server`;
