@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from dtlib import dist, launcher
-from dtlib.checkpoint import Checkpoints, refuse_other_model, restore_rng, rng_state
+from dtlib.checkpoint import (
+    Checkpoints,
+    refuse_other_model,
+    restore_rng,
+    rng_state,
+    what_is_incomplete,
+)
 from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.precision import sums_dtype
 from dtlib.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
@@ -62,11 +68,12 @@ class Diary:
 
     def open(self, strategy: Strategy) -> None:
         """Load the last complete checkpoint if the run is to go on, and open the record files."""
-        loaded = self.checkpoints.latest(self.world.device) if self.config.resume else None
+        self.parameters, self._framework = strategy.parameters, strategy.describe()
+        loaded = self.checkpoints.latest() if self.config.resume else None
         if loaded is not None:
             self._refuse_another_run(loaded.shared["config"])
             state = loaded.shared["strategy"]
-            refuse_other_model(strategy.module.state_dict(), state["model"], loaded.path)
+            refuse_other_model(strategy.shapes, state, loaded.path)
             strategy.load_state(state)
             self.progress = Progress(**loaded.shared["progress"])
             self._saved_at = self.progress.step
@@ -127,8 +134,12 @@ class Diary:
         self.flush()
         if self._saved_at == self.progress.step:
             return
+        state = strategy.state()
+        wrong = dist.broadcast_object(what_is_incomplete(strategy.shapes, state))
+        if wrong:
+            raise DtlibError(f"no checkpoint of step {self.progress.step} was written: {wrong}.")
         shared = {
-            "strategy": strategy.state(),
+            "strategy": state,
             "progress": dataclasses.asdict(self.progress),
             "config": self._settings(),
         }
@@ -161,7 +172,7 @@ class Diary:
         self.recorder.finish(
             {
                 **dataclasses.asdict(self.plan),
-                "parameters": sum(p.numel() for p in task.model.parameters()),
+                "parameters": self.parameters,
                 "steps": progress.pop("step"),
                 **progress,
                 "metric": figures[task.metric],
@@ -172,7 +183,8 @@ class Diary:
         )
 
     def _settings(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self.config), **dataclasses.asdict(self.plan)}
+        told = {"framework": self._framework} if self._framework else {}
+        return {**dataclasses.asdict(self.config), **dataclasses.asdict(self.plan), **told}
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:

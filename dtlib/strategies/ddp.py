@@ -33,6 +33,8 @@ class DDP(Strategy):
     the layout stays as it is: `find_unused_parameters` forbids the rebuild.
     """
 
+    options = ("bucket_cap_mb",)
+
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
             return model
