@@ -59,7 +59,8 @@ class Diary:
     def __init__(self, config: RunConfig, plan: BatchPlan, world: World, total: int) -> None:
         self.config, self.plan, self.world, self.total = config, plan, world, total
         self.progress = Progress()
-        self.folder = run_folder(config)
+        assert config.out is not None  # `run_folder` has filled it in
+        self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
         self._waiting: list[dict[str, Any]] = []
@@ -197,9 +198,9 @@ class Diary:
                 )
 
 
-def run_folder(config: RunConfig) -> Path:
+def run_folder(config: RunConfig) -> str:
     """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
     if config.out is not None:
-        return Path(config.out)
+        return config.out
     new = dist.is_main() and new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
-    return Path(dist.broadcast_object(str(new)))
+    return dist.broadcast_object(str(new))

@@ -253,6 +253,12 @@ class Strategy:
         """Return what config.json tells beside the settings: what the framework was given."""
         return {}
 
+    def close(self) -> None:
+        """Give back what a framework keeps for the whole process: settings, groups, files.
+
+        Called once, also after a failure, on every rank that is left.
+        """
+
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
     """Return what this rank holds of a tensor."""
