@@ -14,7 +14,13 @@ s sequence, h width, L layers, a heads, V vocabulary.
 """
 
 # Bytes of an element: in the residual stream, and where matrix products compute.
-STREAM = {"mixed": (2, 2), "autocast": (4, 2), "fp32": (4, 4), "fp64": (8, 8)}
+STREAM = {
+    "mixed": (2, 2),
+    "policy": (2, 2),
+    "autocast": (4, 2),
+    "fp32": (4, 4),
+    "fp64": (8, 8),
+}
 CHECKPOINTING = ("none", "selective", "full")
 ATTENTION = ("flash", "materialised")
 
@@ -44,6 +50,17 @@ def statistics(sequence, batch, stream):
     return 2 * sequence * batch * max(stream, 4)
 
 
+def gpt_lean(sequence, batch, width, recipe, dropout=False):
+    """Bytes that a block keeps under selective checkpointing: all but the inside of attention.
+
+    Query, key, value and the output stay; scores, probabilities and their mask are recomputed.
+    """
+    stream, compute = STREAM[recipe]
+    sbh = sequence * batch * width
+    kept = 2 * sbh * stream + 14 * sbh * compute + 2 * statistics(sequence, batch, stream)
+    return kept + (2 * sbh if dropout else 0)
+
+
 def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=False):
     """Bytes that one block keeps.
 
@@ -61,32 +78,7 @@ def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=
         core = (3 * sbh + heads * sequence * positions) * inner
         if dropout:
             core += heads * sequence * positions * (1 + inner)  # its mask, and what it lets through
-    masks = 2 * sbh if dropout else 0
-    outside = 2 * sbh * stream + 11 * sbh * compute + 2 * statistics(sequence, batch, stream)
-    return outside + core + masks
-
-
-def gpt_kept(sequence, batch, layers, width, heads, recipe, attention, checkpointing, dropout):
-    """Bytes that all blocks keep until backward.
-
-    `selective` recomputes what lies between query, key, value and the output of attention; `full`
-    keeps the input of each block and recomputes the rest of it.
-    """
-    stream, _ = STREAM[recipe]
-    if checkpointing == "full":
-        return layers * sequence * batch * width * stream
-    block = gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
-    if checkpointing == "selective":
-        block -= gpt_core(sequence, batch, width, heads, recipe, attention, dropout)
-    return layers * block
-
-
-def gpt_core(sequence, batch, width, heads, recipe, attention, dropout):
-    """Bytes that selective checkpointing saves in a block, by which its block is larger."""
-    bare = gpt_block(sequence, batch, width, heads, recipe, "flash")
-    masks = 2 * sequence * batch * width if dropout else 0
-    lean = bare - heads * sequence * batch * max(STREAM[recipe][1], 4) + masks
-    return gpt_block(sequence, batch, width, heads, recipe, attention, dropout) - lean
+    return gpt_lean(sequence, batch, width, recipe, dropout) - 3 * sbh * compute + core
 
 
 def gpt(
@@ -102,13 +94,16 @@ def gpt(
 ):
     """Bytes of the GPT's activations when backward begins, logits apart.
 
-    With checkpointing the block that is being recomputed comes on top: `gpt_recomputed`.
+    Checkpointing: `selective` recomputes the inside of attention, `full` all of a block but its
+    input; what is being recomputed comes on top, see `gpt_recomputed`.
     """
     stream, compute = STREAM[recipe]
     sbh = sequence * batch * width
-    blocks = gpt_kept(
-        sequence, batch, layers, width, heads, recipe, attention, checkpointing, dropout
-    )
+    blocks = layers * sbh * stream
+    if checkpointing == "selective":
+        blocks = layers * gpt_lean(sequence, batch, width, recipe, dropout)
+    elif checkpointing == "none":
+        blocks = layers * gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
     end = sbh * (stream + compute) + statistics(sequence, batch, stream)
     indices = 8 * sequence * (batch + 1)  # int64: of the token and of the position embedding
     return blocks + end + indices + (sbh if dropout else 0)
@@ -118,11 +113,9 @@ def gpt_recomputed(
     sequence, batch, width, heads, recipe, attention="flash", checkpointing="none", dropout=False
 ):
     """Bytes that recomputation brings back at a time: one block, or one block's attention."""
-    if checkpointing == "full":
-        return gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
-    if checkpointing == "selective":
-        return gpt_core(sequence, batch, width, heads, recipe, attention, dropout)
-    return 0
+    block = gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
+    lean = gpt_lean(sequence, batch, width, recipe, dropout)
+    return {"none": 0, "selective": block - lean, "full": block}[checkpointing]
 
 
 def logits(positions, classes, recipe):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.sim import states, traffic
 
-PRECISIONS = ("fp32", "bf16", "fp16", "fp64", "mixed", "autocast")
+PRECISIONS = ("bf16", "fp16", *states.RECIPES)
 PLACES = ("device", "host", "disk")
 KEPT = ("framework", "paper")
 
@@ -37,7 +37,7 @@ class Traffic(NamedTuple):
     collective: str
     carries: str
     payload: int
-    wire: int
+    wire: float
 
 
 def model_states(
@@ -64,9 +64,9 @@ def model_states(
     strategy
         single, ddp, accelerate, lightning, zero1, zero2, zero3, offload, infinity or fsdp.
     precision
-        As in `RunConfig`; or "mixed" (weights themselves in 16 bits, the ZeRO paper's 2+2+12) or
-        "autocast" (fp32 weights, 16-bit copies made on the way), which bf16 and fp16 stand for
-        under DeepSpeed and under everything else.
+        As in `RunConfig`; or what bf16 and fp16 stand for: "mixed" under DeepSpeed (weights
+        themselves in 16 bits, the ZeRO paper's 2+2+12), "policy" under FSDP (fp32 shards, gathered
+        in 16 bits), else "autocast" (fp32 weights, 16-bit copies made on the way).
     optimizer
         adamw, sgd (with momentum) or sgd-plain.
     zero_stage
@@ -120,8 +120,9 @@ def communication(
 ) -> list[Traffic]:
     """Bytes that one rank sends in one optimizer step, a row for each kind of collective.
 
-    Under accumulation data parallelism and stage 1 reduce once a step, stage 2 in each micro-batch,
-    stage 3 gathers the weights twice and reduces in each micro-batch.
+    Under accumulation data parallelism and stage 1 reduce once a step, stage 2 in each micro-batch;
+    stage 3 gathers the weights twice in each micro-batch and reduces there too, FSDP, as dtlib uses
+    it, once a step.
 
     Parameters
     ----------
@@ -148,19 +149,17 @@ def communication(
     if ranks == 1 and strategy not in ("offload", "infinity"):
         return []
     name = states.recipe(strategy, precision)
-    weight, times = traffic.WEIGHT[name], accumulation
+    (weight, gradient), times = traffic.TRAVELS[name], accumulation
     stage = {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": zero_stage or 2}
     rows: list[dict] = []
     if strategy in ("ddp", "accelerate", "lightning"):
-        rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else weight)
+        rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else gradient)
     elif strategy == "fsdp":
-        # MixedPrecisionPolicy gathers in bf16 and reduces in fp32
-        gathered = 2 if precision in ("bf16", "fp16", "autocast") else weight
         group = shard_ranks or ranks
-        rows = traffic.hybrid(parameters, ranks, group, gathered, weight, times, root)
-    elif ranks > 1 and stage[strategy] == 3:
-        rows = traffic.stage_3(parameters, ranks, weight, weight, times, persistent)
-    elif ranks > 1:
+        rows = traffic.hybrid(parameters, ranks, group, weight, gradient, times, root)
+    elif stage[strategy] == 3:
+        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times, persistent)
+    else:
         reductions = times if stage[strategy] == 2 else 1
         rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)
     if strategy == "offload":

@@ -9,6 +9,7 @@ also run in the browser. Symbols: Ψ parameters, N ranks.
 RECIPES = {
     "mixed": (2, 2, 4, 4),  # the paper's 2+2+12 with Adam: weights themselves in bf16 or fp16
     "autocast": (4, 4, 0, 4),  # fp32 weights; torch.autocast makes bf16 copies as it goes
+    "policy": (4, 4, 0, 4),  # FSDP's: fp32 shards; they are gathered, and compute, in bf16
     "fp32": (4, 4, 0, 4),  # 4+4+8
     "fp64": (8, 8, 0, 8),
 }
@@ -36,9 +37,11 @@ def recipe(strategy, precision):
 
     DeepSpeed turns the weights themselves into bf16 or fp16; all others keep fp32 weights.
     """
-    if precision in ("bf16", "fp16"):
-        return "mixed" if strategy in DEEPSPEED else "autocast"
-    return precision
+    if precision not in ("bf16", "fp16"):
+        return precision
+    if strategy == "fsdp":
+        return "policy"
+    return "mixed" if strategy in DEEPSPEED else "autocast"
 
 
 def share(elements, ranks):

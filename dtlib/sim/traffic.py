@@ -6,39 +6,26 @@ DeepSpeed's stages 1 and 2 by default all-reduce the gradients where the paper r
 them, and then all-gather the weights: 3Ψ on a ring.
 
 Payload is what the call is given or gives back, whichever is larger: the whole tensor. Wire is what
-one rank sends on a ring, with chunks of ⌈n/N⌉ elements. Plain functions on numbers, no imports:
-they also run in the browser. Symbols: Ψ parameters, N ranks.
+one rank sends on average if a ring carries it out. Symbols: Ψ parameters, N ranks.
 """
 
-WEIGHT = {"mixed": 2, "autocast": 4, "fp32": 4, "fp64": 8}  # bytes of a weight that travels
-TRIPS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}  # times (N-1)/N of the payload
+from dtlib.sim.collectives import ring_wire_bytes
 
-
-def ring_wire(collective, elements, ranks, size):
-    """Bytes that one rank sends on a ring: 2(N-1)⌈n/N⌉ elements for an all-reduce, else half.
-
-    Parameters
-    ----------
-    collective
-        A key of `TRIPS`.
-    elements
-        n, of the whole tensor.
-    ranks
-        N.
-    size
-        Bytes of an element.
-    """
-    return TRIPS[collective] * (ranks - 1) * -(-elements // ranks) * size
+# Bytes of a weight and of a gradient that travels.
+TRAVELS = {
+    "mixed": (2, 2),
+    "autocast": (4, 4),
+    "policy": (2, 4),
+    "fp32": (4, 4),
+    "fp64": (8, 8),
+}
 
 
 def collective(name, carries, elements, ranks, size, times=1):
     """One row: what is called, what it carries, payload and wire bytes per rank and step."""
-    return {
-        "collective": name,
-        "carries": carries,
-        "payload": elements * size * times,
-        "wire": ring_wire(name, elements, ranks, size) * times,
-    }
+    payload = elements * size * times
+    wire = ring_wire_bytes(name, payload, ranks)
+    return {"collective": name, "carries": carries, "payload": payload, "wire": wire}
 
 
 def copy(name, carries, elements, size, times=1):
@@ -61,13 +48,15 @@ def stage_1_or_2(parameters, ranks, weight, times, kept):
     ]
 
 
-def stage_3(parameters, ranks, weight, gradient, times, persistent=0, root=0):
-    """ZeRO 3 and FSDP: gather for forward, gather for backward, reduce; each micro-batch anew.
+def stage_3(parameters, ranks, weight, gradient, gathers, reductions, persistent=0, root=0):
+    """ZeRO 3 and FSDP: gather for forward, gather for backward, reduce the gradients.
 
     Parameters
     ----------
-    parameters, ranks, weight, gradient, times
-        Ψ, N, bytes of a weight and of a gradient that travels, micro-batches.
+    parameters, ranks, weight, gradient
+        Ψ, N, bytes of a weight and of a gradient that travels.
+    gathers, reductions
+        How often a step: micro-batches, and for FSDP as dtlib uses it one reduction.
     persistent
         Elements that DeepSpeed keeps whole on every rank: gathered once a step, after the update.
     root
@@ -75,20 +64,20 @@ def stage_3(parameters, ranks, weight, gradient, times, persistent=0, root=0):
     """
     moving = parameters - persistent
     rows = [
-        collective("all_gather", "weights for forward", moving, ranks, weight, times),
-        collective("all_gather", "weights for backward", moving - root, ranks, weight, times),
-        collective("reduce_scatter", "gradients", parameters, ranks, gradient, times),
+        collective("all_gather", "weights for forward", moving, ranks, weight, gathers),
+        collective("all_gather", "weights for backward", moving - root, ranks, weight, gathers),
+        collective("reduce_scatter", "gradients", parameters, ranks, gradient, reductions),
     ]
     if persistent:
         rows.append(collective("all_gather", "persistent weights", persistent, ranks, weight))
     return rows
 
 
-def hybrid(parameters, ranks, group, weight, gradient, times, root=0):
-    """FSDP's hybrid sharding: stage 3 inside a group, an all-reduce of the shard between groups."""
-    rows = stage_3(parameters, group, weight, gradient, times, root=root)
+def hybrid(parameters, ranks, group, weight, gradient, gathers, root=0):
+    """FSDP: stage 3 inside a group of ranks, an all-reduce of the shard between the groups."""
+    rows = stage_3(parameters, group, weight, gradient, gathers, 1, root=root)
     shard = -(-parameters // group)
-    rows.append(collective("all_reduce", "gradient shards", shard, ranks // group, gradient, times))
+    rows.append(collective("all_reduce", "gradient shards", shard, ranks // group, gradient))
     return rows
 
 
