@@ -5,16 +5,17 @@ It keeps the loop free of files and clocks. Its methods are called on every rank
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from dtlib import dist, launcher
+from dtlib import dist, launcher, ledger
 from dtlib.checkpoint import (
     Checkpoints,
     refuse_other_model,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
+WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
 SAME_ON_RESUME = (
@@ -62,7 +64,9 @@ class Diary:
         assert config.out is not None  # `run_folder` has filled it in
         self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
+        untimed = max(config.untimed_steps, WATCHED) if config.ledger else config.untimed_steps
+        self.timer = StepTimer(untimed, synchronize=synchronizer(world.device))
+        self._page: ledger.Page | None = None
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
@@ -85,6 +89,19 @@ class Diary:
             where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
             print(f"Resuming {self.folder} after step {self.progress.step}, {where}.")
         self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
+
+    def watching(self, strategy: Strategy) -> contextlib.AbstractContextManager[Any]:
+        """Around a step: measure its bytes if the ledger is wanted and this is the step for it."""
+        taken = len(self.timer.times) + 1
+        last = self.progress.step + 1 == self.total
+        if not self.config.ledger or not (taken == WATCHED or (last and taken < WATCHED)):
+            return contextlib.nullcontext()
+        return self._watched(strategy)
+
+    @contextlib.contextmanager
+    def _watched(self, strategy: Strategy) -> Iterator[None]:
+        with ledger.watch(strategy) as self._page:
+            yield
 
     def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
         """Note one step; the loss is added up over the ranks at the next flush."""
@@ -163,6 +180,7 @@ class Diary:
 
     def finish(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Write the summary."""
+        pages = dist.gather_objects(self._page.to_dict()) if self._page else []
         if not dist.is_main():
             self.recorder.close()
             return
@@ -180,6 +198,7 @@ class Diary:
                 "evaluation": {**figures, **task.extras()},
                 **timing,
                 **memory_columns(self.world.device),
+                **_ledger_columns(pages, self.world.device.type),
             }
         )
 
@@ -196,6 +215,17 @@ class Diary:
                     f"the checkpoint in {self.folder} is {kind}: {key} was {then} and is now {now};"
                     " resume with the settings in its config.json, or choose another out."
                 )
+
+
+def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    """What the summary has of the ledger: all pages by rank, and rank 0's columns of the table."""
+    if not pages:
+        return {}
+    found = {"ledger": pages, "payload_bytes_per_step": pages[0]["payload"]}
+    if device == "cuda":  # its allocator has told more exactly, and of more steps
+        return found
+    held = sum(pages[0]["between_steps"].values())
+    return {**found, "memory_allocated_bytes": held, "memory_peak_bytes": pages[0]["peak"]}
 
 
 def run_folder(config: RunConfig) -> str:

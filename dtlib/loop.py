@@ -64,9 +64,11 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     given = settings if ranks is None else {**settings, "ranks": ranks}
     config = RunConfig.from_mapping({**base, **given})
     world_size = check(config)
+    if launcher.world_that_is_there() is None:  # what ranks leave behind is found in the folder
+        config = dataclasses.replace(config, out=run_folder(config))
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
-    with claim(config):
+    with claim(config), strategies.find(config.strategy).surroundings(config):
         folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 
@@ -127,15 +129,17 @@ def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
     while progress.step < total:
         diary.timer.start()
         micro_batches = next(batches)
-        count, stop = agree(task, micro_batches)
-        if stop:
-            diary.stopped(strategy)
-        if config.dropout:
-            torch.manual_seed(seed_of("dropout", config.seed, diary.world.rank, progress.step))
-        loss_sum = accumulate(task, strategy, micro_batches, count)
-        # the rate belongs to the step that moves the weights, so one that is skipped keeps it
-        lr = learning_rate(config, progress.optimizer_steps, total)
-        diary.step(strategy.step(lr), lr, loss_sum, count)
+        with diary.watching(strategy):
+            count, stop = agree(task, micro_batches)
+            if stop:
+                diary.stopped(strategy)
+            if config.dropout:
+                torch.manual_seed(seed_of("dropout", config.seed, diary.world.rank, progress.step))
+            loss_sum = accumulate(task, strategy, micro_batches, count)
+            # the rate belongs to the step that moves the weights: one that is skipped keeps it
+            lr = learning_rate(config, progress.optimizer_steps, total)
+            result = strategy.step(lr)
+        diary.step(result, lr, loss_sum, count)
 
         if progress.step < total:  # the end has an evaluation and a checkpoint of its own
             if diary.due(config.eval_every):

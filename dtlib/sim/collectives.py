@@ -76,6 +76,28 @@ def all_gather_elements(elements, ranks, rank=0):
     return elements - shard_elements(elements, ranks, rank + 1) if ranks > 1 else 0
 
 
+def ring_wire_bytes(collective, size, ranks):
+    """Bytes that a rank sends, on average, if a ring of `ranks` carries out a collective.
+
+    An all-reduce sends every byte twice around the ring, all others once: (N-1)/N of it a rank. A
+    message to one rank (`send`) is what it is; receiving one, and a barrier, send nothing.
+
+    Parameters
+    ----------
+    collective
+        Its name in torch.distributed.
+    size
+        S, bytes of the whole tensor.
+    ranks
+        N.
+    """
+    if collective in ("recv", "barrier"):
+        return 0.0
+    if collective == "send":
+        return float(size)
+    return (2 if collective == "all_reduce" else 1) * size * (ranks - 1) / ranks
+
+
 def tree_wire_elements(elements, ranks, rank=0):
     """Elements that one rank sends in a binomial reduce and broadcast of the whole tensor.
 
