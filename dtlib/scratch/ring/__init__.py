@@ -1,6 +1,7 @@
 """Collectives from send and recv alone: the ring, its two halves with shards, and the tree."""
 
 from dtlib.scratch.ring.all_reduce import (
+    METER,
     Step,
     all_gather_steps,
     carry_out,
@@ -15,6 +16,7 @@ from dtlib.scratch.ring.shards import all_gather, reduce_scatter
 from dtlib.scratch.ring.tree import Hop, broadcast_hops, reduce_hops, tree_all_reduce
 
 __all__ = [
+    "METER",
     "Hop",
     "Step",
     "all_gather",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from dtlib.scratch.ring.all_reduce import cut
+from dtlib.scratch.ring.all_reduce import METER, cut
 
 
 class Hop(NamedTuple):
@@ -61,6 +61,7 @@ def tree_all_reduce(x: torch.Tensor) -> torch.Tensor:
     (flat,) = cut(x, 1)
     for peer, action in reduce_hops(rank, n) + broadcast_hops(rank, n):
         if action == "send":
+            METER.bytes_sent += flat.nbytes
             dist.send(flat, peer)
             continue
         arrived = torch.empty_like(flat)
