@@ -89,6 +89,11 @@ class Strategy:
                     f" use {' or '.join(_heeding(key))}."
                 )
 
+    @classmethod
+    def surroundings(cls, config: RunConfig) -> contextlib.AbstractContextManager[None]:
+        """Around the ranks, in the process that starts them: what must be cleared if all die."""
+        return contextlib.nullcontext()
+
     def prepare(
         self,
         model: torch.nn.Module,
@@ -153,16 +158,17 @@ class Strategy:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.scaler.unscale_(self.optimizer)  # before the clip, which must see true gradients
-        grad_norm = None
-        if self.config.clip is not None:
-            norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.config.clip)
-            grad_norm = self.whole(norm)
+        grad_norm = None if self.config.clip is None else self.clip(self.config.clip)
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         skipped = self.scaler.get_scale() < scale
         self.optimizer.zero_grad(set_to_none=True)
         return self.counted(grad_norm, skipped, self.scaler.get_scale())
+
+    def clip(self, largest: float) -> torch.Tensor:
+        """Scale the gradients down to that 2-norm, and return the one they had (0-d)."""
+        return torch.nn.utils.clip_grad_norm_(self.module.parameters(), largest)
 
     def counted(
         self, grad_norm: torch.Tensor | None, skipped: bool, loss_scale: float
@@ -193,7 +199,10 @@ class Strategy:
         self.module.train()
 
     def share_buffers(self) -> None:
-        """Give every rank the same buffers (running statistics) before they are evaluated."""
+        """Give every rank rank 0's buffers (running statistics) before they are evaluated."""
+        if self.world.world_size > 1:
+            for buffer in self.module.buffers():
+                torch.distributed.broadcast(buffer, src=0)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return all of a tensor of which this rank may hold a shard; called on every rank."""
@@ -272,13 +281,18 @@ def _heeding(option: str) -> list[str]:
 
 
 def compiled(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the model under torch.compile; the bare model keeps its names and its parameters.
+    """Return the model under torch.compile; the bare model keeps its names and its parameters."""
+    need_compiler()
+    return torch.compile(model)  # type: ignore[return-value]
+
+
+def need_compiler() -> None:
+    """Refuse torch.compile where its generated CPU kernels could not be built.
 
     Raises
     ------
     Unavailable
-        when this machine has no C++ compiler, which the generated CPU kernels need.
+        when this machine has no C++ compiler.
     """
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
         raise Unavailable("compile needs a C++ compiler; install g++ or clang, or drop compile.")
-    return torch.compile(model)  # type: ignore[return-value]
