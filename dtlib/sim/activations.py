@@ -68,7 +68,7 @@ def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=
     and probabilities. Materialised attention is torch's math kernel: query, key, value and the
     s × s probabilities of every head, always computed in at least fp32.
     """
-    stream, compute = STREAM[recipe]
+    _, compute = STREAM[recipe]
     positions = sequence * batch
     sbh = positions * width
     inner = max(compute, 4)

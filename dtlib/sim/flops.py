@@ -82,6 +82,24 @@ def narayanan(batch, sequence, layers, width, vocab_size, recompute=True):
     return 72 * b * s * layers_h * width * scale
 
 
+def korthikanti(batch, sequence, layers, width, vocab_size):
+    """FLOP of model and hardware with selective recomputation, as published: s/6h becomes s/3h.
+
+    V. Korthikanti et al., arXiv:2205.05198, section 4.3. One more forward of attention is a third
+    of the term s/6h and would make it 2s/9h, as `gpt_step` counts it; the published HFU follow
+    s/3h.
+
+    Returns
+    -------
+    tuple
+        `(model, hardware)`.
+    """
+    scale = 72 * batch * sequence * layers * width * width
+    logits = vocab_size / (12 * width * layers)
+    once = sequence / (6 * width)
+    return scale * (1 + once + logits), scale * (1 + 2 * once + logits)
+
+
 def convolutions(batch, layers):
     """FLOP of a ResNet's convolutions in forward, each layer as `tensors.resnet_convolutions`."""
     return [

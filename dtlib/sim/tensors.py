@@ -46,7 +46,7 @@ def gpt(layers, width, context, vocab_size):
     Ψ = L(12h² + 13h) + (V + context)h + 2h.
     """
     h = width
-    shapes = [("wte.weight", (vocab_size, h)), ("wpe.weight", (context, h))]
+    shapes: list = [("wte.weight", (vocab_size, h)), ("wpe.weight", (context, h))]
     for layer in range(layers):
         shapes += gpt_block(h, "h." + str(layer))
     shapes += [("ln_f.weight", (h,)), ("ln_f.bias", (h,))]
