@@ -8,6 +8,7 @@ all its tensors are marked is padding.
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -56,11 +57,11 @@ class Census:
 
     def close(self, kind: str = "padding") -> None:
         """Mark all that is left of the storages seen so far, and call it `kind`."""
-        self.add_whole(kind, list(self._storages.values()))
+        self.add_whole(kind, self.storages())
 
-    def keys(self) -> frozenset[int]:
-        """Return the keys of all storages of which a part was marked."""
-        return frozenset(self._storages)
+    def storages(self) -> list[torch.UntypedStorage]:
+        """Return all storages of which a part was marked."""
+        return list(self._storages.values())
 
     def _claim(self, kind: str, storage: torch.UntypedStorage, start: int, stop: int) -> None:
         key = key_of(storage)
@@ -73,6 +74,27 @@ class Census:
         self.on_host[kind] = self.on_host.get(kind, 0) + (size if device == "cpu" else 0)
 
 
+class WhileAlive:
+    """Storages that are remembered as long as they live, and not kept alive by that."""
+
+    def __init__(self, storages: Iterable[torch.UntypedStorage] = ()) -> None:
+        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        for storage in storages:
+            self.add(storage)
+
+    def add(self, storage: torch.UntypedStorage) -> None:
+        key = key_of(storage)
+        if key not in self._alive:
+            self._alive[key] = weakref.ref(storage, lambda _: self._alive.pop(key))
+
+    def __contains__(self, storage: torch.UntypedStorage) -> bool:
+        return key_of(storage) in self._alive
+
+    def __iter__(self) -> Iterator[torch.UntypedStorage]:
+        refs = list(self._alive.values())
+        return iter([storage for ref in refs if (storage := ref()) is not None])
+
+
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """Return the memory of a tensor; None where it has none of its own."""
     if is_wrapper(type(tensor)) or tensor.device.type == "meta" or tensor.layout != torch.strided:
@@ -81,7 +103,7 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 def key_of(storage: torch.UntypedStorage) -> int:
-    """Return what tells one storage from another while both live."""
+    """Return what tells one storage from another while both live; it is given out again then."""
     return storage._cdata
 
 

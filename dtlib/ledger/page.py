@@ -35,6 +35,8 @@ class Page:
         Name to calls, payload and derived ring bytes, as torch's dispatcher saw them.
     carried_out
         The same as the flight recorder saw the backend do it; None without a recorder.
+    gathered
+        Bytes of sharded parameters that became whole in the step, each as often as it did.
     allocated, peak
         Bytes of tensors when the step began, and the most in it; None where that cannot be told.
     timeline
@@ -51,6 +53,7 @@ class Page:
     on_host: dict[str, int] = field(default_factory=dict)
     collectives: dict[str, Tally] = field(default_factory=dict)
     carried_out: dict[str, Tally] | None = None
+    gathered: int = 0
     allocated: int | None = None
     peak: int | None = None
     timeline: list[tuple[int, int, int, int]] = field(default_factory=list)

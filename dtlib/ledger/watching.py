@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from dtlib import dist
 from dtlib.ledger import flight
 from dtlib.ledger.allocator import Allocations
-from dtlib.ledger.census import Census, alive, key_of, local, storages
+from dtlib.ledger.census import Census, WhileAlive, alive, key_of, local, storages
 from dtlib.ledger.collectives import CollectiveLog
 from dtlib.ledger.page import Page
 from dtlib.ledger.saved import SavedTensors
@@ -87,6 +86,15 @@ class Watched:
         """Return the parameters that the modules show now; a sharded one may be whole for once."""
         return [local(p) for module in self.modules for p in module.parameters()]
 
+    def whole(self) -> dict[str, int]:
+        """Return the bytes of each parameter that is whole now, and not this rank's shard."""
+        named = (pair for module in self.modules for pair in module.named_parameters())
+        return {
+            name: p.numel() * p.element_size()
+            for name, p in named
+            if not hasattr(p, "to_local") and p.numel() and p.untyped_storage().nbytes()
+        }
+
     def gradients(self) -> list[torch.Tensor]:
         grads = (p.grad for module in self.modules for p in module.parameters())
         return [local(grad) for grad in grads if grad is not None]
@@ -112,15 +120,16 @@ class _Step:
 
     def __init__(self, watched: Watched, page: Page) -> None:
         self.watched, self.page = watched, page
-        self.known = self._held().keys()  # numbers only: a reference would keep them alive
+        self.known = WhileAlive(self._held().storages())
         self.log = CollectiveLog(self._communicated)
         self.saved = SavedTensors(self._is_known, self._sample)
-        self.buffers = _Buffers()
+        self.sent = WhileAlive()
+        self.whole = watched.whole()
 
     def census(self) -> Census:
         """Count everything that lives now."""
         census = self._held()
-        census.add_whole("communication", self.buffers.alive())
+        census.add_whole("communication", self.sent)
         census.add_whole("other", alive())
         return census
 
@@ -151,40 +160,26 @@ class _Step:
         return census
 
     def _is_known(self, storage: torch.UntypedStorage) -> bool:
-        key = key_of(storage)
-        return key in self.known or key in storages(self.watched.parameters())
+        return storage in self.known or key_of(storage) in storages(self.watched.parameters())
 
     def _communicated(self, tensors: list[torch.Tensor]) -> None:
         for storage in storages(tensors).values():
             if not self._is_known(storage):
-                self.buffers.note(storage)
+                self.sent.add(storage)
         self._sample()
 
     def _sample(self) -> None:
         shown = storages(self.watched.parameters())
-        gathered = sum(s.nbytes() for key, s in shown.items() if key not in self.known)
+        gathered = sum(s.nbytes() for s in shown.values() if s not in self.known)
         grads = storages(self.watched.gradients())
         gradients = sum(s.nbytes() for s in grads.values())
         # DDP's buckets are handed to collectives, and are the gradients' own memory
-        sent = sum(s.nbytes() for s in self.buffers.alive() if key_of(s) not in grads)
+        sent = sum(s.nbytes() for s in self.sent if key_of(s) not in grads)
+        before, self.whole = self.whole, self.watched.whole()
+        self.page.gathered += sum(self.whole[name] for name in self.whole.keys() - before.keys())
         now = (self.saved.bytes, gradients, gathered, sent)
         if self.page.timeline[-1:] != [now]:
             self.page.timeline.append(now)
-
-
-class _Buffers:
-    """Storages that were handed to collectives, as long as they live."""
-
-    def __init__(self) -> None:
-        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
-
-    def note(self, storage: torch.UntypedStorage) -> None:
-        key = key_of(storage)
-        if key not in self._alive:
-            self._alive[key] = weakref.ref(storage, lambda _: self._alive.pop(key))
-
-    def alive(self) -> list[torch.UntypedStorage]:
-        return [storage for ref in self._alive.values() if (storage := ref()) is not None]
 
 
 def _held_by(thing: Any) -> dict[str, list[torch.Tensor]]:
