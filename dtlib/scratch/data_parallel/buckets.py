@@ -18,7 +18,7 @@ from torch import nn
 
 from dtlib.errors import BadInput
 from dtlib.scratch.data_parallel.flat import pack, unpack
-from dtlib.scratch.data_parallel.naive import fill_missing, trainable
+from dtlib.scratch.data_parallel.naive import gradients_of, trainable
 
 P = TypeVar("P", bound=nn.Parameter)
 
@@ -65,10 +65,8 @@ def bucket_all_reduce(model: nn.Module, cap_bytes: int = CAP_BYTES) -> None:
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """
-    params = trainable(model)
-    fill_missing(params)
-    for bucket in assign_buckets(params, cap_bytes):
-        gradients = [p.grad for p in bucket if p.grad is not None]
+    for bucket in assign_buckets(trainable(model), cap_bytes):
+        gradients = gradients_of(bucket)
         flat = pack(gradients)
         dist.all_reduce(flat)
         unpack(flat.div_(dist.get_world_size()), gradients)

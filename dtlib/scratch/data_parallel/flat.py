@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from dtlib.scratch.data_parallel.naive import fill_missing, trainable
+from dtlib.scratch.data_parallel.naive import gradients_of, trainable
 
 
 def pack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -36,10 +36,9 @@ def flat_all_reduce(model: nn.Module) -> None:
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """
-    params = trainable(model)
-    fill_missing(params)
-    for dtype in dict.fromkeys(p.dtype for p in params):  # a buffer has one dtype
-        gradients = [p.grad for p in params if p.dtype == dtype]
+    every = gradients_of(trainable(model))
+    for dtype in dict.fromkeys(gradient.dtype for gradient in every):  # a buffer has one dtype
+        gradients = [gradient for gradient in every if gradient.dtype == dtype]
         flat = pack(gradients)
         dist.all_reduce(flat)
         unpack(flat.div_(dist.get_world_size()), gradients)

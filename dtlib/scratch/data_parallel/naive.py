@@ -34,8 +34,8 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def fill_missing(params: Iterable[nn.Parameter]) -> None:
-    """Let a rank that did not use a parameter contribute a gradient of 0.
+def gradients_of(params: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+    """Return the gradients; a rank that did not use a parameter contributes a gradient of 0.
 
     Every rank must come to every all-reduce. A parameter that no rank used ends with a gradient
     of 0 too, where one process would have None: momentum and weight decay then still move it, so
@@ -46,6 +46,7 @@ def fill_missing(params: Iterable[nn.Parameter]) -> None:
     BadInput
         When a gradient is sparse: its ranks hold different rows, which no all-reduce can add.
     """
+    gradients = []
     for p in params:
         if p.grad is None:
             p.grad = torch.zeros_like(p)
@@ -54,6 +55,8 @@ def fill_missing(params: Iterable[nn.Parameter]) -> None:
                 f"rank {dist.get_rank()}: a parameter of shape {tuple(p.shape)} has a sparse "
                 "gradient, which an all-reduce cannot add up: make its layer with sparse=False."
             )
+        gradients.append(p.grad)
+    return gradients
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -61,9 +64,7 @@ def average_gradients(model: nn.Module) -> None:
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """
-    params = trainable(model)
-    fill_missing(params)
-    for p in params:
-        gradient = p.grad.contiguous()  # itself, unless it has the strides of channels_last
-        dist.all_reduce(gradient)
-        p.grad.copy_(gradient.div_(dist.get_world_size()))
+    for gradient in gradients_of(trainable(model)):
+        whole = gradient.contiguous()  # itself, unless it has the strides of channels_last
+        dist.all_reduce(whole)
+        gradient.copy_(whole.div_(dist.get_world_size()))

@@ -28,7 +28,8 @@ class Hop(NamedTuple):
 
 def reduce_hops(rank: int, n: int) -> list[Hop]:
     """The way up for one of `n` ranks: it adds its children, nearest first, and sends the sum."""
-    hops, distance = [], 1
+    hops: list[Hop] = []
+    distance = 1
     while distance < n:
         if rank & distance:
             return [*hops, Hop(rank - distance, "send")]
