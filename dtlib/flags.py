@@ -43,7 +43,7 @@ def add_settings(parser: Parser, names: Iterable[str] | None = None) -> None:
     names
         Fields that are wanted (default: all).
     """
-    notes = _parameter_notes(RunConfig)
+    notes = parameter_notes(RunConfig)
     wanted = None if names is None else set(names)
     for field in dataclasses.fields(RunConfig):
         note = notes.get(field.name, "")
@@ -69,7 +69,7 @@ def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
     parser.add_argument(flag, metavar=name, help=note)
 
 
-def _parameter_notes(kind: type) -> dict[str, str]:
+def parameter_notes(kind: type) -> dict[str, str]:
     """Text of each entry under "Parameters" in a NumPy-style docstring."""
     text = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
     text = re.split(r"\n\n\w+\n-+\n", text)[0]

@@ -56,6 +56,14 @@ COMMANDS = {
         elsewhere("dtlib.batch"),
         {"submit|status": "lessons as Slurm jobs; `collect` brings their notebooks"},
     ),
+    "study": Command(
+        elsewhere("dtlib.study"),
+        {"strategies": "the same model under every strategy, predicted beside measured"},
+    ),
+    "sim": Command(
+        elsewhere("dtlib.cli.simulate"),
+        {"memory": "what a rank would hold and send, also on devices that are not here"},
+    ),
 }
 
 
