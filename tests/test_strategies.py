@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import dist, launch, strategies
 from dtlib.errors import BadInput, DtlibError, Unavailable
-from dtlib.strategies import base
+from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
 from tests.toy import Scale, as_batches, config, gradient, ready
@@ -256,7 +256,7 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install"):
-        base.compiled(Scale())
+        needs.compiled(Scale())
 
 
 def test_a_decay_spares_biases_and_norms():

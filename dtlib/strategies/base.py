@@ -7,17 +7,16 @@ every micro-batch the gradient is the mean over the samples of the global batch.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.errors import BadInput, DtlibError
 from dtlib.precision import AUTOCAST, weights_dtype
 from dtlib.strategies import neutral
+from dtlib.strategies.needs import compiled
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -139,7 +138,11 @@ class Strategy:
             0 when every label is ignored, which gives a gradient of 0 and no NaN.
         """
         factor = self.averaged_over() / global_count.clamp(min=1)
-        self.scaler.scale(loss_sum * factor).backward()
+        self.differentiate(self.scaler.scale(loss_sum * factor))
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """Add the gradient of a loss (0-d) to those that are there."""
+        loss.backward()
 
     def averaged_over(self) -> int:
         """Return by what number the framework itself divides the sum of the ranks' gradients."""
@@ -278,21 +281,3 @@ def _heeding(option: str) -> list[str]:
     from dtlib import strategies
 
     return sorted(name for name, kind in strategies.available().items() if option in kind.options)
-
-
-def compiled(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the model under torch.compile; the bare model keeps its names and its parameters."""
-    need_compiler()
-    return torch.compile(model)  # type: ignore[return-value]
-
-
-def need_compiler() -> None:
-    """Refuse torch.compile where its generated CPU kernels could not be built.
-
-    Raises
-    ------
-    Unavailable
-        when this machine has no C++ compiler.
-    """
-    if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
-        raise Unavailable("compile needs a C++ compiler; install g++ or clang, or drop compile.")
