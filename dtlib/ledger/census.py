@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 import torch
 
 KINDS = (
-    "parameters", "gradients", "optimizer", "fp32_copy", "buffers", "padding", "activations",
-    "communication", "other",
+    "parameters", "gradients", "optimizer", "fp32_copy", "counters", "buffers", "padding",
+    "activations", "communication", "other",
 )  # fmt: skip
-"""What bytes are for, in the order in which a census asks."""
+"""What bytes are for. `counters` are the steps that Adam counts for each parameter, `padding` is
+what is left of the storages of all before it."""
 
 
 class Census:

@@ -153,6 +153,7 @@ class _Step:
 
     def _held(self) -> Census:
         census, held = Census(), self.watched.held()
+        census.add("counters", [t for t in held["optimizer"] if t.dim() == 0])
         for kind in HELD:
             census.add(kind, held[kind])
         census.add("buffers", self.watched.buffers())
