@@ -136,7 +136,10 @@ def _zero(config: RunConfig, sizes: Sizes, on_gpu: bool) -> dict[str, Any]:
     if config.strategy == "offload":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": on_gpu}
     if config.strategy == "infinity":
-        zero["sub_group_size"] = bucket
+        # no prefetching: DeepSpeed 0.19 fails where it comes across a tensor twice, as in the last
+        # layer's forward and backward
+        zero["stage3_prefetch_bucket_size"] = 0
+        zero["sub_group_size"] = _bounded(sizes.parameters // 16, 2, 1_000_000_000)
         zero["offload_optimizer"] = {"device": "nvme", "nvme_path": config.nvme}
         zero["offload_param"] = {
             "device": "nvme",

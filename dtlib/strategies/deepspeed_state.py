@@ -188,6 +188,10 @@ def held(module: torch.nn.Module, optimizer: Any) -> dict[str, list[Tensor]]:
     gradients += [copy.grad for copy in copies if copy.grad is not None]
     gradients += [getattr(optimizer, "grad_partitions_flat_buffer", torch.empty(0))]
     moments = [value for entry in optimizer.state.values() for value in entry.values()]
+    swapper = getattr(optimizer, "optimizer_swapper", None)
+    if swapper is not None:  # what goes through memory on its way from and to files
+        moments += swapper.swap_buffer_manager.all_buffers
+        parameters += [optimizer.fp16_groups[0][0].nvme_swapper.buffers]
     return {
         "parameters": parameters,
         "gradients": [gradient.detach() for gradient in gradients],

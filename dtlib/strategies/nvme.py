@@ -1,5 +1,7 @@
 """The files of ZeRO-Infinity: where they lie, whether they fit, and that they go.
 
+Every step writes the whole optimizer: long runs wear out a disk that is not made for it.
+
 Each rank has a folder of its own, named for its host and process, in the folder that the run names.
 A rank removes it at the end; what a killed one leaves, the process that started it removes, or
 else the next run that uses the same place.
@@ -25,6 +27,7 @@ PREFIX = "dtlib-infinity"
 # fp32: the weights, and in the optimizer's files their copy, two moments and the gradient
 BYTES_A_PARAMETER = 4 + 4 + 8 + 4
 GIB = 2**30
+SMALLEST_BLOCK = 4096  # bytes that are read or written at once: a page
 
 
 def folder(config: RunConfig) -> Path:
@@ -83,7 +86,7 @@ def make(config: RunConfig, parameters: int) -> Path:
     """Make this rank's folder, and clear those of ranks that are no more."""
     place = folder(config)
     place.mkdir(parents=True, exist_ok=True)
-    clear(place, keep=True)
+    clear(place)
     refuse_full(place, parameters)
     own = place / f"{PREFIX}-{socket.gethostname()}-{os.getpid()}"
     own.mkdir(exist_ok=True)
@@ -98,21 +101,38 @@ def into(json: dict[str, Any], own: Path) -> dict[str, Any]:
     return {**json, "zero_optimization": zero}
 
 
-def clear(place: Path, *, keep: bool = False) -> None:
-    """Remove the folders of ranks that have ended, and `place` too if nothing else is in it."""
+def set_thresholds(largest_share: int) -> None:
+    """Let small tensors go to files, and keep gradients out of them.
+
+    DeepSpeed 0.19 leaves in memory what is below 1 MiB, which is all of a small model. And it reads
+    gradients back into places that its direct I/O cannot reach unless every tensor before is a
+    multiple of 512 bytes: the read does nothing, without an error, and training goes wrong. Both
+    thresholds are constants, not settings: weights go from a page on, and optimizer tensors from a
+    size on that no gradient has.
+
+    Parameters
+    ----------
+    largest_share
+        Elements that a rank holds of the largest tensor.
+    """
+    from deepspeed.runtime.swap_tensor import optimizer_utils, partitioned_param_swapper
+
+    partitioned_param_swapper.MIN_AIO_BYTES = SMALLEST_BLOCK
+    optimizer_utils.MIN_AIO_BYTES = 4 * (largest_share + 1)
+
+
+def clear(place: Path) -> None:
+    """Remove the folders of ranks that have ended."""
     for path in place.glob(f"{PREFIX}-{socket.gethostname()}-*"):
         if not _alive(int(path.name.rpartition("-")[2])):
             shutil.rmtree(path, ignore_errors=True)
-    if not keep:
+
+
+def leave(place: Path, config: RunConfig) -> None:
+    """Remove `nvme` from the run's folder, once it is empty; a folder of the user's own stays."""
+    if config.nvme is None:
         with contextlib.suppress(OSError):
             place.rmdir()
-
-
-def remove(own: Path) -> None:
-    """Remove this rank's folder; the last rank's removes the one above."""
-    shutil.rmtree(own, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        own.parent.rmdir()
 
 
 def _alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity".
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,8 +18,9 @@ from dtlib.devices import choose_backend
 from dtlib.errors import BadInput, DtlibError
 from dtlib.precision import AUTOCAST
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
-from dtlib.strategies.base import StepResult, Strategy, need_compiler
+from dtlib.strategies.base import StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
+from dtlib.strategies.needs import need_compiler
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -210,6 +212,7 @@ class Infinity(Zero):
             yield
         finally:
             nvme.clear(nvme.folder(config))
+            nvme.leave(nvme.folder(config), config)
 
     def place(
         self,
@@ -217,6 +220,9 @@ class Infinity(Zero):
         make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
     ) -> None:
         self.files = nvme.make(self.config, self.parameters)
+        ops.deepspeed(self.world.device.type)
+        largest = max(p.numel() for p in model.parameters())
+        nvme.set_thresholds(-(-largest // self.world.world_size))
         super().place(model, make_optimizer)
 
     def configuration(self, sizes: Sizes) -> dict[str, Any]:
@@ -225,7 +231,8 @@ class Infinity(Zero):
     def close(self) -> None:
         super().close()
         if hasattr(self, "files"):
-            nvme.remove(self.files)
+            shutil.rmtree(self.files, ignore_errors=True)
+            nvme.leave(self.files.parent, self.config)
 
 
 def _join(deepspeed: Any, world: World) -> None:
