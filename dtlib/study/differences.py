@@ -163,8 +163,7 @@ def _sent(facts: Facts) -> Iterator[Line]:
 
 
 def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
-    weight, gradient, _, _ = facts.recipe
-    times = facts.accumulation
+    weight, times = facts.recipe[0], facts.accumulation
     if name == "all_reduce":
         yield Difference(COUNT, "the loop's own: how many samples count, and whether to stop")
         if facts.stage in (1, 2):

@@ -26,11 +26,11 @@ Row = Mapping[str, Any]
 def table(rows: Sequence[Row]) -> str:
     """Return losses, times, bytes held and sent as text: one line a run."""
     head = ["strategy", "ranks", "loss", "- single", "ms/step"]
-    head += [kind.replace("_", " ") for kind in HELD] + ["sent", "on a ring"]
+    head += [_spaced(kind) for kind in HELD] + ["sent", "on a ring"]
     lines = [head, *(_line(row) for row in rows if row["status"] == "done")]
     found = [
-        "Held by rank 0 and sent in one step, in MB (10^6 bytes): gradients just before the update,",
-        "activations at most, all else between steps; ring bytes are derived from the payload.",
+        "Held by rank 0 and sent in one step, in MB (10^6 bytes). Gradients: just before the",
+        "update; activations: at most; all else: between steps. Ring bytes: from the payload.",
         aligned(lines, left=1),
     ]
     found += [
@@ -107,9 +107,9 @@ def figure(rows: Sequence[Row]) -> Figure:
         measured = predicted = 0.0
         for kind, (colour, hatch) in LOOK.items():
             size, formula = (row[f"{p}{kind}_bytes"] or 0 for p in ("", "predicted_"))
-            look = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+            look: Any = {"color": colour, "hatch": hatch, "edgecolor": "white"}
             axes.barh(place, size / 1e6, left=measured / 1e6, height=0.55, **look)
-            outline = {"fill": False, "edgecolor": "black", "linewidth": 0.8}
+            outline: Any = {"fill": False, "edgecolor": "black", "linewidth": 0.8}
             axes.barh(place, formula / 1e6, left=predicted / 1e6, height=0.8, **outline)
             measured, predicted = measured + size, predicted + formula
     names = [f"{row['strategy']}, {row['world_size']}" for row in done]
@@ -118,7 +118,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     axes.set_xlabel("MB held by rank 0 (1 MB = 10⁶ bytes); outlines: predicted")
     axes.set_ylabel("strategy, ranks")
     handles = [
-        axes.barh(0, 0, color=colour, hatch=hatch, edgecolor="white", label=kind.replace("_", " "))
+        axes.barh(0, 0, color=colour, hatch=hatch, edgecolor="white", label=_spaced(kind))
         for kind, (colour, hatch) in LOOK.items()
     ]
     drawn.legend(handles=handles, loc="outside upper center", ncols=len(LOOK))
@@ -130,9 +130,7 @@ def alt_text(rows: Sequence[Row]) -> str:
     parts = []
     for row in rows:
         if row["status"] == "done":
-            sizes = [
-                f"{kind.replace('_', ' ')} {_megabytes(row[f'{kind}_bytes'])}" for kind in HELD
-            ]
+            sizes = [f"{_spaced(kind)} {_megabytes(row[f'{kind}_bytes'])}" for kind in HELD]
             parts.append(f"{row['strategy']} on {row['world_size']}: {', '.join(sizes)}")
     return "Bars of MB held by rank 0, measured. " + "; ".join(parts) + "."
 
@@ -141,6 +139,10 @@ def save_figure(rows: Sequence[Row], path: Path) -> None:
     """Write the figure with its words inside, and the table beside it as text."""
     figure(rows).savefig(path, dpi=150, metadata={"Description": alt_text(rows)})
     path.with_suffix(".txt").write_text(table(rows) + "\n", encoding="utf-8")
+
+
+def _spaced(kind: str) -> str:
+    return kind.replace("_", " ")
 
 
 def _megabytes(size: float | None) -> str:
