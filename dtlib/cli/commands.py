@@ -41,9 +41,16 @@ COMMANDS = {
         machine.fetch,
         {"[NAME]": "bring data sets and checkpoints; without a name: which there are"},
     ),
+    "ops": Command(
+        machine.ops, {"build|list": "compile DeepSpeed's operators, once: offload and infinity"}
+    ),
     "train": Command(
         training.train,
         {"images|text": "train a model over several processes, and record the run"},
+    ),
+    "export": Command(
+        elsewhere("dtlib.checkpoint.export"),
+        {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},
     ),
     "lessons": Command(
         elsewhere("dtlib.lessons"),

@@ -165,10 +165,25 @@ class GPT(nn.Module):
             name = key.removeprefix("transformer.")
             if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
                 continue
-            is_conv1d = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
-            mine[name] = value.t() if is_conv1d else value
+            mine[name] = value.t() if _is_conv1d(name) else value
         try:
             self.load_state_dict(mine)
         except RuntimeError as error:
             first = str(error).splitlines()[1].strip().rstrip(".")
             raise BadInput(f"this state dict does not fit {self.config}: {first}.") from error
+
+
+def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict of `GPT` under the names and in the layout of GPT2LMHeadModel.
+
+    The inverse of `load_hf_state_dict`; the output layer is left out, since transformers ties it to
+    the embedding as well.
+    """
+    return {
+        f"transformer.{name}": value.t() if _is_conv1d(name) else value
+        for name, value in state.items()
+    }
+
+
+def _is_conv1d(name: str) -> bool:
+    return name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
