@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dtlib.precision import weights_dtype
 from dtlib.strategies.base import Strategy
-from dtlib.strategies.ddp import reducer_settings, refuse_static_graph_if_deterministic
-from dtlib.strategies.needs import compiled, need_package, refuse_mps
+from dtlib.strategies.ddp import reducer_settings, refuse_static_graph
+from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
+
     from dtlib.config import RunConfig
 
 
@@ -33,26 +35,33 @@ class Accelerate(Strategy):
         super().check(config, world_size)
         need_package(config, "accelerate", "accelerate")
         refuse_mps(config)
-        refuse_static_graph_if_deterministic(config)
+        refuse_static_graph(config, world_size)
 
     def place(
         self,
         model: torch.nn.Module,
         make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
     ) -> None:
+        self.module = model.to(self.world.device, weights_dtype(self.config.precision))
+        whole = compiled(self.module) if self.config.compile else self.module
+        with unchanged_process():
+            self.accelerator = self.make_accelerator()
+            prepared = self.accelerator.prepare(whole, make_optimizer(self.module))
+        self.model, self.optimizer = prepared
+
+    def make_accelerator(self) -> Accelerator:
+        """Return an Accelerator that finds itself in the world that is there."""
         from accelerate import Accelerator, DistributedDataParallelKwargs
 
-        self.module = model.to(self.world.device, weights_dtype(self.config.precision))
-        optimizer = make_optimizer(self.module)
-        with unchanged_process(self.world.device, self.world.local_rank):
-            self.accelerator = Accelerator(
-                cpu=self.world.device.type == "cpu",
-                mixed_precision="no",
-                kwargs_handlers=[DistributedDataParallelKwargs(**reducer_settings(self.config))],
-            )
-            self.model, self.optimizer = self.accelerator.prepare(
-                compiled(self.module) if self.config.compile else self.module, optimizer
-            )
+        device = self.world.device
+        if device.type == "cuda" and device.index != self.world.local_rank:
+            # Slurm may show each rank one GPU alone, which then has number 0 on every rank
+            os.environ["ACCELERATE_BYPASS_DEVICE_MAP"] = "true"
+        return Accelerator(
+            cpu=device.type == "cpu",
+            mixed_precision="no",
+            kwargs_handlers=[DistributedDataParallelKwargs(**reducer_settings(self.config))],
+        )
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
@@ -72,21 +81,6 @@ class Accelerate(Strategy):
 
         AcceleratorState._reset_state(reset_partial_state=True)
         GradientState._reset_state()
-
-
-@contextlib.contextmanager
-def unchanged_process(device: torch.device, local_rank: int) -> Iterator[None]:
-    """Take back what making an Accelerator changes: variables, and the number of threads."""
-    variables, threads = dict(os.environ), torch.get_num_threads()
-    if device.type == "cuda" and device.index != local_rank:
-        # Slurm may show each rank one GPU alone, which then has number 0 on every rank
-        os.environ["ACCELERATE_BYPASS_DEVICE_MAP"] = "true"
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(variables)
-        torch.set_num_threads(threads)
 
 
 STRATEGIES = {"accelerate": Accelerate}

@@ -43,7 +43,7 @@ class DDP(Strategy):
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
         super().check(config, world_size)
-        refuse_static_graph_if_deterministic(config)
+        refuse_static_graph(config, world_size)
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
@@ -81,10 +81,25 @@ def reducer_settings(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
-def refuse_static_graph_if_deterministic(config: RunConfig) -> None:
-    """Refuse two settings of which one lays the buckets out anew and one forbids it."""
-    if config.static_graph and config.deterministic:
+def refuse_static_graph(config: RunConfig, world_size: int) -> None:
+    """Refuse a static graph with settings that its reducer cannot follow.
+
+    Raises
+    ------
+    BadInput
+        with `deterministic`, which forbids the new bucket layout of the second step; with
+        accumulation, since the first backward must communicate for the graph to be learnt.
+    """
+    if not config.static_graph:
+        return
+    if config.deterministic:
         raise BadInput("static_graph lays buckets out anew after step 1; drop it or deterministic.")
+    accumulation = config.plan(world_size).accumulation
+    if accumulation > 1:
+        raise BadInput(
+            f"static_graph learns the graph in a first backward that communicates, and accumulation"
+            f" {accumulation} keeps that one silent; drop one of them."
+        )
 
 
 STRATEGIES = {"ddp": DDP, "dp": DDP}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,9 +13,9 @@ from dtlib.strategies.base import Strategy
 from dtlib.strategies.ddp import (
     SYNC_BUFFERS,
     reducer_settings,
-    refuse_static_graph_if_deterministic,
+    refuse_static_graph,
 )
-from dtlib.strategies.needs import compiled, need_package, refuse_mps
+from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -41,7 +39,7 @@ class Lightning(Strategy):
         super().check(config, world_size)
         need_package(config, "lightning_fabric", "lightning")
         refuse_mps(config)
-        refuse_static_graph_if_deterministic(config)
+        refuse_static_graph(config, world_size)
 
     def place(
         self,
@@ -99,19 +97,6 @@ class Lightning(Strategy):
         )
         assert norm is not None
         return norm
-
-
-@contextlib.contextmanager
-def unchanged_process() -> Iterator[None]:
-    """Take back what Lightning changes as it is loaded: variables, and the look of warnings."""
-    variables, look = dict(os.environ), warnings.formatwarning
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        warnings.formatwarning = look
-        os.environ.clear()
-        os.environ.update(variables)
 
 
 STRATEGIES = {"lightning": Lightning}

@@ -1,10 +1,13 @@
-"""What a strategy needs of a machine, told in a sentence where it is missing."""
+"""What a strategy needs of a machine, and what it may not leave changed."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -52,3 +55,22 @@ def refuse_mps(config: RunConfig) -> None:
     """Refuse Apple's GPU for what communicates, since it has no backend."""
     if config.device == "mps":
         raise BadInput(f"strategy {config.strategy} does not run on mps; use device cpu.")
+
+
+@contextlib.contextmanager
+def unchanged_process() -> Iterator[None]:
+    """Take back what a framework changes for the whole process as it is loaded and made.
+
+    Variables, the number of threads, and how warnings are filtered and shown: the next run in this
+    process, or the rest of a user's script, counts on them.
+    """
+    variables, threads = dict(os.environ), torch.get_num_threads()
+    look = warnings.formatwarning
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        warnings.formatwarning = look
+        torch.set_num_threads(threads)
+        os.environ.clear()
+        os.environ.update(variables)
