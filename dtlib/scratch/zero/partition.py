@@ -58,6 +58,7 @@ class Bucket:
     ) -> None:
         if len({p.dtype for p in params}) > 1:
             raise BadInput("a flat buffer has one dtype: cast the model to one before ZeRO.")
+        self.rank = rank
         self.params = sorted(params, key=lambda p: not decays(p))
         self.psi = sum(p.numel() for p in params)
         size = shard_size(self.psi, ranks)
@@ -86,8 +87,8 @@ class Bucket:
         for p in self.params:
             if p.grad is not None and p.grad.layout != torch.strided:
                 raise BadInput(
-                    f"a parameter of shape {tuple(p.shape)} has a sparse gradient, which does not "
-                    "fit into a flat buffer: make its layer with sparse=False."
+                    f"rank {self.rank}: a parameter of shape {tuple(p.shape)} has a sparse "
+                    "gradient, which does not fit into a flat buffer: make its layer sparse=False."
                 )
             parts.append(self._zeros(p.numel()) if p.grad is None else p.grad.reshape(-1))
             p.grad = None
