@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dtlib.config_values import CHOICES, DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.files import read_yaml
 from dtlib.plan import BatchPlan, cut
 
-CHOICES = {
-    "task": ("images", "text"),
-    "optimizer": ("adamw", "sgd"),
-    "schedule": ("cosine", "constant"),
-    "precision": ("fp32", "bf16", "fp16", "fp64"),
-    "norm": ("batch", "group"),
-    "loader": ("device", "dataloader"),
-    "device": ("auto", "cpu", "cuda", "mps"),
-    "wandb": ("offline", "online"),
-}
-
-# What a task takes when nothing is said: both tasks learn with it within minutes on two cores.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "images": {
-        "global_batch": 64, "data": "pictures",
-        "model": {"cuda": "resnet18", "other": "resnet18-narrow"},
-        "lr": {"adamw": 2e-3, "sgd": 0.05}, "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
-    },
-    "text": {
-        "global_batch": 16, "data": "grammar",
-        "model": {"cuda": "nano", "other": "nano"},
-        "lr": {"adamw": 1e-3, "sgd": 0.1}, "weight_decay": {"adamw": 0.1, "sgd": 0.0},
-    },
-}  # fmt: skip
-DEFAULT_STEPS = 100
-
-AT_LEAST = {
-    "ranks": 1, "steps": 1, "epochs": 1, "global_batch": 1, "micro_batch": 1, "accumulation": 1,
-    "momentum": 0, "weight_decay": 0, "warmup_steps": 0, "untimed_steps": 0, "skip_limit": 1,
-    "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
-    "lr_floor": 0, "eval_every": 1, "checkpoint_every": 1, "threads": 1,
-}  # fmt: skip
-AT_MOST = {"seed": 2**32 - 1, "threads": 1024, "timeout": 1e9}  # what numpy, torch and gloo take
-NOUN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
+__all__ = ["CHOICES", "DEFAULTS", "RunConfig"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +31,8 @@ class RunConfig:
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
         (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
     strategy
-        how the task is spread over ranks: single, or ddp (alias dp)
+        how the task is spread over ranks: single, ddp (alias dp), zero1, zero2, zero3, offload,
+        infinity, fsdp, accelerate, lightning
     ranks
         number of processes (default: the world that is there, else 2; 1 for single)
     steps
@@ -105,6 +71,22 @@ class RunConfig:
         compile the model with torch.compile
     bucket_cap_mb
         size in MiB of DDP's gradient buckets (default: torch's 25)
+    compress_gradients
+        bf16: DDP's gradients travel in half as many bytes, and lose half of their digits
+    static_graph
+        tell DDP that every step uses the same parameters in the same order
+    zero_stage
+        what ZeRO shards: 1 optimizer, 2 also gradients, 3 also weights (offload: 2, or 3)
+    deepspeed
+        a DeepSpeed configuration of your own (JSON), which may not contradict the batch sizes
+    nvme
+        folder on a fast disk for infinity's tensors (default: nvme in the run's folder)
+    shard_ranks
+        ranks that share one copy of the weights under fsdp (default: all; fewer: hybrid sharding)
+    cpu_offload
+        fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
+    ledger
+        also measure the bytes and the collectives of one step
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
     max_length
@@ -180,6 +162,14 @@ class RunConfig:
     skip_limit: int = 20
     compile: bool = False
     bucket_cap_mb: float | None = None
+    compress_gradients: str | None = None
+    static_graph: bool = False
+    zero_stage: int | None = None
+    deepspeed: str | None = None
+    nvme: str | None = None
+    shard_ranks: int | None = None
+    cpu_offload: bool = False
+    ledger: bool = False
     num_samples: int | None = None
     max_length: int | None = None
     norm: str = "batch"
@@ -205,20 +195,7 @@ class RunConfig:
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        for key, choices in CHOICES.items():
-            _refuse_unknown(key, getattr(self, key), choices)
-        for key, bound in AT_LEAST.items():
-            value = getattr(self, key)
-            if value is not None and not bound <= value < math.inf:
-                finite = " and finite" if value == math.inf else ""
-                raise BadInput(f"{key} is {value}; it must be at least {bound}{finite}.")
-        for key, most in AT_MOST.items():
-            if getattr(self, key) > most:
-                raise BadInput(f"{key} is {getattr(self, key)}; it must be at most {most:.10g}.")
-        for key in ABOVE_ZERO:
-            value = getattr(self, key)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise BadInput(f"{key} is {value}; it must be a number above 0.")
+        refuse_out_of_range({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
@@ -272,29 +249,9 @@ class RunConfig:
                 raise BadInput(f"unknown key {key!r}.{near}")
         if "task" not in mapping:
             raise BadInput("the configuration names no task; add task: images or task: text.")
-        return cls(**{key: _typed(key, value, hints[key]) for key, value in mapping.items()})
+        return cls(**{key: typed(key, value, hints[key]) for key, value in mapping.items()})
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> RunConfig:
         """Read a configuration from a YAML file; see `from_mapping`."""
         return cls.from_mapping(read_yaml(path))
-
-
-def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
-    if word not in choices and (what, word) != ("wandb", None):
-        near = did_you_mean(str(word), choices)
-        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(choices)}.{near}")
-
-
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    """Return `value` as the field's type: YAML reads `1e-5` as text and `3` as an integer."""
-    kinds = typing.get_args(hint) or (hint,)
-    if type(value) in kinds:
-        return value
-    for kind in (int, float):
-        if kind in kinds and type(value) in (int, float, str):
-            with contextlib.suppress(ValueError, OverflowError):
-                number = float(value)
-                if kind is float or number.is_integer():
-                    return kind(number)
-    raise BadInput(f"{key} is {value!r}; it must be {NOUN[kinds[0]]}.")

@@ -5,17 +5,24 @@ It keeps the loop free of files and clocks. Its methods are called on every rank
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from dtlib import dist, launcher
-from dtlib.checkpoint import Checkpoints, refuse_other_model, restore_rng, rng_state
+from dtlib import dist, launcher, ledger
+from dtlib.checkpoint import (
+    Checkpoints,
+    refuse_other_model,
+    restore_rng,
+    rng_state,
+    what_is_incomplete,
+)
 from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.precision import sums_dtype
 from dtlib.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
+WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
 SAME_ON_RESUME = (
@@ -53,20 +61,24 @@ class Diary:
     def __init__(self, config: RunConfig, plan: BatchPlan, world: World, total: int) -> None:
         self.config, self.plan, self.world, self.total = config, plan, world, total
         self.progress = Progress()
-        self.folder = run_folder(config)
+        assert config.out is not None  # `run_folder` has filled it in
+        self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        self.timer = StepTimer(config.untimed_steps, synchronize=synchronizer(world.device))
+        untimed = max(config.untimed_steps, WATCHED) if config.ledger else config.untimed_steps
+        self.timer = StepTimer(untimed, synchronize=synchronizer(world.device))
+        self._page: ledger.Page | None = None
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
 
     def open(self, strategy: Strategy) -> None:
         """Load the last complete checkpoint if the run is to go on, and open the record files."""
-        loaded = self.checkpoints.latest(self.world.device) if self.config.resume else None
+        self.parameters, self._framework = strategy.parameters, strategy.describe()
+        loaded = self.checkpoints.latest() if self.config.resume else None
         if loaded is not None:
             self._refuse_another_run(loaded.shared["config"])
             state = loaded.shared["strategy"]
-            refuse_other_model(strategy.module.state_dict(), state["model"], loaded.path)
+            refuse_other_model(strategy.shapes, state, loaded.path)
             strategy.load_state(state)
             self.progress = Progress(**loaded.shared["progress"])
             self._saved_at = self.progress.step
@@ -77,6 +89,19 @@ class Diary:
             where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
             print(f"Resuming {self.folder} after step {self.progress.step}, {where}.")
         self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
+
+    def watching(self, strategy: Strategy) -> contextlib.AbstractContextManager[Any]:
+        """Around a step: measure its bytes if the ledger is wanted and this is the step for it."""
+        taken = len(self.timer.times) + 1
+        last = self.progress.step + 1 == self.total
+        if not self.config.ledger or not (taken == WATCHED or (last and taken < WATCHED)):
+            return contextlib.nullcontext()
+        return self._watched(strategy)
+
+    @contextlib.contextmanager
+    def _watched(self, strategy: Strategy) -> Iterator[None]:
+        with ledger.watch(strategy) as self._page:
+            yield
 
     def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
         """Note one step; the loss is added up over the ranks at the next flush."""
@@ -127,8 +152,12 @@ class Diary:
         self.flush()
         if self._saved_at == self.progress.step:
             return
+        state = strategy.state()
+        wrong = dist.broadcast_object(what_is_incomplete(strategy.shapes, state))
+        if wrong:
+            raise DtlibError(f"no checkpoint of step {self.progress.step} was written: {wrong}.")
         shared = {
-            "strategy": strategy.state(),
+            "strategy": state,
             "progress": dataclasses.asdict(self.progress),
             "config": self._settings(),
         }
@@ -151,6 +180,7 @@ class Diary:
 
     def finish(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Write the summary."""
+        pages = dist.gather_objects(self._page.to_dict()) if self._page else []
         if not dist.is_main():
             self.recorder.close()
             return
@@ -161,18 +191,20 @@ class Diary:
         self.recorder.finish(
             {
                 **dataclasses.asdict(self.plan),
-                "parameters": sum(p.numel() for p in task.model.parameters()),
+                "parameters": self.parameters,
                 "steps": progress.pop("step"),
                 **progress,
                 "metric": figures[task.metric],
                 "evaluation": {**figures, **task.extras()},
                 **timing,
                 **memory_columns(self.world.device),
+                **_ledger_columns(pages, self.world.device.type),
             }
         )
 
     def _settings(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self.config), **dataclasses.asdict(self.plan)}
+        told = {"framework": self._framework} if self._framework else {}
+        return {**dataclasses.asdict(self.config), **dataclasses.asdict(self.plan), **told}
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:
@@ -185,9 +217,20 @@ class Diary:
                 )
 
 
-def run_folder(config: RunConfig) -> Path:
+def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    """What the summary has of the ledger: all pages by rank, and rank 0's columns of the table."""
+    if not pages:
+        return {}
+    found = {"ledger": pages, "payload_bytes_per_step": pages[0]["payload"]}
+    if device == "cuda":  # its allocator has told more exactly, and of more steps
+        return found
+    held = sum(pages[0]["between_steps"].values())
+    return {**found, "memory_allocated_bytes": held, "memory_peak_bytes": pages[0]["peak"]}
+
+
+def run_folder(config: RunConfig) -> str:
     """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
     if config.out is not None:
-        return Path(config.out)
+        return config.out
     new = dist.is_main() and new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
-    return Path(dist.broadcast_object(str(new)))
+    return dist.broadcast_object(str(new))

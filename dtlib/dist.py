@@ -29,6 +29,7 @@ __all__ = [
     "broadcast_object",
     "choose_backend",
     "environment_world",
+    "gather_objects",
     "heeds_stop",
     "in_world",
     "install_stop_handlers",
@@ -202,6 +203,17 @@ def broadcast_object(obj: T) -> T:
     box: list[Any] = [obj]
     dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def gather_objects(obj: T) -> list[T]:
+    """Return every rank's `obj` by rank, on every rank."""
+    import torch.distributed as dist
+
+    if not in_world():
+        return [obj]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, obj)
+    return found
 
 
 def request_stop() -> None:

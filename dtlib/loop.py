@@ -22,7 +22,7 @@ import torch
 from dtlib import dist, launcher, strategies, tasks
 from dtlib.config import RunConfig
 from dtlib.data.batches import seed_of
-from dtlib.diary import RUNS, Diary
+from dtlib.diary import RUNS, Diary, run_folder
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
 from dtlib.record import Run, check_loggers, claimed, make_folder
@@ -64,9 +64,11 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     given = settings if ranks is None else {**settings, "ranks": ranks}
     config = RunConfig.from_mapping({**base, **given})
     world_size = check(config)
+    if launcher.world_that_is_there() is None:  # what ranks leave behind is found in the folder
+        config = dataclasses.replace(config, out=run_folder(config))
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
-    with claim(config):
+    with claim(config), strategies.find(config.strategy).surroundings(config):
         folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
     return Run.load(folders[0])
 
@@ -102,38 +104,49 @@ def train_on_rank(config: RunConfig) -> str:
 
     task = tasks.find(config.task)(config, world)
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
-    strategy = strategies.find(config.strategy)(config, world)
-    strategy.prepare(task.model, functools.partial(make_optimizer, config))
-    diary = Diary(config, plan, world, total)
-    diary.open(strategy)
+    config = dataclasses.replace(config, out=run_folder(config))
+    with contextlib.closing(strategies.find(config.strategy)(config, world)) as strategy:
+        strategy.prepare(task.model, functools.partial(make_optimizer, config))
+        diary = Diary(config, plan, world, total)
+        diary.open(strategy)
+        take_steps(task, strategy, diary)
+        figures = task.evaluate(strategy)
+        diary.evaluated(task, figures)
+        diary.save(strategy)
+        diary.finish(task, figures)
+    return str(diary.folder)
 
-    progress = diary.progress
-    batches = task.steps(plan, first=progress.step)
+
+def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
+    """Take the steps that the run still lacks, with evaluations and checkpoints between them.
+
+    Raises
+    ------
+    Stopped
+        when a rank was asked to stop, once a checkpoint is there.
+    """
+    config, progress, total = diary.config, diary.progress, diary.total
+    batches = task.steps(diary.plan, first=progress.step)
     while progress.step < total:
         diary.timer.start()
         micro_batches = next(batches)
-        count, stop = agree(task, micro_batches)
-        if stop:
-            break
-        if config.dropout:
-            torch.manual_seed(seed_of("dropout", config.seed, world.rank, progress.step))
-        loss_sum = accumulate(task, strategy, micro_batches, count)
-        # the rate belongs to the step that moves the weights, so one that is skipped keeps it
-        lr = learning_rate(config, progress.optimizer_steps, total)
-        diary.step(strategy.step(lr), lr, loss_sum, count)
+        with diary.watching(strategy):
+            count, stop = agree(task, micro_batches)
+            if stop:
+                diary.stopped(strategy)
+            if config.dropout:
+                torch.manual_seed(seed_of("dropout", config.seed, diary.world.rank, progress.step))
+            loss_sum = accumulate(task, strategy, micro_batches, count)
+            # the rate belongs to the step that moves the weights: one that is skipped keeps it
+            lr = learning_rate(config, progress.optimizer_steps, total)
+            result = strategy.step(lr)
+        diary.step(result, lr, loss_sum, count)
 
         if progress.step < total:  # the end has an evaluation and a checkpoint of its own
             if diary.due(config.eval_every):
                 diary.evaluated(task, task.evaluate(strategy))
             if diary.due(config.checkpoint_every):
                 diary.save(strategy)
-    if progress.step < total:
-        diary.stopped(strategy)  # raises
-    figures = task.evaluate(strategy)
-    diary.evaluated(task, figures)
-    diary.save(strategy)
-    diary.finish(task, figures)
-    return str(diary.folder)
 
 
 def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:

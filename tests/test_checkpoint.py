@@ -22,6 +22,7 @@ from dtlib.checkpoint import (
     refuse_other_model,
     restore_rng,
     rng_state,
+    what_is_incomplete,
 )
 from dtlib.errors import BadInput, DtlibError
 from dtlib.launcher import launch
@@ -314,17 +315,42 @@ def test_file_that_would_run_code_is_not_loaded(tmp_path):
     assert not (tmp_path / "was here").exists()
 
 
+def shapes_and_state(*layers: torch.nn.Module) -> tuple[dict, dict]:
+    model = torch.nn.Sequential(*layers).state_dict()
+    shapes = {name: tensor.shape for name, tensor in model.items()}
+    return {"model": shapes, "moments": shapes}, {"model": model, "optimizer": {}, "steps": 1}
+
+
 def test_another_model_is_refused_with_the_first_difference():
-    saved = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1)).state_dict()
-    refuse_other_model(saved, saved, "c")
-    wide = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Linear(4, 1)).state_dict()
+    shapes, saved = shapes_and_state(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    refuse_other_model(shapes, saved, "c")
+    wide, _ = shapes_and_state(torch.nn.Linear(2, 4), torch.nn.Linear(4, 1))
     sentence = r"checkpoint c is of another model: 0.weight is 3×2 there and 4×2 here, and 2 more"
     with pytest.raises(BadInput, match=sentence):
         refuse_other_model(wide, saved, "c")
     with pytest.raises(BadInput, match=r"1.weight is 1×3 there and missing here, and 1 more"):
-        refuse_other_model(torch.nn.Sequential(torch.nn.Linear(2, 3)).state_dict(), saved, "c")
+        refuse_other_model(shapes_and_state(torch.nn.Linear(2, 3))[0], saved, "c")
     with pytest.raises(BadInput, match="b is missing there and a scalar here"):
-        refuse_other_model({**saved, "b": torch.tensor(1.0)}, saved, "c")
+        refuse_other_model({"model": {**shapes["model"], "b": torch.Size([])}}, saved, "c")
+
+
+def test_a_checkpoint_of_the_earlier_form_is_refused_with_what_to_do():
+    shapes, saved = shapes_and_state(torch.nn.Linear(2, 3))
+    del saved["steps"]
+    with pytest.raises(BadInput, match="written before checkpoints could change their strategy"):
+        refuse_other_model(shapes, saved, "c")
+
+
+def test_what_would_not_load_again_is_named():
+    shapes, state = shapes_and_state(torch.nn.Linear(2, 3))
+    state["optimizer"] = {"exp_avg": dict(state["model"])}
+    assert what_is_incomplete(shapes, state) is None
+    state["optimizer"]["exp_avg"]["0.bias"] = torch.zeros(2)  # a shard
+    assert what_is_incomplete(shapes, state) == "exp_avg of 0.bias is 2 instead of 3"
+    state["model"]["0.weight"] = torch.zeros(0)  # what stage 3 shows
+    assert what_is_incomplete(shapes, state) == "model of 0.weight is empty instead of 3×2"
+    del state["model"]["0.weight"]
+    assert what_is_incomplete(shapes, state) == "model of 0.weight is missing instead of 3×2"
 
 
 # field bug 1.15

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import dist, launch, strategies
 from dtlib.errors import BadInput, DtlibError, Unavailable
-from dtlib.strategies import base
+from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
 from tests.toy import Scale, as_batches, config, gradient, ready
@@ -20,11 +20,42 @@ NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
 
 
 def test_unknown_strategy_is_refused_with_those_there_are():
-    with pytest.raises(BadInput, match=r"unknown strategy 'dpp'; there is ddp, dp, single\. Did"):
+    there = "accelerate, ddp, dp, fsdp, infinity, lightning, offload, single, zero1, zero2, zero3"
+    with pytest.raises(BadInput, match=rf"unknown strategy 'dpp'; there is {there}\. Did"):
         strategies.find("dpp")
-    with pytest.raises(BadInput, match="unknown strategy 'zero1'; there is ddp, dp, single"):
-        strategies.find("zero1")
     assert strategies.find("dp") is strategies.find("ddp") is DDP
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"strategy": "single", "bucket_cap_mb": 1.0}, "use accelerate or ddp or dp or lightning"),
+        ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
+        ({"strategy": "ddp", "cpu_offload": True}, "leave it out, or use fsdp"),
+        ({"strategy": "accelerate", "compress_gradients": "bf16"}, "use ddp or dp"),
+        ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
+        ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
+        ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
+    ],
+)
+def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
+    asked = config(**settings)
+    with pytest.raises(BadInput) as caught:
+        strategies.find(asked.strategy).check(asked, 1)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["accelerate", "lightning"])
+def test_a_missing_package_is_unavailable_before_any_process_starts(name, monkeypatch):
+    import importlib.util
+
+    import dtlib
+    from dtlib import launcher
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    monkeypatch.setattr(launcher, "launch", None)  # calling it would be a TypeError
+    with pytest.raises(Unavailable, match=f"is not installed here; run `pip install {name}`"):
+        dtlib.train("text", 2, strategy=name)
 
 
 def test_single_is_one_rank():
@@ -256,7 +287,7 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install"):
-        base.compiled(Scale())
+        needs.compiled(Scale())
 
 
 def test_a_decay_spares_biases_and_norms():

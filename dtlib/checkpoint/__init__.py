@@ -16,6 +16,7 @@ from dtlib.checkpoint.content import (
     refuse_other_model,
     restore_rng,
     rng_state,
+    what_is_incomplete,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "refuse_other_model",
     "restore_rng",
     "rng_state",
+    "what_is_incomplete",
 ]

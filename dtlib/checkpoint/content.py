@@ -85,43 +85,69 @@ def refuse_foreign(value: Any, name: str = "shared") -> None:
 
 
 def refuse_other_model(
-    expected: Mapping[str, torch.Tensor], saved: Mapping[str, Any], path: Path | str
+    expected: Mapping[str, Mapping[str, Any]], saved: Mapping[str, Any], path: Path | str
 ) -> None:
     """Refuse a checkpoint whose weights are those of another model.
 
     Parameters
     ----------
     expected
-        State dict of the model that is to be loaded into.
+        Shapes of "model" and "moments", by name, of the model that is to be loaded into.
     saved
-        State dict of the checkpoint.
+        A strategy's state, as the checkpoint has it.
     path
         Where the checkpoint lies, for the message.
 
     Raises
     ------
     BadInput
-        A name is missing, or too many, or has another shape; the first such one is named.
+        A name is missing, or too many, or has another shape; the first such one is named. Or the
+        checkpoint is of an earlier version, which knew moments by number and not by name.
     """
-    differing = [
-        name
-        for name in [*expected, *(name for name in saved if name not in expected)]
-        if _shape(expected.get(name)) != _shape(saved.get(name))
-    ]
+    if "steps" not in saved:
+        raise BadInput(
+            f"the checkpoint {path} was written before checkpoints could change their strategy:"
+            " finish that run with the version that began it, or start anew in another folder."
+        )
+    differing = _differing(expected["model"], saved["model"])
     if differing:
         first = differing[0]
+        here, there = expected["model"].get(first), saved["model"].get(first)
         raise BadInput(
-            f"the checkpoint {path} is of another model: {first} is {_say(saved.get(first))} "
-            f"there and {_say(expected.get(first))} here, and {len(differing) - 1} more differ; "
+            f"the checkpoint {path} is of another model: {first} is {_say(there)} "
+            f"there and {_say(here)} here, and {len(differing) - 1} more differ; "
             "resume with the settings that the run was started with (its config.json)."
         )
 
 
+def what_is_incomplete(
+    expected: Mapping[str, Mapping[str, Any]], state: Mapping[str, Any]
+) -> str | None:
+    """Say which tensor of a strategy's state is empty, a mere shard or missing; None if none is.
+
+    Frameworks that shard weights show each rank empty tensors where the whole ones were; written
+    as they are, they make a checkpoint that loads nowhere, which is found out too late.
+    """
+    parts = {"model": (expected["model"], state["model"])}
+    parts |= {kind: (expected["moments"], of) for kind, of in state["optimizer"].items()}
+    for part, (shapes, tensors) in parts.items():
+        for name in _differing(shapes, tensors):
+            there, here = _say(tensors.get(name)), _say(shapes.get(name))
+            return f"{part} of {name} is {there} instead of {here}"
+    return None
+
+
+def _differing(expected: Mapping[str, Any], saved: Mapping[str, Any]) -> list[str]:
+    names = [*expected, *(name for name in saved if name not in expected)]
+    return [name for name in names if _shape(expected.get(name)) != _shape(saved.get(name))]
+
+
 def _shape(value: Any) -> tuple[int, ...] | None:
-    return None if value is None else tuple(value.shape)
+    return None if value is None else tuple(getattr(value, "shape", value))
 
 
 def _say(value: Any) -> str:
-    if value is None:
+    shape = _shape(value)
+    if shape is None:
         return "missing"
-    return "×".join(map(str, value.shape)) or "a scalar"
+    return "empty" if 0 in shape else "×".join(map(str, shape)) or "a scalar"

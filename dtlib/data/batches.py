@@ -43,8 +43,7 @@ def split(n: int, rank: int, world_size: int) -> Tensor:
     """Return a rank's share of `n` batches for evaluation, int64: rank, rank + N, rank + 2N, …
 
     Nothing is padded and nothing is dropped: the shares are disjoint, their union is complete, and
-    where n is less than N some are empty. So the ranks take unequal numbers of steps; reduce the
-    sums after the loop, not inside.
+    where n is less than N some are empty.
 
     Raises
     ------

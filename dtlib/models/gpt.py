@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dtlib import shapes
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.models import drawn_from
 
@@ -24,7 +25,7 @@ from dtlib.models import drawn_from
 class GPTConfig:
     """The shape of a GPT; the defaults are GPT-2's smallest (124M)."""
 
-    vocab_size: int = 50_257
+    vocab_size: int = shapes.GPT2_VOCABULARY
     context: int = 1024
     layers: int = 12
     heads: int = 12
@@ -42,14 +43,7 @@ class GPTConfig:
             raise BadInput(f"dropout {self.dropout} must be at least 0 and below 1.")
 
 
-# GPT-2's four published sizes, and one that trains on a laptop. 0.80M + 128 a vocabulary entry.
-SHAPES: dict[str, dict[str, int]] = {
-    "nano": {"layers": 4, "heads": 4, "width": 128, "context": 64},
-    "gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024},
-    "gpt2-medium": {"layers": 24, "heads": 16, "width": 1024, "context": 1024},
-    "gpt2-large": {"layers": 36, "heads": 20, "width": 1280, "context": 1024},
-    "gpt2-xl": {"layers": 48, "heads": 25, "width": 1600, "context": 1024},
-}
+SHAPES = shapes.GPT
 
 
 def shape(name: str, **changes: Any) -> GPTConfig:
@@ -171,10 +165,25 @@ class GPT(nn.Module):
             name = key.removeprefix("transformer.")
             if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
                 continue
-            is_conv1d = name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
-            mine[name] = value.t() if is_conv1d else value
+            mine[name] = value.t() if _is_conv1d(name) else value
         try:
             self.load_state_dict(mine)
         except RuntimeError as error:
             first = str(error).splitlines()[1].strip().rstrip(".")
             raise BadInput(f"this state dict does not fit {self.config}: {first}.") from error
+
+
+def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict of `GPT` under the names and in the layout of GPT2LMHeadModel.
+
+    The inverse of `load_hf_state_dict`; the output layer is left out, since transformers ties it to
+    the embedding as well.
+    """
+    return {
+        f"transformer.{name}": value.t() if _is_conv1d(name) else value
+        for name, value in state.items()
+    }
+
+
+def _is_conv1d(name: str) -> bool:
+    return name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))

@@ -7,20 +7,26 @@ every micro-batch the gradient is the mean over the samples of the global batch.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.errors import DtlibError, Unavailable
+from dtlib.errors import BadInput, DtlibError
 from dtlib.precision import AUTOCAST, weights_dtype
+from dtlib.strategies import neutral
+from dtlib.strategies.needs import compiled
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.dist import World
+
+# What one strategy heeds and others would silently ignore; each names its own in `options`.
+OPTIONS = (
+    "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
+    "shard_ranks", "cpu_offload",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,17 @@ class Strategy:
     ----------
     model
         what the loop calls in training; `module` is the bare model below it.
+    options
+        the fields among `OPTIONS` that the strategy heeds.
+    shapes, parameters
+        shapes and number of parameters of the whole model, counted before any of it is sharded.
+    steps
+        optimizer steps that moved the weights.
     """
 
+    options: ClassVar[tuple[str, ...]] = ()
+    shapes: dict[str, dict[str, torch.Size]]
+    parameters: int
     model: torch.nn.Module
     module: torch.nn.Module
     optimizer: torch.optim.Optimizer
@@ -51,17 +66,49 @@ class Strategy:
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
         self.skipped_in_a_row = 0
+        self.steps = 0
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
-        """Refuse a configuration that this strategy cannot run, before any rank starts."""
+        """Refuse a configuration that this strategy cannot run, before any rank starts.
+
+        Raises
+        ------
+        BadInput
+            for a setting that it would ignore; the sentence says which strategies heed it.
+        Unavailable
+            when this machine lacks what it needs, with the remedy.
+        """
+        del world_size
+        for key in OPTIONS:
+            value = getattr(config, key)
+            if key not in cls.options and value != type(config).__dataclass_fields__[key].default:
+                raise BadInput(
+                    f"{key} {value} means nothing to strategy {config.strategy}; leave it out, or"
+                    f" use {' or '.join(_heeding(key))}."
+                )
+
+    @classmethod
+    def surroundings(cls, config: RunConfig) -> contextlib.AbstractContextManager[None]:
+        """Around the ranks, in the process that starts them: what must be cleared if all die."""
+        return contextlib.nullcontext()
 
     def prepare(
         self,
         model: torch.nn.Module,
         make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
     ) -> None:
-        """Place the model on the device, in its precision, and make its optimizer."""
+        """Note what the whole model is, then `place` it; a sharded one no longer tells."""
+        self.shapes = neutral.shapes(model)
+        self.parameters = sum(p.numel() for p in model.parameters())
+        self.place(model, make_optimizer)
+
+    def place(
+        self,
+        model: torch.nn.Module,
+        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        """Put the model on the device, in its precision, and make its optimizer."""
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
         self.optimizer = make_optimizer(self.module)
         self.model = self.wrap(compiled(self.module) if self.config.compile else self.module)
@@ -91,7 +138,11 @@ class Strategy:
             0 when every label is ignored, which gives a gradient of 0 and no NaN.
         """
         factor = self.averaged_over() / global_count.clamp(min=1)
-        self.scaler.scale(loss_sum * factor).backward()
+        self.differentiate(self.scaler.scale(loss_sum * factor))
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """Add the gradient of a loss (0-d) to those that are there."""
+        loss.backward()
 
     def averaged_over(self) -> int:
         """Return by what number the framework itself divides the sum of the ranks' gradients."""
@@ -110,50 +161,123 @@ class Strategy:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.scaler.unscale_(self.optimizer)  # before the clip, which must see true gradients
-        grad_norm = None
-        if self.config.clip is not None:
-            grad_norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.config.clip)
+        grad_norm = None if self.config.clip is None else self.clip(self.config.clip)
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         skipped = self.scaler.get_scale() < scale
         self.optimizer.zero_grad(set_to_none=True)
+        return self.counted(grad_norm, skipped, self.scaler.get_scale())
+
+    def clip(self, largest: float) -> torch.Tensor:
+        """Scale the gradients down to that 2-norm, and return the one they had (0-d)."""
+        return torch.nn.utils.clip_grad_norm_(self.module.parameters(), largest)
+
+    def counted(
+        self, grad_norm: torch.Tensor | None, skipped: bool, loss_scale: float
+    ) -> StepResult:
+        """Count a step that was taken or skipped; every `step` ends with this."""
+        self.steps += not skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
         if self.skipped_in_a_row > self.config.skip_limit:
             raise DtlibError(
                 f"fp16 overflowed in {self.skipped_in_a_row} steps in a row and the loss scale is"
-                f" down to {self.scaler.get_scale():g}; use precision bf16, or a smaller lr."
+                f" down to {loss_scale:g}; use precision bf16, or a smaller lr."
             )
         return StepResult(grad_norm, skipped)
 
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[torch.nn.Module]:
+        """Yield what scores held-out batches: no gradients, no dropout, the run's precision.
+
+        Every rank calls it equally often, each with a batch of its own (`Task.evaluate` deals
+        rounds, and a rank that has run out repeats a batch whose labels are all ignored). So a
+        sharded model may gather its weights in each forward, and never has to hold all of them.
+        """
+        self.share_buffers()
+        self.module.eval()
+        # not inference_mode: weights that a framework gathers in it could not be trained later
+        with torch.no_grad(), self.autocast():
+            yield self.module
+        self.module.train()
+
     def share_buffers(self) -> None:
-        """Give every rank the same buffers (running statistics) before they are evaluated."""
+        """Give every rank rank 0's buffers (running statistics) before they are evaluated."""
+        if self.world.world_size > 1:
+            for buffer in self.module.buffers():
+                torch.distributed.broadcast(buffer, src=0)
+
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return all of a tensor of which this rank may hold a shard; called on every rank."""
+        return tensor.detach()
+
+    def share(self, like: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+        """Return this rank's share of a whole tensor, laid out as `like` is; on every rank."""
+        return whole.to(like.device, like.dtype)
 
     def state(self) -> dict[str, Any]:
-        """Return all that a restart needs, as tensors and plain values."""
+        """Return all that a restart needs, in the neutral form; called on every rank.
+
+        Returns
+        -------
+        dict
+            "model", "optimizer" and "steps" as `neutral` says, whole on rank 0 at least; and
+            "scaler", "skipped_in_a_row", plain values for fp16.
+        """
+        model = neutral.named_tensors(self.module)
         return {
-            "model": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "model": {name: self.whole(tensor) for name, tensor in model.items()},
+            "optimizer": neutral.moments(self.module, self.optimizer, self.whole),
+            "steps": self.steps,
             "scaler": self.scaler.state_dict(),
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` returned for the same model."""
-        self.module.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        """Take up a state that any strategy's `state` returned; called on every rank."""
+        with torch.no_grad():
+            for name, tensor in neutral.named_tensors(self.module).items():
+                tensor.copy_(self.share(tensor, state["model"][name]))
+        neutral.load_moments(self.module, self.optimizer, state, self.share)
+        self.steps = state["steps"]
         self.scaler.load_state_dict(state["scaler"])
         self.skipped_in_a_row = state["skipped_in_a_row"]
 
+    def held(self) -> dict[str, list[torch.Tensor]]:
+        """Return what this rank holds now, the framework's own buffers included.
 
-def compiled(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the model under torch.compile; the bare model keeps its names and its parameters.
+        Returns
+        -------
+        dict
+            "parameters", "gradients", "optimizer", "fp32_copy" (of weights kept in fewer bits):
+            lists of plain tensors, of which several may be views of one storage.
+        """
+        parameters = list(self.module.parameters())
+        moments = [v for state in self.optimizer.state.values() for v in state.values()]
+        return {
+            "parameters": [_local(p) for p in parameters],
+            "gradients": [_local(p.grad) for p in parameters if p.grad is not None],
+            "optimizer": [_local(value) for value in moments if isinstance(value, torch.Tensor)],
+            "fp32_copy": [],
+        }
 
-    Raises
-    ------
-    Unavailable
-        when this machine has no C++ compiler, which the generated CPU kernels need.
-    """
-    if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
-        raise Unavailable("compile needs a C++ compiler; install g++ or clang, or drop compile.")
-    return torch.compile(model)  # type: ignore[return-value]
+    def describe(self) -> dict[str, Any]:
+        """Return what config.json tells beside the settings: what the framework was given."""
+        return {}
+
+    def close(self) -> None:
+        """Give back what a framework keeps for the whole process: settings, groups, files.
+
+        Called once, also after a failure, on every rank that is left.
+        """
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what this rank holds of a tensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
+
+
+def _heeding(option: str) -> list[str]:
+    from dtlib import strategies
+
+    return sorted(name for name, kind in strategies.available().items() if option in kind.options)

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from dtlib.errors import BadInput
 from dtlib.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
 
 # torch 2.14 renamed the argument and warns about the old name, which is the only one up to 2.13
 SYNC_BUFFERS = next(
@@ -33,19 +38,27 @@ class DDP(Strategy):
     the layout stays as it is: `find_unused_parameters` forbids the rebuild.
     """
 
+    options = ("bucket_cap_mb", "compress_gradients", "static_graph")
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
+        refuse_static_graph(config, world_size)
+
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
             return model
         no_sync_of_buffers: dict[str, Any] = {SYNC_BUFFERS: False}
         cuda = self.world.device.type == "cuda"
-        return DistributedDataParallel(
+        wrapped = DistributedDataParallel(
             model,
             device_ids=[self.world.device] if cuda else None,
-            bucket_cap_mb=self.config.bucket_cap_mb,
             **no_sync_of_buffers,
-            find_unused_parameters=self.config.deterministic,
-            gradient_as_bucket_view=True,
+            **reducer_settings(self.config),
         )
+        if self.config.compress_gradients == "bf16":
+            wrapped.register_comm_hook(torch.distributed.group.WORLD, bf16_compress_hook)
+        return wrapped
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
         if last or not isinstance(self.model, DistributedDataParallel):
@@ -55,10 +68,38 @@ class DDP(Strategy):
     def averaged_over(self) -> int:
         return self.world.world_size
 
-    def share_buffers(self) -> None:
-        if self.world.world_size > 1:
-            for buffer in self.module.buffers():
-                torch.distributed.broadcast(buffer, src=0)
+
+def reducer_settings(config: RunConfig) -> dict[str, Any]:
+    """Return how DDP's reducer is to work, for all that wrap a model in DDP."""
+    settings: dict[str, Any] = {
+        "find_unused_parameters": config.deterministic,  # which keeps the first bucket layout
+        "gradient_as_bucket_view": True,
+        "static_graph": config.static_graph,
+    }
+    if config.bucket_cap_mb is not None:
+        settings["bucket_cap_mb"] = config.bucket_cap_mb
+    return settings
+
+
+def refuse_static_graph(config: RunConfig, world_size: int) -> None:
+    """Refuse a static graph with settings that its reducer cannot follow.
+
+    Raises
+    ------
+    BadInput
+        with `deterministic`, which forbids the new bucket layout of the second step; with
+        accumulation, since the first backward must communicate for the graph to be learnt.
+    """
+    if not config.static_graph:
+        return
+    if config.deterministic:
+        raise BadInput("static_graph lays buckets out anew after step 1; drop it or deterministic.")
+    accumulation = config.plan(world_size).accumulation
+    if accumulation > 1:
+        raise BadInput(
+            f"static_graph learns the graph in a first backward that communicates, and accumulation"
+            f" {accumulation} keeps that one silent; drop one of them."
+        )
 
 
 STRATEGIES = {"ddp": DDP, "dp": DDP}

@@ -16,6 +16,7 @@ class Single(Strategy):
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
         if world_size != 1:
             raise BadInput(f"strategy single is one rank, not {world_size}; use strategy ddp.")
 

@@ -134,21 +134,22 @@ class Task(ABC):
     def evaluate(self, strategy: Strategy) -> dict[str, Any]:
         """Score every held-out sample once, whatever the number of ranks; the same on all of them.
 
-        Whole batches are dealt out to the ranks, then sums and counts are added up: nothing is
-        padded, no rank's mean is averaged, and a rank that gets no batch adds nothing.
+        Whole batches are dealt out to the ranks, then sums and counts are added up: no rank's mean
+        is averaged. Every rank scores equally many batches, since a sharded model gathers its
+        weights in each; one that has run out repeats the first with all labels ignored, which adds
+        nothing.
         """
-        strategy.share_buffers()
-        strategy.module.eval()
         device = self.world.device
         sums = torch.zeros(3, dtype=sums_dtype(device), device=device)
-        with torch.inference_mode(), strategy.autocast():
-            for number in split(
-                self.evaluation_batches(), self.world.rank, self.world.world_size
-            ).tolist():
-                inputs, labels = self.evaluation_batch(number)
-                logits = strategy.module(inputs)
+        batches, ranks = self.evaluation_batches(), self.world.world_size
+        own = split(batches, self.world.rank, ranks).tolist()
+        with strategy.evaluating() as score:
+            for turn in range(-(-batches // ranks)):
+                inputs, labels = self.evaluation_batch(own[turn] if turn < len(own) else 0)
+                if turn >= len(own):
+                    labels = torch.full_like(labels, IGNORE)
+                logits = score(inputs)
                 hits = (logits.argmax(-1) == labels).sum()
                 sums += torch.stack([self.loss_sum(logits, labels), self.count(labels), hits])
-        strategy.module.train()
         loss, count, hits = dist.sum_over_ranks(sums).tolist()
         return self.figures(loss / count, hits / count)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
+from dtlib import shapes
 from dtlib.data import open_images
 from dtlib.data.batches import Augmentation, DeviceImages, augmentation
 from dtlib.data.loader import image_source
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.dist import World
 
-WIDTHS = {"resnet18": 64, "resnet18-narrow": 16}
 EVALUATION_BATCH = 250  # divides 2,000 and 10,000, and is small enough for any device
 
 
@@ -41,15 +41,15 @@ class Images(Task):
             self.train, world.device, config.loader, workers=config.workers, seed=seed, rank=rank
         )
         self.train_size = len(self.train)
-        width = config.width or WIDTHS[config.model]
+        width = config.width or shapes.RESNET[config.model]
         self.model = resnet18(width, config.norm, len(self.train.classes), seed=seed)
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
-        if config.model is not None and config.model not in WIDTHS:
+        if config.model is not None and config.model not in shapes.RESNET:
             raise BadInput(
-                f"unknown model {config.model!r} for images; there is {', '.join(WIDTHS)}."
-                f"{did_you_mean(config.model, WIDTHS)}"
+                f"unknown model {config.model!r} for images; there is {', '.join(shapes.RESNET)}."
+                f"{did_you_mean(config.model, shapes.RESNET)}"
             )
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:

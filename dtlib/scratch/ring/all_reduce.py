@@ -37,6 +37,15 @@ def all_gather_steps(rank: int, n: int) -> list[Step]:
     return [Step((rank + 1 - s) % n, (rank - s) % n, "copy") for s in range(n - 1)]
 
 
+class Meter:
+    """How many bytes this rank has sent by hand so far, as an odometer counts kilometres."""
+
+    bytes_sent = 0
+
+
+METER = Meter()
+
+
 def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     """Send `out` to the right neighbour while receiving `into` from the left one.
 
@@ -48,6 +57,7 @@ def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
         Contiguous tensor as large as what the left neighbour sends; other memory than `out`.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
+    METER.bytes_sent += out.nbytes
     sending = dist.isend(out, (rank + 1) % n)
     dist.recv(into, (rank - 1) % n)
     assert sending is not None  # None is for ranks outside the group

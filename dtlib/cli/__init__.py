@@ -1,0 +1,62 @@
+"""The command line: `dtlib doctor | fetch | train | export | lessons | batch | study | sim`.
+
+Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
+a signal with a checkpoint written, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from dtlib import __version__
+from dtlib.cli.commands import COMMANDS, help_text
+from dtlib.cli.describing import explain
+from dtlib.cli.training import parse_train, train_parser
+from dtlib.errors import BadInput, DtlibError, did_you_mean
+
+__all__ = ["main", "parse_train", "train_parser"]
+
+PIPE_CLOSED = 141  # the same of a program that wrote for `head` and had not done yet
+INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv
+        Words after `dtlib`; those of this process when left out.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        print(end="", flush=True)
+        return code
+    except DtlibError as error:
+        explain(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("dtlib: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Where output still waits to be written, Python would complain once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print("dtlib: ended, since nobody reads its output any more.", file=sys.stderr)
+        return PIPE_CLOSED
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(help_text(), end="")
+        return 0
+    if words[0] == "--version":
+        print(f"dtlib {__version__}")
+        return 0
+    if words[0] not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        near = did_you_mean(words[0], COMMANDS)
+        raise BadInput(f"unknown command {words[0]!r}; there is {known}.{near}")
+    return COMMANDS[words[0]].run(words[1:])

@@ -1,0 +1,54 @@
+"""What the command line says: of a finished run, and of what went wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from dtlib.errors import BadInput, DtlibError
+
+if TYPE_CHECKING:
+    from dtlib.record import Run
+
+
+def describe(run: Run) -> str:
+    """A few lines on a finished run, for people."""
+    summary = run.summary
+    lines = dict(summary.get("evaluation") or {})
+    if summary.get("throughput"):
+        steps = f"median of {summary['timed_steps']} steps"
+        lines["speed"] = f"{summary['throughput']:.4g} {summary['throughput_unit']} ({steps})"
+    lines["records"] = str(run.folder)
+    width = max(map(len, lines))
+    head = f"done: {summary.get('steps', len(run.history))} steps, loss {run.loss:.6g}"
+    return "\n".join([head, *(f"  {key:<{width}}  {_say(lines[key])}" for key in lines)])
+
+
+def _say(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def explain(error: DtlibError) -> None:
+    """Print what went wrong in one sentence, and what a failed rank left below it."""
+    rank = own_rank()
+    if rank and isinstance(error, BadInput):
+        # Rank 0 says the same; were we to leave first, torchrun would end it before it has.
+        time.sleep(5.0)
+        return
+    who = f"dtlib: rank {rank}" if rank else "dtlib"
+    print(f"{who}: {error}", file=sys.stderr)
+    traceback = getattr(error, "traceback", "")
+    if traceback and traceback not in str(error):
+        print(traceback.rstrip(), file=sys.stderr)
+
+
+def own_rank() -> int:
+    """Rank that torchrun or srun gave to this process; 0 where it was started by hand."""
+    from dtlib.dist import environment_world
+
+    try:
+        there = environment_world()
+    except BadInput:  # it contradicts itself, which every rank says
+        return 0
+    return there.rank if there else 0

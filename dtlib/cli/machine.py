@@ -1,0 +1,49 @@
+"""`dtlib doctor` and `dtlib fetch`: what this machine can run, and what it is brought."""
+
+from __future__ import annotations
+
+from dtlib.errors import BadInput
+from dtlib.flags import Parser
+
+
+def doctor(words: list[str]) -> int:
+    """Say what this machine can run."""
+    parser = Parser(prog="dtlib doctor", description="What this machine can run.")
+    parser.add_argument("--nodes", action="store_true", help="all nodes of this Slurm allocation")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    settings = parser.parse_args(words)
+    from dtlib.doctor import look
+
+    return look(nodes=settings.nodes, as_json=settings.json)
+
+
+def fetch(words: list[str]) -> int:
+    """Bring data sets and checkpoints, or list them."""
+    parser = Parser(
+        prog="dtlib fetch",
+        description="Bring data sets and checkpoints, each file checked by its hash.",
+        epilog="`dtlib fetch` alone lists what there is.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to bring")
+    parser.add_argument(
+        "--from",
+        dest="carried",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="take it from a file, or a folder of files, that you carried here; no network is used",
+    )
+    parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
+    settings = parser.parse_args(words)
+    from dtlib.fetch import SOURCES, addresses, get, listing
+
+    if settings.urls:
+        for name in settings.names or SOURCES:
+            print(addresses(name))
+    elif settings.names:
+        get(settings.names, settings.carried)
+    elif settings.carried:
+        raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")
+    else:
+        print(listing())
+    return 0

@@ -1,0 +1,164 @@
+"""`dtlib sim memory`: what a rank would hold, on a device that need not be here."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.flags import Parser, hyphens, parameter_notes
+from dtlib.sim import hardware, memory, states
+from dtlib.sim.activations import ATTENTION, CHECKPOINTING
+from dtlib.sim.estimate import Estimate, Setup, estimate
+
+WORDS = {
+    "strategy": [*states.DIVIDED],
+    "precision": [*memory.PRECISIONS],
+    "optimizer": [*states.MOMENTS],
+    "attention": [*ATTENTION],
+    "checkpointing": [*CHECKPOINTING],
+}
+COMMANDS = ("memory",)
+HELP = """\
+dtlib sim memory [--model M] [--strategy S] [--ranks N] [--micro-batch B] [--device D] …
+
+What a rank would hold and send; `dtlib sim memory --help` lists all settings.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Run `dtlib sim …` and return its exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(
+            "dtlib sim memory [--model M] [--strategy S] [--ranks N] …\n\n`dtlib sim memory --help`"
+        )
+        return 0
+    if words[0] not in COMMANDS:
+        near = did_you_mean(words[0], COMMANDS)
+        raise BadInput(f"unknown simulation {words[0]!r}; there is {', '.join(COMMANDS)}.{near}")
+    setup, device, as_json = parse_memory(words[1:])
+    found = estimate(setup)
+    print(to_json(setup, found, device) if as_json else table(setup, found, device))
+    return 0
+
+
+def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
+    """Make the setup of `dtlib sim memory`, the device to compare with, and whether JSON is wanted.
+
+    Raises
+    ------
+    BadInput
+        When a flag or a value is unknown, or two contradict each other.
+    """
+    flags = vars(_parser().parse_args([hyphens(word) for word in words]))
+    device, as_json = flags.pop("device", None), flags.pop("json", False)
+    if device is not None:
+        memory.choose("device", device, hardware.DEVICES)
+    # one rank for what cannot have more, else as many as `dtlib train` starts
+    flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
+    return Setup(**flags), device, as_json
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="dtlib sim memory",
+        description="Predict what one rank holds and sends, and whether it fits on a device.",
+        argument_default=argparse.SUPPRESS,
+    )
+    notes = parameter_notes(Setup)
+    for field in dataclasses.fields(Setup):
+        flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
+        note = notes.get(field.name, "")
+        if kind == "bool":
+            parser.add_argument(flag, action="store_true", help=note)
+        elif kind.startswith("int"):
+            parser.add_argument(flag, type=_whole(field.name), metavar="N", help=note)
+        else:
+            name = "|".join(WORDS.get(field.name, ["NAME"]))
+            parser.add_argument(flag, metavar=name, help=note)
+    known = ", ".join(hardware.DEVICES)
+    parser.add_argument("--device", metavar="NAME", help=f"whether it fits on: {known}")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    return parser
+
+
+def _whole(name: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", text):
+            raise BadInput(f"{name} is {text!r}; it must be a whole number.")
+        return int(text)
+
+    return read
+
+
+def table(setup: Setup, found: Estimate, device: str | None) -> str:
+    """Return the estimate as text for people."""
+    unit = f"a window of {setup.sequence} tokens" if setup.is_text else "a picture"
+    lines = [
+        f"Simulated: {setup.model}, {found.parameters:,} parameters, strategy {setup.strategy},"
+        f" {setup.precision} on {setup.ranks} {'rank' if setup.ranks == 1 else 'ranks'};",
+        f"micro-batch {setup.micro_batch} × accumulation {setup.accumulation}, a sample is {unit}.",
+        "One rank, in GB (10⁹ bytes):",
+        "",
+    ]
+    for place in memory.PLACES:
+        rows = [row for row in found.rows if row.place == place]
+        lines += [f"  {place}"] * bool(rows)
+        lines += [f"    {r.kind.replace('_', ' '):<15}{_gb(r.size):>11}  {r.why}" for r in rows]
+    for moment, size in found.peaks.items():
+        lines.append(f"  {'device, ' + moment:<34}{_gb(size):>11}")
+    if found.traffic:
+        lines += ["", "  sent in an optimizer step          payload  ring wire"]
+        for row in found.traffic:
+            what = f"{row.collective}, {row.carries}"
+            lines.append(f"    {what:<32}{_gb(row.payload):>8}{_gb(row.wire):>11}")
+    return "\n".join(lines + (["", *verdict(found, device)] if device else []))
+
+
+def verdict(found: Estimate, device: str) -> list[str]:
+    """Say in a sentence or two whether the most that a rank holds fits on a device."""
+    row = hardware.DEVICES[device]
+    moment, most = found.peak()
+    share = most / row["memory"]
+    fits = "fits on" if share <= 1 else "does not fit on"
+    lines = [
+        f"It {fits} {row['title']}: at most {_gb(most)} of {_gb(row['memory'])} GB"
+        f" ({share:.0%}), {moment}."
+    ]
+    if 0.9 < share <= 1:
+        lines.append("That leaves less than the tenth that CUDA and fragmentation can take.")
+    return lines
+
+
+def to_json(setup: Setup, found: Estimate, device: str | None) -> str:
+    """Return the estimate as one line of JSON, all sizes in bytes."""
+    moment, most = found.peak()
+    content: dict[str, Any] = {
+        "measured_or_simulated": "simulated",
+        "setup": dataclasses.asdict(setup),
+        "parameters": found.parameters,
+        "memory": [row._asdict() for row in found.rows],
+        "peaks": found.peaks,
+        "peak": {"moment": moment, "bytes": most},
+        "communication": [row._asdict() for row in found.traffic],
+        "model_flop_per_step": found.flop[0],
+        "hardware_flop_per_step": found.flop[1],
+    }
+    if device:
+        row = hardware.DEVICES[device]
+        content["device"] = {
+            "name": device,
+            "title": row["title"],
+            "memory": row["memory"],
+            "fits": most <= row["memory"],
+            "source": row["source"],
+        }
+    return json.dumps(content)
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.3f}"

@@ -1,0 +1,104 @@
+"""Which values a run's settings may take, and what they are when nothing is said."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from dtlib.errors import BadInput, did_you_mean
+
+CHOICES = {
+    "task": ("images", "text"),
+    "optimizer": ("adamw", "sgd"),
+    "schedule": ("cosine", "constant"),
+    "precision": ("fp32", "bf16", "fp16", "fp64"),
+    "norm": ("batch", "group"),
+    "loader": ("device", "dataloader"),
+    "device": ("auto", "cpu", "cuda", "mps"),
+    "compress_gradients": ("bf16",),
+    "wandb": ("offline", "online"),
+}
+
+# What a task takes when nothing is said: both tasks learn with it within minutes on two cores.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "images": {
+        "global_batch": 64,
+        "data": "pictures",
+        "model": {"cuda": "resnet18", "other": "resnet18-narrow"},
+        "lr": {"adamw": 2e-3, "sgd": 0.05},
+        "weight_decay": {"adamw": 0.05, "sgd": 5e-4},
+    },
+    "text": {
+        "global_batch": 16,
+        "data": "grammar",
+        "model": {"cuda": "nano", "other": "nano"},
+        "lr": {"adamw": 1e-3, "sgd": 0.1},
+        "weight_decay": {"adamw": 0.1, "sgd": 0.0},
+    },
+}
+DEFAULT_STEPS = 100
+
+AT_LEAST = {
+    "ranks": 1, "steps": 1, "epochs": 1, "global_batch": 1, "micro_batch": 1, "accumulation": 1,
+    "momentum": 0, "weight_decay": 0, "warmup_steps": 0, "untimed_steps": 0, "skip_limit": 1,
+    "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
+    "lr_floor": 0, "eval_every": 1, "checkpoint_every": 1, "threads": 1,
+    "zero_stage": 1, "shard_ranks": 1,
+}  # fmt: skip
+AT_MOST = {  # what numpy, torch and gloo take, and as many stages as ZeRO has
+    "seed": 2**32 - 1,
+    "threads": 1024,
+    "timeout": 1e9,
+    "zero_stage": 3,
+}
+NOUN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+MAY_BE_NONE = ("compress_gradients", "wandb")
+ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
+
+
+def refuse_out_of_range(values: Mapping[str, Any]) -> None:
+    """Refuse the first value that is unknown, too small, too large or not finite; None passes.
+
+    Raises
+    ------
+    BadInput
+        with the value, and what it may be.
+    """
+    for key, choices in CHOICES.items():
+        if not (values[key] is None and key in MAY_BE_NONE):
+            _refuse_unknown(key, values[key], choices)
+    for key, bound in AT_LEAST.items():
+        value = values[key]
+        if value is not None and not bound <= value < math.inf:
+            finite = " and finite" if value == math.inf else ""
+            raise BadInput(f"{key} is {value}; it must be at least {bound}{finite}.")
+    for key, most in AT_MOST.items():
+        if values[key] is not None and values[key] > most:
+            raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
+    for key in ABOVE_ZERO:
+        value = values[key]
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise BadInput(f"{key} is {value}; it must be a number above 0.")
+
+
+def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
+    if word not in choices:
+        near = did_you_mean(str(word), choices)
+        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(choices)}.{near}")
+
+
+def typed(key: str, value: Any, hint: Any) -> Any:
+    """Return `value` as the field's type: YAML reads `1e-5` as text and `3` as an integer."""
+    kinds = typing.get_args(hint) or (hint,)
+    if type(value) in kinds:
+        return value
+    for kind in (int, float):
+        if kind in kinds and type(value) in (int, float, str):
+            with contextlib.suppress(ValueError, OverflowError):
+                number = float(value)
+                if kind is float or number.is_integer():
+                    return kind(number)
+    raise BadInput(f"{key} is {value!r}; it must be {NOUN[kinds[0]]}.")

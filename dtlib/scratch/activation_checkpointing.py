@@ -1,0 +1,114 @@
+"""Activation checkpointing: keep a block's input, throw away all else, compute it again.
+
+Backward needs what forward computed. A checkpointed block saves its input alone; when its backward
+comes, it runs forward a second time from there. L blocks of width h then hold L·b·s·h numbers
+between the passes instead of everything inside, for one more forward.
+
+T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost",
+arXiv:1604.06174 (2016), section 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+class Recompute(torch.autograd.Function):
+    """Forward without a graph; backward makes the graph again and runs through it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, block: Callable[..., torch.Tensor], _: torch.Tensor, *inputs: Any
+    ) -> torch.Tensor:
+        ctx.block, ctx.state = block, surroundings(inputs)
+        ctx.others = [None if isinstance(x, torch.Tensor) else x for x in inputs]
+        ctx.save_for_backward(*(x if isinstance(x, torch.Tensor) else None for x in inputs))
+        return block(*inputs)  # torch records nothing inside of an autograd function
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        inputs = [
+            other if saved is None else saved.detach().requires_grad_(saved.requires_grad)
+            for saved, other in zip(ctx.saved_tensors, ctx.others, strict=True)
+        ]
+        with torch.enable_grad(), as_it_was(*ctx.state):
+            output = ctx.block(*inputs)
+        # Gradients of parameters are added here, where the graph that leads to them is.
+        torch.autograd.backward(output, gradients)
+        return None, None, *(x.grad if isinstance(x, torch.Tensor) else None for x in inputs)
+
+
+def checkpoint(block: Callable[..., torch.Tensor], *inputs: Any) -> torch.Tensor:
+    """Compute `block(*inputs)` and keep only the inputs for backward.
+
+    Parameters
+    ----------
+    block
+        A module or function of tensors (and anything else) that returns one tensor; it computes
+        the same when it is called twice. Dropout inside draws the same numbers both times, and
+        autocast is as it was.
+    inputs
+        Its arguments.
+
+    Returns
+    -------
+    torch.Tensor
+        As without the checkpoint, and so are all gradients, bit for bit.
+    """
+    # Autograd forgets a function none of whose inputs needs a gradient, and with it the parameters
+    # inside: a first block's inputs are tokens. This one always does.
+    always = torch.empty(0, requires_grad=True)
+    return Recompute.apply(block, always, *inputs)
+
+
+def surroundings(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a computation depends on beside its inputs: random numbers, autocast."""
+    device = next((x.device.type for x in inputs if isinstance(x, torch.Tensor)), "cpu")
+    cuda = torch.cuda.get_rng_state() if device == "cuda" else None
+    autocast = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    return device, torch.get_rng_state(), cuda, autocast
+
+
+@contextlib.contextmanager
+def as_it_was(
+    device: str, state: torch.Tensor, cuda: torch.Tensor | None, autocast: tuple[bool, torch.dtype]
+) -> Iterator[None]:
+    """Draw the random numbers of then again, and afterwards go on with those of now."""
+    enabled, dtype = autocast
+    devices = [torch.cuda.current_device()] if cuda is not None else []
+    with torch.random.fork_rng(devices), torch.autocast(device, dtype=dtype, enabled=enabled):
+        torch.set_rng_state(state)
+        if cuda is not None:
+            torch.cuda.set_rng_state(cuda)
+        yield
+
+
+@contextlib.contextmanager
+def saved_for_backward(*not_counted: torch.Tensor) -> Iterator[Callable[[], int]]:
+    """Count the bytes that forward saves for backward, each piece of memory once.
+
+    Parameters
+    ----------
+    not_counted
+        Tensors that are there anyway: parameters, mostly.
+
+    Yields
+    ------
+    callable
+        Returns the bytes so far.
+    """
+    there = {tensor.untyped_storage().data_ptr() for tensor in not_counted}
+    seen: dict[int, torch.UntypedStorage] = {}  # kept, so that no address is used twice
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in there:
+            seen[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        yield lambda: sum(storage.nbytes() for storage in seen.values())

@@ -1,0 +1,19 @@
+"""Data parallel by hand, four times: naive, flat, buckets, buckets that overlap with backward."""
+
+from dtlib.scratch.data_parallel.buckets import assign_buckets, bucket_all_reduce
+from dtlib.scratch.data_parallel.delayed_link import DelayedLink
+from dtlib.scratch.data_parallel.flat import flat_all_reduce, pack, unpack
+from dtlib.scratch.data_parallel.naive import average_gradients, same_start
+from dtlib.scratch.data_parallel.overlap import OverlappedDataParallel
+
+__all__ = [
+    "DelayedLink",
+    "OverlappedDataParallel",
+    "assign_buckets",
+    "average_gradients",
+    "bucket_all_reduce",
+    "flat_all_reduce",
+    "pack",
+    "same_start",
+    "unpack",
+]

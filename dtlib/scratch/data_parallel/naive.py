@@ -1,0 +1,70 @@
+"""Data parallel in its plainest form: the same start, then every gradient averaged by itself.
+
+Each rank computes the gradient of its own part of the global batch; the mean over ranks is the
+gradient of the whole, where every rank's loss is the mean over equally many samples. Ranks that
+start from the same weights and step by the same gradients stay the same.
+
+S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13
+(2020) 3005-3018, section 2.2 and 3.2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from dtlib.errors import BadInput
+
+
+def same_start(model: nn.Module) -> None:
+    """Give every rank rank 0's parameters and buffers, in place."""
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            # A broadcast needs contiguous memory, which a weight in channels_last is not.
+            whole = tensor.contiguous()
+            dist.broadcast(whole, src=0)
+            tensor.copy_(whole)
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that get gradients, in the order in which they were registered."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def gradients_of(params: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+    """Return the gradients; a rank that did not use a parameter contributes a gradient of 0.
+
+    Every rank must come to every all-reduce. A parameter that no rank used ends with a gradient
+    of 0 too, where one process would have None: momentum and weight decay then still move it, so
+    freeze it with `requires_grad_(False)`.
+
+    Raises
+    ------
+    BadInput
+        When a gradient is sparse: its ranks hold different rows, which no all-reduce can add.
+    """
+    gradients = []
+    for p in params:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        elif p.grad.layout != torch.strided:
+            raise BadInput(
+                f"rank {dist.get_rank()}: a parameter of shape {tuple(p.shape)} has a sparse "
+                "gradient, which an all-reduce cannot add up: make its layer with sparse=False."
+            )
+        gradients.append(p.grad)
+    return gradients
+
+
+def average_gradients(model: nn.Module) -> None:
+    """Replace every gradient by its mean over all ranks: one all-reduce a parameter.
+
+    Call it after the last micro-batch's `backward()` and before the optimizer's step.
+    """
+    for gradient in gradients_of(trainable(model)):
+        whole = gradient.contiguous()  # itself, unless it has the strides of channels_last
+        dist.all_reduce(whole)
+        gradient.copy_(whole.div_(dist.get_world_size()))

@@ -1,0 +1,116 @@
+"""ZeRO stage 3 as a schedule: which block is whole when, written down before anything runs.
+
+A rank holds one Nth of every block. A block is gathered before it is used, in forward and again in
+backward, and freed afterwards; its gradient is reduce-scattered as soon as it is there. With Ψ
+elements that makes 3(N-1)/N·Ψ sent a rank and micro-batch, and 3k(N-1)/N·Ψ for k of them.
+
+S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+SC20, sections 5.3 and 7.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AllGather:
+    """Make the parameters of a block whole on every rank."""
+
+    block: int
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Compute a block's output and keep what its backward needs."""
+
+    block: int
+
+
+@dataclass(frozen=True)
+class Free:
+    """Give up a block's parameters but for the own shard."""
+
+    block: int
+
+
+@dataclass(frozen=True)
+class Backward:
+    """Compute the gradients of a block's parameters and of its input."""
+
+    block: int
+
+
+@dataclass(frozen=True)
+class ReduceScatter:
+    """Average a block's gradients over ranks and keep the own shard."""
+
+    block: int
+
+
+@dataclass(frozen=True)
+class OptimizerStep:
+    """Update the own shards."""
+
+
+Instruction = AllGather | Forward | Free | Backward | ReduceScatter | OptimizerStep
+Needs = Sequence[Sequence[int]]  # for each block, the blocks whose parameters it computes with
+
+
+def forward_schedule(needs: Needs) -> Iterator[Instruction]:
+    """Yield a forward pass: gather, compute, and free what no later block needs."""
+    for k, first, done in _uses(needs, range(len(needs))):
+        yield from map(AllGather, first)
+        yield Forward(k)
+        yield from map(Free, done)
+
+
+def backward_schedule(needs: Needs) -> Iterator[Instruction]:
+    """Yield a backward pass, last block first: a gradient leaves when its last part is in it."""
+    for k, first, done in _uses(needs, range(len(needs) - 1, -1, -1)):
+        yield from map(AllGather, first)
+        yield Backward(k)
+        for owner in done:
+            yield Free(owner)
+            yield ReduceScatter(owner)
+
+
+def schedule(needs: Needs, micro_batches: int = 1) -> list[Instruction]:
+    """Return all instructions of a step, the same on every rank."""
+    once = [*forward_schedule(needs), *backward_schedule(needs)]
+    return [*once * micro_batches, OptimizerStep()]
+
+
+def elements_sent(steps: Sequence[Instruction], psi: Mapping[int, int], ranks: int) -> int:
+    """Return the elements that one rank sends: (N-1)·⌈Ψ/N⌉ a collective on a ring.
+
+    Parameters
+    ----------
+    psi
+        The elements of each block, without padding.
+    ranks
+        N.
+    """
+    moved = [psi[i.block] for i in steps if isinstance(i, (AllGather, ReduceScatter))]
+    return sum((ranks - 1) * -(-size // ranks) for size in moved)
+
+
+def most_gathered(steps: Sequence[Instruction], psi: Mapping[int, int]) -> int:
+    """Return the most elements that are whole at once, padding not counted."""
+    now = most = 0
+    for instruction in steps:
+        if isinstance(instruction, AllGather):
+            now += psi[instruction.block]
+        elif isinstance(instruction, Free):
+            now -= psi[instruction.block]
+        most = max(most, now)
+    return most
+
+
+def _uses(needs: Needs, order: range) -> Iterator[tuple[int, list[int], list[int]]]:
+    """For each block of a pass, which owners it is the first to need, and which the last."""
+    for position, k in enumerate(order):
+        before = {owner for j in order[:position] for owner in needs[j]}
+        after = {owner for j in order[position + 1 :] for owner in needs[j]}
+        yield k, [o for o in needs[k] if o not in before], [o for o in needs[k] if o not in after]

@@ -1,0 +1,162 @@
+"""Bytes that forward keeps for backward: activations of the GPT and of the ResNet, and logits.
+
+Counted on the model of this course, operation by operation, and equal to what autograd saves. For a
+block of the GPT in elements of s·b·h: layer norm keeps its input (1), the projection to query, key
+and value its input (1), attention query, key, value (3) and its output (1), layer norm its input
+(1), the MLP its input (1), GELU its input (4), the second projection its input (4): 16, so 32 bytes
+each in bf16. With dropout two masks of a byte follow, which makes the 34·s·b·h bytes of
+
+V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023,
+arXiv:2205.05198, equations 1 to 6 (`korthikanti` has them all).
+
+Plain functions on numbers, no imports: they also run in the browser. Symbols: b micro-batch,
+s sequence, h width, L layers, a heads, V vocabulary.
+"""
+
+# Bytes of an element: in the residual stream, and where matrix products compute.
+STREAM = {
+    "mixed": (2, 2),
+    "policy": (2, 2),
+    "autocast": (4, 2),
+    "fp32": (4, 4),
+    "fp64": (8, 8),
+}
+CHECKPOINTING = ("none", "selective", "full")
+ATTENTION = ("flash", "materialised")
+
+
+def korthikanti(sequence, batch, width, heads, tensor_parallel=1, form="none"):
+    """Bytes per layer of a Megatron transformer in 16 bits, with dropout.
+
+    Parameters
+    ----------
+    sequence, batch, width, heads, tensor_parallel
+        s, b, h, a, t.
+    form
+        "none", "sequence" (sequence parallel), "selective" (attention recomputed), "both", or
+        "full" (only the layer's input is kept).
+    """
+    sbh, t = sequence * batch * width, tensor_parallel
+    scores = 5 * heads * sequence / (width * t)
+    if form == "full":
+        return 2 * sbh
+    if form in ("sequence", "both"):
+        return sbh * (34 / t + (0 if form == "both" else scores))
+    return sbh * (10 + 24 / t + (0 if form == "selective" else scores))
+
+
+def statistics(sequence, batch, stream):
+    """A mean and a deviation for each position; of at least 4 bytes, as GPUs keep them."""
+    return 2 * sequence * batch * max(stream, 4)
+
+
+def gpt_lean(sequence, batch, width, recipe, dropout=False):
+    """Bytes that a block keeps under selective checkpointing: all but the inside of attention.
+
+    Query, key, value and the output stay; scores, probabilities and their mask are recomputed.
+    """
+    stream, compute = STREAM[recipe]
+    sbh = sequence * batch * width
+    kept = 2 * sbh * stream + 14 * sbh * compute + 2 * statistics(sequence, batch, stream)
+    return kept + (2 * sbh if dropout else 0)
+
+
+def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=False):
+    """Bytes that one block keeps.
+
+    Flash attention keeps a logarithm for each head and position (4 bytes) in the place of scores
+    and probabilities. Materialised attention is torch's math kernel: query, key, value and the
+    s × s probabilities of every head, always computed in at least fp32.
+    """
+    _, compute = STREAM[recipe]
+    positions = sequence * batch
+    sbh = positions * width
+    inner = max(compute, 4)
+    if attention == "flash":
+        core = 3 * sbh * compute + heads * positions * inner
+    else:
+        core = (3 * sbh + heads * sequence * positions) * inner
+        if dropout:
+            core += heads * sequence * positions * (1 + inner)  # its mask, and what it lets through
+    return gpt_lean(sequence, batch, width, recipe, dropout) - 3 * sbh * compute + core
+
+
+def gpt(
+    sequence,
+    batch,
+    layers,
+    width,
+    heads,
+    recipe,
+    attention="flash",
+    checkpointing="none",
+    dropout=False,
+):
+    """Bytes of the GPT's activations when backward begins, logits apart.
+
+    Checkpointing: `selective` recomputes the inside of attention, `full` all of a block but its
+    input; what is being recomputed comes on top, see `gpt_recomputed`.
+    """
+    stream, compute = STREAM[recipe]
+    sbh = sequence * batch * width
+    blocks = layers * sbh * stream
+    if checkpointing == "selective":
+        blocks = layers * gpt_lean(sequence, batch, width, recipe, dropout)
+    elif checkpointing == "none":
+        blocks = layers * gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
+    end = sbh * (stream + compute) + statistics(sequence, batch, stream)
+    indices = 8 * sequence * (batch + 1)  # int64: of the token and of the position embedding
+    return blocks + end + indices + (sbh if dropout else 0)
+
+
+def gpt_recomputed(
+    sequence, batch, width, heads, recipe, attention="flash", checkpointing="none", dropout=False
+):
+    """Bytes that recomputation brings back at a time: one block, or one block's attention."""
+    block = gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
+    lean = gpt_lean(sequence, batch, width, recipe, dropout)
+    return {"none": 0, "selective": block - lean, "full": block}[checkpointing]
+
+
+def logits(positions, classes, recipe):
+    """Bytes of the loss over `classes`: what it keeps, and the most that it takes at once.
+
+    Cross-entropy keeps the log-probabilities, in at least fp32. When backward begins they, their
+    gradient and the gradient of the logits are there together: 3·V elements a position, the term
+    that memory estimators forget.
+
+    Returns
+    -------
+    tuple
+        `(kept, most)` in bytes.
+    """
+    one = positions * classes * max(STREAM[recipe][1], 4)
+    return one, 3 * one
+
+
+def resnet(batch, convolutions, recipe, classes_in, norm="batch"):
+    """Bytes that a ResNet keeps: every convolution's input and output, and its norms' statistics.
+
+    Parameters
+    ----------
+    batch
+        b, pictures.
+    convolutions
+        `tensors.resnet_convolutions`.
+    recipe
+        A key of `STREAM`.
+    classes_in
+        Inputs of the head.
+    norm
+        "batch" (a mean and a deviation for each channel) or "group" (for 8 channels of a picture).
+    """
+    stream, compute = STREAM[recipe]
+    kept = batch * 3 * 32 * 32 * compute + batch * classes_in * compute
+    for name, _, outputs, _, side in convolutions:
+        # a norm keeps what the convolution gave, the ReLU after it what it gives; a shortcut's norm
+        # has no ReLU of its own
+        maps = 1 if "shortcut" in name else 2
+        kept += maps * batch * outputs * side * side * compute
+        groups = batch * outputs // 8 if norm == "group" else outputs
+        kept += 2 * groups * max(stream, 4)
+    return kept

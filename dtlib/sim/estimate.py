@@ -1,0 +1,284 @@
+"""Memory of a whole training run on one rank: every kind of bytes, and the moment they peak at."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dtlib import shapes
+from dtlib.errors import BadInput
+from dtlib.sim import activations, flops, states, tensors, traffic
+from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, choose, communication, model_states
+
+MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
+BACKWARD, END, STEP = MOMENTS
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is trained and how, in the words of `RunConfig`.
+
+    Parameters
+    ----------
+    model
+        A name of `dtlib.shapes`.
+    strategy, precision, optimizer, zero_stage, shard_ranks, cpu_offload
+        As in `memory.model_states`.
+    ranks
+        N.
+    micro_batch
+        Samples that a rank computes at once.
+    accumulation
+        Micro-batches per rank and step.
+    max_length
+        Tokens in a window of text (default: the model's context).
+    vocab_size
+        Entries of the vocabulary (default: GPT-2's 50,257).
+    attention
+        flash, or materialised.
+    checkpointing
+        none, selective (the inside of attention is recomputed) or full (whole blocks are).
+    dropout
+        Whether masks are kept.
+    norm
+        batch or group, of a ResNet.
+    bucket
+        Elements of DeepSpeed's gradient bucket (default: a quarter of the model, 5·10⁸ at most).
+    """
+
+    model: str = "gpt2"
+    strategy: str = "ddp"
+    ranks: int = 1
+    micro_batch: int = 1
+    accumulation: int = 1
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    max_length: int | None = None
+    vocab_size: int = shapes.GPT2_VOCABULARY
+    attention: str = "flash"
+    checkpointing: str = "none"
+    dropout: bool = False
+    norm: str = "batch"
+    zero_stage: int | None = None
+    shard_ranks: int | None = None
+    cpu_offload: bool = False
+    bucket: int | None = None
+
+    def __post_init__(self) -> None:
+        choose("model", self.model, {**shapes.GPT, **shapes.RESNET})
+        choose("attention", self.attention, activations.ATTENTION)
+        choose("checkpointing", self.checkpointing, activations.CHECKPOINTING)
+        choose("precision", self.precision, PRECISIONS)
+        choose("norm", self.norm, ("batch", "group"))
+        for name in ("micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadInput(f"{name} is {value}; it must be at least 1.")
+        if self.is_text and self.sequence > shapes.GPT[self.model]["context"]:
+            raise BadInput(
+                f"max_length {self.max_length} exceeds the context of {self.model}, which is"
+                f" {shapes.GPT[self.model]['context']} tokens."
+            )
+        text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not self.is_text and field.name in text_only and value != field.default:
+                raise BadInput(f"{field.name} {value} belongs to a GPT; {self.model} is a ResNet.")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the model is a GPT."""
+        return self.model in shapes.GPT
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sample; a picture is one."""
+        return (self.max_length or shapes.GPT[self.model]["context"]) if self.is_text else 1
+
+    @property
+    def recipe(self) -> str:
+        """Key of `states.RECIPES`."""
+        return states.recipe(self.strategy, self.precision)
+
+    def tensors(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and sizes of the model's parameters."""
+        if not self.is_text:
+            return tensors.resnet(shapes.RESNET[self.model])
+        shape = shapes.GPT[self.model]
+        return tensors.gpt(shape["layers"], shape["width"], shape["context"], self.vocab_size)
+
+
+class Row(NamedTuple):
+    """Bytes of one kind in one place; `moments` are those of `Estimate.peaks` it is there at."""
+
+    kind: str
+    place: str
+    size: int
+    why: str
+    moments: tuple[str, ...]
+
+
+class Estimate(NamedTuple):
+    """What one rank holds, when that is most, what it sends and computes in a step."""
+
+    parameters: int
+    rows: list[Row]
+    peaks: dict[str, int]
+    traffic: list[Traffic]
+    flop: tuple[int, int]
+
+    def peak(self) -> tuple[str, int]:
+        """The moment at which the device holds most, and its bytes."""
+        moment = max(self.peaks, key=lambda name: self.peaks[name])
+        return moment, self.peaks[moment]
+
+
+def estimate(setup: Setup) -> Estimate:
+    """Predict memory, bytes sent and FLOP of a rank for one optimizer step.
+
+    Left out: what CUDA and its libraries take (about half a GB a process), the allocator's
+    fragmentation, and the optimizer's temporary tensors, which fused kernels do not have.
+    """
+    shapes_ = setup.tensors()
+    parameters = tensors.count(shapes_)
+    rows = _states(setup, parameters) + _computing(setup, shapes_) + _moving(setup, parameters)
+    rows = [row for row in rows if row.size]
+    peaks = {
+        moment: sum(r.size for r in rows if r.place == "device" and moment in r.moments)
+        for moment in MOMENTS
+    }
+    sent = communication(
+        parameters,
+        setup.ranks,
+        setup.strategy,
+        setup.accumulation,
+        setup.precision,
+        optimizer=setup.optimizer,
+        zero_stage=setup.zero_stage,
+        shard_ranks=setup.shard_ranks,
+        root=_root(setup) if setup.strategy == "fsdp" else 0,
+    )
+    return Estimate(parameters, rows, peaks, sent, _flop(setup))
+
+
+def _states(setup: Setup, parameters: int) -> list[Row]:
+    why = {
+        "parameters": "weights",
+        "fp32_copy": "what the optimizer updates",
+        "gradients": "from backward to step",
+        "optimizer": f"moments of {setup.optimizer}",
+    }
+    rows = []
+    for place in PLACES:
+        held = model_states(
+            parameters,
+            setup.ranks,
+            setup.strategy,
+            setup.precision,
+            optimizer=setup.optimizer,
+            zero_stage=setup.zero_stage,
+            shard_ranks=setup.shard_ranks,
+            cpu_offload=setup.cpu_offload,
+            place=place,
+        )._asdict()
+        for kind, note in why.items():
+            # with one micro-batch a step there are no gradients yet when backward begins
+            late = kind == "gradients" and setup.accumulation == 1
+            rows.append(Row(kind, place, held[kind], note, MOMENTS[late:]))
+    return rows
+
+
+def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> list[Row]:
+    """Rows of forward: activations, what is recomputed, logits, 16-bit copies of weights."""
+    recipe, b, now = setup.recipe, setup.micro_batch, (BACKWARD,)
+    if setup.is_text:
+        shape = shapes.GPT[setup.model]
+        block = (setup.sequence, b, shape["width"], shape["heads"], recipe, setup.attention)
+        more = (setup.checkpointing, setup.dropout)
+        size = (*block[:2], shape["layers"], *block[2:])
+        kept, again = activations.gpt(*size, *more), activations.gpt_recomputed(*block, *more)
+        classes, buffers = setup.vocab_size, 0
+        tied = (
+            2 * classes * shape["width"] * (2 if recipe == "policy" else states.RECIPES[recipe][1])
+        )
+    else:
+        width = shapes.RESNET[setup.model]
+        convolutions = tensors.resnet_convolutions(width)
+        kept = activations.resnet(b, convolutions, recipe, 8 * width, setup.norm)
+        # running mean and variance in fp32, and an int64 count, of every norm
+        channels = [outputs for _, _, outputs, _, _ in convolutions]
+        buffers = (8 * sum(channels) + 8 * len(channels)) * (setup.norm == "batch")
+        classes, again, tied = 10, 0, 0
+    # all that enters a product; position embeddings are only added
+    matrices = [tensors.elements(z) for name, z in everything if len(z) > 1 and name[:3] != "wpe"]
+    copies = 2 * sum(matrices) if recipe == "autocast" else 0
+    _, logits = activations.logits(b * setup.sequence, classes, recipe)
+    return [
+        Row("buffers", "device", buffers, "running statistics of batch norm", MOMENTS),
+        Row("weight copies", "device", copies, "16-bit copies that autocast makes", now),
+        Row("activations", "device", kept, "what forward keeps for backward", now),
+        Row("recomputed", "device", again, "activations of one block, once more", now),
+        Row("logits", "device", logits, "log-probabilities and two gradients", now),
+        Row("tied embedding", "device", tied, "gradients of both its uses, to be added", (END,)),
+    ]
+
+
+def _moving(setup: Setup, parameters: int) -> list[Row]:
+    """Rows of what is only there to be sent: buckets, gathered weights, gradients on their way."""
+    recipe, ranks = setup.recipe, setup.ranks
+    stage_3 = setup.zero_stage == 3 or setup.strategy in ("zero3", "infinity")
+    gradient = states.RECIPES[recipe][1]
+    gathered = bucket = step = waiting = 0
+    if stage_3 or setup.strategy == "fsdp":
+        width = traffic.TRAVELS[recipe][0]
+        root, block = _root(setup), _block(setup)
+        gathered = (root + 2 * block) * width if (setup.shard_ranks or ranks) > 1 else 0
+    if setup.strategy == "fsdp" and setup.accumulation > 1 and (setup.shard_ranks or ranks) > 1:
+        waiting = gradient * parameters
+    if setup.strategy in states.DEEPSPEED and ranks > 1:
+        bucket = (setup.bucket or min(parameters // 4, 500_000_000)) * gradient
+    if setup.strategy in ("zero1", "zero2", "zero3") and recipe == "mixed":
+        step = 4 * states.share(parameters, ranks)
+    return [
+        Row("gathered", "device", gathered, "root, one block and the next one, whole", (BACKWARD,)),
+        Row(
+            "unreduced",
+            "device",
+            waiting,
+            "whole gradients until the last micro-batch",
+            (BACKWARD, END),
+        ),
+        Row("bucket", "device", bucket, "gradients that are being reduced", (END,)),
+        Row("fp32 gradients", "device", step, "of the rank's shard, for the step", (STEP,)),
+    ]
+
+
+def _block(setup: Setup) -> int:
+    """Elements of the largest block, which is gathered by itself."""
+    if setup.is_text:
+        return tensors.count(tensors.gpt_block(shapes.GPT[setup.model]["width"]))
+    return tensors.count([t for t in setup.tensors() if t[0].startswith("blocks.7.")])
+
+
+def _root(setup: Setup) -> int:
+    """Elements outside all blocks: embeddings and the last norm, or stem and head."""
+    return tensors.count([t for t in setup.tensors() if not t[0].startswith(("h.", "blocks."))])
+
+
+def _flop(setup: Setup) -> tuple[int, int]:
+    """FLOP of one rank's step: those of the model, and those with recomputation."""
+    samples = setup.micro_batch * setup.accumulation
+    if not setup.is_text:
+        width = shapes.RESNET[setup.model]
+        one = flops.resnet_step(samples, tensors.resnet_convolutions(width), 8 * width)
+        return one, one
+    shape, sequence = shapes.GPT[setup.model], setup.sequence
+    return flops.gpt_step(
+        samples * sequence,
+        sequence,
+        shape["layers"],
+        shape["width"],
+        setup.vocab_size,
+        setup.checkpointing,
+    )

@@ -1,0 +1,221 @@
+"""What a rank holds and sends under every strategy: the formulas with names checked.
+
+The formulas stand in `states`, `traffic` and `activations`, as plain functions that also run in the
+browser; here they take dtlib's names, refuse what contradicts, and return tuples with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.sim import states, traffic
+
+PRECISIONS = ("bf16", "fp16", *states.RECIPES)
+PLACES = ("device", "host", "disk")
+KEPT = ("framework", "paper")
+
+
+class States(NamedTuple):
+    """Bytes of the model states on one rank, by kind."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    fp32_copy: int
+
+    @property
+    def total(self) -> int:
+        """Bytes of all four."""
+        return sum(self)
+
+
+class Traffic(NamedTuple):
+    """One kind of collective (or copy over the bus) of a rank in one optimizer step, in bytes."""
+
+    collective: str
+    carries: str
+    payload: int
+    wire: float
+
+
+def model_states(
+    parameters: int,
+    ranks: int,
+    strategy: str,
+    precision: str = "fp32",
+    *,
+    optimizer: str = "adamw",
+    zero_stage: int | None = None,
+    shard_ranks: int | None = None,
+    cpu_offload: bool = False,
+    kept: str = "framework",
+    place: str = "device",
+) -> States:
+    """Bytes that one rank holds between backward and step; see `states.model_states`.
+
+    Parameters
+    ----------
+    parameters
+        Ψ, of the bare model, tied weights once.
+    ranks
+        N.
+    strategy
+        single, ddp, accelerate, lightning, zero1, zero2, zero3, offload, infinity or fsdp.
+    precision
+        As in `RunConfig`; or what bf16 and fp16 stand for: "mixed" under DeepSpeed (weights
+        themselves in 16 bits, the ZeRO paper's 2+2+12), "policy" under FSDP (fp32 shards, gathered
+        in 16 bits), else "autocast" (fp32 weights, 16-bit copies made on the way).
+    optimizer
+        adamw, sgd (with momentum) or sgd-plain.
+    zero_stage
+        Stage of `offload` (default: 2).
+    shard_ranks
+        Ranks in a shard group of `fsdp` (default: all).
+    cpu_offload
+        `fsdp` keeps its shards on the host.
+    kept
+        "framework" (what is really kept) or "paper" (what the idea needs).
+    place
+        "device", "host", "disk", or "all" for their sum.
+
+    Raises
+    ------
+    BadInput
+        For an unknown name, or numbers that contradict each other.
+    """
+    strategy = checked(strategy, ranks, precision, zero_stage, shard_ranks, kept)
+    choose("optimizer", optimizer, states.MOMENTS)
+    choose("place", place, (*PLACES, "all"))
+    found = states.model_states(
+        parameters,
+        ranks,
+        strategy,
+        precision,
+        optimizer=optimizer,
+        zero_stage=zero_stage,
+        shard_ranks=shard_ranks,
+        cpu_offload=cpu_offload,
+        kept=kept,
+    )
+    places = PLACES if place == "all" else (place,)
+    return States(*(sum(found[p][kind] for p in places) for kind in States._fields))
+
+
+def communication(
+    parameters: int,
+    ranks: int,
+    strategy: str,
+    accumulation: int = 1,
+    precision: str = "fp32",
+    *,
+    optimizer: str = "adamw",
+    zero_stage: int | None = None,
+    shard_ranks: int | None = None,
+    compress_gradients: bool = False,
+    persistent: int = 0,
+    root: int = 0,
+    kept: str = "framework",
+) -> list[Traffic]:
+    """Bytes that one rank sends in one optimizer step, a row for each kind of collective.
+
+    Under accumulation data parallelism and stage 1 reduce once a step, stage 2 in each micro-batch;
+    stage 3 gathers the weights twice in each micro-batch and reduces there too, FSDP, as dtlib uses
+    it, once a step.
+
+    Parameters
+    ----------
+    parameters, ranks, strategy, precision, optimizer, zero_stage, shard_ranks, kept
+        As in `model_states`. With kept "framework" stages 1 and 2 all-reduce, as DeepSpeed does by
+        default; with "paper" they reduce-scatter.
+    accumulation
+        Micro-batches per rank and step.
+    compress_gradients
+        `ddp` sends gradients in bf16.
+    persistent
+        Elements that DeepSpeed's stage 3 keeps whole (below `stage3_param_persistence_threshold`).
+    root
+        Elements that FSDP leaves whole between forward and backward: those of its root module.
+
+    Returns
+    -------
+    list of Traffic
+        Payload and ring wire bytes; copies to host and disk have the payload as both.
+    """
+    strategy = checked(strategy, ranks, precision, zero_stage, shard_ranks, kept)
+    if accumulation < 1:
+        raise BadInput(f"accumulation is {accumulation}; it must be at least 1.")
+    if ranks == 1 and strategy not in ("offload", "infinity"):
+        return []
+    name = states.recipe(strategy, precision)
+    (weight, gradient), times = traffic.TRAVELS[name], accumulation
+    stage = {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": zero_stage or 2}
+    rows: list[dict] = []
+    if strategy in ("ddp", "accelerate", "lightning"):
+        rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else gradient)
+    elif strategy == "fsdp":
+        group = shard_ranks or ranks
+        rows = traffic.hybrid(parameters, ranks, group, weight, gradient, times, root)
+    elif stage[strategy] == 3:
+        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times, persistent)
+    else:
+        reductions = times if stage[strategy] == 2 else 1
+        rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)
+    if strategy == "offload":
+        rows += traffic.offloaded(parameters, ranks, weight, times)
+    if strategy == "infinity":
+        _, _, copy, moment = states.RECIPES[name]
+        copy = 4 if kept == "framework" and name == "fp32" else copy
+        held = copy + states.MOMENTS[optimizer] * moment
+        rows += traffic.on_disk(parameters, ranks, weight, held, times)
+    return [Traffic(**row) for row in rows if row["wire"]]
+
+
+def by_collective(rows: Iterable[Traffic]) -> dict[str, Traffic]:
+    """Add up rows of the same collective: name to its payload and wire bytes."""
+    found: dict[str, Traffic] = {}
+    for row in rows:
+        before = found.get(row.collective, Traffic(row.collective, "", 0, 0))
+        carries = f"{before.carries}, {row.carries}".lstrip(", ")
+        found[row.collective] = Traffic(
+            row.collective, carries, before.payload + row.payload, before.wire + row.wire
+        )
+    return found
+
+
+def choose(what: str, word: str, choices: Iterable[str]) -> None:
+    """Refuse a word that is none of `choices`."""
+    known = list(choices)
+    if word not in known:
+        near = did_you_mean(word, known)
+        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(known)}.{near}")
+
+
+def checked(
+    strategy: str,
+    ranks: int,
+    precision: str,
+    zero_stage: int | None,
+    shard_ranks: int | None,
+    kept: str,
+) -> str:
+    """Return the strategy's own name, after refusing what contradicts."""
+    strategy = states.ALIASES.get(strategy, strategy)
+    choose("strategy", strategy, states.DIVIDED)
+    choose("precision", precision, PRECISIONS)
+    choose("kept", kept, KEPT)
+    if ranks < 1:
+        raise BadInput(f"ranks is {ranks}; it must be at least 1.")
+    if strategy == "single" and ranks != 1:
+        raise BadInput(f"strategy single is one rank, not {ranks}; use strategy ddp.")
+    if zero_stage is not None and (strategy != "offload" or zero_stage not in (1, 2, 3)):
+        raise BadInput(
+            f"zero_stage {zero_stage} does not go with strategy {strategy}; it is 1, 2 or 3 and"
+            " belongs to offload."
+        )
+    if shard_ranks is not None and strategy != "fsdp":
+        raise BadInput(f"shard_ranks {shard_ranks} belongs to fsdp; strategy is {strategy}.")
+    if shard_ranks is not None and (shard_ranks < 1 or ranks % shard_ranks):
+        raise BadInput(f"shard_ranks {shard_ranks} must divide the number of ranks, {ranks}.")
+    return strategy

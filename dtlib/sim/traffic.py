@@ -1,0 +1,114 @@
+"""Bytes that a rank sends in one optimizer step, by collective.
+
+S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 7: in elements a rank sends 2Ψ with data
+parallelism, 2Ψ with stages 1 and 2, 3Ψ with stage 3 (for many ranks; exactly (N-1)/N of it).
+DeepSpeed's stages 1 and 2 by default all-reduce the gradients where the paper reduce-scatters
+them, and then all-gather the weights: 3Ψ on a ring.
+
+Payload is what the call is given or gives back, whichever is larger: the whole tensor. Wire is what
+one rank sends on average if a ring carries it out. Symbols: Ψ parameters, N ranks.
+"""
+
+from dtlib.sim.collectives import ring_wire_bytes
+
+# Bytes of a weight and of a gradient that travels.
+TRAVELS = {
+    "mixed": (2, 2),
+    "autocast": (4, 4),
+    "policy": (2, 4),
+    "fp32": (4, 4),
+    "fp64": (8, 8),
+}
+
+
+def collective(name, carries, elements, ranks, size, times=1):
+    """One row: what is called, what it carries, payload and wire bytes per rank and step."""
+    payload = elements * size * times
+    wire = ring_wire_bytes(name, payload, ranks)
+    return {"collective": name, "carries": carries, "payload": payload, "wire": wire}
+
+
+def copy(name, carries, elements, size, times=1):
+    """One row of a copy over the bus to the host or to the disk: no ring, payload is what moves."""
+    moved = elements * size * times
+    return {"collective": name, "carries": carries, "payload": moved, "wire": moved}
+
+
+def data_parallel(parameters, ranks, gradient):
+    """Data parallel: gradients once a step, however many micro-batches they add up."""
+    return [collective("all_reduce", "gradients", parameters, ranks, gradient)]
+
+
+def stage_1_or_2(parameters, ranks, weight, times, kept):
+    """ZeRO 1 and 2: reduce gradients `times` times, gather the new weights once."""
+    reduce = "all_reduce" if kept == "framework" else "reduce_scatter"
+    return [
+        collective(reduce, "gradients", parameters, ranks, weight, times),
+        collective("all_gather", "new weights", parameters, ranks, weight),
+    ]
+
+
+def stage_3(parameters, ranks, weight, gradient, gathers, reductions, persistent=0, root=0):
+    """ZeRO 3 and FSDP: gather for forward, gather for backward, reduce the gradients.
+
+    Parameters
+    ----------
+    parameters, ranks, weight, gradient
+        Ψ, N, bytes of a weight and of a gradient that travels.
+    gathers, reductions
+        How often a step: micro-batches, and for FSDP as dtlib uses it one reduction.
+    persistent
+        Elements that DeepSpeed keeps whole on every rank: gathered once a step, after the update.
+    root
+        Elements that stay whole from forward to backward, as those of FSDP's root module do.
+    """
+    moving = parameters - persistent
+    rows = [
+        collective("all_gather", "weights for forward", moving, ranks, weight, gathers),
+        collective("all_gather", "weights for backward", moving - root, ranks, weight, gathers),
+        collective("reduce_scatter", "gradients", parameters, ranks, gradient, reductions),
+    ]
+    if persistent:
+        rows.append(collective("all_gather", "persistent weights", persistent, ranks, weight))
+    return rows
+
+
+def hybrid(parameters, ranks, group, weight, gradient, gathers, root=0):
+    """FSDP: stage 3 inside a group of ranks, an all-reduce of the shard between the groups."""
+    rows = stage_3(parameters, group, weight, gradient, gathers, 1, root=root)
+    shard = -(-parameters // group)
+    rows.append(collective("all_reduce", "gradient shards", shard, ranks // group, gradient))
+    return rows
+
+
+def offloaded(parameters, ranks, weight, micro_batches):
+    """Optimizer on the host: the rank's gradients go down, its new weights come back.
+
+    J. Ren et al., "ZeRO-Offload", arXiv:2101.06840: 2Ψ + 2Ψ bytes with bf16 and one rank.
+    """
+    shard = -(-parameters // ranks)
+    return [
+        copy("to_host", "gradients", shard, weight, micro_batches),
+        copy("to_device", "new weights", shard, weight),
+    ]
+
+
+def on_disk(parameters, ranks, weight, optimizer, micro_batches):
+    """Everything on NVMe: weights are read twice a micro-batch, the optimizer read and written.
+
+    S. Rajbhandari et al., "ZeRO-Infinity", arXiv:2104.07857. `optimizer` is the bytes per parameter
+    of the optimizer and of the fp32 copy.
+    """
+    shard = -(-parameters // ranks)
+    return [
+        copy("to_host", "gradients", shard, weight, micro_batches),
+        copy("disk_read", "weights", shard, weight, 2 * micro_batches),
+        copy("disk_write", "new weights", shard, weight),
+        copy("disk_read", "optimizer", shard, optimizer),
+        copy("disk_write", "optimizer", shard, optimizer),
+    ]
+
+
+def total(rows, key, names=("all_reduce", "reduce_scatter", "all_gather")):
+    """Sum of `key` ("payload" or "wire") over the rows whose collective is one of `names`."""
+    return sum([row[key] for row in rows if row["collective"] in names])

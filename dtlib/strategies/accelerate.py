@@ -1,0 +1,86 @@
+"""Data parallel through Hugging Face Accelerate, in the world that is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dtlib.precision import weights_dtype
+from dtlib.strategies.base import Strategy
+from dtlib.strategies.ddp import reducer_settings, refuse_static_graph
+from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from dtlib.config import RunConfig
+
+
+class Accelerate(Strategy):
+    """What `Accelerator` makes of a model on several ranks, which is torch's DDP.
+
+    Three of its helpers stay off, since the loop owns what they own: mixed precision (the autocast
+    is the base's), division by the accumulation steps (`backward` has the true count), and prepared
+    schedulers, which step once for each rank.
+    """
+
+    options = ("bucket_cap_mb", "static_graph")
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
+        need_package(config, "accelerate", "accelerate")
+        refuse_mps(config)
+        refuse_static_graph(config, world_size)
+
+    def place(
+        self,
+        model: torch.nn.Module,
+        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        self.module = model.to(self.world.device, weights_dtype(self.config.precision))
+        whole = compiled(self.module) if self.config.compile else self.module
+        with unchanged_process():
+            self.accelerator = self.make_accelerator()
+            prepared = self.accelerator.prepare(whole, make_optimizer(self.module))
+        self.model, self.optimizer = prepared
+
+    def make_accelerator(self) -> Accelerator:
+        """Return an Accelerator that finds itself in the world that is there."""
+        from accelerate import Accelerator, DistributedDataParallelKwargs
+
+        device = self.world.device
+        if device.type == "cuda" and device.index != self.world.local_rank:
+            # Slurm may show each rank one GPU alone, which then has number 0 on every rank
+            os.environ["ACCELERATE_BYPASS_DEVICE_MAP"] = "true"
+        return Accelerator(
+            cpu=device.type == "cpu",
+            mixed_precision="no",
+            kwargs_handlers=[DistributedDataParallelKwargs(**reducer_settings(self.config))],
+        )
+
+    def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        self.accelerator.backward(loss)
+
+    def averaged_over(self) -> int:
+        return self.world.world_size
+
+    def clip(self, largest: float) -> torch.Tensor:
+        return self.accelerator.clip_grad_norm_(self.module.parameters(), largest)
+
+    def close(self) -> None:
+        """Forget the world, which Accelerate keeps for the whole process."""
+        from accelerate.state import AcceleratorState, GradientState
+
+        AcceleratorState._reset_state(reset_partial_state=True)
+        GradientState._reset_state()
+
+
+STRATEGIES = {"accelerate": Accelerate}

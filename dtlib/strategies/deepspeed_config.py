@@ -1,0 +1,259 @@
+"""DeepSpeed's JSON: made from a `RunConfig`, or a user's own, checked and filled in.
+
+`make` is what DeepSpeed is given, and what a run shows in its config.json. In a user's own JSON
+"auto" stands for what `make` says; what contradicts the run's settings is refused with the numbers.
+Keys: https://www.deepspeed.ai/docs/config-json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtlib.errors import BadInput
+from dtlib.optim import BETAS
+from dtlib.plan import BatchPlan, cut
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+
+AUTO = "auto"
+STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
+BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+# What the loop does itself, or what would change what a gradient means.
+NOT_IN_A_JSON = {
+    "scheduler": "the loop sets the learning rate of every step",
+    "gradient_allreduce_op": "the loop expects the mean of the ranks' gradients",
+    "managed_gradient_accumulation": "the loop says which micro-batch is the last",
+}
+# Where the run's settings and a user's JSON both speak, and which setting it is.
+BOTH_SAY = {
+    ("gradient_clipping",): "clip",
+    ("fp16", "enabled"): "precision",
+    ("bf16", "enabled"): "precision",
+    ("optimizer", "type"): "optimizer",
+    ("optimizer", "params", "lr"): "lr",
+    ("optimizer", "params", "weight_decay"): "weight_decay",
+    ("optimizer", "params", "momentum"): "momentum",
+    ("optimizer", "params", "eps"): "adam_eps",
+    ("optimizer", "params", "betas"): "optimizer",
+    ("zero_optimization", "stage"): "strategy",
+    ("zero_optimization", "offload_optimizer", "device"): "strategy",
+    ("zero_optimization", "offload_param", "device"): "strategy",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What DeepSpeed's thresholds are scaled to: all parameters, the largest tensor, the count."""
+
+    parameters: int
+    largest: int
+    tensors: int
+
+
+def stage_of(config: RunConfig) -> int:
+    """Return the ZeRO stage of a run.
+
+    Raises
+    ------
+    BadInput
+        when `zero_stage` contradicts the strategy's name.
+    """
+    stage = STAGES[config.strategy]
+    if config.zero_stage in (None, stage) or (config.strategy, config.zero_stage) == ("offload", 3):
+        return config.zero_stage or stage
+    can = "2 or 3" if config.strategy == "offload" else str(stage)
+    raise BadInput(
+        f"strategy {config.strategy} is ZeRO stage {can}, not zero_stage {config.zero_stage};"
+        " leave zero_stage out, or take the strategy of that stage."
+    )
+
+
+def make(
+    config: RunConfig,
+    plan: BatchPlan,
+    sizes: Sizes,
+    *,
+    compiled_adam: bool = False,
+    on_gpu: bool = False,
+) -> dict[str, Any]:
+    """Return the configuration that DeepSpeed is given for a run.
+
+    DeepSpeed's own thresholds and buckets are meant for billions of parameters: a small model
+    would stay whole where it should be sharded, in buffers larger than itself. Here they are shares
+    of the model, and DeepSpeed's values where those are smaller.
+
+    Parameters
+    ----------
+    config
+        Resolved: learning rate and weight decay are numbers.
+    compiled_adam
+        Whether the optimizer on the CPU is DeepSpeed's own, which is compiled; else torch's.
+    on_gpu
+        Whether the model is on a GPU, to which pinned memory copies faster.
+    """
+    made: dict[str, Any] = {
+        **dict(zip(BATCH, (plan.global_batch, plan.micro_batch, plan.accumulation), strict=True)),
+        "gradient_clipping": config.clip or 0.0,
+        "optimizer": _optimizer(config, compiled_adam),
+        "zero_optimization": _zero(config, sizes, on_gpu),
+        "zero_allow_untested_optimizer": config.optimizer == "sgd",
+        "bf16": {"enabled": config.precision == "bf16"},
+        "fp16": {"enabled": config.precision == "fp16"},
+    }
+    if config.precision == "fp16":  # as torch's GradScaler: halve at once, double after 2,000 steps
+        made["fp16"] |= {"initial_scale_power": 16, "loss_scale_window": 2000, "hysteresis": 1}
+    if config.strategy == "infinity":
+        made["aio"] = {"block_size": _bounded(sizes.largest, 4096, 2**20), "queue_depth": 8}
+    return made
+
+
+def _optimizer(config: RunConfig, compiled_adam: bool) -> dict[str, Any]:
+    # Matrices are decayed, biases and norms not: those are parameter groups, which no JSON can hold
+    params: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
+    if config.optimizer == "sgd":
+        return {"type": "SGD", "params": {**params, "momentum": config.momentum}}
+    params |= {"betas": list(BETAS), "eps": config.adam_eps}
+    return {"type": "AdamW", "params": {**params, "torch_adam": not compiled_adam}}
+
+
+def _zero(config: RunConfig, sizes: Sizes, on_gpu: bool) -> dict[str, Any]:
+    stage, bucket = stage_of(config), _bounded(sizes.parameters // 4, 2, 500_000_000)
+    zero: dict[str, Any] = {"stage": stage, "reduce_bucket_size": bucket}
+    if stage < 3:
+        zero["allgather_bucket_size"] = bucket
+    else:
+        zero |= {
+            "stage3_prefetch_bucket_size": min(sizes.parameters // 10, 50_000_000),
+            "stage3_param_persistence_threshold": min(sizes.parameters // 10_000, 100_000),
+            "stage3_max_live_parameters": _bounded(sizes.parameters // 2, 1, 1_000_000_000),
+            "stage3_max_reuse_distance": min(sizes.parameters // 10, 1_000_000_000),
+        }
+    if config.strategy == "offload":
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": on_gpu}
+    if config.strategy == "infinity":
+        # no prefetching: DeepSpeed 0.19 fails where it comes across a tensor twice, as in the last
+        # layer's forward and backward
+        zero["stage3_prefetch_bucket_size"] = 0
+        zero["sub_group_size"] = _bounded(sizes.parameters // 16, 2, 1_000_000_000)
+        zero["offload_optimizer"] = {"device": "nvme", "nvme_path": config.nvme}
+        zero["offload_param"] = {
+            "device": "nvme",
+            "nvme_path": config.nvme,
+            "max_in_cpu": 0,
+            "buffer_size": sizes.largest,
+            "buffer_count": min(sizes.tensors, 64),
+        }
+    return zero
+
+
+def _bounded(value: int, least: int, most: int) -> int:
+    """Return an even number near `value`, between two even bounds: DeepSpeed halves some."""
+    return min(max(value + value % 2, least), most)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Read a user's own JSON.
+
+    Raises
+    ------
+    BadInput
+        when there is no such file, or it holds something else than one JSON object.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"deepspeed {path} cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise BadInput(f"deepspeed {path} must hold one JSON object, {{…}}.")
+    return content
+
+
+def resolve_batch(own: dict[str, Any], world_size: int) -> BatchPlan | None:
+    """Return how a user's JSON cuts the batch over `world_size` ranks; None if it says nothing.
+
+    DeepSpeed's identity: train_batch_size = train_micro_batch_size_per_gpu
+    × gradient_accumulation_steps × ranks. What is absent or "auto" follows from the rest.
+
+    Raises
+    ------
+    BadInput
+        when the numbers contradict each other or the number of ranks.
+    """
+    given = [None if own.get(key, AUTO) == AUTO else own[key] for key in BATCH]
+    for key, value in zip(BATCH, given, strict=True):
+        if value is not None and (type(value) is not int or value < 1):
+            raise BadInput(f'{key} is {value!r}; it must be a whole number from 1 on, or "auto".')
+    if given[0] is None and given[1] is None:
+        return None
+    return cut(given[0], given[1], given[2], world_size)
+
+
+def fill_in(own: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Return a user's JSON with every "auto", and all that it leaves out, as `make` says."""
+    filled = {**made, **own}
+    for key, value in own.items():
+        if isinstance(value, dict) and isinstance(made.get(key), dict):
+            filled[key] = fill_in(value, made[key])
+        elif value == AUTO:
+            if key not in made:
+                raise BadInput(f'{key} is "auto", and nothing here says what that is; set it.')
+            filled[key] = made[key]
+    return filled
+
+
+def refuse_contradictions(
+    own: dict[str, Any], made: dict[str, Any], config: RunConfig, world_size: int
+) -> None:
+    """Refuse a user's JSON that says something else than the run's settings; see `make`.
+
+    Raises
+    ------
+    BadInput
+        with the first contradiction, its two values and what to change.
+    """
+    path = config.deepspeed
+    for key, why in NOT_IN_A_JSON.items():
+        if key in own:
+            raise BadInput(f"deepspeed {path} has {key}, but {why}; take it out.")
+    try:
+        plan = resolve_batch(own, world_size)
+    except BadInput as error:
+        raise BadInput(f"deepspeed {path}: {error}") from error
+    if plan is not None:
+        mine = config.plan(world_size)
+        if plan != mine:
+            raise BadInput(
+                f"deepspeed {path} cuts a global batch of {plan.global_batch} into micro-batch"
+                f" {plan.micro_batch} × accumulation {plan.accumulation} × {world_size} ranks, and"
+                f" this run {mine.global_batch} into {mine.micro_batch} × {mine.accumulation} ×"
+                f' {world_size}; make them equal, or write "auto" into the file.'
+            )
+    for keys, setting in BOTH_SAY.items():
+        theirs, ours = _at(own, keys), _at(made, keys)
+        if theirs not in (None, AUTO) and not _same(theirs, ours):
+            raise BadInput(
+                f"deepspeed {path} has {'.'.join(keys)} {theirs}, and this run's {setting}"
+                f" {getattr(config, setting)} means {_none(ours)}; make them equal, or write"
+                ' "auto" into the file.'
+            )
+
+
+def _same(theirs: Any, ours: Any) -> bool:
+    if isinstance(theirs, str) and isinstance(ours, str):
+        return theirs.lower() == ours.lower()
+    return theirs == ours or (theirs == "none" and ours is None)
+
+
+def _none(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _at(tree: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree

@@ -1,0 +1,151 @@
+"""Fully sharded data parallel through torch's `fully_shard`.
+
+Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel". What is
+sharded is what stage 3 of ZeRO shards (Rajbhandari et al. 2020).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from dtlib.errors import BadInput
+from dtlib.precision import AUTOCAST, weights_dtype
+from dtlib.strategies.base import Strategy
+from dtlib.strategies.needs import need_compiler, refuse_mps
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
+
+    from dtlib.config import RunConfig
+
+
+class FSDP(Strategy):
+    """Weights, gradients and optimizer in shards; a block's weights are whole while it computes.
+
+    A block is gathered before its forward and again before its backward, and its gradients are
+    reduce-scattered as soon as they are there. With `shard_ranks` below the number of ranks, groups
+    of so many hold one copy each and add their gradients up between groups (hybrid sharding).
+
+    Precision is the policy's alone, without autocast: weights are gathered and compute in its type
+    (norms too), gradients are reduced in fp32.
+    """
+
+    options = ("shard_ranks", "cpu_offload")
+    root: FSDPModule
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
+        shard_ranks = config.shard_ranks or world_size
+        if world_size % shard_ranks:
+            raise BadInput(
+                f"{world_size} ranks are no whole number of groups of shard_ranks {shard_ranks};"
+                " use a divisor."
+            )
+        if config.cpu_offload and config.precision == "fp16":
+            raise BadInput("cpu_offload has no loss scaling; use precision bf16, or no offload.")
+        refuse_mps(config)
+
+    def place(
+        self,
+        model: nn.Module,
+        make_optimizer: Callable[[nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        ranks = self.config.shard_ranks or self.world.world_size
+        sizes = {"replicate": self.world.world_size // ranks, "shard": ranks}
+        if sizes["replicate"] == 1:
+            del sizes["replicate"]
+        kind, names = self.world.device.type, tuple(sizes)
+        self.mesh = init_device_mesh(kind, tuple(sizes.values()), mesh_dim_names=names)
+        shared = {"mesh": self.mesh, **self.policies()}
+        outputs = {**shared, **self.policies(output_dtype=torch.float32)}
+        model = model.to(dtype=weights_dtype(self.config.precision))
+        for block in blocks(model):  # each moves to the device and is cut before the next one
+            if self.config.compile:
+                need_compiler()
+                block.compile()  # in place: names stay
+            fully_shard(block, **shared)
+        self.root = fully_shard(model, **outputs)
+        self.model = self.module = model  # the same object, which has become an FSDPModule too
+        self.optimizer = make_optimizer(self.module)
+
+    def policies(self, output_dtype: torch.dtype | None = None) -> dict[str, Any]:
+        """Return what `fully_shard` is told of precision and of where shards lie."""
+        from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
+
+        precision = MixedPrecisionPolicy()
+        if self.config.precision in AUTOCAST:
+            low = AUTOCAST[self.config.precision]
+            precision = MixedPrecisionPolicy(low, torch.float32, output_dtype)
+        # pinned memory is memory that a GPU can reach, and there may be none
+        offload = CPUOffloadPolicy(pin_memory=self.world.device.type == "cuda")
+        return {
+            "mp_policy": precision,
+            "offload_policy": offload if self.config.cpu_offload else OffloadPolicy(),
+        }
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def micro_step(self, last: bool) -> Iterator[None]:
+        self.root.set_requires_gradient_sync(last)
+        yield
+
+    def averaged_over(self) -> int:
+        return self.world.world_size
+
+    def clip(self, largest: float) -> torch.Tensor:
+        """Clip by the norm over all shards; offloaded ones are added up on the device."""
+        local = self.held()["gradients"]
+        square = torch.nn.utils.get_total_norm(local).square().to(self.world.device)
+        torch.distributed.all_reduce(square, group=self.mesh.get_group("shard"))
+        norm = square.sqrt()
+        torch.nn.utils.clip_grads_with_norm_(self.module.parameters(), largest, norm)
+        return norm
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[nn.Module]:
+        with super().evaluating() as score:
+            yield score
+        self.root.reshard()  # the root stays whole after a forward, for the backward to come
+
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        from torch.distributed.tensor import DTensor
+
+        if not isinstance(tensor, DTensor):  # a buffer
+            return tensor.detach()
+        full = DTensor.full_tensor(tensor.detach().to(self.world.device))  # type: ignore[arg-type]
+        return full.to("cpu" if self.world.rank == 0 else "meta")  # meta: a shape and no memory
+
+    def share(self, like: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
+        whole = whole.to(self.world.device, like.dtype)
+        if not isinstance(like, DTensor):
+            return whole
+        # every rank has read the whole tensor, so none needs to be sent
+        cut = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
+        return cut.to(like.device)
+
+
+def blocks(model: nn.Module) -> list[nn.Module]:
+    """Return what is gathered by itself: the members of the model's largest list of modules.
+
+    Those of a GPT are its transformer blocks, those of a ResNet its residual blocks; embeddings,
+    stem and head are the root's.
+    """
+    lists = [m for m in model.children() if isinstance(m, nn.ModuleList | nn.Sequential)]
+    lists.sort(key=lambda m: sum(p.numel() for p in m.parameters()))
+    return list(lists[-1]) if lists else []
+
+
+STRATEGIES = {"fsdp": FSDP}

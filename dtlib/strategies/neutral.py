@@ -1,0 +1,84 @@
+"""What a checkpoint holds of a model and its optimizer: one form, whatever the strategy.
+
+The neutral form knows no ranks, no shards and no framework:
+
+    {"model": {name: tensor}, "optimizer": {"exp_avg": {name: tensor}, …}, "steps": int}
+
+Names are those of the bare model, tensors are whole, and a tensor with several names (tied
+weights) stands under its first. So what N ranks saved under one strategy, M load under another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+"""What an optimizer remembers of each parameter, by torch's own names."""
+
+
+def named_tensors(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Return parameters and persistent buffers, themselves and not copies, each under one name."""
+    found: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        found.setdefault(id(tensor), (name, tensor))
+    return dict(found.values())
+
+
+def shapes(module: torch.nn.Module) -> dict[str, dict[str, torch.Size]]:
+    """Return the shapes of "model", parameters and buffers, and of what has "moments"."""
+    model = named_tensors(module)
+    moments = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
+    return {"model": {name: tensor.shape for name, tensor in model.items()}, "moments": moments}
+
+
+def moments(
+    module: torch.nn.Module, optimizer: torch.optim.Optimizer, whole: Callable[[Tensor], Tensor]
+) -> dict[str, dict[str, Tensor]]:
+    """Return {kind: {name: tensor}} of a torch optimizer; empty before its first step.
+
+    Parameters
+    ----------
+    whole
+        makes a whole tensor of what this rank holds; called in the same order on every rank.
+    """
+    found: dict[str, dict[str, Tensor]] = {}
+    kinds = {kind for state in optimizer.state.values() for kind in state} - {"step"}
+    for kind in sorted(kinds):
+        found[kind] = {}
+        for name, p in module.named_parameters():
+            if p.requires_grad:  # a parameter that no loss has reached yet remembers nothing
+                value = optimizer.state[p].get(kind) if p in optimizer.state else None
+                found[kind][name] = whole(torch.zeros_like(p) if value is None else value).detach()
+    return found
+
+
+def load_moments(
+    module: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+    share: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    """Give a torch optimizer the moments and the step of a neutral state.
+
+    Parameters
+    ----------
+    share
+        (parameter, whole tensor) to this rank's share of it, laid out as the parameter is.
+    """
+    names = {id(p): name for name, p in module.named_parameters()}
+    ordered = [p for group in optimizer.param_groups for p in group["params"]]
+    entries = {
+        number: {
+            "step": torch.tensor(float(state["steps"])),
+            **{kind: share(p, of[names[id(p)]]) for kind, of in state["optimizer"].items()},
+        }
+        for number, p in enumerate(ordered)
+    }
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict(
+        {"state": entries if state["optimizer"] else {}, "param_groups": groups}
+    )

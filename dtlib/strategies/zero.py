@@ -1,0 +1,251 @@
+"""ZeRO through DeepSpeed: `zero1`, `zero2`, `zero3`, `offload` and `infinity`.
+
+Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models";
+Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from dtlib import ops
+from dtlib.devices import choose_backend
+from dtlib.errors import BadInput, DtlibError
+from dtlib.precision import AUTOCAST
+from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
+from dtlib.strategies.base import StepResult, Strategy
+from dtlib.strategies.deepspeed_config import Sizes
+from dtlib.strategies.needs import need_compiler
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+    from dtlib.dist import World
+
+
+class Zero(Strategy):
+    """DeepSpeed's engine around the model: it owns precision, gradients, clip and optimizer.
+
+    In bf16 and fp16 the weights themselves are in 16 bits, with an fp32 copy that is sharded, and
+    nothing runs under autocast: inputs go in as 16 bits, logits come out as 32.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ("zero_stage", "deepspeed")
+    optimizer: Any  # DeepSpeed's, around torch's
+    operators: ClassVar[tuple[str, ...]] = ()  # compiled ones that it loads, if they are built
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
+        name = f"strategy {config.strategy}"
+        ops.refuse_without_deepspeed(name)
+        if config.precision == "fp64":
+            raise BadInput(
+                f"precision fp64 does not exist under DeepSpeed, whose optimizer works in fp32;"
+                f" {name} takes fp32, bf16 or fp16, and fp64 needs ddp or fsdp."
+            )
+        kind, _ = choose_backend(world_size, config.device)
+        if kind == "mps":
+            raise BadInput(f"{name} runs on cpu and cuda, not on mps; use device cpu.")
+        deepspeed_config.stage_of(config)
+        if config.deepspeed is not None:
+            resolved = config.resolved(kind)
+            own = deepspeed_config.read(config.deepspeed)
+            made = deepspeed_config.make(resolved, config.plan(world_size), Sizes(1, 1, 1))
+            deepspeed_config.refuse_contradictions(own, made, resolved, world_size)
+            deepspeed_config.fill_in(own, made)
+
+    def __init__(self, config: RunConfig, world: World) -> None:
+        super().__init__(config, world)
+        self.stage = deepspeed_config.stage_of(config)
+
+    def place(
+        self,
+        model: torch.nn.Module,
+        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        """Hand the model to DeepSpeed, which joins the process group that is there."""
+        deepspeed = ops.deepspeed(self.world.device.type)
+        ops.load(self.operators)
+        _join(deepspeed, self.world)
+        self.json = self.configuration(Sizes(
+            self.parameters, max(p.numel() for p in model.parameters()), len(self.shapes["moments"])
+        ))  # fmt: skip
+        # which weights decay is the optimizer's matter; how it steps stands in the JSON
+        groups = [
+            {key: group[key] for key in ("params", "weight_decay")}
+            for group in make_optimizer(model).param_groups
+        ]
+        self._hook_precision(model)
+        self.engine, self.optimizer, _, _ = deepspeed.initialize(
+            model=model, model_parameters=groups, config=self.json
+        )
+        self.module = model
+        self.model = self.engine
+        if self.config.compile:
+            need_compiler()
+            self.engine.compile()
+
+    def configuration(self, sizes: Sizes) -> dict[str, Any]:
+        """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""
+        made = deepspeed_config.make(
+            self.config,
+            self.config.plan(self.world.world_size),
+            sizes,
+            compiled_adam=bool(self.operators) and not ops.not_built(("cpu_adam",)),
+            on_gpu=self.world.device.type == "cuda",
+        )
+        if self.config.deepspeed is None:
+            return made
+        return deepspeed_config.fill_in(deepspeed_config.read(self.config.deepspeed), made)
+
+    def _hook_precision(self, model: torch.nn.Module) -> None:
+        """Let 16-bit weights meet 16-bit inputs, and the loss be computed in fp32."""
+        dtype = AUTOCAST.get(self.config.precision)
+        if dtype is None:
+            return
+        model.register_forward_pre_hook(
+            lambda _, inputs: tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
+        )
+        model.register_forward_hook(lambda _, inputs, logits: logits.float())
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
+        """Stage 1 sends gradients in the last micro-batch alone, 2 and 3 in every one."""
+        self.engine.set_gradient_accumulation_boundary(last)
+        return contextlib.nullcontext()
+
+    def backward(self, loss_sum: torch.Tensor, global_count: torch.Tensor) -> None:
+        loss = loss_sum * (self.world.world_size / global_count.clamp(min=1))
+        self.engine.backward(loss.to(loss_sum.dtype), scale_wrt_gas=False)
+
+    def step(self, lr: float) -> StepResult:
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        try:
+            self.engine.step()
+        except Exception as error:  # DeepSpeed has no class of its own for it
+            if "loss scale already at minimum" not in str(error):
+                raise
+            self.skipped_in_a_row = self.config.skip_limit  # one more is too many
+        skipped = bool(self.optimizer.overflow)
+        if skipped and self.config.precision != "fp16":
+            raise DtlibError(
+                f"the gradient of step {self.steps + 1} is not finite; try a lower lr than"
+                f" {self.config.lr}, a warm-up, or clip 1."
+            )
+        norm = torch.as_tensor(self.engine.get_global_grad_norm(), device=self.world.device)
+        return self.counted(norm, skipped, self.optimizer.loss_scale)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **deepspeed_state.gather(self.module, self.optimizer, self.world.rank == 0),
+            "steps": self.steps,
+            "scaler": deepspeed_state.scaler(self.optimizer),
+            "skipped_in_a_row": self.skipped_in_a_row,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        deepspeed_state.scatter(self.module, self.optimizer, state)
+        deepspeed_state.load_scaler(self.optimizer, state["scaler"])
+        self.steps = state["steps"]
+        self.skipped_in_a_row = state["skipped_in_a_row"]
+
+    def held(self) -> dict[str, list[torch.Tensor]]:
+        return deepspeed_state.held(self.module, self.optimizer)
+
+    def describe(self) -> dict[str, Any]:
+        return {"deepspeed": self.json}
+
+    def close(self) -> None:
+        if hasattr(self, "engine"):
+            self.engine.destroy()
+
+
+class Offload(Zero):
+    """Stage 2 or 3 with the optimizer, its state and its step, on the CPU.
+
+    Adam there is DeepSpeed's own where set-up has built it, else torch's, which is slower.
+    """
+
+    operators = ops.NEEDED["offload"]
+
+    def place(
+        self,
+        model: torch.nn.Module,
+        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        if (
+            self.world.rank == 0
+            and self.config.optimizer == "adamw"
+            and ops.not_built(["cpu_adam"])
+        ):
+            print(
+                "offload steps with torch's AdamW, since DeepSpeed's own is not built here;"
+                f" `{ops.BUILD}` builds it once.",
+                flush=True,
+            )
+        super().place(model, make_optimizer)
+
+
+class Infinity(Zero):
+    """Stage 3 with weights and optimizer in files: on NVMe, or whatever disk there is."""
+
+    options = ("zero_stage", "deepspeed", "nvme")
+    operators = ops.NEEDED["infinity"]
+
+    @classmethod
+    def check(cls, config: RunConfig, world_size: int) -> None:
+        super().check(config, world_size)
+        nvme.check(config)
+
+    @classmethod
+    @contextlib.contextmanager
+    def surroundings(cls, config: RunConfig) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            nvme.clear(nvme.folder(config))
+            nvme.leave(nvme.folder(config), config)
+
+    def place(
+        self,
+        model: torch.nn.Module,
+        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    ) -> None:
+        self.files = nvme.make(self.config, self.parameters)
+        ops.deepspeed(self.world.device.type)
+        largest = max(p.numel() for p in model.parameters())
+        nvme.set_thresholds(-(-largest // self.world.world_size))
+        super().place(model, make_optimizer)
+
+    def configuration(self, sizes: Sizes) -> dict[str, Any]:
+        return nvme.into(super().configuration(sizes), self.files)
+
+    def close(self) -> None:
+        super().close()
+        if hasattr(self, "files"):
+            shutil.rmtree(self.files, ignore_errors=True)
+            nvme.leave(self.files.parent, self.config)
+
+
+def _join(deepspeed: Any, world: World) -> None:
+    """Let DeepSpeed use the process group that is there, with its time-out."""
+    from deepspeed.accelerator import get_accelerator
+    from deepspeed.utils import groups
+
+    deepspeed.init_distributed(world.backend)
+    groups._WORLD_GROUP = torch.distributed.group.WORLD  # else a clone that waits for 30 minutes
+    if world.device.type == "cpu":
+        # It asks for the processor's own 16-bit instructions; torch computes without, only slowly
+        accelerator = get_accelerator()
+        accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
+
+
+STRATEGIES = {"zero1": Zero, "zero2": Zero, "zero3": Zero, "offload": Offload, "infinity": Infinity}

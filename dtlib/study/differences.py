@@ -1,0 +1,206 @@
+"""Measured beside the formula, and every difference by its name.
+
+The formulas are those of the papers (`dtlib.sim.memory`, kept="paper"). What frameworks do beside
+them is named here, each from the model's shapes and the framework's settings, never from what is
+left over: a remainder stays, and is called unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dtlib.sim import memory, states
+from dtlib.sim.estimate import estimate
+from dtlib.study import shares
+from dtlib.study.facts import Facts
+
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "send")
+COUNT = 16  # two numbers in fp64: samples of the global batch, and whether to stop
+
+
+class Difference(NamedTuple):
+    """Bytes that a framework holds or sends beyond the formula (less, below 0), and why."""
+
+    size: int
+    because: str
+
+
+class Line(NamedTuple):
+    """One quantity of a rank in one step, in bytes."""
+
+    what: str
+    predicted: int
+    measured: int
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def unexplained(self) -> int:
+        """What no name accounts for."""
+        return self.measured - self.predicted - sum(d.size for d in self.differences)
+
+
+def compare(facts: Facts) -> list[Line]:
+    """Return a line for each kind of state, for activations and for each collective."""
+    return [*_held(facts), *_activations(facts), *_sent(facts)]
+
+
+def _line(what: str, predicted: int, measured: int, found: Iterator[Difference]) -> Line:
+    return Line(what, predicted, measured, tuple(d for d in found if d.size))
+
+
+def _held(facts: Facts) -> Iterator[Line]:
+    settings = {"optimizer": facts.optimizer, "place": "all"}
+    if facts.strategy == "offload":
+        settings["zero_stage"] = facts.stage
+    if facts.strategy == "fsdp":
+        settings["shard_ranks"] = facts.shard_ranks
+    asked = (facts.parameters, facts.ranks, facts.strategy, facts.precision)
+    paper = memory.model_states(*asked, kept="paper", **settings)
+    real = memory.model_states(*asked, kept="framework", **settings)
+    for kind in states_of(facts):
+        moment = facts.page.before_update if kind == "gradients" else facts.page.between_steps
+        found = _beside(facts, kind, getattr(paper, kind), getattr(real, kind))
+        yield _line(kind, getattr(paper, kind), moment[kind], found)
+    yield _line("padding", 0, facts.page.before_update["padding"], _padding(facts))
+
+
+def states_of(facts: Facts) -> tuple[str, ...]:
+    """Return the kinds of states that are compared: those of infinity lie in files."""
+    return () if facts.strategy == "infinity" else memory.States._fields
+
+
+def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Difference]:
+    """Name what a framework holds of one kind of state beside the formula."""
+    weight, gradient, _, moment = facts.recipe
+    shard, cut = shares.shard(facts)
+    even = states.share(facts.parameters, facts.shard_ranks or facts.ranks)
+    if kind == "fp32_copy" and real > paper:
+        yield Difference(real - paper, "fp32 copy: DeepSpeed updates a copy of the rank's shard")
+    if kind == "gradients" and real > paper:
+        yield Difference(real - paper, "fp32: offloaded gradients wait on the host in fp32")
+    if kind in _sharded(facts):
+        size = {"optimizer": moment * states.MOMENTS[facts.optimizer], "parameters": weight}
+        per_element = size.get(kind, 4 if kind == "fp32_copy" else gradient)
+        used = not (kind == "fp32_copy" and not real)
+        yield Difference((shard - even) * per_element * used, cut)
+    if kind == "gradients" and facts.stage == 1:
+        yield Difference(
+            (shard - facts.parameters) * gradient,
+            "reduced in backward: what belongs to other ranks' shards is dropped before the update",
+        )
+    if facts.stage == 3 and kind == "parameters":
+        yield Difference(shares.persistent(facts) * weight, "persistent parameters stay whole")
+    if facts.stage == 3 and kind == "gradients":
+        yield Difference(facts.zero["reduce_bucket_size"] * gradient, "bucket of reductions")
+
+
+def _sharded(facts: Facts) -> tuple[str, ...]:
+    """Return the kinds of state of which a rank has only its shard."""
+    if facts.stage == 3 or facts.strategy == "fsdp":
+        return memory.States._fields
+    return {1: ("optimizer", "fp32_copy"), 2: ("gradients", "optimizer", "fp32_copy")}.get(
+        facts.stage, ()
+    )
+
+
+def _padding(facts: Facts) -> Iterator[Difference]:
+    if facts.stage in (1, 2) and facts.strategy != "offload":  # which copies its shard to the host
+        yield Difference(
+            shares.straddling(facts) * facts.recipe[1],
+            "tensors on the border of two shards, reduced whole",
+        )
+    if facts.stage in (1, 2):
+        beyond = shares.padded(facts) - facts.parameters
+        yield Difference(beyond * facts.recipe[0], "padding of flat groups")
+    if facts.strategy == "fsdp":
+        group = facts.shard_ranks or facts.ranks
+        rest = shares.padded(facts) // group - shares.shard(facts)[0]
+        kinds = facts.recipe[0]
+        yield Difference(rest * kinds, "padding of shards with fewer rows")
+
+
+def _activations(facts: Facts) -> Iterator[Line]:
+    setup = facts.setup()
+    if setup is None:
+        return
+    rows = {row.kind: row.size for row in estimate(setup).rows}
+    kept = rows["activations"] + rows["logits"] // 3  # of the logits' three, one is saved
+    measured = facts.page.most["activations"]
+    yield _line("activations", kept, measured, _small(facts))
+
+
+def _small(facts: Facts) -> Iterator[Difference]:
+    """Name what autograd saves beside the activations of the model."""
+    from dtlib import shapes
+
+    positions = facts.micro_batch
+    if facts.task == "text":
+        positions *= facts.max_length or shapes.GPT[facts.model]["context"]
+    yield Difference(8 * positions, "labels, which the loss looks up")
+    yield Difference(12, "scalars of the loss: its count and its scale")
+
+
+def _sent(facts: Facts) -> Iterator[Line]:
+    rows = memory.communication(
+        facts.parameters,
+        facts.ranks,
+        facts.strategy,
+        facts.accumulation,
+        facts.precision,
+        optimizer=facts.optimizer,
+        zero_stage=facts.stage if facts.strategy == "offload" else None,
+        shard_ranks=facts.shard_ranks,
+        compress_gradients=bool(facts.compress_gradients),
+        kept="paper",
+    )
+    paper = {name: row.payload for name, row in memory.by_collective(rows).items()}
+    for name in COLLECTIVES:
+        tally = facts.page.collectives.get(name)
+        predicted, measured = paper.get(name, 0), tally.payload if tally else 0
+        if predicted or measured:
+            yield _line(name, predicted, measured, _traffic(facts, name, predicted))
+
+
+def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
+    weight, times = facts.recipe[0], facts.accumulation
+    if name == "all_reduce":
+        yield Difference(COUNT, "the loop's own: how many samples count, and whether to stop")
+        if facts.stage in (1, 2):
+            yield Difference(4 * len(facts.groups), "norms of the gradients, one for each group")
+        if facts.stage == 3:
+            yield Difference(8 * len(facts.groups), "norms of the gradients, one for each group")
+        if facts.strategy == "fsdp" and facts.clip:
+            yield Difference(4, "clip: the square of the norm")
+    if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
+        sent = facts.parameters * weight * (times if facts.stage == 2 else 1)
+        sign = 1 if name == "all_reduce" else -1
+        yield Difference(
+            sign * sent, "DeepSpeed all-reduces by default where the paper reduce-scatters"
+        )
+    if facts.ranks == 1:
+        yield from _alone(facts, name)
+        return
+    extra = (shares.padded(facts) - facts.parameters) * weight
+    if name == "all_gather" and facts.stage in (1, 2):
+        yield Difference(extra, shares.shard(facts)[1])
+    if name == "all_gather" and (facts.stage == 3 or facts.strategy == "fsdp"):
+        again = facts.page.gathered - paper
+        yield Difference(again, "weights that were still whole when they were needed again")
+    if name == "all_gather" and facts.strategy == "fsdp":
+        root = shares.padded(facts, root=True) - shares.padded(facts, root=True, ranks=1)
+        yield Difference(2 * extra * times - root * weight * times, shares.shard(facts)[1])
+    if name == "reduce_scatter" and (facts.stage == 3 or facts.strategy == "fsdp"):
+        yield Difference(extra * times, shares.shard(facts)[1])
+
+
+def _alone(facts: Facts, name: str) -> Iterator[Difference]:
+    """Name what one rank calls although there is nobody to talk to."""
+    weight, gradient, _, _ = facts.recipe
+    why = "a world of one: the framework calls it, nothing travels"
+    if facts.strategy in ("accelerate", "lightning") and name == "all_reduce":
+        yield Difference(facts.parameters * gradient, why)
+    if (facts.stage == 3 or facts.strategy == "fsdp") and name == "all_gather":
+        yield Difference(facts.page.gathered, why)
+    if (facts.stage == 3 or facts.strategy == "fsdp") and name == "reduce_scatter":
+        yield Difference(facts.parameters * weight * facts.accumulation, why)

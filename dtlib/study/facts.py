@@ -1,0 +1,103 @@
+"""What a run was, in the numbers that formulas ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from dtlib import shapes
+from dtlib.ledger import Page
+from dtlib.record import Run
+from dtlib.sim import states, tensors
+from dtlib.sim.estimate import Setup
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A finished run as one of its ranks saw it.
+
+    Attributes
+    ----------
+    parameters
+        Ψ.
+    tensors
+        Sizes of the parameters in the model's order; empty for a model that no table knows.
+    """
+
+    config: dict[str, Any]
+    parameters: int
+    tensors: tuple[tuple[str, Sizes], ...]
+    page: Page
+
+    @classmethod
+    def of(cls, run: Run, rank: int = 0) -> Facts:
+        """Read a run that was under the ledger."""
+        page = Page.from_dict(run.summary["ledger"][rank])
+        parameters = run.summary["parameters"]
+        config = {**run.config, "ranks": page.world_size}
+        return cls(config, parameters, tuple(_tensors(config, parameters)), page)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a setting of the run."""
+        try:
+            return self.config[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def stage(self) -> int:
+        """ZeRO's stage; 0 where DeepSpeed has no part in it."""
+        return {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": 2}.get(
+            self.strategy, 0
+        ) and (self.zero_stage or int(self.framework["deepspeed"]["zero_optimization"]["stage"]))
+
+    @property
+    def zero(self) -> dict[str, Any]:
+        """DeepSpeed's own configuration of ZeRO."""
+        return self.framework["deepspeed"]["zero_optimization"]
+
+    @property
+    def recipe(self) -> tuple[int, int, int, int]:
+        """Bytes of a weight, a gradient, its fp32 copy and a moment."""
+        return states.RECIPES[states.recipe(self.strategy, self.precision)]
+
+    @property
+    def groups(self) -> tuple[list[int], list[int]]:
+        """Elements of the tensors of the optimizer's two groups: with and without decay."""
+        decayed = [prod(sizes) for _, sizes in self.tensors if len(sizes) > 1]
+        return decayed, [prod(sizes) for _, sizes in self.tensors if len(sizes) < 2]
+
+    def setup(self) -> Setup | None:
+        """Return the run in the words of `dtlib.sim`; None for a model that it does not know."""
+        if not self.tensors:
+            return None
+        text = self.task == "text"
+        return Setup(
+            model=self.model,
+            strategy=states.ALIASES.get(self.strategy, self.strategy),
+            ranks=self.ranks,
+            micro_batch=self.micro_batch,
+            accumulation=self.accumulation,
+            precision=self.precision,
+            optimizer=self.optimizer,
+            max_length=self.max_length,
+            vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
+            dropout=text and self.dropout > 0,
+            norm=self.norm,
+        )
+
+
+def _tensors(config: dict[str, Any], parameters: int) -> list[tuple[str, Sizes]]:
+    """Return the model's parameters; a GPT's vocabulary is what is left of Ψ."""
+    if config["task"] == "images":
+        found = tensors.resnet(config["width"] or shapes.RESNET[config["model"]])
+    else:
+        shape = shapes.GPT[config["model"]]
+        width = shape["width"]
+        rest = tensors.gpt(shape["layers"], width, shape["context"], 0)
+        vocabulary = (parameters - tensors.count(rest)) // width
+        found = tensors.gpt(shape["layers"], width, shape["context"], vocabulary)
+    return found if tensors.count(found) == parameters else []

@@ -1,0 +1,149 @@
+"""What people read of a study: tables of text, a figure, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtlib.study.differences import COLLECTIVES
+from dtlib.study.rows import HELD
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# A kind of bytes by colour (Okabe and Ito's, which the colour-blind tell apart) and by hatch.
+LOOK = {
+    "parameters": ("#0072B2", ""),
+    "gradients": ("#E69F00", "//"),
+    "optimizer": ("#009E73", ".."),
+    "fp32_copy": ("#CC79A7", "xx"),
+    "activations": ("#BBBBBB", "--"),
+}
+Row = Mapping[str, Any]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return losses, times, bytes held and sent as text: one line a run."""
+    head = ["strategy", "ranks", "loss", "- single", "ms/step"]
+    head += [_spaced(kind) for kind in HELD] + ["sent", "on a ring"]
+    lines = [head, *(_line(row) for row in rows if row["status"] == "done")]
+    found = [
+        "Held by rank 0 and sent in one step, in MB (10^6 bytes). Gradients: just before the",
+        "update; activations: at most; all else: between steps. Ring bytes: from the payload.",
+        aligned(lines, left=1),
+    ]
+    found += [
+        f"{row['strategy']} on {row['world_size']}: {row['status']}: {row['because']}"
+        for row in rows
+        if row["status"] != "done"
+    ]
+    return "\n".join(found)
+
+
+def _line(row: Row) -> list[str]:
+    difference, seconds = row["loss_minus_single"], row["step_time_s"]
+    sent = sum(row[f"{name}_payload_bytes"] or 0 for name in COLLECTIVES)
+    return [
+        row["strategy"],
+        str(row["world_size"]),
+        f"{row['loss']:.6f}",
+        "" if difference is None else f"{difference:+.1e}",
+        "" if seconds is None else f"{seconds * 1e3:.0f}",
+        *(_megabytes(row[f"{kind}_bytes"]) for kind in HELD),
+        _megabytes(sent),
+        _megabytes(row["wire_bytes_derived"]),
+    ]
+
+
+def comparison(rows: Sequence[Row], rank: int = 0) -> str:
+    """Return predicted beside measured as text, with a line for each named difference.
+
+    Parameters
+    ----------
+    rows
+        Those of `rows.differences`.
+    rank
+        Whose.
+    """
+    lines = [["strategy", "ranks", "what", "predicted", "measured", "difference", "because"]]
+    before: tuple[Any, ...] = ()
+    for row in rows:
+        if row["rank"] != rank:
+            continue
+        place = (row["strategy"], row["world_size"], row["what"])
+        again, numbers = place == before, (row["predicted_bytes"], row["measured_bytes"])
+        before = place
+        lines.append([
+            *(str(word) for word in place),
+            *("" if again else f"{number:,}" for number in numbers),
+            f"{row['difference_bytes']:+,}" if row["difference_bytes"] else "",
+            row["because"],
+        ])  # fmt: skip
+    return aligned(lines, left=1, last=True)
+
+
+def aligned(lines: Sequence[Sequence[str]], left: int, last: bool = False) -> str:
+    """Return columns of text; the first `left` ones, and the last if asked, begin on the left."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    end = len(widths) - last
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if at < left or at >= end else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """Return bars of the bytes that a rank holds by kind; outlines are what the formula says."""
+    from matplotlib.figure import Figure
+
+    done = [row for row in rows if row["status"] == "done"]
+    drawn = Figure(figsize=(9, 1.5 + 0.3 * len(done)), layout="constrained")
+    axes = drawn.add_subplot()
+    for place, row in enumerate(done):
+        measured = predicted = 0.0
+        for kind, (colour, hatch) in LOOK.items():
+            size, formula = (row[f"{p}{kind}_bytes"] or 0 for p in ("", "predicted_"))
+            look: Any = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+            axes.barh(place, size / 1e6, left=measured / 1e6, height=0.55, **look)
+            outline: Any = {"fill": False, "edgecolor": "black", "linewidth": 0.8}
+            axes.barh(place, formula / 1e6, left=predicted / 1e6, height=0.8, **outline)
+            measured, predicted = measured + size, predicted + formula
+    names = [f"{row['strategy']}, {row['world_size']}" for row in done]
+    axes.set_yticks(range(len(done)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("MB held by rank 0 (1 MB = 10⁶ bytes); outlines: predicted")
+    axes.set_ylabel("strategy, ranks")
+    handles = [
+        axes.barh(0, 0, color=colour, hatch=hatch, edgecolor="white", label=_spaced(kind))
+        for kind, (colour, hatch) in LOOK.items()
+    ]
+    drawn.legend(handles=handles, loc="outside upper center", ncols=len(LOOK))
+    return drawn
+
+
+def alt_text(rows: Sequence[Row]) -> str:
+    """Say in words what the figure shows, for those who do not see it."""
+    parts = []
+    for row in rows:
+        if row["status"] == "done":
+            sizes = [f"{_spaced(kind)} {_megabytes(row[f'{kind}_bytes'])}" for kind in HELD]
+            parts.append(f"{row['strategy']} on {row['world_size']}: {', '.join(sizes)}")
+    return "Bars of MB held by rank 0, measured. " + "; ".join(parts) + "."
+
+
+def save_figure(rows: Sequence[Row], path: Path) -> None:
+    """Write the figure with its words inside, and the table beside it as text."""
+    figure(rows).savefig(path, dpi=150, metadata={"Description": alt_text(rows)})
+    path.with_suffix(".txt").write_text(table(rows) + "\n", encoding="utf-8")
+
+
+def _spaced(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _megabytes(size: float | None) -> str:
+    return "" if size is None else f"{size / 1e6:.3f}"

@@ -1,0 +1,149 @@
+"""The tables of a study of strategies: tidy rows for CSV files, and what people read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.ledger import KINDS, Page
+from dtlib.record import COLUMNS
+from dtlib.study.differences import COLLECTIVES, Line, compare
+from dtlib.study.facts import Facts
+from dtlib.study.family import Outcome
+
+HELD = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
+"""What a table of bytes shows: each when there is most of it that the formula speaks of."""
+
+LEDGER = (
+    "status", "because", "loss_minus_single",
+    *(f"{kind}_bytes" for kind in KINDS), "gradients_most_bytes",
+    *(f"predicted_{kind}_bytes" for kind in HELD),
+    *(f"{name}_{what}" for name in COLLECTIVES for what in ("calls", "payload_bytes")),
+    *(f"predicted_{name}_payload_bytes" for name in COLLECTIVES),
+    "wire_bytes_derived", "unexplained_bytes",
+)  # fmt: skip
+"""Columns that a study has beside `record.COLUMNS`; all bytes are rank 0's."""
+
+DIFFERENCES = (
+    "strategy", "world_size", "rank", "what", "predicted_bytes", "measured_bytes",
+    "difference_bytes", "because",
+)  # fmt: skip
+UNEXPLAINED = "unexplained"
+
+
+def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
+    """Return one row a run, with `record.COLUMNS` and `LEDGER`; what was not measured is None."""
+    everything = list(outcomes)
+    single = [o.run.loss for o in everything if o.run and o.planned.config.strategy == "single"]
+    rows = []
+    for outcome in everything:
+        row = dict.fromkeys([*COLUMNS, *LEDGER])
+        config = outcome.planned.config
+        row |= {"strategy": config.strategy, "world_size": config.ranks, "task": config.task}
+        row |= {"study": kind, "status": outcome.status, "because": outcome.because or None}
+        if outcome.run is not None:
+            row |= {**outcome.run.row(), "study": kind}
+            if single:
+                row["loss_minus_single"] = outcome.run.loss - single[0]
+            row |= _measured(Facts.of(outcome.run))
+        rows.append(row)
+    return rows
+
+
+def _measured(facts: Facts) -> dict[str, Any]:
+    page, lines = facts.page, compare(facts)
+    found: dict[str, Any] = {f"{kind}_bytes": shown(page, kind) for kind in KINDS}
+    found["gradients_most_bytes"] = page.most["gradients"]
+    for line in lines:
+        if line.what in HELD:
+            found[f"predicted_{line.what}_bytes"] = line.predicted
+        elif line.what in COLLECTIVES:
+            found[f"predicted_{line.what}_payload_bytes"] = line.predicted
+    for name in COLLECTIVES:
+        tally = page.collectives.get(name)
+        found[f"{name}_calls"] = tally.calls if tally else 0
+        found[f"{name}_payload_bytes"] = tally.payload if tally else 0
+    found["wire_bytes_derived"] = sum(tally.wire for tally in page.collectives.values())
+    found["unexplained_bytes"] = sum(abs(line.unexplained) for line in lines)
+    return found
+
+
+def shown(page: Page, kind: str) -> int:
+    """Return the bytes of a kind that a table shows: those of the moment that the formula means."""
+    moment = {
+        "gradients": page.before_update,
+        "padding": page.before_update,
+        "activations": page.most,
+        "communication": page.most,
+    }.get(kind, page.between_steps)
+    return moment.get(kind, 0)
+
+
+def differences(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """Return a row for each difference between formula and measurement, on every rank."""
+    rows = []
+    for outcome in outcomes:
+        pages = outcome.run.summary["ledger"] if outcome.run else []
+        for rank in range(len(pages)):
+            facts = Facts.of(outcome.run, rank)  # type: ignore[arg-type]
+            for line in compare(facts):
+                own = {"strategy": facts.strategy, "world_size": facts.ranks, "rank": rank}
+                rows += [{**own, **row} for row in _named(line)]
+    return rows
+
+
+def _named(line: Line) -> list[dict[str, Any]]:
+    both = {"predicted_bytes": line.predicted, "measured_bytes": line.measured}
+    named = [*line.differences]
+    found = [{"difference_bytes": d.size, "because": d.because} for d in named]
+    if line.unexplained:
+        found.append({"difference_bytes": line.unexplained, "because": UNEXPLAINED})
+    found = found or [{"difference_bytes": 0, "because": "equal"}]
+    return [{"what": line.what, **both, **each} for each in found]
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a CSV file; None stays empty."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read a CSV file that `write` wrote: whole numbers and numbers as such, None for nothing.
+
+    Raises
+    ------
+    BadInput
+        When it cannot be read, or is no table of a study of strategies.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = [{key: _value(text) for key, text in row.items()} for row in reader]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
+    missing = [
+        name for name in ("strategy", "world_size", *LEDGER) if name not in (rows or [{}])[0]
+    ]
+    if missing:
+        raise BadInput(
+            f"{path} is no table of `dtlib study strategies`: it has no column {missing[0]}; name"
+            " the strategies.csv that it wrote."
+        )
+    return rows
+
+
+def _value(text: str | None) -> Any:
+    if not text:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

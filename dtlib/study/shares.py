@@ -1,0 +1,75 @@
+"""How many elements of the model a rank really holds: shards are padded, or cut by rows."""
+
+from __future__ import annotations
+
+from math import prod
+
+from dtlib.sim import states
+from dtlib.study.facts import Facts, Sizes
+
+
+def shard(facts: Facts) -> tuple[int, str]:
+    """Return the elements of a rank's shard, and how it is cut."""
+    sizes = [prod(size) for _, size in facts.tensors]
+    if facts.strategy == "fsdp":
+        group = facts.shard_ranks or facts.ranks
+        rank = facts.page.rank % group
+        held = sum(_rows(size, group, rank) for _, size in facts.tensors)
+        return held, "rows: each tensor is cut along its first dimension"
+    if facts.stage == 3:
+        padded = states.padded_each(sizes, facts.ranks) // facts.ranks
+        return padded, "padding of each tensor to a multiple of N"
+    if facts.stage:
+        padded = sum(states.padded_flat(sum(group), facts.ranks) for group in facts.groups)
+        return padded // facts.ranks, "padding of each flat group to a multiple of 2N"
+    return facts.parameters, ""
+
+
+def straddling(facts: Facts) -> int:
+    """Return the elements of whole tensors that reach over the ends of a rank's flat shards.
+
+    Stages 1 and 2 reduce whole tensors, so those on a border are kept whole on both sides.
+    """
+    beyond = 0
+    for group in facts.groups:
+        part = states.padded_flat(sum(group), facts.ranks) // facts.ranks
+        start, stop, at = part * facts.page.rank, part * (facts.page.rank + 1), 0
+        for size in group:
+            inside = min(stop, at + size) - max(start, at)
+            beyond += size - inside if inside > 0 else 0
+            at += size
+    return beyond
+
+
+def padded(facts: Facts, root: bool = False, ranks: int | None = None) -> int:
+    """Return the elements that are gathered for all tensors (of the root only), padding included.
+
+    Parameters
+    ----------
+    ranks
+        Ranks in FSDP's shard group (default: those of the run).
+    """
+    chosen = [(name, size) for name, size in facts.tensors if not root or in_root(name)]
+    if facts.strategy == "fsdp":
+        return states.padded_rows(chosen, ranks or facts.shard_ranks or facts.ranks)
+    if facts.stage == 3:
+        return states.padded_each([prod(size) for _, size in chosen], facts.ranks)
+    if facts.stage:
+        return sum(states.padded_flat(sum(group), facts.ranks) for group in facts.groups)
+    return sum(prod(size) for _, size in chosen)
+
+
+def persistent(facts: Facts) -> int:
+    """Return the elements of the tensors that DeepSpeed's stage 3 keeps whole on every rank."""
+    threshold = facts.zero.get("stage3_param_persistence_threshold", 100_000)
+    return sum(n for _, size in facts.tensors if (n := prod(size)) <= threshold)
+
+
+def in_root(name: str) -> bool:
+    """Say whether a parameter is in FSDP's root, outside all blocks."""
+    return not name.startswith(("h.", "blocks."))
+
+
+def _rows(size: Sizes, ranks: int, rank: int) -> int:
+    chunk = states.share(size[0], ranks)
+    return max(0, min(chunk, size[0] - rank * chunk)) * prod(size[1:])

@@ -1,0 +1,59 @@
+"""`dtlib study strategies`: the same model under every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dtlib import strategies
+from dtlib.config import RunConfig
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.study.family import Planned
+
+KIND = "strategies"
+ORDER = (
+    "single", "ddp", "accelerate", "lightning", "zero1", "zero2", "zero3", "offload", "infinity",
+    "fsdp",
+)  # fmt: skip
+"""From what shards nothing to what shards everything."""
+
+STEPS = 10
+"""The ledger watches step 3, so that seven are timed."""
+
+
+def names(wanted: Sequence[str] = ()) -> list[str]:
+    """Return the strategies of a study, aliases once, in the order of `ORDER`.
+
+    Raises
+    ------
+    BadInput
+        For a strategy that does not exist.
+    """
+    kinds = strategies.available()
+    for name in wanted:
+        if name not in kinds:
+            near = did_you_mean(name, kinds)
+            raise BadInput(f"unknown strategy {name!r}; there is {', '.join(sorted(kinds))}.{near}")
+    known = [name for name in ORDER if name in kinds]
+    return [name for name in (wanted or known) if name != "dp"]
+
+
+def plans(
+    settings: Mapping[str, Any], ranks: Sequence[int], wanted: Sequence[str] = ()
+) -> Iterator[Planned]:
+    """Yield the runs of a study; `single` has one rank only.
+
+    Parameters
+    ----------
+    settings
+        Those of `RunConfig` that all runs share.
+    ranks
+        Numbers of ranks.
+    wanted
+        Names of strategies (default: all).
+    """
+    for name in names(wanted):
+        for number in [1] if name == "single" else ranks:
+            own = {"strategy": name, "ranks": number, "ledger": True}
+            config = RunConfig.from_mapping({"steps": STEPS, **settings, **own})
+            yield Planned(f"{name}-{number}", config)

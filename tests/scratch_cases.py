@@ -1,0 +1,85 @@
+"""Models, batches and a serial run that the tests of dtlib.scratch compare with, in float64."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+# float64 rounds by 1.1e-16. Gradients are sums of at most a few hundred terms of order 1, and a few
+# steps carry their rounding on: 1e-11 leaves a margin of a hundred, and the smallest real mistake
+# (a missing division, a lost element) is above 1e-4.
+ROUNDING = 1e-11
+
+
+def mlp(widths: list[int], seed: int = 0) -> nn.Sequential:
+    """Linear layers with norms and tanh between them."""
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for i, (a, b) in enumerate(itertools.pairwise(widths)):
+        layers += [nn.Sequential(nn.LayerNorm(a), nn.Linear(a, b)), *([nn.Tanh()] if i else [])]
+    return nn.Sequential(*layers).double()
+
+
+def optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
+    """SGD with momentum or AdamW, with no weight decay on vectors."""
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    if name == "sgd":
+        return torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    return torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=1e-8)
+
+
+def batch(width: int, out: int, samples: int, step: int) -> Batch:
+    """The global batch of a step: [samples, width] and [samples, out]."""
+    generator = torch.Generator().manual_seed(1000 + step)
+    x = torch.randn(samples, width, generator=generator, dtype=torch.float64)
+    return x, torch.randn(samples, out, generator=generator, dtype=torch.float64)
+
+
+def cut(whole: Batch, rank: int, ranks: int, accumulation: int) -> list[Batch]:
+    """This rank's micro-batches of a global batch."""
+    x, y = (part.chunk(ranks)[rank].chunk(accumulation) for part in whole)
+    return list(zip(x, y, strict=True))
+
+
+def serial(
+    model: nn.Module, name: str, batches: list[Batch], clip: float | None = None
+) -> list[float]:
+    """Train in this process alone, in place; the losses before each update."""
+    steps, losses = optimizer(name, model), []
+    for x, y in batches:
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        steps.step()
+        steps.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def flat(model: nn.Module) -> torch.Tensor:
+    """All parameters of a model, one behind the other."""
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def gap(a: nn.Module, b: nn.Module) -> float:
+    """The largest difference between the parameters of two models."""
+    return float((flat(a) - flat(b)).abs().max())
+
+
+def raised(call: Callable[[], object]) -> str:
+    """What a call that must fail says."""
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was raised"
