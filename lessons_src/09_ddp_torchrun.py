@@ -99,7 +99,7 @@ device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
 if on_gpus:
     torch.cuda.set_device(device)
 backend = "nccl" if on_gpus else "gloo"
-dist.init_process_group(backend, timeout=timedelta(seconds=60))
+dist.init_process_group(backend, timeout=timedelta(minutes=2))
 rank, world_size = dist.get_rank(), dist.get_world_size()
 
 

@@ -22,7 +22,7 @@ class CommandFailed(DtlibError):
     """A command ended with an exit code other than 0, or was not done in time."""
 
 
-def shell(command: str, timeout: float = 120.0) -> None:
+def shell(command: str, timeout: float = 240.0) -> None:
     """Run one command and show what it prints, as it comes.
 
     No shell looks at it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
