@@ -633,6 +633,11 @@ assert max(row[1] for row in rows) > 3 * max(row[2] for row in rows)
 # `dtlib.train` does all of this: the same samples for any number of ranks,
 # exact scores, one writer, resume. In a terminal it is `dtlib train images`.
 # Inside a Slurm allocation it starts a torchrun on every node, by `srun`.
+#
+# Twenty steps teach next to nothing: guessing is right once in ten. An epoch
+# of all 10,000 pictures is 156 steps of 64. The network can name 17 % of the
+# test pictures after one such epoch and 86 % after four (the recipe stands in
+# `dtlib/data/pictures.py`); set `steps` and `num_samples` when you have time.
 
 # %%
 settings = dict(
