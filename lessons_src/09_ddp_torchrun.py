@@ -142,14 +142,17 @@ for epoch in range(first, epochs):
     ddp.eval()
     x, y = (tensor[rank::world_size].to(device) for tensor in test.tensors)
     with torch.no_grad():
-        hits = (ddp(x).argmax(1) == y).sum()
-    sums = torch.stack([hits, torch.tensor(len(y), device=device)])
+        logits = ddp(x)
+    hits = (logits.argmax(1) == y).sum()
+    loss_sum = F.cross_entropy(logits, y, reduction="sum")
+    sums = torch.tensor([loss_sum, hits, len(y)], device=device)
     dist.all_reduce(sums)
 
     # 6. One rank of all writes; the others wait until it has.
     if rank == 0:
-        right, count = sums.tolist()
-        print(f"epoch {epoch}: {right} of {count} right, {world_size} ranks")
+        loss_sum, hits, count = sums.tolist()
+        score = f"test loss {loss_sum / count:.5f}, {hits:.0f} right"
+        print(f"epoch {epoch}: {score} of {count:.0f}, {world_size} ranks")
         state = {"model": model.state_dict(), "epochs": epoch + 1}
         state["optimizer"] = optimizer.state_dict()
         torch.save(state, folder / "tmp.pt")  # a crash leaves the old one
