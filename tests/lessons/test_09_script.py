@@ -49,8 +49,8 @@ def test_it_scores_exactly_logs_on_each_rank_and_goes_on(tmp_path, monkeypatch, 
         (told,) = SCORE.findall(capsys.readouterr().out)  # one rank prints, one epoch is new
         loss, hits = score_of(Path("run/last.pt"))
         assert (int(told[0]), int(told[2])) == (epochs - 1, hits)
-        # 300 losses near 2.3, added in fp32 in another order, and printed with five digits
-        assert float(told[1]) == pytest.approx(loss, abs=2e-5)
+        # Half a unit of the last printed digit is 5e-6; the order of fp32 sums adds some 1e-6.
+        assert float(told[1]) == pytest.approx(loss, abs=1e-5)
     for rank in range(RANKS):
         lines = Path(f"run/rank{rank}.log").read_text().splitlines()
         sampler = DistributedSampler(range(300), RANKS, rank, seed=0)
