@@ -169,7 +169,9 @@ def machine() -> Path:
     if not told.exists() or told.stat().st_mtime < newest:
         words = [sys.executable, "-m", "dtlib", "doctor"]
         done = subprocess.run(words, cwd=BOOK.parent, capture_output=True, text=True)
-        facts = f"ok       system         {platform.system()} on {platform.machine()}\n{done.stdout}"
+        facts = (
+            f"ok       system         {platform.system()} on {platform.machine()}\n{done.stdout}"
+        )
         told.write_text(facts.replace(str(BOOK.parent), "the course's folder"))
     return told
 
