@@ -12,6 +12,8 @@
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
 EXTRAS ?= dev,lightning,logging,book
 PIP_FLAGS ?=
+# What JupyterLab is told: make lab LAB_FLAGS="--no-browser --port=9000"
+LAB_FLAGS ?=
 # What the tests are given: make test PYTEST_FLAGS="tests/test_launcher.py -x"
 PYTEST_FLAGS ?=
 
@@ -38,7 +40,7 @@ help: ## this list
 
 lab: env ## open JupyterLab at lesson 00: the first command of a student
 	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
-	"$(PY)" -m jupyterlab $(ROOT_FLAG) notebooks/student/00_start_here.ipynb
+	"$(PY)" -m jupyterlab $(ROOT_FLAG) $(LAB_FLAGS) notebooks/student/00_start_here.ipynb
 
 lessons: env ## build the notebooks and run every lesson that this machine can run
 	"$(PY)" -m dtlib lessons build

@@ -164,7 +164,7 @@ def run_ranks(
     refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
-    view = view or view_for(show, on_progress)
+    view = view or view_for(show, on_progress, ranks)
     try:
         with slurm.processes(nodes) if nodes else _here(ranks) as processes:
             jobs = [{**job, "rank": rank} for rank in range(ranks)]

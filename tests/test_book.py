@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from dtlib.lessons.pages import build_pages, finish, key
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
+RUFF = 'ruff>=0.9; extra == "dev"'
 DEMO = find("90", Path(__file__).parent / "fixtures" / "lessons_src")
 CONFIG = yaml.safe_load((BOOK / "_config.yml").read_text())
 TOC = yaml.safe_load((BOOK / "_toc.yml").read_text())
@@ -135,6 +137,19 @@ def test_a_page_is_due_when_its_sidecar_changes(tmp_path: Path) -> None:
     assert key(find("70", tmp_path)) == before
     path.with_suffix(".yaml").write_text("notes: {lesson: b}")
     assert key(find("70", tmp_path)) != before
+
+
+def test_a_page_is_due_when_torch_changes_and_not_when_a_linter_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = {"torch": "1", "ruff": "1"}
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["torch>=2.11", RUFF])
+    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+    before = key(DEMO)
+    versions["ruff"] = "2"
+    assert key(DEMO) == before
+    versions["torch"] = "2"
+    assert key(DEMO) != before
 
 
 # --- one configuration for two builders ---------------------------------------------------------

@@ -114,7 +114,7 @@ def test_progress_is_reported_from_rank_0(capfd: pytest.CaptureFixture[str]) -> 
     assert [done for done, _, _ in seen] == sorted({done for done, _, _ in seen})
     launch(on_ranks.steps, 30, ranks=2)
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1] == "30 of 30, loss 0.03333"
+    assert lines[-1] == "2 ranks: 30 of 30, loss 0.03333"
     assert len(lines) <= 10  # nobody watches: a line at every tenth at most
 
 

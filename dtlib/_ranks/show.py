@@ -46,11 +46,15 @@ class Silent:
 
 
 class Lines(Silent):
-    """For a log that nobody watches: a line of progress at every tenth of the way."""
+    """For a log that nobody watches: a line of progress at every tenth of the way.
 
-    def __init__(self, on_progress: OnProgress | None = None) -> None:
+    It says how many ranks there are: one cell may train on two and then on one.
+    """
+
+    def __init__(self, on_progress: OnProgress | None = None, ranks: int = 0) -> None:
         super().__init__(on_progress)
         self._tenth = 0
+        self._who = f"{ranks} rank{'s' if ranks > 1 else ''}: " if ranks else ""
 
     def line(self, rank: int, text: str) -> None:
         print(f"[rank {rank}] {text}", flush=True)
@@ -59,7 +63,7 @@ class Lines(Silent):
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenth:
             self._tenth = tenth
-            print(progress_words(done, total, numbers), flush=True)
+            print(self._who + progress_words(done, total, numbers), flush=True)
 
 
 class Terminal(Lines):
@@ -74,7 +78,7 @@ class Terminal(Lines):
     def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         filled = 20 * done // max(total, 1)
         bar = "█" * filled + "·" * (20 - filled)
-        sys.stderr.write(f"\r\x1b[K{bar} {progress_words(done, total, numbers)}")
+        sys.stderr.write(f"\r\x1b[K{bar} {self._who}{progress_words(done, total, numbers)}")
         sys.stderr.flush()
         self._shown = True
 
@@ -93,8 +97,8 @@ class Terminal(Lines):
 class Notebook(Lines):
     """For a notebook: a display that is updated in place, as HTML and as plain text."""
 
-    def __init__(self, on_progress: OnProgress | None = None) -> None:
-        super().__init__(on_progress)
+    def __init__(self, on_progress: OnProgress | None = None, ranks: int = 0) -> None:
+        super().__init__(on_progress, ranks)
         self._handle: Any = None
         self._last = 0.0
 
@@ -105,7 +109,7 @@ class Notebook(Lines):
         self._last = now
         from IPython.display import display
 
-        words = progress_words(done, total, numbers)
+        words = self._who + progress_words(done, total, numbers)
         bundle = {
             "text/plain": words,
             "text/html": f'<progress value="{done}" max="{total}" aria-label="progress"></progress>'
@@ -125,10 +129,11 @@ def progress_words(done: int, total: int, numbers: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def view_for(show: bool, on_progress: OnProgress | None) -> View:
-    """Choose how to show things here."""
+def view_for(show: bool, on_progress: OnProgress | None, ranks: int) -> View:
+    """Choose how to show things of so many ranks here."""
     if not show:
         return Silent(on_progress)
     if in_notebook():
-        return Notebook(on_progress)
-    return Terminal(on_progress) if sys.stderr.isatty() else Lines(on_progress)
+        return Notebook(on_progress, ranks)
+    kind = Terminal if sys.stderr.isatty() else Lines
+    return kind(on_progress, ranks)

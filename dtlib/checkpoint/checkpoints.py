@@ -120,9 +120,13 @@ class Checkpoints:
         """
         temporary = self.folder / f"{TEMPORARY}step-{step:08d}"
         _on_rank_0(lambda: _make_empty(self.folder, temporary))
-        written = _together(lambda: _write_own(temporary, shared, rank_state))
-        path = _on_rank_0(lambda: self._publish(step, temporary, written, metric))
-        return Path(path)
+        try:
+            written = _together(lambda: _write_own(temporary, shared, rank_state))
+            return Path(_on_rank_0(lambda: self._publish(step, temporary, written, metric)))
+        except DtlibError:
+            if dist.is_main():
+                remove_temporary(self.folder)  # a disk that is full needs the room
+            raise
 
     def latest(self, map_location: Any = "cpu") -> Loaded | None:
         """Load the last complete checkpoint, or return None where there is none at all.

@@ -22,7 +22,7 @@ class CommandFailed(DtlibError):
     """A command ended with an exit code other than 0, or was not done in time."""
 
 
-def shell(command: str, timeout: float = 120.0) -> None:
+def shell(command: str, timeout: float = 240.0) -> None:
     """Run one command and show what it prints, as it comes.
 
     No shell looks at it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
@@ -43,22 +43,8 @@ def shell(command: str, timeout: float = 120.0) -> None:
         When there is no such program.
     """
     print(f"$ {command}")
-    own = str(Path(sys.executable).parent)
-    env = {**QUIET, **os.environ, "PATH": os.pathsep.join([own, os.environ.get("PATH", "")])}
     words = shlex.split(command)
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=env,
-            start_new_session=True,  # an interrupt is for this process, which ends the command
-        )
-    except FileNotFoundError:
-        raise BadInput(f"there is no program {words[0]!r} on this machine.") from None
+    process = _start(words)
     out_of_time = threading.Event()
 
     def stop() -> None:
@@ -66,6 +52,7 @@ def shell(command: str, timeout: float = 120.0) -> None:
         _end(process)
 
     alarm = threading.Timer(timeout, stop)
+    alarm.daemon = True  # a kernel that ends does not wait for it
     alarm.start()
     lines: list[str] = []
     try:
@@ -84,6 +71,24 @@ def shell(command: str, timeout: float = 120.0) -> None:
         raise CommandFailed(
             f"{words[0]} ended with exit code {code}; the last that it said:\n{said}"
         )
+
+
+def _start(words: list[str]) -> subprocess.Popen[str]:
+    own = str(Path(sys.executable).parent)
+    env = {**QUIET, **os.environ, "PATH": os.pathsep.join([own, os.environ.get("PATH", "")])}
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=env,
+            start_new_session=True,  # an interrupt is for this process, which ends the command
+        )
+    except FileNotFoundError:
+        raise BadInput(f"there is no program {words[0]!r} on this machine.") from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:

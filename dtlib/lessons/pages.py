@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
 import importlib.metadata
@@ -93,16 +94,30 @@ def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: P
 
 
 def key(lesson: Lesson) -> str:
-    """A hash of all that a page depends on: its lesson, dtlib, this Python and its packages."""
+    """A hash of all that a page depends on: its lesson, dtlib, this Python, what dtlib needs."""
     package = Path(dtlib.__file__).parent
     files = sorted(p for end in ("*.py", "*.js") for p in package.rglob(end))
-    packages = {f"{d.name} {d.version}" for d in importlib.metadata.distributions()}
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
-    digest.update("\n".join([sys.version, *sorted(packages)]).encode())
+    digest.update("\n".join([sys.version, *_packages()]).encode())
     for path in files:
         digest.update(str(path.relative_to(package)).encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _packages() -> list[str]:
+    """Versions of what dtlib needs to run; linters, and what else is installed, change no page."""
+    try:
+        needed = importlib.metadata.requires("dtlib") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that was not installed
+        return sorted(f"{d.name} {d.version}" for d in importlib.metadata.distributions())
+    found = []
+    for line in needed:
+        name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+        if not re.search(r"extra == .(dev|book)\b", line):
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found.append(f"{name} {importlib.metadata.version(name)}")
+    return sorted(found)
 
 
 def _kept_key(path: Path) -> str | None:

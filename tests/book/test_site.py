@@ -101,6 +101,12 @@ def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
     check_links(site)
 
 
+def test_a_readme_that_is_a_page_leads_to_pages(site: Path) -> None:
+    links = Page(site / "containers.html").links
+    assert "cluster.html" in links
+    assert not [link for link in links if "README" in link]
+
+
 def test_no_page_loads_anything_from_another_machine(site: Path) -> None:
     check_nothing_from_elsewhere(site)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 PROJECT = Path(__file__).parents[2]
-LIMIT = 240.0  # seconds that a test waits for anything: a job is over, or the test fails
+LIMIT = 480.0  # seconds that a test waits for anything: a job is over, or the test fails
 
 
 @dataclass

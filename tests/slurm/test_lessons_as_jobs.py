@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from mini_cluster import Slurm
 
 from dtlib.lessons.notebook import unfinished
+from dtlib.record import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -31,11 +31,7 @@ def sleep(folder):
     time.sleep(600)
 dtlib.launch(sleep, os.getcwd())
 """
-TRAIN = """
-import os, dtlib
-small = dict(global_batch=4, max_length=16, num_samples=64)
-dtlib.train("text", steps=30, out=os.environ["RUN"], resume=True, **small)
-"""
+SMALL = ("-p", "global_batch=8", "-p", "num_samples=64")
 
 
 def executed(slurm: Slurm, number: str) -> dict[str, Any]:
@@ -55,18 +51,42 @@ def lesson(slurm: Slurm, *cells: str) -> dict[str, str]:
     return {"DTLIB_LESSONS": str(sources)}
 
 
-def test_a_lesson_runs_on_two_nodes(slurm: Slurm) -> None:
-    number = slurm.submit("00", "--nodes=2", "-p", "steps=3")
+@pytest.mark.timeout(1100)  # the lesson runs twice, over nodes that share two cores
+def test_lesson_09_trains_on_two_nodes_is_requeued_and_goes_on(slurm: Slurm) -> None:
+    out = slurm.folder / "run"
+    number = slurm.submit("09", "--nodes=2", "-p", "steps=100", "-p", f"out={out}", *SMALL)
+    slurm.until(lambda: steps(out), number)
+    slurm.run("scancel", "--batch", "--signal=USR1", number)
+    slurm.until(lambda: (slurm.made(number) / "exit-code.r0").exists(), number)
+    first = steps(out)
+    assert 0 < len(first) < 100
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
-    assert unfinished(executed(slurm, number)) is None
+    codes = [(slurm.made(number) / f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
+    assert codes == ["75", "0"]
+    stopped, whole = (json.loads(path.read_text()) for path in notebooks(slurm, number))
+    assert unfinished(stopped) is not None and unfinished(whole) is None
+    assert f"Resuming {out} after step {len(first)}" in texts(whole)
+    assert steps(out) == list(range(1, 101))
+    spanned_both_nodes(out, number)
+    was_collected(slurm, number)
+
+
+def spanned_both_nodes(run: Path, number: str) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    found = {name: summary[name] for name in ("nodes", "world_size", "job_id", "restart_count")}
+    assert found == {"nodes": 2, "world_size": 2, "job_id": number, "restart_count": 1}
+    for rank, node in enumerate(("n1", "n2")):
+        log = (run / f"rank{rank}.log").read_text()
+        assert log.count(f" on {node}, rank {rank} of 2\n") == 2  # in both starts
+
+
+def was_collected(slurm: Slurm, number: str) -> None:
     table = slurm.dtlib("batch", "status", "--out=batch")
-    assert f"{number}  00     2      COMPLETED   0:0" in table
+    assert f"{number}  09     2      COMPLETED   0:0" in table
     slurm.dtlib("batch", "collect", "--out=batch")
-    assert [path.name for path in slurm.folder.glob("batch/collected/*.ipynb")] == [
-        f"00_start_here-student-job{number}-r0.ipynb"
+    assert sorted(path.name for path in slurm.folder.glob("batch/collected/*.ipynb")) == [
+        f"09_ddp_torchrun-student-job{number}-r{restart}.ipynb" for restart in (0, 1)
     ]
-    rows = list(csv.DictReader((slurm.folder / "batch/collected/runs.csv").open()))
-    assert {(row["world_size"], row["nodes"]) for row in rows} == {("1", "1"), ("2", "2")}
 
 
 def test_ranks_of_a_cell_are_on_all_nodes(slurm: Slurm) -> None:
@@ -114,28 +134,14 @@ def test_a_loopback_address_is_refused_in_a_sentence(slurm: Slurm) -> None:
     assert "BadInput: MASTER_ADDR=127.0.0.1 is on each host that host itself" in slurm.log(number)
 
 
-def test_a_stopped_lesson_is_requeued_and_goes_on(slurm: Slurm) -> None:
-    out = slurm.folder / "run"
-    found = lesson(slurm, "from dtlib import learn\nlearn.start('80')", TRAIN)
-    number = slurm.submit("80", "--nodes=2", RUN=str(out), **found)
-    slurm.until(lambda: steps(out) > 0, number)
-    slurm.run("scancel", "--batch", "--signal=USR1", number)
-    slurm.until(lambda: (slurm.made(number) / "exit-code.r0").exists(), number)
-    assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
-    codes = [(slurm.made(number) / f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
-    assert codes == ["75", "0"]
-    assert len(list(slurm.made(number).glob("r[01]/student/*.ipynb"))) == 2
-    assert steps(out) == 30
+def notebooks(slurm: Slurm, number: str) -> list[Path]:
+    """The notebook of each start of a job."""
+    return sorted(slurm.made(number).glob("r[01]/student/*.ipynb"))
 
 
-def steps(folder: Path) -> int:
-    """How many different steps a run has noted."""
-    lines = folder / "metrics.jsonl"
-    if not lines.exists():
-        return 0
-    return len(
-        {json.loads(line)["step"] for line in lines.read_text().splitlines() if "step" in line}
-    )
+def steps(folder: Path) -> list[int]:
+    """The steps that a run has noted."""
+    return [line["step"] for line in read_lines(folder / "metrics.jsonl")]
 
 
 def test_what_would_fail_in_the_job_is_refused_before_it(slurm: Slurm) -> None:

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import examine, number
-from dtlib.learn.probe import TIMEOUT
+from dtlib.learn.probe import LIMIT
 
 Lists = tuple[tuple[float, ...], ...]
 PLAN: tuple[Lists, ...] = (
@@ -59,16 +59,19 @@ def _mean(lists: Lists) -> str:
 def _on_rank(student: Callable[..., Any], x: torch.Tensor) -> Any:
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
-    ddp = torch.nn.parallel.DistributedDataParallel(model, process_group=_plain_group())
-    loss = student(ddp(x[:, None]).flatten())
-    if loss is None:
+    group = _plain_group()
+    ddp = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    loss, everyone = None, torch.zeros(1)
+    try:
+        loss = student(ddp(x[:, None]).flatten())
+        everyone += what_lacks(loss) is None
+    finally:  # DDP meets in backward: nobody may go there alone
+        dist.all_reduce(everyone, dist.ReduceOp.MIN, group=group)
+    lacks = what_lacks(loss)
+    if lacks is not None and loss is not None:
+        raise NoGraph(lacks)
+    if not everyone or loss is None:
         return None
-    if not isinstance(loss, torch.Tensor):
-        raise NoGraph(f"a {type(loss).__name__}")
-    if not loss.requires_grad:
-        raise NoGraph("a tensor without a graph")
-    if loss.numel() != 1:
-        raise NoGraph(f"a tensor of {loss.numel()} numbers")
     loss.backward()
     gradient = model.weight.grad
     assert gradient is not None
@@ -76,11 +79,23 @@ def _on_rank(student: Callable[..., Any], x: torch.Tensor) -> Any:
     return gradient.flatten() if loss.isfinite() else torch.tensor([math.nan])
 
 
+def what_lacks(loss: Any) -> str | None:
+    """Say what it is that `backward()` cannot be called on; None when it can."""
+    if not isinstance(loss, torch.Tensor):
+        return f"a {type(loss).__name__}"
+    if not loss.requires_grad:
+        return "a tensor without a graph"
+    return None if loss.numel() == 1 else f"a tensor of {loss.numel()} numbers"
+
+
 def _plain_group() -> Any:
-    """A group without the debug mode of checks, in which DDP of torch 2.14 crashes."""
+    """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
+
+    It waits as long as a check may take: the first DDP of a process loads much, each in its time.
+    """
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.OFF)
-    group = dist.new_group(timeout=timedelta(seconds=TIMEOUT))
+    group = dist.new_group(timeout=timedelta(seconds=LIMIT))
     dist.set_debug_level(level)
     return group
 

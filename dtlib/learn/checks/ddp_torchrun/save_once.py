@@ -90,7 +90,7 @@ def _on_rank(student: Callable[..., Any], folder: str, weight: torch.Tensor) -> 
 
 def _readable(path: Path) -> bool:
     try:
-        return "weight" in torch.load(path, map_location="cpu")
+        return "weight" in torch.load(path, map_location="cpu", weights_only=True)
     except Exception:
         return False
 
