@@ -1,0 +1,96 @@
+"""Every strategy trains the same model: its losses beside those of one process.
+
+| strategy | against `single` with the same micro-batches, fp32, text |
+| --- | --- |
+| ddp, accelerate, lightning, fsdp in every form | the same bits at 1 and 2 ranks |
+| all of them at 3 ranks or more | 1e-6: three numbers can be added in three orders |
+| all of them with a clip | 1e-6: fsdp adds the squares of a norm up shard by shard |
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+import torch
+
+import dtlib
+from dtlib import launch
+from tests.strategy_runs import CASES, SMALL, figures, train_each
+from tests.toy import write_story
+
+# Losses of about 4 are rounded at 2^-24 · 4 = 2.4e-7; some roundings add up in a few steps.
+CLOSE = 2e-6
+# Lightning takes 3 s a rank to import, and a static graph allows no accumulation.
+QUICK = [name for name in CASES if name != "lightning" and "static_graph" not in CASES[name]]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> str:
+    return write_story(tmp_path_factory.mktemp("text") / "story")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def single(**settings) -> dict:
+    return figures(dtlib.train("text", 1, strategy="single", **{**SMALL, **settings}))
+
+
+def of_process() -> dict:
+    """What all runs of a process share, and none may change for the next."""
+    return {
+        "variables": dict(os.environ),
+        "threads": torch.get_num_threads(),
+        "type": torch.get_default_dtype(),
+        "look of warnings": (warnings.formatwarning, warnings.showwarning),
+        # a package may say how its own kinds of warnings are shown, as sympy does
+        "warnings": [str(f) for f in warnings.filters if f[2].__module__ == "builtins"],
+        "gradients": torch.is_grad_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+    }
+
+
+def train_each_and_look(names: list[str], **settings) -> tuple[dict, list[str]]:
+    """Return the figures, and what the runs changed of the process that they ran in."""
+    train_each(
+        names[:1], **{**settings, "out": "first", "steps": 1}
+    )  # sets the loop's own variable
+    before = of_process()
+    found = train_each(names, **settings)
+    after = of_process()
+    return found, [key for key in before if before[key] != after[key]]
+
+
+def assert_close(found: dict, expected: dict) -> None:
+    assert found["losses"] == pytest.approx(expected["losses"], abs=CLOSE)
+    assert found["norms"] == pytest.approx(expected["norms"], abs=CLOSE)
+    assert found["held_out"] == pytest.approx(expected["held_out"], abs=CLOSE)
+    assert found["rates"] == expected["rates"]
+    assert found["parameters"] == expected["parameters"]
+
+
+def test_on_two_ranks_every_strategy_has_the_same_bits_as_one(story):
+    """The micro-batches of 6 that one process adds up are those that two ranks add up."""
+    expected = single(data=story, accumulation=2)
+    names = list(CASES)
+    found, changed = launch(train_each_and_look, names, data=story, ranks=2, timeout=60)[0]
+    assert {name: found[name]["losses"] for name in names} == dict.fromkeys(
+        names, expected["losses"]
+    )
+    for name in names:
+        assert_close(found[name], expected)
+    assert changed == []
+
+
+def test_clip_and_accumulation_on_three_ranks(story):
+    """A gradient that was averaged once too often, or not at all, would be clipped otherwise."""
+    settings = {"data": story, "clip": 0.5, "accumulation": 2, "optimizer": "sgd"}
+    expected = single(**settings)
+    assert min(expected["norms"]) > 0.5
+    found = launch(train_each, QUICK, **settings, ranks=3, timeout=60)[0]
+    for name in QUICK:
+        assert_close(found[name], expected)
