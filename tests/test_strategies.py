@@ -133,6 +133,29 @@ def test_gradients_travel_once_in_the_last_micro_batch():
     assert second == (3.0, 4.0, ["all_reduce"])
 
 
+def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
+    """The gradient after each of two micro-batches, under several strategies."""
+    found = []
+    for name in names:
+        strategy = ready(strategies.find(name), config(strategy=name), Scale())
+        seen = []
+        for last in (False, True):
+            with strategy.micro_step(last):
+                loss = strategy.model(torch.tensor([1.0 + 2 * dist.world().rank])).sum()
+                strategy.backward(loss, torch.tensor(2.0))
+            seen.append(strategy.module.w.grad.item())
+        strategy.close()
+        found.append((seen[0], seen[1]))
+    return found
+
+
+# field bug 1.09
+def test_frameworks_keep_gradients_to_themselves_until_the_last_micro_batch():
+    """Ranks feed 1 and 3: after the first each has its own sum, after the last both the mean."""
+    by_rank = launch(own_until_the_last, ["accelerate", "lightning"], ranks=2, timeout=60)
+    assert by_rank == [[(1.0, 4.0)] * 2, [(3.0, 4.0)] * 2]
+
+
 def options_of_ddp() -> tuple[float, float, bool, int]:
     """Gradients as they are and as bf16 sends them; what DDP was told of graph and buckets."""
     plain = ready(DDP, config(), Scale())

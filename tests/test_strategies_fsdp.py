@@ -48,6 +48,8 @@ def elements_held(**settings) -> dict[str, int]:
     one_step(strategy)
     strategy.step(lr=1e-3)
     one_step(strategy)
+    with strategy.evaluating() as score:  # after which nothing may stay gathered
+        score(torch.arange(4)[None])
     held = strategy.held()
     moments = [tensor for tensor in held["optimizer"] if tensor.dim()]  # without step counters
     found = {kind: sum(t.numel() for t in tensors) for kind, tensors in held.items()}
@@ -121,6 +123,21 @@ def test_gradients_are_reduced_in_the_last_micro_batch_alone(on_two_ranks):
     assert [found["travel"] for found in on_two_ranks] == [([False, True], [False, False])] * 2
 
 
+def overflow_on_one_rank() -> tuple[bool, bool, float]:
+    """Whether a step is skipped whose gradient is infinite on rank 1 alone, and what it leaves."""
+    strategy = ready(FSDP, config(strategy="fsdp", precision="fp16"), small_gpt())
+    before = [tensor.clone() for tensor in strategy.held()["parameters"]]
+    loss = strategy.model(torch.arange(4)[None]).sum()
+    strategy.backward(loss * (float("inf") if dist.world().rank == 1 else 1.0), torch.tensor(1.0))
+    skipped = strategy.step(lr=1.0).skipped
+    same = all(map(torch.equal, before, strategy.held()["parameters"]))
+    return skipped, same, strategy.scaler.get_scale()
+
+
+def test_all_ranks_skip_the_step_that_overflowed_on_one(on_two_ranks):
+    assert [found["overflow"] for found in on_two_ranks] == [(True, True, 2.0**15)] * 2
+
+
 class Tied(torch.nn.Module):
     """An output layer that is the embedding, under a second name."""
 
@@ -160,6 +177,7 @@ def look() -> dict[str, Any]:
         "shared": elements_held(),
         "copied": elements_held(shard_ranks=1),
         "travel": gradients_travel(),
+        "overflow": overflow_on_one_rank(),
         "tied": tied_after_loading(),
         **precisions,
     }
