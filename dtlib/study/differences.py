@@ -116,8 +116,8 @@ def _padding(facts: Facts) -> Iterator[Difference]:
     if facts.strategy == "fsdp":
         group = facts.shard_ranks or facts.ranks
         rest = shares.padded(facts) // group - shares.shard(facts)[0]
-        kinds = facts.recipe[0]
-        yield Difference(rest * kinds, "padding of shards with fewer rows")
+        both = facts.recipe[0] + facts.recipe[1]
+        yield Difference(rest * both, "padding of shards with fewer rows, weights and gradients")
 
 
 def _activations(facts: Facts) -> Iterator[Line]:
@@ -169,7 +169,9 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
         if facts.stage in (1, 2):
             yield Difference(4 * len(facts.groups), "norms of the gradients, one for each group")
         if facts.stage == 3:
-            yield Difference(8 * len(facts.groups), "norms of the gradients, one for each group")
+            size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
+            why = "norms of the gradients, one for each sub-group"
+            yield Difference(size * shares.sub_groups(facts), why)
         if facts.strategy == "fsdp" and facts.clip:
             yield Difference(4, "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
