@@ -174,6 +174,22 @@ def test_a_watched_step_takes_the_same_step():
         assert torch.equal(one, other)
 
 
+def test_compiled_code_stays_compiled_under_watch():
+    calls = []
+
+    def backend(graph, inputs):
+        return lambda *given: calls.append(1) or graph(*given)
+
+    model, x = mlp(), torch.randn(32, 8)
+    compiled = torch.compile(model, backend=backend)
+    compiled(x).sum().backward()
+    before = len(calls)
+    with ledger.watch(model) as page:
+        compiled(x).sum().backward()
+    assert len(calls) == before + 1
+    assert page.most["activations"] == 32 * (8 + 16) * FLOAT
+
+
 def test_the_optimizers_own_step_is_put_back():
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -73,16 +73,8 @@ def test_the_whole_study_is_explained(tmp_path, capfd):
             continue
     assert {"single", "ddp", "fsdp"} <= set(here)
     words = ["strategies", "text", "--ranks", "2", "--steps", "5", "--global-batch", "8"]
-    words += [
-        "--model",
-        "nano",
-        "--data",
-        "story",
-        "--strategies",
-        ",".join(here),
-        "--out",
-        str(tmp_path / "s"),
-    ]
+    words += ["--model", "nano", "--data", "story", "--strategies", ",".join(here)]
+    words += ["--out", str(tmp_path / "s")]
     assert study.main(words) == 0
     printed = capfd.readouterr().out
     assert "unexplained" not in printed
