@@ -130,7 +130,7 @@ def test_the_loss_goes_on_as_if_nothing_had_happened(story):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_the_loss_goes_on_through_every_strategy(story, optimizer):
     assert_it_goes_on(LONG, data=story, optimizer=optimizer)

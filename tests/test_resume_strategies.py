@@ -20,11 +20,11 @@ import torch
 import dtlib
 from dtlib.launcher import RankFailed
 from dtlib.record import Run, read_lines
-from tests.strategy_runs import ALL, SMALL, figures, state
+from tests.strategy_runs import ALL, SMALL, ZERO, figures, state
 from tests.toy import write_story
 
 RANKS, STEPS, KILLS = 2, 60, 5
-NAMES = ["single", "ddp", "fsdp", "accelerate", "lightning"]
+NAMES = ["single", "ddp", "fsdp", "accelerate", "lightning", *ZERO]
 PATIENCE = 60.0  # seconds that something may take here before the test fails
 
 
@@ -111,7 +111,7 @@ def assert_same_bits(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_that_was_killed_five_times_ends_in_the_same_bits(name, story, tmp_path):
     settings = settings_of(name, story)

@@ -138,6 +138,21 @@ def test_all_ranks_skip_the_step_that_overflowed_on_one(on_two_ranks):
     assert [found["overflow"] for found in on_two_ranks] == [(True, True, 2.0**15)] * 2
 
 
+def pictures_in_bf16() -> tuple[torch.dtype, set[torch.dtype], bool]:
+    """Types of what comes out, of batch norms' statistics; and whether those collected any."""
+    strategy = ready(FSDP, config(strategy="fsdp", precision="bf16"), resnet.resnet18(8))
+    logits = strategy.model(torch.rand(4, 3, 32, 32, device=strategy.world.device))
+    strategy.backward(logits.square().sum(), torch.tensor(1.0))
+    strategy.step(lr=1e-3)
+    means = [b for name, b in strategy.module.named_buffers() if name.endswith("running_mean")]
+    return logits.dtype, {mean.dtype for mean in means}, all(mean.any().item() for mean in means)
+
+
+def test_batch_norms_keep_their_statistics_in_fp32(on_two_ranks):
+    expected = (torch.float32, {torch.float32}, True)
+    assert [found["pictures"] for found in on_two_ranks] == [expected] * 2
+
+
 class Tied(torch.nn.Module):
     """An output layer that is the embedding, under a second name."""
 
@@ -178,6 +193,7 @@ def look() -> dict[str, Any]:
         "copied": elements_held(shard_ranks=1),
         "travel": gradients_travel(),
         "overflow": overflow_on_one_rank(),
+        "pictures": pictures_in_bf16(),
         "tied": tied_after_loading(),
         **precisions,
     }
