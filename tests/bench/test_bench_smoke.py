@@ -73,8 +73,7 @@ def test_five_loops_reach_the_same_loss_on_two_ranks():
 def test_four_ways_by_hand_and_ddp_have_the_same_losses():
     rows = rows_of("bench_data_parallel.py")
     assert len(rows) == 9
-    # Two summands have one sum, whoever adds them: on two ranks the losses are equal to the bit,
-    # but where gradients are packed and divided in another place, which rounds no power of two.
+    # Two summands have one sum, whoever adds them, and halving rounds nothing: the same bits.
     gaps = {row["name"]: row["loss_gap"] for row in rows if row["name"] != "no communication"}
     assert {name: gap for name, gap in gaps.items() if gap > 0} == {}
 
