@@ -152,3 +152,37 @@ def test_fully_shard_holds_its_rows_and_gathers_each_layer_twice(trained):
         assert page["collectives"]["reduce_scatter"]["payload"] == padded * FLOAT
         assert page["gathered"] == 2 * PSI * FLOAT  # seen at the parameters, without padding
         assert page["most"]["activations"] == 32 * (8 + 16) * FLOAT  # no weight is among them
+
+
+def by_hand() -> list[tuple[dict, dict, int]]:
+    """Return the page of each stage's second step, what the kernel says it sent, and Ψ padded."""
+    from dtlib.scratch import zero
+
+    found = []
+    for stage in (1, 2, 3):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 6))  # two ranks divide every tensor
+        sharded = zero.STAGES[stage](model, zero.AdamW(lr=1e-3))
+        for _ in range(2):
+            sharded.wire.sent.clear()
+            with ledger.watch(model, sharded) as page:
+                sharded.backward(sharded(torch.randn(32, 8)).sum())
+                sharded.step()
+        padded = sum(bucket.flat.numel() for bucket in sharded.buckets)
+        found.append((page.to_dict(), dict(sharded.wire.sent), padded))
+    return found
+
+
+def test_stages_by_hand_are_measured_in_the_same_way_and_their_own_meter_agrees():
+    psi = 8 * 12 + 12 + 12 * 6 + 6
+    for stages in launch(by_hand, ranks=2, timeout=20, show=False):
+        for stage, (page, sent, padded) in enumerate(stages, start=1):
+            assert padded == psi
+            assert page["between_steps"]["optimizer"] == 2 * psi // 2 * FLOAT
+            whole = psi if stage < 3 else psi // 2
+            assert page["between_steps"]["parameters"] == whole * FLOAT
+            gradients = psi if stage == 1 else psi // 2
+            assert page["before_update"]["gradients"] == gradients * FLOAT
+            # hand-made rings are messages: nothing is derived, and torch's collectives do not occur
+            assert page["collectives"]["send"]["payload"] == sum(sent.values())
+            assert page["collectives"].keys() == {"send", "recv"}
