@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dtlib import shapes
 from dtlib.sim import memory, states
 from dtlib.sim.estimate import estimate
 from dtlib.study import shares
@@ -127,16 +128,21 @@ def _activations(facts: Facts) -> Iterator[Line]:
     rows = {row.kind: row.size for row in estimate(setup).rows}
     kept = rows["activations"] + rows["logits"] // 3  # of the logits' three, one is saved
     measured = facts.page.most["activations"]
-    yield _line("activations", kept, measured, _small(facts))
+    copies = rows.get("weight copies", 0)
+    yield _line("activations", kept, measured, _saved_too(facts, setup.recipe, copies))
 
 
-def _small(facts: Facts) -> Iterator[Difference]:
-    """Name what autograd saves beside the activations of the model."""
-    from dtlib import shapes
-
+def _saved_too(facts: Facts, recipe: str, copies: int) -> Iterator[Difference]:
+    """Name what autograd saves beside the activations that the formula counts."""
     positions = facts.micro_batch
+    yield Difference(copies, "16-bit copies of the weights, which autocast makes")
     if facts.task == "text":
-        positions *= facts.max_length or shapes.GPT[facts.model]["context"]
+        shape = shapes.GPT[facts.model]
+        positions *= facts.max_length or shape["context"]
+        if facts.page.device == "cpu" and recipe in ("mixed", "policy"):
+            # a mean and a deviation of 2 bytes less, for each position of each layer norm
+            less = 2 * 2 * positions * (2 * shape["layers"] + 1)
+            yield Difference(-less, "statistics of layer norms, in 16 bits on a CPU")
     yield Difference(8 * positions, "labels, which the loss looks up")
     yield Difference(12, "scalars of the loss: its count and its scale")
 
