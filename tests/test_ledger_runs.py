@@ -61,6 +61,7 @@ def test_without_the_ledger_nothing_is_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_whole_study_is_explained(tmp_path, capfd):
     """Every strategy of this machine on 2 ranks: equal losses, nothing unexplained."""
     here = []

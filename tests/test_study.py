@@ -144,6 +144,14 @@ def test_a_byte_that_no_name_accounts_for_is_unexplained(tmp_path, what):
     assert {line.what: line.unexplained for line in found if line.unexplained} == {what: 1}
 
 
+@pytest.mark.parametrize(("strategy", "kept"), [("ddp", 6_627_340), ("fsdp", 4_435_468)])
+def test_what_16_bits_save_was_measured_on_a_cpu_and_has_its_names(tmp_path, strategy, kept):
+    page = page_of()
+    page.most["activations"] = kept
+    found = differences.compare(facts(tmp_path, strategy, page, precision="bf16"))
+    assert next(line for line in found if line.what == "activations").unexplained == 0
+
+
 def test_shards_by_hand(tmp_path):
     of = facts(tmp_path, "fsdp", page_of(4, rank=3))
     # 78 rows of the token embedding: 20, 20, 20 and 18; every other tensor has a multiple of 4
