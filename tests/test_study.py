@@ -113,6 +113,14 @@ def test_what_cannot_run_here_is_shown_with_its_remedy_and_the_rest_goes_on(tmp_
     assert "ddp on 2: refused: fp64 is not for ddp; use fp32." in text
 
 
+def test_settings_that_no_run_can_have_are_refused(tmp_path, trains):
+    trains.raises["ddp-1"] = trains.raises["ddp-2"] = BadInput("GPT shape 'nanoo' is unknown.")
+    words = ["strategies", "--strategies", "ddp", "--ranks", "1,2", "--out", str(tmp_path / "s")]
+    with pytest.raises(BadInput, match="'nanoo' is unknown"):
+        study.main(words)
+    assert not (tmp_path / "s" / study.CSV).exists()
+
+
 def test_a_study_of_other_settings_has_a_folder_of_its_own(tmp_path):
     family.open_folder(tmp_path, "strategies", {"task": "text", "steps": "4", "lr": None})
     family.open_folder(tmp_path, "strategies", {"task": "text", "steps": "4"})
