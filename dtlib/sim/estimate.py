@@ -215,9 +215,7 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
         size = (*block[:2], shape["layers"], *block[2:])
         kept, again = activations.gpt(*size, *more), activations.gpt_recomputed(*block, *more)
         classes, buffers = setup.vocab_size, 0
-        tied = (
-            2 * classes * shape["width"] * (2 if recipe == "policy" else states.RECIPES[recipe][1])
-        )
+        tied = 2 * classes * shape["width"] * traffic.TRAVELS[recipe][0]
     else:
         width = shapes.RESNET[setup.model]
         convolutions = tensors.resnet_convolutions(width)
