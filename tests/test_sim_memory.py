@@ -197,6 +197,10 @@ def test_bus_and_disk():
     moved = by_collective(communication(1000, 1, "infinity", precision="bf16"))
     assert moved["disk_read"].payload == 2 * 2000 + 12_000
     assert moved["disk_write"].payload == 2000 + 12_000
+    # in fp32 DeepSpeed has a further copy of the weights there
+    for kept, copy in (("framework", 4), ("paper", 0)):
+        moved = by_collective(communication(1000, 1, "infinity", kept=kept))
+        assert moved["disk_write"].payload == 4000 + (8 + copy) * 1000
 
 
 # --- DeepSpeed's own estimators ------------------------------------------------------------------
