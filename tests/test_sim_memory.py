@@ -38,9 +38,8 @@ def cells():
 
 def test_table_1_of_the_zero_paper():
     """Within one unit of the last printed digit: the table rounds in places and cuts in others."""
-    everything = list(cells())
-    assert len(everything) == 54
-    for ranks, parameters, strategy, text in everything:
+    assert len(list(cells())) == 54
+    for ranks, parameters, strategy, text in cells():
         unit = 10 ** -len(text.partition(".")[2])
         total = model_states(parameters, ranks, strategy, "mixed", kept="paper").total
         assert abs(total / 1e9 - float(text)) < unit, (ranks, parameters, strategy)
