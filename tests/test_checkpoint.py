@@ -85,7 +85,6 @@ def test_random_numbers_go_on_where_they_were(tmp_path):
 
 FOREIGN = '{"step": 1, "world_size": 1, "metric": null, "files": {}}'
 
-# field bug 5.03
 TEAR = {
     "shared.pt has": lambda path: cut_to_half(path / "shared.pt"),
     "rank0.pt has": lambda path: cut_to_half(path / "rank0.pt"),
@@ -109,6 +108,7 @@ def flip_a_byte(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
+# field bug 5.03
 @pytest.mark.parametrize("sentence", TEAR)
 def test_torn_one_is_passed_over_for_the_one_before(tmp_path, sentence):
     saved = save(tmp_path, 1, 2)
@@ -131,6 +131,7 @@ def test_torn_one_with_none_before_is_bad_input(tmp_path, sentence):
     assert caught.value.exit_code == 2
 
 
+# field bug 5.03
 def test_half_a_file_is_an_error_of_torch(tmp_path):
     save(tmp_path, 1)
     path = tmp_path / "step-00000001" / "shared.pt"
@@ -200,6 +201,7 @@ def test_marker_is_the_last_file_and_publishing_the_last_act(tmp_path, monkeypat
     ]
 
 
+# field bug 5.03
 def test_leftover_temporary_is_ignored_and_removed(tmp_path):
     saved = save(tmp_path, 1)
     leftover = tmp_path / ".tmp-step-00000009"

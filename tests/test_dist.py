@@ -23,6 +23,7 @@ MAC = Availability(mps=True)
 NOTHING = Availability()
 
 
+# field bug 3.02
 @pytest.mark.parametrize(
     ("world_size", "device", "here", "expected"),
     [

@@ -213,8 +213,9 @@ def test_output_of_a_dead_rank_is_kept() -> None:
     assert caught.value.output[0] == "last words\n"
 
 
+# field bug 1.11
 def test_uneven_batches_are_a_sentence() -> None:
-    """Field bug 1.11 with 3 and 2 batches."""
+    """One rank has three batches and the other two."""
     with pytest.raises(RankFailed) as caught:
         launch(on_ranks.uneven_batches, "no", ranks=2, timeout=2, show=False)
     assert "Rank 1 did not join all_reduce of 1 float32" in caught.value.sentence

@@ -16,6 +16,7 @@ from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.scratch import zero
 from dtlib.scratch.zero.schedule import elements_sent, schedule
 from dtlib.scratch.zero.step import Zero
+from dtlib.sim import memory
 from dtlib.sim.collectives import ring_wire_elements
 from tests.scratch_cases import batch, cut, flat, gap, mlp, raised
 
@@ -31,12 +32,16 @@ def sizes(held):
     return {kind: sum(tensor.nbytes for tensor in tensors) for kind, tensors in held.items()}
 
 
-def one_step(stage, k, dtype):
-    """Held when all gradients are there, sent in a step, and how much the wire log saw leave."""
-    model = mlp(WIDTHS).to(dtype)
-    sharded: Zero = zero.STAGES[stage](model, adamw(), **({"cap_bytes": CAP} if stage < 3 else {}))
+def one_step(stage, k, dtype, even=False):
+    """Held when all gradients are there, sent in a step, and how much the wire log saw leave.
+
+    An even model has 9 and 12 elements in its blocks, 21 in all: 3 ranks divide it without padding.
+    """
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3)) if even else mlp(WIDTHS)
+    options = {"cap_bytes": 10**6 if even else CAP} if stage < 3 else {}
+    sharded: Zero = zero.STAGES[stage](model.to(dtype), adamw(), **options)
     with WireLog() as log:
-        for x, y in cut(batch(5, 3, SAMPLES, 0), dist.get_rank(), RANKS, k):
+        for x, y in cut(batch(2 if even else 5, 3, SAMPLES, 0), dist.get_rank(), RANKS, k):
             sharded.backward(F.mse_loss(sharded(x.to(dtype)), y.to(dtype)) / k)
         held = sizes(sharded.held())
         sharded.step()
@@ -46,10 +51,11 @@ def one_step(stage, k, dtype):
 
 def all_steps():
     return {
-        (stage, k, dtype): one_step(stage, k, dtype)
+        (stage, k, dtype, even): one_step(stage, k, dtype, even)
         for stage in STAGES
         for k in KS
         for dtype in (torch.float32, torch.bfloat16)
+        for even in (False, True)
     }
 
 
@@ -63,7 +69,7 @@ def steps():
 def test_bytes_held_are_the_papers_to_the_byte(steps, stage, dtype):
     for rank in steps:
         for k in KS:
-            held, _, _, after, psi = rank[stage, k, dtype]
+            held, _, _, after, psi = rank[stage, k, dtype, False]
             shard = sum(zero.shard_size(p, RANKS) for p in psi)
             low = dtype == torch.bfloat16  # 2 + 2 + 12 bytes an element, else 4 + 4 + 8
             assert held == {
@@ -81,7 +87,7 @@ def test_bytes_held_are_the_papers_to_the_byte(steps, stage, dtype):
 def test_bytes_sent_are_counted_as_they_leave_and_are_the_formulas(steps, stage, k):
     for dtype in (torch.float32, torch.bfloat16):
         for rank, results in enumerate(steps):
-            _, sent, on_the_wire, _, psi = results[stage, k, dtype]
+            _, sent, on_the_wire, _, psi = results[stage, k, dtype, False]
             assert sum(sent.values()) == on_the_wire
             once = dtype.itemsize * (RANKS - 1) * sum(zero.shard_size(p, RANKS) for p in psi)
             gathers = {1: 1, 2: 1, 3: 2 * k}[stage]
@@ -97,6 +103,20 @@ def test_bytes_sent_are_counted_as_they_leave_and_are_the_formulas(steps, stage,
         assert dtype.itemsize * elements_sent(steps_of, owned, RANKS) == sum(sent.values()) - 4 * (
             ring_wire_elements(1, RANKS, rank)
         )
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("k", KS)
+def test_without_padding_they_are_what_the_course_predicts(steps, stage, k):
+    for dtype, precision in ((torch.float32, "fp32"), (torch.bfloat16, "mixed")):
+        name = f"zero{stage}"
+        states = memory.model_states(21, RANKS, name, precision, kept="paper")
+        traffic = memory.communication(21, RANKS, name, k, precision, kept="paper")
+        for results in steps:
+            held, sent, *_ = results[stage, k, dtype, True]
+            assert held == states._asdict()
+            for kind in ("all_gather", "reduce_scatter"):
+                assert sent[kind] == sum(row.wire for row in traffic if row.collective == kind)
 
 
 def text(step, rank, ranks):

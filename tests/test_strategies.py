@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import dist, launch, strategies
-from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.errors import BadInput, Unavailable
 from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
@@ -134,6 +133,51 @@ def test_gradients_travel_once_in_the_last_micro_batch():
     assert second == (3.0, 4.0, ["all_reduce"])
 
 
+def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
+    """The gradient after each of two micro-batches, under several strategies."""
+    found = []
+    for name in names:
+        strategy = ready(strategies.find(name), config(strategy=name), Scale())
+        seen = []
+        for last in (False, True):
+            with strategy.micro_step(last):
+                loss = strategy.model(torch.tensor([1.0 + 2 * dist.world().rank])).sum()
+                strategy.backward(loss, torch.tensor(2.0))
+            seen.append(strategy.module.w.grad.item())
+        strategy.close()
+        found.append((seen[0], seen[1]))
+    return found
+
+
+# field bug 1.09
+def test_frameworks_keep_gradients_to_themselves_until_the_last_micro_batch():
+    """Ranks feed 1 and 3: after the first each has its own sum, after the last both the mean."""
+    by_rank = launch(own_until_the_last, ["accelerate", "lightning"], ranks=2, timeout=60)
+    assert by_rank == [[(1.0, 4.0)] * 2, [(3.0, 4.0)] * 2]
+
+
+def options_of_ddp() -> tuple[float, float, bool, int]:
+    """Gradients as they are and as bf16 sends them; what DDP was told of graph and buckets."""
+    plain = ready(DDP, config(), Scale())
+    options = {"compress_gradients": "bf16", "static_graph": True, "bucket_cap_mb": 2.0}
+    told = ready(DDP, config(**options), Scale())
+    for strategy in (plain, told):
+        loss = strategy.model(torch.tensor([1.001 + 2 * dist.world().rank])).sum()
+        strategy.backward(loss, torch.tensor(2.0))
+    ddp = told.model
+    assert isinstance(ddp, DistributedDataParallel)
+    gradients = (plain.module.w.grad.item(), told.module.w.grad.item())
+    return (*gradients, ddp.static_graph, ddp.bucket_bytes_cap)
+
+
+def test_gradients_in_bf16_lose_their_last_digits_and_options_arrive():
+    """Ranks bring 1.001 and 3.001, which bf16 with its 8 bits rounds to 1 and 3."""
+    for plain, compressed, static, bucket in launch(options_of_ddp, ranks=2, timeout=20):
+        assert plain == pytest.approx(2.001, abs=1e-6)
+        assert compressed == 2.0
+        assert (static, bucket) == (True, 2 * 2**20)
+
+
 def checksums() -> list[float]:
     strategy = ready(DDP, config(accumulation=2), Scale())
     sums = []
@@ -191,81 +235,6 @@ def test_our_models_use_every_parameter():
     images(torch.zeros(2, 3, 32, 32)).sum().backward()
     for model in (text, images):
         assert [name for name, p in model.named_parameters() if p.grad is None] == []
-
-
-def fp16(scale: float, **settings) -> base.Strategy:
-    strategy = ready(Single, config(precision="fp16", **settings), Scale())
-    strategy.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    return strategy
-
-
-# field bug 4.01
-def test_the_clip_sees_true_gradients_not_scaled_ones():
-    """Gradient 10, scale 1024, largest norm 1: the norm is 10 and the update -1."""
-    strategy = fp16(1024.0, clip=1.0)
-    strategy.backward(strategy.model(torch.tensor([10.0])).sum(), torch.tensor(1.0))
-    result = strategy.step(lr=1.0)
-    assert result.grad_norm is not None
-    assert result.grad_norm.item() == pytest.approx(10.0)
-    assert strategy.module.w.item() == pytest.approx(1.0 - 1.0, abs=1e-5)
-    assert not result.skipped
-
-
-# field bugs 4.03 and 3.08
-def test_an_overflow_leaves_the_weights_and_halves_the_scale():
-    strategy = fp16(65536.0)
-    for scale in (32768.0, 16384.0, 8192.0):
-        strategy.backward(strategy.model(torch.tensor([float("inf")])).sum(), torch.tensor(1.0))
-        assert strategy.step(lr=1.0).skipped
-        assert strategy.module.w.item() == 1.0
-        assert strategy.scaler.get_scale() == scale
-    strategy.backward(strategy.model(torch.tensor([0.5])).sum(), torch.tensor(1.0))
-    assert not strategy.step(lr=1.0).skipped
-    assert strategy.module.w.item() == 0.5
-
-
-# field bug 3.08
-def test_a_streak_of_overflows_is_an_error_with_its_length():
-    strategy = fp16(65536.0, skip_limit=2)
-    overflow, fine = torch.tensor([float("inf")]), torch.tensor([0.5])
-    for x in (overflow, overflow, fine, overflow, overflow):  # the fine one ends the first streak
-        strategy.backward(strategy.model(x).sum(), torch.tensor(1.0))
-        strategy.step(lr=0.1)
-    strategy.backward(strategy.model(overflow).sum(), torch.tensor(1.0))
-    with pytest.raises(DtlibError, match=r"overflowed in 3 steps in a row .* use precision bf16"):
-        strategy.step(lr=0.1)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "fp64", "bf16", "fp16"])
-def test_what_computes_in_which_type(precision):
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
-    strategy = ready(Single, config(precision=precision), model)
-    weights = torch.float64 if precision == "fp64" else torch.float32
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    with strategy.autocast():
-        out = strategy.model(torch.ones(2, 4, dtype=weights))
-    assert out.dtype == half.get(precision, weights)
-    assert next(model.parameters()).dtype == weights
-    assert strategy.scaler.is_enabled() == (precision == "fp16")
-
-
-# field bug 4.04
-def test_attention_in_fp16_stays_finite():
-    """fp16 ends at 65504: a mask of -1e9 does not exist in it, and a fully masked row is NaN."""
-    from dtlib.models import gpt
-
-    model = gpt.GPT(gpt.shape("nano", vocab_size=8)).half()
-    with contextlib.suppress(NotImplementedError):  # a CPU kernel that an older torch lacks in half
-        assert model(torch.zeros(2, 16, dtype=torch.long)).isfinite().all()
-    half = torch.zeros(1, dtype=torch.half)
-    with pytest.raises(RuntimeError, match="overflow"):
-        half.masked_fill(torch.tensor([True]), -1e9)
-    assert torch.finfo(torch.half).min == -65504.0
-    assert half.masked_fill(torch.tensor([True]), -65504.0).item() == -65504.0
-    assert torch.full((1, 2), -torch.inf).softmax(-1).isnan().all()
-    assert torch.tensor(65519.0).half().item() == 65504.0
-    assert torch.tensor(65520.0).half().isinf()
-    assert torch.tensor(1e-8).half().item() == 0.0
 
 
 def test_a_state_comes_back():

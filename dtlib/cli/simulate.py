@@ -72,7 +72,9 @@ def _parser() -> Parser:
     notes = parameter_notes(Setup)
     for field in dataclasses.fields(Setup):
         flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
-        note = notes.get(field.name, "")
+        note = notes.get(field.name, "").replace("%", "%%")
+        shown = field.default is not None and kind != "bool" and "(default" not in note
+        note += f" (default: {field.default})" if shown else ""
         if kind == "bool":
             parser.add_argument(flag, action="store_true", help=note)
         elif kind.startswith("int"):

@@ -62,7 +62,7 @@ def _most(records: Any) -> int:
     """Return the highest sum of the allocations and releases so far."""
     most = now = 0
     for event in (event for thread in records for event in thread):
-        if event.kind() in ("memory_alloc", "memory_free"):
+        if event.kind() == "memory_alloc":  # a release is one of a negative size
             now += event.cpu_memory_usage()
             most = max(most, now)
     return most

@@ -126,9 +126,12 @@ def storages(tensors: Iterable[torch.Tensor]) -> dict[int, torch.UntypedStorage]
 
 def alive() -> Iterator[torch.UntypedStorage]:
     """Yield the storage of every tensor that Python knows of in this process."""
+    tensors: dict[type, bool] = {}
     for thing in gc.get_objects():
-        # type(), since isinstance() would wake lazy proxies that other packages leave around
-        storage = storage_of(thing) if issubclass(type(thing), torch.Tensor) else None
+        kind = type(thing)  # isinstance() would wake lazy proxies that other packages leave around
+        if kind not in tensors:
+            tensors[kind] = issubclass(kind, torch.Tensor)
+        storage = storage_of(thing) if tensors[kind] else None
         if storage is not None:
             yield storage
 

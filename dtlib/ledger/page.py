@@ -36,7 +36,8 @@ class Page:
     carried_out
         The same as the flight recorder saw the backend do it; None without a recorder.
     gathered
-        Bytes of sharded parameters that became whole in the step, each as often as it did.
+        Bytes of sharded parameters that became whole in the step, each as often as it did; looked
+        at whenever a tensor is saved or used and before every collective.
     allocated, peak
         Bytes of tensors when the step began, and the most in it; None where that cannot be told.
     timeline

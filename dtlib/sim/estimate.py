@@ -22,29 +22,45 @@ class Setup:
     Parameters
     ----------
     model
-        A name of `dtlib.shapes`.
-    strategy, precision, optimizer, zero_stage, shard_ranks, cpu_offload
-        As in `memory.model_states`.
+        resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
+    strategy
+        how it is spread over ranks
     ranks
-        N.
+        N, number of processes (default: 2; 1 for single)
     micro_batch
-        Samples that a rank computes at once.
+        samples that a rank computes at once
     accumulation
-        Micro-batches per rank and step.
+        micro-batches per rank and step
+    precision
+        as in dtlib train; or what bf16 and fp16 stand for: mixed (weights in 16 bits, DeepSpeed),
+        policy (fp32 shards, FSDP), autocast (fp32 weights, all others)
+    optimizer
+        adamw, sgd (with momentum) or sgd-plain
     max_length
-        Tokens in a window of text (default: the model's context).
+        tokens in a window of text (default: the model's context)
     vocab_size
-        Entries of the vocabulary (default: GPT-2's 50,257).
+        entries of the vocabulary
     attention
-        flash, or materialised.
+        flash, or materialised
     checkpointing
-        none, selective (the inside of attention is recomputed) or full (whole blocks are).
+        none, selective (the inside of attention is recomputed) or full (whole blocks are)
     dropout
-        Whether masks are kept.
+        whether masks of dropout are kept
     norm
-        batch or group, of a ResNet.
+        batch or group: the normalisation of a ResNet
+    zero_stage
+        ZeRO stage of offload (default: 2)
+    shard_ranks
+        ranks in a shard group of fsdp (default: all)
+    cpu_offload
+        fsdp keeps its shards on the host
     bucket
-        Elements of DeepSpeed's gradient bucket (default: a quarter of the model, 5·10⁸ at most).
+        elements of DeepSpeed's gradient bucket (default: a quarter of the model, 5·10⁸ at most)
+
+    Raises
+    ------
+    BadInput
+        for an unknown name, a number out of range, or a setting that the model does not have.
     """
 
     model: str = "gpt2"
@@ -199,9 +215,7 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
         size = (*block[:2], shape["layers"], *block[2:])
         kept, again = activations.gpt(*size, *more), activations.gpt_recomputed(*block, *more)
         classes, buffers = setup.vocab_size, 0
-        tied = (
-            2 * classes * shape["width"] * (2 if recipe == "policy" else states.RECIPES[recipe][1])
-        )
+        tied = 2 * classes * shape["width"] * traffic.TRAVELS[recipe][0]
     else:
         width = shapes.RESNET[setup.model]
         convolutions = tensors.resnet_convolutions(width)

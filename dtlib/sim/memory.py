@@ -148,8 +148,8 @@ def communication(
         raise BadInput(f"accumulation is {accumulation}; it must be at least 1.")
     if ranks == 1 and strategy not in ("offload", "infinity"):
         return []
-    name = states.recipe(strategy, precision)
-    (weight, gradient), times = traffic.TRAVELS[name], accumulation
+    recipe = states.recipe(strategy, precision)
+    (weight, gradient), times = traffic.TRAVELS[recipe], accumulation
     stage = {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": zero_stage or 2}
     rows: list[dict] = []
     if strategy in ("ddp", "accelerate", "lightning"):
@@ -165,9 +165,7 @@ def communication(
     if strategy == "offload":
         rows += traffic.offloaded(parameters, ranks, weight, times)
     if strategy == "infinity":
-        _, _, copy, moment = states.RECIPES[name]
-        copy = 4 if kept == "framework" and name == "fp32" else copy
-        held = copy + states.MOMENTS[optimizer] * moment
+        held = states.updated(recipe, optimizer, kept)
         rows += traffic.on_disk(parameters, ranks, weight, held, times)
     return [Traffic(**row) for row in rows if row["wire"]]
 

@@ -49,6 +49,14 @@ def share(elements, ranks):
     return -(-elements // ranks)
 
 
+def updated(name, optimizer, kept="framework"):
+    """Bytes per parameter that DeepSpeed's optimizer reads and writes: moments and fp32 copy."""
+    _, _, copy, moment = RECIPES[name]
+    if kept == "framework" and name == "fp32":
+        copy = 4
+    return copy + MOMENTS[optimizer] * moment
+
+
 def model_states(
     parameters,
     ranks,

@@ -32,7 +32,7 @@ class FSDP(Strategy):
     of so many hold one copy each and add their gradients up between groups (hybrid sharding).
 
     Precision is the policy's alone, without autocast: weights are gathered and compute in its type
-    (norms too), gradients are reduced in fp32.
+    (layer norms too, batch norms not), gradients are reduced in fp32.
     """
 
     options = ("shard_ranks", "cpu_offload")
@@ -57,7 +57,6 @@ class FSDP(Strategy):
         make_optimizer: Callable[[nn.Module], torch.optim.Optimizer],
     ) -> None:
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
 
         ranks = self.config.shard_ranks or self.world.world_size
         sizes = {"replicate": self.world.world_size // ranks, "shard": ranks}
@@ -65,32 +64,47 @@ class FSDP(Strategy):
             del sizes["replicate"]
         kind, names = self.world.device.type, tuple(sizes)
         self.mesh = init_device_mesh(kind, tuple(sizes.values()), mesh_dim_names=names)
-        shared = {"mesh": self.mesh, **self.policies()}
-        outputs = {**shared, **self.policies(output_dtype=torch.float32)}
         model = model.to(dtype=weights_dtype(self.config.precision))
-        for block in blocks(model):  # each moves to the device and is cut before the next one
-            if self.config.compile:
-                need_compiler()
-                block.compile()  # in place: names stay
-            fully_shard(block, **shared)
-        self.root = fully_shard(model, **outputs)
+        units = blocks(model)
+        for module in units if self.config.compile else []:
+            need_compiler()
+            module.compile()  # in place: names stay
+        for unit in units:  # each moves to the device and is cut before the next one
+            self.shard(unit)
+        self.root = self.shard(model, output_dtype=torch.float32)
         self.model = self.module = model  # the same object, which has become an FSDPModule too
         self.optimizer = make_optimizer(self.module)
 
-    def policies(self, output_dtype: torch.dtype | None = None) -> dict[str, Any]:
-        """Return what `fully_shard` is told of precision and of where shards lie."""
-        from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
+    def shard(self, unit: nn.Module, output_dtype: torch.dtype | None = None) -> FSDPModule:
+        """Let what lies in a unit, and in no unit inside it, be gathered at once."""
+        from torch.distributed.fsdp import (
+            CPUOffloadPolicy,
+            FSDPModule,
+            MixedPrecisionPolicy,
+            OffloadPolicy,
+            fully_shard,
+        )
 
-        precision = MixedPrecisionPolicy()
-        if self.config.precision in AUTOCAST:
-            low = AUTOCAST[self.config.precision]
-            precision = MixedPrecisionPolicy(low, torch.float32, output_dtype)
         # pinned memory is memory that a GPU can reach, and there may be none
         offload = CPUOffloadPolicy(pin_memory=self.world.device.type == "cuda")
-        return {
-            "mp_policy": precision,
+        where: dict[str, Any] = {
+            "mesh": self.mesh,
             "offload_policy": offload if self.config.cpu_offload else OffloadPolicy(),
         }
+        if self.config.precision not in AUTOCAST:
+            return fully_shard(unit, **where)
+        # running statistics are fp32, and no batch norm mixes them with weights in 16 bits
+        norms: list[nn.Module] = [
+            module
+            for module in unit.modules()
+            if isinstance(module, nn.modules.batchnorm._BatchNorm)
+            and not isinstance(module, FSDPModule)
+        ]
+        if norms:
+            fully_shard(norms, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False), **where)
+        low = AUTOCAST[self.config.precision]
+        policy = MixedPrecisionPolicy(low, torch.float32, output_dtype)
+        return fully_shard(unit, mp_policy=policy, **where)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()

@@ -12,11 +12,14 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtlib.config import RunConfig
-from dtlib.errors import BadInput, DtlibError
+from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.flags import Parser, add_settings, hyphens
+
+if TYPE_CHECKING:
+    from dtlib.study.family import Outcome
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS = "1,2,4"
@@ -83,8 +86,9 @@ def study_strategies(
 
     Raises
     ------
-    BadInput
-        For settings that no run can have, or a folder that holds a study of other settings.
+    BadInput, Unavailable
+        For settings that no run can have, a folder that holds a study of other settings, or a
+        machine that can carry out none of the runs.
     Stopped
         When a signal stopped a run; the same call goes on.
     """
@@ -97,6 +101,7 @@ def study_strategies(
         outcomes.append(outcome)
         loss = f"loss {outcome.run.loss:.6f}" if outcome.run else outcome.because
         print(f"{outcome.planned.name}: {outcome.status}, {loss}", flush=True)
+    _refuse_if_nothing_ran(outcomes)
     table, named = rows.tidy(outcomes, strategies.KIND), rows.differences(outcomes)
     columns = [*rows.COLUMNS, *rows.LEDGER]
     rows.write(out / CSV, columns, table)
@@ -109,6 +114,14 @@ def study_strategies(
             f"{len(failed)} runs failed: {', '.join(failed)}; their sentences are above."
         )
     return 0
+
+
+def _refuse_if_nothing_ran(outcomes: Sequence[Outcome]) -> None:
+    """Raise what all runs say when none could even start: it is the settings, or the machine."""
+    errors = {"refused": BadInput, "unavailable": Unavailable}
+    statuses = {outcome.status for outcome in outcomes}
+    if len(statuses) == 1 and statuses <= errors.keys():
+        raise errors[statuses.pop()](outcomes[0].because)
 
 
 def draw(place: Path) -> int:

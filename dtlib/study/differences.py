@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dtlib import shapes
 from dtlib.sim import memory, states
 from dtlib.sim.estimate import estimate
 from dtlib.study import shares
@@ -116,8 +117,8 @@ def _padding(facts: Facts) -> Iterator[Difference]:
     if facts.strategy == "fsdp":
         group = facts.shard_ranks or facts.ranks
         rest = shares.padded(facts) // group - shares.shard(facts)[0]
-        kinds = facts.recipe[0]
-        yield Difference(rest * kinds, "padding of shards with fewer rows")
+        both = facts.recipe[0] + facts.recipe[1]
+        yield Difference(rest * both, "padding of shards with fewer rows, weights and gradients")
 
 
 def _activations(facts: Facts) -> Iterator[Line]:
@@ -127,16 +128,21 @@ def _activations(facts: Facts) -> Iterator[Line]:
     rows = {row.kind: row.size for row in estimate(setup).rows}
     kept = rows["activations"] + rows["logits"] // 3  # of the logits' three, one is saved
     measured = facts.page.most["activations"]
-    yield _line("activations", kept, measured, _small(facts))
+    copies = rows.get("weight copies", 0)
+    yield _line("activations", kept, measured, _saved_too(facts, setup.recipe, copies))
 
 
-def _small(facts: Facts) -> Iterator[Difference]:
-    """Name what autograd saves beside the activations of the model."""
-    from dtlib import shapes
-
+def _saved_too(facts: Facts, recipe: str, copies: int) -> Iterator[Difference]:
+    """Name what autograd saves beside the activations that the formula counts."""
     positions = facts.micro_batch
+    yield Difference(copies, "16-bit copies of the weights, which autocast makes")
     if facts.task == "text":
-        positions *= facts.max_length or shapes.GPT[facts.model]["context"]
+        shape = shapes.GPT[facts.model]
+        positions *= facts.max_length or shape["context"]
+        if facts.page.device == "cpu" and recipe in ("mixed", "policy"):
+            # a mean and a deviation of 2 bytes less, for each position of each layer norm
+            less = 2 * 2 * positions * (2 * shape["layers"] + 1)
+            yield Difference(-less, "statistics of layer norms, in 16 bits on a CPU")
     yield Difference(8 * positions, "labels, which the loss looks up")
     yield Difference(12, "scalars of the loss: its count and its scale")
 
@@ -169,7 +175,9 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
         if facts.stage in (1, 2):
             yield Difference(4 * len(facts.groups), "norms of the gradients, one for each group")
         if facts.stage == 3:
-            yield Difference(8 * len(facts.groups), "norms of the gradients, one for each group")
+            size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
+            why = "norms of the gradients, one for each sub-group"
+            yield Difference(size * shares.sub_groups(facts), why)
         if facts.strategy == "fsdp" and facts.clip:
             yield Difference(4, "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):

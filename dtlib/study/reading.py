@@ -69,7 +69,7 @@ def comparison(rows: Sequence[Row], rank: int = 0) -> str:
     lines = [["strategy", "ranks", "what", "predicted", "measured", "difference", "because"]]
     before: tuple[Any, ...] = ()
     for row in rows:
-        if row["rank"] != rank:
+        if row["rank"] != rank or not (row["predicted_bytes"] or row["measured_bytes"]):
             continue
         place = (row["strategy"], row["world_size"], row["what"])
         again, numbers = place == before, (row["predicted_bytes"], row["measured_bytes"])
@@ -114,7 +114,7 @@ def figure(rows: Sequence[Row]) -> Figure:
             measured, predicted = measured + size, predicted + formula
     names = [f"{row['strategy']}, {row['world_size']}" for row in done]
     axes.set_yticks(range(len(done)), names)
-    axes.invert_yaxis()
+    axes.set_ylim(len(done) - 0.4, -0.6)
     axes.set_xlabel("MB held by rank 0 (1 MB = 10⁶ bytes); outlines: predicted")
     axes.set_ylabel("strategy, ranks")
     handles = [

@@ -32,6 +32,11 @@ DIFFERENCES = (
     "difference_bytes", "because",
 )  # fmt: skip
 UNEXPLAINED = "unexplained"
+# Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
+TEXT = (
+    "study", "task", "model", "strategy", "precision", "throughput_unit", "commit", "host",
+    "device", "job_id", "measured_or_simulated", "status", "because",
+)  # fmt: skip
 
 
 def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
@@ -124,7 +129,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            rows = [{key: _value(text) for key, text in row.items()} for row in reader]
+            rows = [{key: _value(key, text) for key, text in row.items()} for row in reader]
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
     missing = [
@@ -138,12 +143,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _value(text: str | None) -> Any:
-    if not text:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+def _value(column: str, text: str | None) -> Any:
+    if not text or column in TEXT:
+        return text or None
+    return int(text) if text.lstrip("-").isdecimal() else float(text)

@@ -65,6 +65,22 @@ def persistent(facts: Facts) -> int:
     return sum(n for _, size in facts.tensors if (n := prod(size)) <= threshold)
 
 
+def sub_groups(facts: Facts) -> int:
+    """Return into how many sub-groups DeepSpeed's stage 3 cuts the two groups of the optimizer.
+
+    A sub-group is full as soon as its shards have `sub_group_size` elements.
+    """
+    largest, found = facts.zero.get("sub_group_size", 10**9), 0
+    for group in facts.groups:
+        parts = [states.share(size, facts.ranks) for size in group]
+        filled = 0
+        for number, part in enumerate(parts, start=1):
+            filled += part
+            if filled >= largest or number == len(parts):
+                found, filled = found + 1, 0
+    return found
+
+
 def in_root(name: str) -> bool:
     """Say whether a parameter is in FSDP's root, outside all blocks."""
     return not name.startswith(("h.", "blocks."))

@@ -13,6 +13,9 @@ import pytest
 # Fresh processes import five frameworks one after the other: slow on a busy machine.
 pytestmark = pytest.mark.timeout(450)
 HERE = Path(__file__).parent
+needs_deepspeed = pytest.mark.skipif(
+    importlib.util.find_spec("deepspeed") is None, reason="needs the extra `deepspeed`"
+)
 needs_lightning = pytest.mark.skipif(
     importlib.util.find_spec("lightning") is None, reason="needs the extra `lightning`"
 )
@@ -64,3 +67,21 @@ def test_every_input_path_gives_the_same_pictures():
 def test_five_loops_reach_the_same_loss_on_two_ranks():
     rows = rows_of("bench_text_loop.py", "--ranks", "2")
     assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 1e-6} == {}
+
+
+@pytest.mark.slow
+def test_four_ways_by_hand_and_ddp_have_the_same_losses():
+    rows = rows_of("bench_data_parallel.py")
+    assert len(rows) == 9
+    # Two summands have one sum, whoever adds them, and halving rounds nothing: the same bits.
+    gaps = {row["name"]: row["loss_gap"] for row in rows if row["name"] != "no communication"}
+    assert {name: gap for name, gap in gaps.items() if gap > 0} == {}
+
+
+@pytest.mark.slow
+@needs_deepspeed
+def test_zero_by_hand_deepspeed_ddp_and_fsdp_have_the_same_losses():
+    rows = rows_of("bench_zero.py")
+    assert len(rows) == 8
+    # Four AdamW steps in fp32: what is left is the rounding of norms, clips and fused updates.
+    assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 2e-6} == {}

@@ -31,11 +31,9 @@ class OnTheLink(NamedTuple):
 
     def wait(self) -> None:
         """Wait until the sum is there and the network would have delivered it."""
+        self.link.waited += max(0.0, self.arrives - self.link.now())
         self.work.wait()
-        left = self.arrives - self.link.now()
-        if left > 0:
-            self.link.sleep(left)
-            self.link.waited += left
+        self.link.sleep(max(0.0, self.arrives - self.link.now()))
 
 
 class DelayedLink:

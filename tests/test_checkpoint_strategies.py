@@ -1,0 +1,152 @@
+"""Checkpoints know no strategy and no number of ranks: save under one, go on under another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import dtlib
+from dtlib import dist, launch, strategies
+from dtlib.checkpoint import Checkpoints
+from dtlib.errors import DtlibError
+from dtlib.loop import train_on_rank
+from dtlib.models import gpt
+from dtlib.record import Run
+from dtlib.strategies.single import Single
+from tests.strategy_runs import ALL, CASES, SMALL, ZERO, figures, state
+from tests.toy import config, ready, write_story
+
+# The first losses are near 7 and rounded at 2^-24 · 8 = 5e-7; in 20 steps a few roundings add up.
+# Measured: 2.4e-6.
+CLOSE = 1e-5
+# What goes on under what, at which number of ranks: in the long chain every strategy saves and
+# every one resumes.
+SHORT = [("zero3" if ZERO else "ddp", 2), ("fsdp", 3), ("single", 1)]
+LONG = [("single", 1), ("fsdp", 3), ("accelerate", 2), ("ddp", 3), ("fsdp, offloaded", 2)]
+LONG += [("lightning", 2), ("fsdp, one copy a rank", 3), *((name, 2) for name in ZERO), ("ddp", 3)]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> str:
+    return write_story(tmp_path_factory.mktemp("text") / "story")
+
+
+def drawn_state(model: torch.nn.Module, optimizer: str) -> dict[str, Any]:
+    """Return a neutral state of random numbers, the same on every rank."""
+    generator = torch.Generator().manual_seed(7)
+
+    def draw() -> dict[str, torch.Tensor]:
+        return {n: torch.rand(p.shape, generator=generator) for n, p in model.named_parameters()}
+
+    kinds = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}[optimizer]
+    found = ready(Single, config(strategy="single"), model).state()
+    return {**found, "model": draw(), "optimizer": {kind: draw() for kind in kinds}, "steps": 41}
+
+
+def small_gpt() -> gpt.GPT:
+    # 3 rows of positions on 2 ranks, 7 words on 3: shards are uneven, and some are empty
+    return gpt.GPT(gpt.GPTConfig(vocab_size=7, context=3, layers=1, heads=1, width=8))
+
+
+def what_changes(names: list[str], optimizer: str) -> list[str]:
+    """Load a state into each strategy and take it out again; name what is not the same bits."""
+    expected = drawn_state(small_gpt(), optimizer)
+    different = []
+    for name in names:
+        settings = config(**ALL[name], optimizer=optimizer, momentum=0.9, global_batch=12)
+        strategy = ready(strategies.find(settings.strategy), settings, small_gpt())
+        strategy.load_state(expected)
+        found = strategy.state()
+        strategy.close()
+        if dist.is_main():
+            different += [f"{name}: {what}" for what in differing(found, expected)]
+    return different
+
+
+def differing(found: Any, expected: Any, at: str = "") -> list[str]:
+    """Return the paths at which two states differ in any bit."""
+    if isinstance(expected, dict):
+        if found.keys() != expected.keys():
+            return [f"{at}: {sorted(found)} and not {sorted(expected)}"]
+        return [
+            path for key in expected for path in differing(found[key], expected[key], f"{at}/{key}")
+        ]
+    same = torch.equal(found, expected) if isinstance(expected, torch.Tensor) else found == expected
+    return [] if same else [at]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_state_that_is_loaded_comes_out_with_the_same_bits(optimizer):
+    """Whoever saved it: the neutral form is all that a checkpoint has."""
+    names = [name for name in CASES if name != "lightning"]  # ddp's state, and 3 s to import
+    assert launch(what_changes, names, optimizer, ranks=3, timeout=60)[0] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_state_that_is_loaded_comes_out_of_every_strategy(optimizer, ranks):
+    names = [*CASES, *ZERO]
+    assert launch(what_changes, names, optimizer, ranks=ranks, timeout=60)[0] == []
+
+
+def go_on(chain: list[tuple[str, int]], **settings: Any) -> Run:
+    """Take two steps under each strategy in turn, each from the last one's checkpoint."""
+    for number, (name, ranks) in enumerate(chain, start=1):
+        run = dtlib.train(
+            "text",
+            ranks,
+            **{**SMALL, **settings, **ALL[name], "steps": 2 * number},
+            out="chain",
+            resume=True,
+        )
+    return run
+
+
+def assert_it_goes_on(chain: list[tuple[str, int]], **settings: Any) -> None:
+    settings |= {"clip": 1.0}
+    steps = 2 * len(chain)
+    expected = dtlib.train("text", 1, strategy="single", **{**SMALL, **settings, "steps": steps})
+    run = go_on(chain, **settings)
+    assert [line["step"] for line in run.history] == list(range(1, steps + 1))
+    assert figures(run)["losses"] == pytest.approx(figures(expected)["losses"], abs=CLOSE)
+    assert figures(run)["norms"] == pytest.approx(figures(expected)["norms"], abs=CLOSE)
+    found, reference = state(run), state(expected)
+    assert found["steps"] == reference["steps"] == steps
+    assert found["model"].keys() == reference["model"].keys()
+    for kind, moments in reference["optimizer"].items():
+        assert found["optimizer"][kind].keys() == moments.keys() == found["model"].keys()
+
+
+def test_the_loss_goes_on_as_if_nothing_had_happened(story):
+    assert_it_goes_on(SHORT, data=story)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_the_loss_goes_on_through_every_strategy(story, optimizer):
+    assert_it_goes_on(LONG, data=story, optimizer=optimizer)
+
+
+class ShowsEmpty(Single):
+    """What a framework does that shards weights: what is asked for its tensors has empty ones."""
+
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.new_empty(0)
+
+
+def test_a_checkpoint_of_empty_tensors_is_not_written(story, tmp_path, monkeypatch):
+    monkeypatch.setattr(strategies, "find", lambda name: ShowsEmpty)
+    settings = {**SMALL, "strategy": "single", "data": story, "out": "empty", "steps": 1}
+    said = "no checkpoint of step 1 was written: model of wte.weight is empty instead of 27×128"
+    with pytest.raises(DtlibError, match=said):
+        train_on_rank(dtlib.RunConfig("text", **settings))
+    assert Checkpoints(tmp_path / "empty" / "checkpoints").latest() is None

@@ -1,0 +1,133 @@
+"""kill -9 of one rank at a random step, under each strategy: nothing stays, and resume is right.
+
+`test_resume` does the same from a command line; these runs start warm, inside this process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+import dtlib
+from dtlib.launcher import RankFailed
+from dtlib.record import Run, read_lines
+from tests.strategy_runs import ALL, SMALL, ZERO, figures, state
+from tests.toy import write_story
+
+RANKS, STEPS, KILLS = 2, 60, 5
+NAMES = ["single", "ddp", "fsdp", "accelerate", "lightning", *ZERO]
+PATIENCE = 60.0  # seconds that something may take here before the test fails
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> str:
+    return write_story(tmp_path_factory.mktemp("text") / "story")
+
+
+def settings_of(name: str, story: str) -> dict[str, Any]:
+    return {
+        **SMALL,
+        **ALL[name],
+        "ranks": 1 if name == "single" else RANKS,
+        "data": story,
+        "steps": STEPS,
+        "checkpoint_every": 3,
+        "deterministic": True,
+    }
+
+
+class Killer(threading.Thread):
+    """Kills a rank of the run in `folder` at a random moment after that many recorded steps."""
+
+    def __init__(self, folder: Path, rank: int, after: int) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.rank, self.after = folder, rank, after
+        self.began = time.time()
+        self.killed: int | None = None
+
+    def run(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            pid = self.process_id()
+            if pid and len(read_lines(self.folder / "metrics.jsonl")) >= self.after:
+                time.sleep(random.uniform(0, 0.1))
+                os.kill(pid, signal.SIGKILL)
+                self.killed = pid
+                return
+            time.sleep(0.005)
+
+    def process_id(self) -> int | None:
+        """The process of the rank, which its log names; not that of an earlier start."""
+        log = self.folder / f"rank{self.rank}.log"
+        named = (
+            [line for line in log.read_text().splitlines() if " pid " in line]
+            if log.exists()
+            else []
+        )
+        pid = int(named[-1].split(" pid ")[1].split()[0]) if named else None
+        if pid and psutil.pid_exists(pid) and psutil.Process(pid).create_time() >= self.began - 1:
+            return pid
+        return None
+
+
+def children() -> set[int]:
+    """Processes below this one that are no zombies: the fork server, and ranks while they run."""
+    own = psutil.Process().children(recursive=True)
+    return {child.pid for child in own if child.status() != psutil.STATUS_ZOMBIE}
+
+
+def kill_and_see(folder: Path, settings: dict[str, Any], rank: int, after: int) -> None:
+    killer = Killer(folder, rank, after)
+    killer.start()
+    with pytest.raises(RankFailed, match=f"Rank {rank} was killed by SIGKILL"):
+        dtlib.train("text", out=str(folder), resume=folder.exists(), **settings)
+    killer.join(PATIENCE)
+    assert killer.killed is not None
+
+
+def assert_same_bits(found: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key in expected:
+            assert_same_bits(found[key], expected[key])
+    elif isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected)
+    else:
+        assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_was_killed_five_times_ends_in_the_same_bits(name, story, tmp_path):
+    settings = settings_of(name, story)
+    whole: Run = dtlib.train("text", out="whole", **settings)
+    before = children()
+    folder, gap = tmp_path / "killed", (STEPS - 10) // KILLS
+    for number in range(KILLS):
+        after = 1 + number * gap + random.randrange(gap)
+        kill_and_see(folder, settings, random.randrange(settings["ranks"]), after)
+        end = time.monotonic() + PATIENCE
+        while children() - before:
+            assert time.monotonic() < end, "a process of a killed run is still there"
+            time.sleep(0.02)
+    run = dtlib.train("text", out=str(folder), resume=True, **settings)
+    assert [line["step"] for line in run.history] == list(range(1, STEPS + 1))
+    assert figures(run)["losses"] == figures(whole)["losses"]
+    assert_same_bits(state(run), state(whole))
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "killed"}
+    assert not list(folder.glob("checkpoints/.tmp*"))
