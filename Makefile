@@ -7,10 +7,10 @@
 # Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-slow notebooks lint book install clean env
+.PHONY: help lab lessons test test-slow bare ops notebooks lint book install clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
-EXTRAS ?= dev,lightning,logging,book
+EXTRAS ?= dev,lightning,logging,book,deepspeed
 PIP_FLAGS ?=
 # What JupyterLab is told: make lab LAB_FLAGS="--no-browser --port=9000"
 LAB_FLAGS ?=
@@ -51,6 +51,12 @@ test: env ## all tests but the slow ones: under 15 minutes on two cores
 
 test-slow: env ## the slow tests: a browser, long runs
 	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)
+
+bare: env ## the tests of what must hold without DeepSpeed and without a compiler
+	DTLIB_BARE=1 "$(PY)" -m pytest tests/test_zero_config.py $(PYTEST_FLAGS)
+
+ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once, ten minutes
+	"$(PY)" -m dtlib ops build
 
 notebooks: env ## write notebooks/ from lessons_src/
 	"$(PY)" -m dtlib lessons build

@@ -27,6 +27,7 @@ GOOD = {
     "collective": {"sums": [3.0, 3.0], "seconds": 0.5},
     "data": {"cifar10": "/data/cifar10"},
     "deepspeed": {"version": "0.19.8"},
+    "operators": {"missing": [], "folder": "/home/student/.cache"},
 }  # fmt: skip
 
 
@@ -169,6 +170,14 @@ CASES = [
         "its import fails: ImportError: cannot import name 'foo'",
         "pip install",
     ),
+    (
+        tools.operators,
+        {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}},
+        "note",
+        "not compiled: async_io",
+        "dtlib ops build",
+    ),
+    (tools.operators, {"installed": lambda p: None}, "note", "without DeepSpeed", ""),
     (tools.slurm, {}, "note", "none", ""),
 ]
 
@@ -248,7 +257,7 @@ def test_slurm_says_where_we_are_and_what_answers(tmp_path):
 
 def test_macos_needs_less():
     mac = machine(system="Darwin", exists=lambda path: False)
-    for probe in (probes_system.shared_memory, tools.libaio):
+    for probe in (probes_system.shared_memory, tools.libaio, tools.operators):
         assert probe(mac).state == "ok"
         assert probe(mac).found == "not needed on macOS"
     assert tools.deepspeed(mac).state == "note"

@@ -2,9 +2,9 @@
 
 | strategy | against `single` with the same micro-batches, fp32, text |
 | --- | --- |
-| ddp, accelerate, lightning, fsdp in every form | the same bits at 1 and 2 ranks |
+| ddp, accelerate, lightning, fsdp in every form | the same bits on 2 ranks |
 | all of them at 3 ranks or more | 1e-6: three numbers can be added in three orders |
-| all of them with a clip | 1e-6: fsdp adds the squares of a norm up shard by shard |
+| all of them with a clip | 1e-6: a norm's squares are added up in another order |
 """
 
 from __future__ import annotations

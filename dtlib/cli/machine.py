@@ -1,4 +1,4 @@
-"""`dtlib doctor` and `dtlib fetch`: what this machine can run, and what it is brought."""
+"""`dtlib doctor`, `fetch` and `ops`: what this machine can run, and what it is brought."""
 
 from __future__ import annotations
 
@@ -46,4 +46,28 @@ def fetch(words: list[str]) -> int:
         raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")
     else:
         print(listing())
+    return 0
+
+
+def ops(words: list[str]) -> int:
+    """Compile DeepSpeed's operators, or say which are."""
+    from dtlib import ops
+
+    parser = Parser(
+        prog="dtlib ops",
+        description="DeepSpeed's compiled operators, for strategies offload and infinity.",
+        epilog="A run never compiles: it loads what is built, or says what is not.",
+    )
+    parser.add_argument("what", choices=("build", "list"), help="compile what is missing, or look")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ops.OPERATORS)}")
+    settings = parser.parse_args(words)
+    names = settings.names or list(ops.OPERATORS)
+    for name in names:
+        if name not in ops.OPERATORS:
+            raise BadInput(f"unknown operator {name!r}; there is {', '.join(ops.OPERATORS)}.")
+    if settings.what == "build":
+        ops.build(names)
+    else:
+        for name in names:
+            print(f"{name:<10}  {ops.built(name) or 'not built: dtlib ops build'}")
     return 0

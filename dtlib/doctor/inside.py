@@ -94,9 +94,21 @@ def deepspeed() -> dict[str, Any]:
     return {"version": deepspeed.__version__}
 
 
+def operators() -> dict[str, Any]:
+    """Which of DeepSpeed's operators are not compiled, and where the others lie."""
+    from dtlib import ops
+
+    return {"missing": ops.not_built(ops.OPERATORS), "folder": str(ops.folder())}
+
+
 QUESTIONS = {
-    "torch": torch, "collective": collective, "nodes": nodes, "data": data, "deepspeed": deepspeed
-}  # fmt: skip
+    "operators": operators,
+    "torch": torch,
+    "collective": collective,
+    "nodes": nodes,
+    "data": data,
+    "deepspeed": deepspeed,
+}
 
 if __name__ == "__main__":
     try:

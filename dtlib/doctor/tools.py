@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from dtlib import ops
 from dtlib.doctor.machine import Finding, Machine
 
 LIBAIO = "libaio"
-LIBAIO_HEADERS = ("/usr/include/libaio.h", "/usr/local/include/libaio.h")
 
 
 def missing_tools(machine: Machine) -> list[str]:
@@ -16,12 +14,7 @@ def missing_tools(machine: Machine) -> list[str]:
     A lesson that offloads to the CPU or to NVMe asks this first, and is skipped with the reason
     instead of failing inside a build.
     """
-    missing = [] if machine.which("ninja") else ["ninja"]
-    if not machine.which(*filter(None, [machine.env.get("CXX")]), "c++", "g++", "clang++"):
-        missing.append("c++")
-    if machine.which("nvidia-smi") and not _cuda_home(machine):
-        missing.append("nvcc (CUDA_HOME)")
-    return missing
+    return ops.missing_tools(machine.which, machine.exists, machine.env)
 
 
 def compiler(machine: Machine) -> Finding:
@@ -42,9 +35,7 @@ def libaio(machine: Machine) -> Finding:
     """Can tensors go to NVMe?"""
     if machine.is_mac:
         return Finding(LIBAIO, "ok", "not needed on macOS")
-    prefixes = [machine.env[name] for name in ("CONDA_PREFIX",) if machine.env.get(name)]
-    headers = [*LIBAIO_HEADERS, *(f"{prefix}/include/libaio.h" for prefix in prefixes)]
-    if any(machine.exists(Path(header)) for header in headers):
+    if ops.has_libaio(machine.exists, machine.env):
         return Finding(LIBAIO, "ok", "its header is there")
     return Finding(
         LIBAIO,
@@ -95,9 +86,21 @@ def slurm(machine: Machine) -> Finding:
     )
 
 
-def _cuda_home(machine: Machine) -> bool:
-    home = machine.env.get("CUDA_HOME") or machine.env.get("CUDA_PATH") or "/usr/local/cuda"
-    return bool(machine.which("nvcc")) or machine.exists(Path(home) / "bin" / "nvcc")
+def operators(machine: Machine) -> Finding:
+    """Are DeepSpeed's operators compiled? A run never does it."""
+    name = "operators"
+    if machine.is_mac:
+        return Finding(name, "ok", "not needed on macOS")
+    if machine.installed("deepspeed") is None:
+        return Finding(name, "note", "none, without DeepSpeed")
+    ran = machine.ask_inside("operators", 60.0)
+    facts = ran.answer()
+    if facts is None:
+        return Finding(name, "note", f"could not look: {ran.last_line}")
+    if not facts["missing"]:
+        return Finding(name, "ok", f"compiled, in {facts['folder']}")
+    found = f"not compiled: {', '.join(facts['missing'])} (offload is slower, infinity cannot run)"
+    return Finding(name, "note", found, f"{ops.BUILD} (once, about ten minutes)")
 
 
-TOOLS = (compiler, libaio, deepspeed, slurm)
+TOOLS = (compiler, libaio, deepspeed, operators, slurm)
