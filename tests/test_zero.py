@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import launch
+from dtlib import launch, ops
 from tests.strategy_runs import SMALL, figures, state
 from tests.toy import write_story
 from tests.zero_runs import here, train_each
 
-pytest.importorskip("deepspeed")
+pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
 # Losses of about 4, rounded at 2.4e-7 each; the issue of the course promises 1e-5.
 CLOSE = 1e-5
 

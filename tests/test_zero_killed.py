@@ -1,0 +1,84 @@
+"""`kill -9` of a rank at a random step under ZeRO: nothing is left, and the resume is right."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+import dtlib
+from dtlib import loop, ops
+from dtlib.launcher import RankFailed
+from tests.strategy_runs import SMALL
+from tests.toy import write_story
+from tests.zero_runs import CASES, here
+
+pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
+STEPS = 6
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def train(name: str, story: str, out: str, **settings) -> dtlib.Run:
+    everything = {**SMALL, **CASES[name], "data": story, "out": out, "steps": STEPS, **settings}
+    return dtlib.train("text", 2, checkpoint_every=1, timeout=60, **everything)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Return what a run left: files of infinity, dead children that nobody waited for."""
+    files = [str(path) for path in folder.rglob("*.swp")]
+    children = psutil.Process().children(recursive=True)
+    return [*files, *(str(c.pid) for c in children if c.status() == psutil.STATUS_ZOMBIE)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", list(CASES))
+def test_killed_five_times_and_resumed(name, tmp_path, monkeypatch):
+    if name not in here():
+        pytest.skip("infinity needs DeepSpeed's operators: dtlib ops build")
+    story = write_story(tmp_path / "story")
+    expected = [line["loss"] for line in train(name, story, "whole").history]
+    draw = random.Random(name)
+    take_steps, accumulate = loop.take_steps, loop.accumulate
+    for turn in range(5):
+        step, rank = draw.randrange(1, STEPS), draw.randrange(2)
+
+        def deadly(task, strategy, diary, step=step, rank=rank):
+            def last_words(*args):
+                if diary.progress.step == step and diary.world.rank == rank:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return accumulate(*args)
+
+            loop.accumulate = last_words
+            take_steps(task, strategy, diary)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "train_on_rank", Deadly(deadly))
+            with pytest.raises(RankFailed, match=f"[Rr]ank {rank}"):
+                train(name, story, f"run{turn}")
+        assert left_behind(tmp_path) == []
+        resumed = train(name, story, f"run{turn}", resume=True)
+        assert [line["loss"] for line in resumed.history][step:] == expected[step:]
+        assert left_behind(tmp_path) == []
+
+
+class Deadly:
+    """`train_on_rank` whose steps end in a kill; it travels to the ranks."""
+
+    def __init__(self, steps) -> None:
+        self.steps = steps
+
+    def __call__(self, config):
+        loop.take_steps = self.steps
+        return ORIGINAL(config)
+
+
+ORIGINAL = loop.train_on_rank
