@@ -260,7 +260,7 @@ def test_a_lesson_that_a_signal_stopped_asks_to_be_started_again(
     def ended(everything: list[run.Job], *_: object) -> None:
         everything[0].error = error
 
-    monkeypatch.setattr(run, "_run", ended)
+    monkeypatch.setattr(run, "run_jobs", ended)
     assert main(["run", "--kind", "student", "--out", str(tmp_path / "out")]) == code
 
 
@@ -272,11 +272,11 @@ def test_a_requeue_file_makes_the_exit_code_75(
         folder.mkdir(parents=True)
         (folder / "requeue").touch()
 
-    monkeypatch.setattr(run, "_run", stopped)
+    monkeypatch.setattr(run, "run_jobs", stopped)
     words = ["run", "--kind", "student", "--out", str(tmp_path / "out")]
     assert main(words) == 75
     (tmp_path / "out/student/runs/text/requeue").unlink()
-    monkeypatch.setattr(run, "_run", lambda *_: None)
+    monkeypatch.setattr(run, "run_jobs", lambda *_: None)
     assert main(words) == 0
 
 

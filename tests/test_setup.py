@@ -144,8 +144,8 @@ def test_a_named_environment_that_is_not_there_is_refused_and_not_made(clone):
 # --- continuous integration ---------------------------------------------------------------------
 
 STAGES = {
-    "system", "install", "style", "format", "types", "layers", "drift", "lessons", "book", "spawn",
-    "test-slow", "test",
+    "system", "install", "ops", "style", "format", "types", "layers", "drift", "lessons", "book",
+    "bare", "spawn", "test-slow", "test",
 }  # fmt: skip
 
 
