@@ -1,4 +1,7 @@
-"""`kill -9` of a rank at a random step under ZeRO: nothing is left, and the resume is right."""
+"""`kill -9` of a rank at a drawn step under infinity: no file is left, and the resume is right.
+
+`test_resume_strategies` does the same to all others, in longer runs.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ def left_behind(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", list(CASES))
-def test_killed_five_times_and_resumed(name, tmp_path, monkeypatch):
+def test_killed_five_times_and_resumed(tmp_path, monkeypatch):
+    name = "infinity"
     if name not in here():
         pytest.skip("infinity needs DeepSpeed's operators: dtlib ops build")
     story = write_story(tmp_path / "story")
@@ -66,7 +69,10 @@ def test_killed_five_times_and_resumed(name, tmp_path, monkeypatch):
                 train(name, story, f"run{turn}")
         assert left_behind(tmp_path) == []
         resumed = train(name, story, f"run{turn}", resume=True)
-        assert [line["loss"] for line in resumed.history][step:] == expected[step:]
+        # DeepSpeed's Adam multiplies its powers of beta up from step to step, and after a restart
+        # takes them at once: one rounding.
+        losses = [line["loss"] for line in resumed.history]
+        assert losses[step:] == pytest.approx(expected[step:], abs=1e-5)
         assert left_behind(tmp_path) == []
 
 
