@@ -18,7 +18,7 @@ from tests.toy import write_story
 from tests.zero_runs import here, train_each
 
 pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
-# Losses of about 4, rounded at 2.4e-7 each; the issue of the course promises 1e-5.
+# Losses of about 4, rounded at 2.4e-7 each; the course promises 1e-5.
 CLOSE = 1e-5
 
 
@@ -52,6 +52,17 @@ def test_stages_equal_one_process_and_1_equals_2_bit_for_bit(story):
     assert found["zero1"]["losses"] == found["zero2"]["losses"]
     one, two = (found[name]["state"]["model"] for name in ("zero1", "zero2"))
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_offload_without_its_operator_steps_with_torchs_adamw_and_says_so(
+    story, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "nothing_built"))
+    single = dtlib.train("text", 1, strategy="single", **{**SMALL, "data": story})
+    run = dtlib.train("text", 2, strategy="offload", **{**SMALL, "data": story})
+    assert "torch's AdamW" in capfd.readouterr().out
+    assert figures(run)["losses"] == pytest.approx(figures(single)["losses"], abs=CLOSE)
+    assert not (tmp_path / "nothing_built").exists()  # a run compiles nothing
 
 
 @pytest.mark.slow

@@ -57,6 +57,8 @@ def test_killed_five_times_and_resumed(tmp_path, monkeypatch):
         def deadly(task, strategy, diary, step=step, rank=rank):
             def last_words(*args):
                 if diary.progress.step == step and diary.world.rank == rank:
+                    seen = [path.stat().st_size for path in Path().rglob("*.swp")]
+                    Path("bytes_on_disk").write_text(str(sum(seen)))
                     os.kill(os.getpid(), signal.SIGKILL)
                 return accumulate(*args)
 
@@ -67,6 +69,7 @@ def test_killed_five_times_and_resumed(tmp_path, monkeypatch):
             patch.setattr(loop, "train_on_rank", Deadly(deadly))
             with pytest.raises(RankFailed, match=f"[Rr]ank {rank}"):
                 train(name, story, f"run{turn}")
+        assert int(Path("bytes_on_disk").read_text()) > 0
         assert left_behind(tmp_path) == []
         resumed = train(name, story, f"run{turn}", resume=True)
         # DeepSpeed's Adam multiplies its powers of beta up from step to step, and after a restart
