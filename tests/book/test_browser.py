@@ -13,10 +13,16 @@ import npm
 import pytest
 from building import ROOT
 
-from dtlib.learn.source import lessons
+from dtlib.learn.source import Lesson, lessons
 
 CHROMIUM = Path("/usr/bin/chromium")
-LESSON = next(one for one in lessons(ROOT / "lessons_src") if one.number == "07")
+LESSONS = lessons(ROOT / "lessons_src")
+LESSON = next(one for one in LESSONS if one.number == "07")
+WITH_SLIDERS = [
+    one
+    for one in LESSONS
+    if any(not entry.get("kernel") for entry in (one.sidecar.get("what_if") or {}).values())
+]
 
 pytestmark = [
     pytest.mark.slow,
@@ -58,12 +64,17 @@ def open_page(browser: Any, address: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def lesson(open_page: Any) -> Any:
-    """The page of lesson 07, its forms drawn."""
-    page = open_page(f"lessons/{LESSON.stem}.html")
+def lesson(open_page: Any, request: pytest.FixtureRequest) -> Any:
+    """The page of a lesson (by default 07), its forms drawn."""
+    page = open_page(f"lessons/{getattr(request, 'param', LESSON).stem}.html")
     page.locator(".dtlib-quiz").wait_for()
-    page.locator(".dtlib-what-if svg").wait_for()
+    for form in page.locator(".dtlib-what-if").all():
+        form.locator("svg").wait_for()
     return page
+
+
+def every(chosen: list[Lesson]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lesson", chosen, indirect=True, ids=lambda one: one.number)
 
 
 def saved(page: Any, name: str) -> list[dict[str, Any]]:
@@ -89,6 +100,7 @@ def test_formulas_are_set(lesson: Any) -> None:
     )
 
 
+@every(LESSONS)
 def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
     folded = lesson.locator("details.hide").first
     summary, solution = folded.locator("summary"), folded.locator("pre").first
@@ -102,14 +114,18 @@ def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
     solution.wait_for(state="hidden")
 
 
+@every(WITH_SLIDERS)
 def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     state = saved(lesson, "settings")[0]
     entry = next(
-        e for e in LESSON.sidecar["what_if"].values() if e["title"] == state["spec"]["title"]
+        entry
+        for one in WITH_SLIDERS
+        for entry in one.sidecar["what_if"].values()
+        if entry["title"] == state["spec"]["title"]
     )
     module, name = entry["function"].split(":")
     function = getattr(importlib.import_module(module), name)
-    form = lesson.locator(".dtlib-what-if")
+    form = lesson.locator(".dtlib-what-if").first
     first = entry["inputs"][0]
     picture, numbers = form.locator("svg").inner_html(), form.locator("table").inner_html()
     curves = form.locator("table th[scope=col]")
@@ -134,6 +150,7 @@ def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     assert form.locator("table").inner_html() != numbers
 
 
+@every(LESSONS)
 def test_a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any) -> None:
     asked = saved(lesson, "questions")[0]["questions"]
     place, item = next((i, one) for i, one in enumerate(asked) if len(one["variants"]) > 1)
@@ -152,9 +169,14 @@ def test_a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any
             section.get_by_role("button", name="Try again").click()
 
 
+@every(LESSONS)
 def test_a_prediction_is_committed_in_the_page(lesson: Any) -> None:
     form = lesson.locator(".dtlib-prediction").first
-    form.locator("input[type=radio]").first.check()
+    number = form.locator("input[type=number]")
+    if number.count():
+        number.fill("3")
+    else:
+        form.locator("input[type=radio]").first.check()
     form.get_by_label("unsure").check()
     form.get_by_role("button", name="Commit").click()
     said = form.get_by_role("status").inner_text()

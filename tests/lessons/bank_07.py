@@ -628,6 +628,14 @@ def tree_time_as_a_tensor(S, N, a, b):
     return 2 * torch.tensor(float(N)).log2().ceil() * (a + S * b)
 
 
+def tree_divides_by_beta(S, N, a, b):
+    return 2 * (N - 1).bit_length() * (a + S / b)
+
+
+def tree_in_bits(S, N, a, b):
+    return 2 * (N - 1).bit_length() * (a + 8 * S * b)
+
+
 # More that students write, and the first half's own check.
 ALSO_WRONG = [
     ("global_mean", "mean_of_means", means_of_those_that_have),
@@ -662,6 +670,8 @@ ALSO_WRONG = [
     ("ring_time", "alone", ring_not_alone),
     ("tree_time", "rounds", tree_one_way),
     ("tree_time", "part_of_a_round", tree_of_parts),
+    ("tree_time", "divides", tree_divides_by_beta),
+    ("tree_time", "bits", tree_in_bits),
 ]
 
 RIGHT = [
@@ -680,3 +690,29 @@ RIGHT = [
     ("tree_time", tree_time_by_bits),
     ("tree_time", tree_time_as_a_tensor),
 ]
+
+# Sentences for answers that are right in all but one way, which no answer of this bank is.
+RARE = {
+    ("pass_right", "no_such_rank"),
+    ("pass_right", "bytes"),
+    *(("ring_all_reduce", key) for key in ("whole_tensor_same_bits", "bits", "bytes")),
+    *(("ring_time", key) for key in ("messages", "bytes", "together")),
+    *(("tree_time", key) for key in ("messages", "bytes", "together")),
+}
+
+# The same mistake twice, written differently: the chunk that arrives is one too far to the right.
+RING = """\
+def ring_reduce_scatter(x):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    chunks = x.tensor_split(n)
+    for s in range(n - 1):
+        out, into = {numbers}
+        arrived = torch.empty_like(chunks[into])
+        exchange(chunks[out], arrived)
+        chunks[into].add_(arrived)
+    return x"""
+LADDER = (
+    "ring_reduce_scatter",
+    RING.format(numbers="(rank - s) % n, (rank - s + 1) % n"),
+    RING.format(numbers="(rank - s) % n, (rank + 1 - s) % n"),
+)

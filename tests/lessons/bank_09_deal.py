@@ -280,3 +280,14 @@ RIGHT = [
     ("exact_mean", counts_by_hand),
     ("exact_mean", by_objects),
 ]
+
+DEAL = """\
+def my_indices(samples, seed, epoch, rank, world_size):
+    generator = torch.Generator().manual_seed(seed + epoch)
+    pack = torch.randperm(samples, generator=generator).tolist()
+    return {mine}"""
+LADDER = (
+    "my_indices",
+    DEAL.format(mine="pack"),
+    DEAL.format(mine="list(pack)"),
+)
