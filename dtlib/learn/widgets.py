@@ -150,7 +150,8 @@ class WhatIfForm(Form):
     @traitlets.observe("settings")
     def _run(self, change: Any) -> None:
         if change["new"]:
-            self.result = self._function(**change["new"])
+            answer = self._function(**change["new"])
+            self.result = {**answer, "order": list(answer["curves"])}
 
     def plain(self) -> str:
         inputs = ", ".join(

@@ -13,12 +13,12 @@ function pageEngine(source, name) {
   });
 }
 
-// MicroPython's dicts have no order: curves keep Python's, and with it their colours and dashes.
-function inOrderOf(before, result) {
-  const known = Object.keys(before.curves || {});
-  const place = (name) => (known.includes(name) ? known.indexOf(name) : known.length);
-  const curves = Object.entries(result.curves).sort(([a], [b]) => place(a) - place(b));
-  return { ...result, curves: Object.fromEntries(curves) };
+// Curves keep the order that Python gave them, and with it their colours and dashes: a saved notebook
+// sorts its keys, and MicroPython's dicts have no order.
+function named(result) {
+  const order = result.order || [];
+  const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
+  return Object.entries(result.curves).sort(([a], [b]) => place(a) - place(b));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -35,7 +35,7 @@ const digits = (v) => (Number.isInteger(v) ? String(v) : Number(v).toPrecision(3
 
 function plot(result, label) {
   const [W, H, left, right, low, top] = [460, 270, 56, 92, 40, 14];
-  const curves = Object.entries(result.curves);
+  const curves = named(result);
   const points = curves.flatMap(([, c]) => c);
   const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
   const log = Boolean(result.log_x);
@@ -66,7 +66,7 @@ function plot(result, label) {
 }
 
 function table(result) {
-  const names = Object.keys(result.curves);
+  const names = named(result).map(([name]) => name);
   const xs = [...new Set(Object.values(result.curves).flatMap((c) => c.map((p) => p[0])))];
   const step = Math.max(1, Math.ceil(xs.length / 8));
   const kept = xs.filter((_, i) => i % step === 0 || i === xs.length - 1);
@@ -102,7 +102,7 @@ function render({ model, el }) {
       if (!globalThis.COURSE_PYTHON) return model.save_changes();
       try {
         const answer = await pageEngine(model.get("source"), spec.function);
-        model.set("result", inOrderOf(model.get("result"), answer(settings)));
+        model.set("result", { ...answer(settings), order: model.get("result").order });
       } catch (error) {
         // A page that was opened as a file may not load scripts.
         status.textContent = `Python did not start in this page (${error.message}). Serve its folder: python3 -m http.server`;
