@@ -52,6 +52,10 @@ def only_what_is_inside(b, s, h, activation):
     return 4 * b * s * (2 + (8 * h if activation == "gelu" else 4 * h))
 
 
+def relu_keeps_nothing(b, s, h, activation):
+    return 4 * b * s * (h + 2 + h + (8 * h if activation == "gelu" else 0))
+
+
 def weights_too(b, s, h, activation):
     kept = 4 * b * s * ((10 if activation == "gelu" else 6) * h + 2)
     return kept + 4 * 8 * h * h * b * s
@@ -214,6 +218,7 @@ WRONG = [
     ("mlp_bytes", "one_too_many", inputs_of_all_layers_twice),
     ("mlp_bytes", "one_too_few", forgets_the_norm_s_input),
     ("mlp_bytes", "two_too_few", only_what_is_inside),
+    ("mlp_bytes", "inner_missing", relu_keeps_nothing),
     ("mlp_bytes", "weights", weights_too),
     ("mlp_bytes", "batch", one_sequence),
     ("mlp_bytes", "sequence", one_position),

@@ -93,7 +93,7 @@ def _explain(student: Count, activation: str) -> None:
     """Find how the count grows with the width, and what it says of the way it was made."""
     narrow, middle, wide = (_ask(student, 1, 1, h, activation) for h in (10, 20, 30))
     case = _case(1, 1, 10, activation)
-    seen = {"got": _say(narrow), "want": measured(1, 1, 10, activation)}
+    seen: dict[str, Any] = {"got": _say(narrow), "want": measured(1, 1, 10, activation)}
     if wide - middle != middle - narrow:
         raise Wrong("weights", _case(1, 1, 20, activation), one=_say(narrow), two=_say(middle))
     each = (middle - narrow) / 10
@@ -103,9 +103,7 @@ def _explain(student: Count, activation: str) -> None:
     right = 4 * WIDTH[activation]
     if (each, rest) == (right, 8):
         return
-    raise Wrong(
-        _name(each, rest, right, activation), case, each=_say(each), rest=_say(rest), **seen
-    )
+    raise Wrong(_name(each, rest, right, activation), case, each=_say(each), **seen)
 
 
 def _name(each: float, rest: float, right: int, activation: str) -> str:
@@ -120,7 +118,5 @@ def _name(each: float, rest: float, right: int, activation: str) -> str:
     other = {"gelu": ("as_relu", 24), "relu": ("relu_twice", 40)}[activation]
     if each == other[1]:
         return other[0]
-    by_units = {8: "one_too_many", 4: "one_too_many", -4: "one_too_few", -8: "two_too_few"}
-    if each - right == -16:
-        return "inner_missing"
-    return by_units.get(each - right, "bytes")
+    tensors = {4: "one_too_many", -4: "one_too_few", -8: "two_too_few", -16: "inner_missing"}
+    return tensors.get(int(each) - right, "bytes")

@@ -112,7 +112,11 @@ def _value(loss: Any, losses: torch.Tensor, labels: torch.Tensor, chunk: int, ca
     if not math.isclose(got, want, rel_tol=1e-4):
         key = _name(got, losses, labels, chunk)
         total = float(losses.sum())
-        seen = {"count": int((labels != IGNORED).sum()), "n": len(labels), "chunk": chunk}
+        seen: dict[str, Any] = {
+            "count": int((labels != IGNORED).sum()),
+            "n": len(labels),
+            "chunk": chunk,
+        }
         seen |= {"chunks": -(-len(labels) // chunk), "total": f"{total:.4g}"}
         raise Wrong(key, case, got=f"{got:.4g}", want=f"{want:.4g}", **seen)
     if not loss.requires_grad:

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
-from dtlib.scratch.activation_checkpointing import checkpoint as reference
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+from dtlib.scratch.activation_checkpointing import checkpoint, saved_for_backward
 
 Checkpoint = Callable[..., Any]
+reference = checkpoint
 ROWS, WIDTH = 3, 4
 INPUT = ROWS * WIDTH * 4  # bytes of a block's input
 

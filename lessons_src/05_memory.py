@@ -1,0 +1,623 @@
+# %% [raw]
+# ---
+# number: "05"
+# title: Where the memory goes
+# objectives:
+#   - name what a training step holds at every moment, and count it in bytes
+#   - write activation checkpointing, and say what it costs
+#   - say from two short runs which micro-batch still fits
+# minutes: {read: 25, exercises: 45}
+# needs: [laptop]
+# builds_on: ["00", "01"]
+# ---
+
+# %% [markdown]
+# The smallest GPT-2 has 124 million weights: half a gigabyte in fp32. Somebody
+# trains it on eight sequences of 1,024 tokens, on a card with 11 GB, and it
+# ends with *out of memory*. **When does a step hold the most, what are the
+# other ten gigabytes, and which of them can you do without?**
+#
+# You watch one step byte by byte, count by hand what it keeps, write the
+# remedy yourself, and foretell which batch fits. Exercises 1 and 2 are the
+# core and fit an hour with the reading. Exercises 3 and 4 are *stretch*.
+
+# %%
+from dtlib import learn
+
+learn.start("05")
+
+# %% [markdown]
+# What is measured here is a small GPT on a CPU, where every byte can be named.
+# A larger `micro_batch` or `vocab_size` is one run away. MB and GB are $10^6$
+# and $10^9$ bytes; a GiB is $2^{30}$, 7 % more.
+
+# %% tags=["parameters"]
+model_name = "nano"
+micro_batch = 8
+vocab_size = 512
+repeats = 5
+
+# %% [markdown]
+# ## Your predictions
+#
+# Commit all three before you go on. $b$ is the micro-batch, the sequences
+# that are computed at once, $s$ the tokens of a sequence, $h$ the width, and
+# $\Psi$ the number of weights.
+
+# %%
+learn.predict("second_step")
+
+# %%
+learn.predict("flop_again")
+
+# %%
+learn.predict("logits")
+
+# %% [markdown]
+# ## One step, watched
+#
+# A step is forward, backward, update. `ledger.watch` counts the bytes of each
+# kind while it goes on. **Activations** are the tensors that forward keeps
+# because backward will need them. Two steps, from the very first one:
+
+# %%
+import torch
+from dtlib import ledger
+from dtlib.models.gpt import GPT, shape
+from torch.nn import functional as F
+
+model = GPT(shape(model_name, vocab_size=vocab_size))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+s, h = model.config.context, model.config.width
+
+
+def watched_step(b):
+    """Take a step on b sequences of noise, and return what it held."""
+    x, y = torch.randint(0, vocab_size, (2, b, s))
+    with ledger.watch(model, optimizer) as page:
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return page
+
+
+first, second = watched_step(micro_batch), watched_step(micro_batch)
+second
+
+# %% [markdown]
+# *Between steps* weights and the optimizer's states are left. AdamW has two
+# states, two fp32 numbers for each weight. The timeline says when the rest
+# comes and goes: at each event autograd keeps a tensor or uses one.
+
+# %%
+import matplotlib.pyplot as plt
+
+
+def over_time(page):
+    """Weights, optimizer, gradients, activations at each event, in MB."""
+    kept, gradients, *_ = zip(*page.timeline)
+    states = [page.before_update["optimizer"]] * (len(kept) - 1)
+    states.append(page.between_steps["optimizer"])
+    weights = [page.between_steps["parameters"]] * len(kept)
+    rows = weights, states, gradients, kept
+    return [[value / 1e6 for value in row] for row in rows]
+
+
+kinds = "weights", "optimizer", "gradients", "activations"
+both = [a + b for a, b in zip(over_time(first), over_time(second))]
+figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
+areas = axes.stackplot(range(len(both[0])), *both, labels=kinds)
+for area, hatch in zip(areas, ("", "//", "..", "")):
+    area.set(hatch=hatch, edgecolor="white")
+half = len(first.timeline)
+for k, page in enumerate((first, second)):
+    ends = k * half, k * half + len(page.timeline) - 1
+    label = "the allocator's peak" if k == 0 else None
+    axes.hlines(page.peak / 1e6, *ends, "black", "dashed", label=label)
+axes.set(xlabel="events of step 1, then of step 2", ylabel="MB")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+plt.show()
+
+# %%
+rows = []
+for k, page in enumerate((first, second), start=1):
+    lines = over_time(page)
+    top = lines[3].index(max(lines[3]))
+    moments = ("backward begins", top), ("before update", -2), ("end", -1)
+    for when, at in moments:
+        values = [line[at] for line in lines]
+        rows.append([f"step {k}, {when}", *values, sum(values)])
+learn.table(
+    [[row[0], *(f"{value:.1f}" for value in row[1:])] for row in rows],
+    ["MB", *kinds, "sum"],
+    "The same two steps at three moments",
+)
+
+# %% [markdown]
+# Forward climbs, backward falls, and gradients grow while it does. The most is
+# held **when backward begins**. The first step has no optimizer states yet;
+# they are made in its update, and the second step stands on top of them.
+
+# %%
+parameters = sum(p.numel() for p in model.parameters())
+more = (second.peak - first.peak) / parameters
+learn.measured("second_step", more)
+assert round(more) == 8
+steady = sum(second.between_steps.values())
+learn.my_run("peak of a step over what stays", second.peak / steady, "times")
+
+# %% [markdown]
+# A run that fits in step 1 may fail in step 2. Why does the dashed line lie
+# above the coloured sum? It comes from the allocator, which sees every tensor,
+# also those that are no activations, gradients or states. Let us find them.
+#
+# ## Estimated beside measured
+#
+# `dtlib.sim` computes all this without running anything.
+
+# %%
+from dtlib.sim.estimate import Setup, estimate
+
+setup = Setup(
+    model_name, "single", micro_batch=micro_batch, vocab_size=vocab_size
+)
+told = estimate(setup)
+size = {row.kind: row.size for row in told.rows}
+kept = size["activations"] + size["logits"] // 3
+pairs = [
+    ["weights", size["parameters"], second.between_steps["parameters"]],
+    ["gradients", size["gradients"], second.before_update["gradients"]],
+    ["optimizer", size["optimizer"], second.between_steps["optimizer"]],
+    ["activations", kept, second.most["activations"]],
+    ["peak, " + told.peak()[0], told.peak()[1], second.peak],
+]
+learn.table(
+    [[name, f"{a:,}", f"{b:,}", f"{b - a:,}"] for name, a, b in pairs],
+    ["bytes", "estimated", "measured", "difference"],
+    "The second step",
+)
+
+# %% [markdown]
+# The states agree to the byte. Every other difference has a name:
+
+# %%
+named = {
+    "labels, int64": 8 * micro_batch * s,
+    "how many labels the loss counted": 4,
+    "the loss itself": 4,
+    "AdamW's step counters": second.between_steps["counters"],
+}
+activations, peak = (measured - told for _, told, measured in pairs[3:])
+print(named, f"without a name: {peak - sum(named.values())} bytes")
+assert activations == named["labels, int64"] + 4
+assert abs(peak - sum(named.values())) < 0.01 * second.peak
+
+# %% [markdown]
+# What lies between activations and peak is the estimate's row *logits*: two
+# more tensors as large as the logits, which only live while backward begins.
+# Keep them in mind.
+#
+# ## By hand
+#
+# Which tensors does an operation keep? Those that its derivative needs:
+#
+# | operation | keeps |
+# | --- | --- |
+# | linear layer | its input |
+# | layer norm | its input, and for each position a mean and a deviation |
+# | GELU | its input |
+# | ReLU | its *output*: where that is 0, the gradient is 0 |
+# | addition | nothing |
+#
+# Weights are there anyway, and a tensor that two operations keep is there
+# once. Worked case: $h \to 4h$, ReLU, $4h \to h$. The first layer keeps its
+# input, $bsh$ numbers; ReLU keeps its output, $4bsh$; that *is* the second
+# layer's input. In fp32 $4 \cdot 5bsh$ bytes:
+
+# %%
+from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+mlp = torch.nn.Sequential(
+    torch.nn.Linear(h, 4 * h), torch.nn.ReLU(), torch.nn.Linear(4 * h, h)
+)
+x = torch.randn(micro_batch, s, h, requires_grad=True)
+with saved_for_backward(*mlp.parameters()) as saved:
+    mlp(x)
+print(f"{saved():,} bytes, by hand {4 * 5 * micro_batch * s * h:,}")
+assert saved() == 4 * 5 * micro_batch * s * h
+
+# %% [markdown]
+# ## Exercise 1: half a block of GPT
+#
+# ●●○ *10 minutes.* The second half of a GPT's block is
+# `x + down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, an
+# activation function `f`, `down` from $4h$ to $h$. How many bytes does it keep
+# in fp32?
+
+
+# %% tags=["exercise"]
+def mlp_bytes(b, s, h, activation):
+    """Bytes kept for backward; `activation` is "gelu" or "relu"."""
+    ### BEGIN SOLUTION
+    norm = h + 2
+    up = h
+    inside = 4 * h + 4 * h if activation == "gelu" else 4 * h
+    per_position = norm + up + inside
+    ### END SOLUTION
+    return 4 * b * s * per_position
+
+
+# %% tags=["check"]
+learn.check("mlp_bytes", mlp_bytes)
+
+# %% [markdown]
+# Flash attention keeps query, key, value, its output, and a number for each
+# head and position. All blocks by that rule, times $L$, are the estimate's
+# *activations* above.
+
+# %%
+count = learn.given("mlp_bytes")
+layers, config = model.config.layers, model.config
+halves = layers * count(micro_batch, s, h, "gelu")
+print(f"{halves / second.most['activations']:.0%} of all activations")
+
+# %% [markdown]
+# ## Throw it away, compute it again
+#
+# **Activation checkpointing** (https://arxiv.org/abs/1604.06174) keeps only
+# the *input* of a block. When backward arrives there, it runs the block's
+# forward a second time, now with a graph, and goes back through that.
+#
+# In torch such a thing is a `Function` with a forward and a backward of its
+# own. Inside both, nothing is recorded. Worked case, the square:
+
+
+# %%
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):  # the loss's gradient by the output
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient  # the loss's gradient by the input
+
+
+x = torch.tensor([3.0], requires_grad=True)
+Square.apply(x).backward()
+x.grad
+
+# %% [markdown]
+# Four tools for the exercise. `x.detach().requires_grad_()` is the same
+# numbers as the start of a new graph. Inside `with torch.enable_grad():` torch
+# records. `y.backward(gradient)` goes back from `y`, with `gradient` as the
+# loss's gradient by `y`, and adds to the `.grad` of all that it reaches.
+# `with torch.random.fork_rng():` puts the random numbers' state back at its
+# end, and `torch.set_rng_state(dice)` inside it makes dropout draw as it did.
+#
+# ## Exercise 2: checkpoint
+#
+# ●●● *15 minutes.* Write the backward. The gradients have to be those of
+# `block(x)`, bit for bit, also when there is dropout in the block.
+
+
+# %% tags=["exercise"]
+def checkpoint(block, x):
+    """block(x), of which only x is kept for backward."""
+    dice = torch.get_rng_state()
+
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return block(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            ### BEGIN SOLUTION
+            x = x.detach().requires_grad_()
+            with torch.enable_grad(), torch.random.fork_rng():
+                torch.set_rng_state(dice)
+                y = block(x)
+            y.backward(gradient)
+            return x.grad
+            ### END SOLUTION
+
+    return Recompute.apply(x)
+
+
+# %% tags=["check"]
+learn.check("checkpoint", checkpoint)
+
+# %% [markdown]
+# ## What it saves, and what it costs
+#
+# A GPT with dropout, its blocks called in three ways: as they are, through
+# your function, and through torch's `torch.utils.checkpoint`
+# (https://docs.pytorch.org/docs/stable/checkpoint.html).
+
+# %%
+from dtlib.scratch.blocks import blocks_of
+from torch.utils.checkpoint import checkpoint as torchs
+
+mine = learn.given("checkpoint")
+ways = {
+    "plain": lambda block, x: block(x),
+    "yours": mine,
+    "torch's": lambda block, x: torchs(block, x, use_reentrant=False),
+}
+gpt = GPT(shape(model_name, vocab_size=vocab_size, dropout=0.1))
+embed, *blocks, output = blocks_of(gpt)
+tokens, labels = torch.randint(0, vocab_size, (2, micro_batch, s))
+
+
+def loss_of(way, blocks=blocks):
+    torch.manual_seed(1)
+    x = embed(tokens)
+    for block in blocks:
+        x = way(block, x)
+    return F.cross_entropy(output(x).flatten(0, 1), labels.flatten())
+
+
+# %%
+import statistics
+import time
+
+from torch.utils.flop_counter import FlopCounterMode
+
+seconds = {name: [] for name in ways}
+for name, way in [*ways.items()] * (repeats + 1):
+    gpt.zero_grad()
+    start = time.perf_counter()
+    loss_of(way).backward()
+    seconds[name].append(time.perf_counter() - start)
+times = {name: statistics.median(all_[1:]) for name, all_ in seconds.items()}
+
+# %%
+pages, kept, flop, gradients = {}, {}, {}, {}
+for name, way in ways.items():
+    gpt.zero_grad()
+    with saved_for_backward(*gpt.parameters()) as saved:
+        loss_of(way)
+    kept[name] = saved()
+    with ledger.watch(gpt) as pages[name]:
+        loss_of(way).backward()
+    gradients[name] = [p.grad for p in gpt.parameters()]
+    gpt.zero_grad()
+    with FlopCounterMode(display=False) as counter:
+        loss_of(way).backward()
+    flop[name] = counter.get_total_flops()
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+for name, style in ("plain", "-"), ("yours", "--"):
+    line = [moment[0] / 1e6 for moment in pages[name].timeline]
+    axes.plot(line, style, label=name)
+axes.set(xlabel="events of one step", ylabel="activations, MB")
+axes.legend()
+plt.show()
+
+# %%
+learn.table(
+    [
+        [
+            name,
+            f"{kept[name] / 1e6:.2f}",
+            f"{pages[name].peak / 1e6:.1f}",
+            f"{flop[name] / 1e9:.2f}",
+            f"{times[name] * 1e3:.0f}",
+        ]
+        for name in ways
+    ],
+    ["", "kept, MB", "allocator's peak, MB", "GFLOP", "ms (median, here)"],
+    "Forward and backward of one GPT, its blocks called in three ways",
+)
+
+# %% [markdown]
+# A slow climb, one input a block. Then a tooth for each block: its activations
+# come back, are used, and go. Kept is what stands outside the blocks, and
+# $4bsh$ bytes for each of them. The gradients differ in no bit.
+
+# %%
+with saved_for_backward(*gpt.parameters()) as saved:
+    loss_of(ways["plain"], blocks=[])
+assert kept["yours"] == saved() + 4 * micro_batch * s * h * len(blocks)
+assert kept["yours"] == kept["torch's"] < kept["plain"] / 5
+for name in ways:
+    assert all(map(torch.equal, gradients[name], gradients["plain"]))
+again = 100 * (flop["yours"] / flop["plain"] - 1)
+learn.measured("flop_again", again)
+slower = 100 * (times["yours"] / times["plain"] - 1)
+learn.my_run("time that checkpointing adds", slower, "%")
+assert 25 < again <= 100 / 3
+
+# %% [markdown]
+# Backward computes twice what forward does, so a step is three forwards and
+# becomes four: **at most a third more**, less what is not computed again, the
+# logits here. The time need not follow: it is what *this* machine took.
+#
+# ## The logits that estimators forget
+#
+# The last layer gives a number for each of $V$ words at each position. For
+# GPT-2 $V$ is 50,257. The loss keeps their log-probabilities; when backward
+# begins, the gradients of these and of the logits stand beside them. Three
+# tensors of $4bsV$ bytes in fp32. For the step of the first lines:
+
+# %%
+gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
+size = {row.kind: row.size for row in gpt2.rows}
+learn.measured("logits", size["logits"] / 1e9)
+assert size["logits"] == 3 * 4 * 8 * 1024 * 50257
+begins = [
+    [row.kind, f"{row.size / 1e9:.2f}", row.why]
+    for row in gpt2.rows
+    if "when backward begins" in row.moments
+]
+begins.append(["sum", f"{gpt2.peak()[1] / 1e9:.2f}", gpt2.peak()[0]])
+learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
+
+# %% [markdown]
+# There are the ten gigabytes. A tool that multiplies the weights by four, as
+# `accelerate estimate-memory` does for Adam in fp32, says 2 GB
+# (https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator):
+# right for the states, and silent on what a batch adds.
+#
+# Logits are there all at once only because the loss asks for all at once. It
+# is a sum over positions. Take a few, sum their losses, throw the logits away,
+# and compute them again in backward.
+#
+# ## Exercise 3: the loss, a chunk at a time
+#
+# ●●○ *12 minutes, stretch.* `hidden` is [n, h] and `weight` [V, h], so the
+# logits are `hidden @ weight.T`. Return the mean loss over all positions whose
+# label is not -100, which `F.cross_entropy` skips. Never hold the logits of
+# more than `chunk` positions, also not until backward. `torchs(f, a, b,
+# use_reentrant=False)` from above calls `f(a, b)` as a checkpoint.
+
+
+# %% tags=["exercise", "stretch"]
+def chunked_loss(hidden, weight, labels, chunk):
+    """The mean cross-entropy: a 0-d tensor with a graph."""
+    ### BEGIN SOLUTION
+
+    def summed(rows, targets):
+        return F.cross_entropy(rows @ weight.T, targets, reduction="sum")
+
+    total = 0
+    for rows, targets in zip(hidden.split(chunk), labels.split(chunk)):
+        total = total + torchs(summed, rows, targets, use_reentrant=False)
+    return total / (labels != -100).sum()
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("chunked_loss", chunked_loss)
+
+# %% [markdown]
+# Measured with GPT-2's vocabulary on 256 positions of width 128:
+
+# %%
+chunked = learn.given("chunked_loss")
+last = torch.nn.Linear(128, 50257, bias=False)
+hidden = torch.randn(256, 128, requires_grad=True)
+targets = torch.randint(0, 50257, (256,))
+
+
+def at_once(hidden, weight, labels, chunk):
+    return F.cross_entropy(hidden @ weight.T, labels)
+
+
+rows, losses = [], []
+for name, of, chunk in ("whole", at_once, 256), ("chunked", chunked, 32):
+    last.zero_grad()
+    with ledger.watch(last) as page:
+        loss = of(hidden, last.weight, targets, chunk)
+        loss.backward()
+    losses.append(loss.item())
+    rows.append([name, (page.peak - page.allocated) / 1e6, loss.item()])
+learn.table(
+    [[name, f"{rise:.0f}", f"{loss:.5f}"] for name, rise, loss in rows],
+    ["256 positions", "MB on top, at most", "loss"],
+    f"One tensor of all logits is {4 * 256 * 50257 / 1e6:.0f} MB",
+)
+
+# %%
+assert abs(losses[0] - losses[1]) < 1e-5 * losses[0]
+assert rows[0][1] >= 3 * 4 * 256 * 50257 / 1e6 > 1.5 * rows[1][1]
+ratio = rows[1][1] / rows[0][1]
+learn.my_run("peak of a chunked loss over a whole one", ratio)
+
+# %% [markdown]
+# What is left is mostly the weight's own gradient. For Gemma 2 with 2 billion
+# weights a fused kernel takes the loss from 24 GB to 1 MB
+# (https://arxiv.org/abs/2411.09009).
+#
+# ## What fits?
+#
+# Move the batch, then each of the others. What grows with what? Which line is
+# highest for a short sequence, which for a wide model? What does
+# checkpointing leave?
+
+# %%
+learn.what_if("step")
+
+# %% [markdown]
+# For a model that no formula knows, measure: from some batch on, peaks are a
+# straight line: what is there for no sample, plus equally much for each.
+# Worked case: 120 bytes at $b = 2$ and 160 at $b = 6$ are 10 for each sample
+# and 100 for none.
+#
+# ## Exercise 4: the largest micro-batch
+#
+# ●○○ *8 minutes, stretch.* Two measured peaks, and a budget in bytes. Which
+# whole $b$ is the largest whose peak is at most the budget? If not even one
+# sample fits, 0.
+
+
+# %% tags=["exercise", "stretch"]
+def largest_batch(budget, small, large):
+    """`small` and `large` are pairs (b, peak in bytes)."""
+    ### BEGIN SOLUTION
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    none = small[1] - small[0] * each
+    return max(0, int((budget - none) // each))
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("largest_batch", largest_batch)
+
+# %% [markdown]
+# The proof: two steps measured, one batch foretold, and then that batch and
+# the next larger one for real.
+
+# %%
+fitting = learn.given("largest_batch")
+small, large = [(b, watched_step(b).peak) for b in (4, 8)]
+budget = 40_000_000
+b = fitting(budget, small, large)
+peaks = [watched_step(size).peak for size in (b, b + 1)]
+print(f"b = {b}: {peaks[0]:,} bytes; b = {b + 1}: {peaks[1]:,} bytes")
+assert peaks[0] <= budget < peaks[1]
+each = (large[1] - small[1]) / (large[0] - small[0]) / 1e6
+learn.my_run("bytes a sample adds to the peak", each, "MB")
+learn.my_run("peak with no sample", small[1] / 1e6 - 4 * each, "MB")
+
+# %% [markdown]
+# ## On a GPU
+#
+# This lesson asks a CPU. On a GPU the same `ledger.watch` reads torch's
+# allocator, and you can ask it yourself
+# (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management):
+#
+# | number | counts |
+# | --- | --- |
+# | `torch.cuda.memory_allocated()` | tensors, now |
+# | `torch.cuda.max_memory_allocated()` | the most of that since the start, or since `reset_peak_memory_stats()` |
+# | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
+# | `nvidia-smi` | what all processes took: that reserve too, and CUDA itself |
+#
+# Compare an estimate with `max_memory_allocated`. A run dies of the last two.
+#
+# ## Quiz
+
+# %% tags=["quiz"]
+learn.quiz()
+
+# %% [markdown]
+# ## Take-away
+#
+# - Between steps: weights and optimizer. At most: when backward begins. The
+#   optimizer's states come with the first update, so trust the second step.
+# - An operation keeps what its derivative needs, and a tensor is there once.
+# - Checkpointing keeps a block's input, for at most a third more FLOP and the
+#   same gradients, if it draws the same random numbers.
+# - Logits are $4bsV$ bytes, three times over. A chunked loss has no need to.
+# - A peak is a constant and a slope: two short runs foretell what fits.
+
+# %%
+learn.take_away()
