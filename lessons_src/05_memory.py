@@ -27,9 +27,8 @@ from dtlib import learn
 learn.start("05")
 
 # %% [markdown]
-# What is measured here is a small GPT on a CPU, where every byte can be named.
-# A larger `micro_batch` or `vocab_size` is one run away. MB and GB are $10^6$
-# and $10^9$ bytes; a GiB is $2^{30}$, 7 % more.
+# What you measure is a small GPT on a CPU, where every byte can be named. MB
+# and GB are $10^6$ and $10^9$ bytes; a GiB is $2^{30}$, 7 % more than a GB.
 
 # %% tags=["parameters"]
 model_name = "nano"
@@ -40,9 +39,9 @@ repeats = 5
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you go on. $b$ is the micro-batch, the sequences
-# that are computed at once, $s$ the tokens of a sequence, $h$ the width, and
-# $\Psi$ the number of weights.
+# Commit all three before you go on. Here $b$ is the micro-batch, that is, how
+# many sequences are computed at once, $s$ the tokens of a sequence, and $h$
+# the model's width: each token is a row of $h$ numbers.
 
 # %%
 learn.predict("second_step")
@@ -56,9 +55,11 @@ learn.predict("logits")
 # %% [markdown]
 # ## One step, watched
 #
-# A step is forward, backward, update. `ledger.watch` counts the bytes of each
-# kind while it goes on. **Activations** are the tensors that forward keeps
-# because backward will need them. Two steps, from the very first one:
+# A step is forward, backward, update. In forward torch records what was made
+# from what, the **graph**, which backward walks from its end. With it torch
+# keeps the tensors that backward will need: the **activations**.
+# `ledger.watch` counts the bytes of each kind while the step goes on. Here are
+# the first two steps of a run:
 
 # %%
 import torch
@@ -94,10 +95,11 @@ first, second = watched_step(micro_batch), watched_step(micro_batch)
 second
 
 # %% [markdown]
-# *Between steps* weights and the optimizer's states are left. AdamW has two
-# states, two fp32 numbers for each weight. The timeline says when the rest
-# comes and goes: at each event autograd keeps a tensor or uses one. `peak` is
-# what torch's allocator saw, whoever asked it.
+# *Between steps* weights and the optimizer's states are left: AdamW keeps two
+# fp32 numbers for each weight. The page's timeline says when the rest comes
+# and goes. At each event torch keeps a tensor for backward, or uses one. The
+# dashed line is the most that torch's **allocator** gave out at once, for
+# whatever.
 
 # %%
 import matplotlib.pyplot as plt
@@ -117,7 +119,7 @@ kinds = "weights", "optimizer", "gradients", "activations"
 both = [a + b for a, b in zip(over_time(first), over_time(second))]
 figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
 areas = axes.stackplot(range(len(both[0])), *both, labels=kinds)
-for area, hatch in zip(areas, ("", "//", "..", "")):
+for area, hatch in zip(areas, ("xx", "//", "..", "")):
     area.set(hatch=hatch, edgecolor="white")
 half = len(first.timeline)
 for k, page in enumerate((first, second)):
@@ -157,13 +159,13 @@ stays = sum(second.between_steps.values()) - second.between_steps["other"]
 learn.my_run("peak of a step over what stays", peak(second) / stays, "times")
 
 # %% [markdown]
-# A run that fits in step 1 may fail in step 2. Why does the dashed line lie
-# above the coloured sum? It comes from the allocator, which sees every tensor,
-# also those that are no activations, gradients or states. Let us find them.
+# A run that fits in step 1 may fail in step 2. And why does the dashed line
+# lie above the coloured sum? The allocator sees tensors that are none of the
+# four kinds. Which ones?
 #
 # ## Estimated beside measured
 #
-# `dtlib.sim` computes all this without running anything.
+# `dtlib.sim` has formulas for all this, and runs nothing.
 
 # %%
 from dtlib.sim.estimate import Setup, estimate
@@ -204,9 +206,9 @@ assert in_kept == named["labels, int64"] + 4
 assert abs(rest) < 0.01 * peak(second)
 
 # %% [markdown]
-# What lies between activations and peak is the estimate's row *logits*: two
-# more tensors as large as the logits, which only live while backward begins.
-# Keep them in mind.
+# So the estimate knows what lies between the four kinds and the peak. It is
+# two more tensors as large as the **logits**, the last layer's numbers for
+# each word, and they only live while backward begins. More of them below.
 #
 # ## By hand
 #
@@ -221,9 +223,10 @@ assert abs(rest) < 0.01 * peak(second)
 # | addition | nothing |
 #
 # Weights are there anyway, and a tensor that two operations keep is there
-# once. Worked case: $h \to 4h$, ReLU, $4h \to h$. The first layer keeps its
-# input, $bsh$ numbers; ReLU keeps its output, $4bsh$; that *is* the second
-# layer's input. In fp32 $4 \cdot 5bsh$ bytes:
+# once. Worked case: a linear layer from $h$ to $4h$, ReLU, and one back from
+# $4h$ to $h$. The first keeps its input, $bsh$ numbers. ReLU keeps its output,
+# $4bsh$, and that *is* the second layer's input. In fp32 a number has 4 bytes,
+# so $4 \cdot 5bsh$ bytes:
 
 # %%
 from dtlib.scratch.activation_checkpointing import saved_for_backward
@@ -241,9 +244,8 @@ assert saved() == 4 * 5 * micro_batch * s * h
 # ## Exercise 1: half a block of GPT
 #
 # ●●○ *10 minutes.* The second half of a GPT's block is
-# `x + down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, an
-# activation function `f`, `down` from $4h$ to $h$. How many bytes does it keep
-# in fp32?
+# `x + down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU
+# as `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
 
 
 # %% tags=["exercise"]
@@ -262,14 +264,12 @@ def mlp_bytes(b, s, h, activation):
 learn.check("mlp_bytes", mlp_bytes)
 
 # %% [markdown]
-# Flash attention keeps query, key, value, its output, and a number for each
-# head and position. All blocks by that rule, times $L$, are the estimate's
-# *activations* above.
+# The first half of a block is attention, which keeps less. So much of all that
+# the watched step kept lies in the half that you have counted:
 
 # %%
 count = learn.given("mlp_bytes")
-layers, config = model.config.layers, model.config
-halves = layers * count(micro_batch, s, h, "gelu")
+halves = model.config.layers * count(micro_batch, s, h, "gelu")
 print(f"{halves / second.most['activations']:.0%} of all activations")
 
 # %% [markdown]
@@ -277,10 +277,11 @@ print(f"{halves / second.most['activations']:.0%} of all activations")
 #
 # **Activation checkpointing** (https://arxiv.org/abs/1604.06174) keeps only
 # the *input* of a block. When backward arrives there, it runs the block's
-# forward a second time, now with a graph, and goes back through that.
+# forward a second time, now with a graph, and goes back through that. Nothing
+# is written to disk; that is another kind of checkpoint.
 #
-# In torch such a thing is a `Function` with a forward and a backward of its
-# own. Inside both, nothing is recorded. Worked case, the square:
+# In torch you write a `Function` with a forward and a backward of its own.
+# Inside both, torch records nothing. Worked case, the square:
 
 
 # %%
@@ -301,17 +302,21 @@ Square.apply(x).backward()
 x.grad
 
 # %% [markdown]
-# Four tools for the exercise. `x.detach().requires_grad_()` is the same
-# numbers as the start of a new graph. Inside `with torch.enable_grad():` torch
-# records. `y.backward(gradient)` goes back from `y`, with `gradient` as the
-# loss's gradient by `y`, and adds to the `.grad` of all that it reaches.
-# `with torch.random.fork_rng():` puts the random numbers' state back at its
-# end, and `torch.set_rng_state(dice)` inside it makes dropout draw as it did.
+# Tools for the exercise:
+#
+# | line | what it does |
+# | --- | --- |
+# | `x = x.detach().requires_grad_()` | the same numbers, as the start of a new graph |
+# | `with torch.enable_grad():` | torch records inside |
+# | `y.backward(gradient)` | goes back from `y`, where the loss's gradient is `gradient`, and adds to the `.grad` of all that it reaches |
+# | `with torch.random.fork_rng():` | at its end random numbers go on as if nothing had been drawn inside |
+# | `torch.set_rng_state(dice)` | from here on the numbers are drawn that followed `dice` |
 #
 # ## Exercise 2: checkpoint
 #
-# ●●● *15 minutes.* Write the backward. The gradients have to be those of
-# `block(x)`, bit for bit, also when there is dropout in the block.
+# ●●● *15 minutes.* Write the backward. All gradients have to be those of
+# `block(x)`, bit for bit, also when the block has **dropout**, which sets
+# randomly chosen numbers to zero.
 
 
 # %% tags=["exercise"]
@@ -428,9 +433,10 @@ learn.table(
 )
 
 # %% [markdown]
-# A slow climb, one input a block. Then a tooth for each block: its activations
-# come back, are used, and go. Kept is what stands outside the blocks, and
-# $4bsh$ bytes for each of them. The gradients differ in no bit.
+# *Kept* is what waits when backward begins: what lies outside the blocks, and
+# one input of $4bsh$ bytes for each. Then a tooth for each block: its
+# activations come back, are used, and go. *At most* is what the allocator gave
+# out on top of the weights. And the gradients differ in no bit:
 
 # %%
 with saved_for_backward(*gpt.parameters()) as saved:
@@ -446,16 +452,17 @@ learn.my_run("time that checkpointing adds", slower, "%")
 assert 25 < again <= 100 / 3
 
 # %% [markdown]
-# Backward computes twice what forward does, so a step is three forwards and
-# becomes four: **at most a third more**, less what is not computed again, the
-# logits here. The time need not follow: it is what *this* machine took.
+# Backward computes twice what forward does: the gradients by the inputs, and
+# those by the weights. A step is three forwards and becomes four, **at most a
+# third more**. Here it is less, since the logits are not computed again. The
+# time need not follow; the table has what *this* machine took.
 #
 # ## The logits that estimators forget
 #
-# The last layer gives a number for each of $V$ words at each position. For
-# GPT-2 $V$ is 50,257. The loss keeps their log-probabilities; when backward
-# begins, the gradients of these and of the logits stand beside them. Three
-# tensors of $4bsV$ bytes in fp32. For the step of the first lines:
+# The last layer gives a number for each of $V$ words at each position, and
+# GPT-2 has $V = 50{,}257$. The loss keeps their log-probabilities. When
+# backward begins, the gradients by these and by the logits stand beside them:
+# three tensors of $4bsV$ bytes in fp32. The step of this lesson's first lines:
 
 # %%
 gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
@@ -471,22 +478,23 @@ begins.append(["sum", f"{gpt2.peak()[1] / 1e9:.2f}", gpt2.peak()[0]])
 learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
 
 # %% [markdown]
-# There are the ten gigabytes. A tool that multiplies the weights by four, as
-# `accelerate estimate-memory` does for Adam in fp32, says 2 GB
-# (https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator):
-# right for the states, and silent on what a batch adds.
+# There are the other ten gigabytes. `accelerate estimate-memory` multiplies
+# the weights by four for training with Adam in fp32
+# (https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator),
+# which is 2 GB here: weights, gradients, optimizer, and nothing of the batch.
 #
-# Logits are there all at once only because the loss asks for all at once. It
-# is a sum over positions. Take a few, sum their losses, throw the logits away,
-# and compute them again in backward.
+# The loss asks for the logits of all positions at once, and it need not: it is
+# a mean over positions. Take a few of them, sum their losses, throw their
+# logits away, and compute these again in backward.
 #
 # ## Exercise 3: the loss, a chunk at a time
 #
-# ●●○ *12 minutes, stretch.* `hidden` is [n, h] and `weight` [V, h], so the
-# logits are `hidden @ weight.T`. Return the mean loss over all positions whose
-# label is not -100, which `F.cross_entropy` skips. Never hold the logits of
-# more than `chunk` positions, also not until backward. `torchs(f, a, b,
-# use_reentrant=False)` from above calls `f(a, b)` as a checkpoint.
+# ●●○ *12 minutes, stretch.* `hidden` has a row of $h$ numbers for each of n
+# positions, `weight` one for each word: `hidden @ weight.T` are the logits.
+# Return the mean loss over the positions whose label is not -100, which is the
+# label that `F.cross_entropy` skips. Never hold the logits of more than
+# `chunk` positions, and keep none until backward. As above `torchs(f, a, b,
+# use_reentrant=False)` calls `f(a, b)` as a checkpoint.
 
 
 # %% tags=["exercise", "stretch"]
@@ -542,24 +550,25 @@ ratio = rows[1][1] / rows[0][1]
 learn.my_run("peak of a chunked loss over a whole one", ratio)
 
 # %% [markdown]
-# What is left is mostly the weight's own gradient. For Gemma 2 with 2 billion
-# weights a fused kernel takes the loss from 24 GB to 1 MB
+# What is left is mostly the gradient of the weight itself, twice: the sum so
+# far and the next chunk's part. A kernel made for it goes further: for Gemma 2
+# with 2 billion weights its authors report 1 MB for the loss in place of 24 GB
 # (https://arxiv.org/abs/2411.09009).
 #
 # ## What fits?
 #
-# Move the batch, then each of the others. What grows with what? Which line is
-# highest for a short sequence, which for a wide model? What does
-# checkpointing leave?
+# All of it in one picture, computed for models with GPT-2's vocabulary; each
+# line stands on the one below. Which sliders move the logits, and which do
+# not? What does checkpointing leave? When is the optimizer's step the peak?
 
 # %%
 learn.what_if("step")
 
 # %% [markdown]
-# For a model that no formula knows, measure: from some batch on, peaks are a
-# straight line: what is there for no sample, plus equally much for each.
-# Worked case: 120 bytes at $b = 2$ and 160 at $b = 6$ are 10 for each sample
-# and 100 for none.
+# For a model that no formula knows, measure. As long as the peak is at the
+# same moment, it is a straight line over $b$: something for no sample at all,
+# and equally much for each. Worked case: 120 bytes at $b = 2$ and 160 at $b =
+# 6$ are 10 for each sample and 100 for none.
 #
 # ## Exercise 4: the largest micro-batch
 #
@@ -611,7 +620,8 @@ learn.my_run("peak with no sample", small[1] / 1e6 - 4 * each, "MB")
 # | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
 # | `nvidia-smi` | what all processes took: that reserve too, and CUDA itself |
 #
-# Compare an estimate with `max_memory_allocated`. A run dies of the last two.
+# Compare an estimate with `max_memory_allocated`; what has to fit the card is
+# what the last row counts.
 #
 # ## Quiz
 
@@ -626,8 +636,10 @@ learn.quiz()
 # - An operation keeps what its derivative needs, and a tensor is there once.
 # - Checkpointing keeps a block's input, for at most a third more FLOP and the
 #   same gradients, if it draws the same random numbers.
-# - Logits are $4bsV$ bytes, three times over. A chunked loss has no need to.
-# - A peak is a constant and a slope: two short runs foretell what fits.
+# - Logits are $4bsV$ bytes in fp32, three times over; a chunked loss holds
+#   those of a few positions.
+# - A peak is something for no sample, and equally much for each: two short
+#   runs foretell what fits.
 
 # %%
 learn.take_away()
