@@ -96,10 +96,10 @@ second
 
 # %% [markdown]
 # *Between steps* weights and the optimizer's states are left: AdamW keeps two
-# fp32 numbers for each weight. The page's timeline says when the rest comes
-# and goes. At each event torch keeps a tensor for backward, or uses one. The
-# dashed line is the most that torch's **allocator** gave out at once, for
-# whatever.
+# fp32 numbers for each weight (and *counters* of its steps; *other* is the
+# batch and its loss). The page's timeline says when the rest comes and goes.
+# At each event torch keeps a tensor for backward, or uses one. The dashed line
+# is the most that torch's **allocator** gave out at once, for whatever.
 
 # %%
 import matplotlib.pyplot as plt
@@ -243,9 +243,9 @@ assert saved() == 4 * 5 * micro_batch * s * h
 # %% [markdown]
 # ## Exercise 1: half a block of GPT
 #
-# ●●○ *10 minutes.* The second half of a GPT's block is
-# `x + down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU
-# as `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
+# ●●○ *10 minutes.* The second half of a GPT's block is `x +
+# down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU as
+# `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
 
 
 # %% tags=["exercise"]

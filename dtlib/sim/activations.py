@@ -165,7 +165,8 @@ def resnet(batch, convolutions, recipe, classes_in, norm="batch"):
 def over_micro_batches(layers, width, sequence, batch, bits, checkpointing):
     """Bytes of a step over the micro-batch, for the sliders of a what-if.
 
-    A GPT with GPT-2's vocabulary, heads of 64 and flash attention, trained by AdamW.
+    A GPT with GPT-2's vocabulary, heads of 64 and flash attention, trained by AdamW. Left out is
+    the end of backward, when a tied embedding has two gradients that are added.
 
     Parameters
     ----------
@@ -179,22 +180,22 @@ def over_micro_batches(layers, width, sequence, batch, bits, checkpointing):
     Returns
     -------
     dict
-        `curves` in GB (10⁹ bytes) when backward begins, one on top of the other, and beside them
-        the bytes of the optimizer's step; `point`, and `says`.
+        `curves` in GB (10⁹ bytes) when backward begins, one on top of the other; `point`, and
+        `says`, which also has the optimizer's step.
     """
     states, step = _states(layers, width, sequence, bits)
 
     def on_top(b):
         kept, most = _blocks_and_logits(layers, width, sequence, b, bits, checkpointing)
-        return states, states + kept, states + kept + most, step
+        return states, states + kept, states + kept + most
 
-    counts = sorted(set(range(1, 65)) | {batch})
+    counts = list(range(1, max(16, 2 * batch) + 1))
     heights = [on_top(b) for b in counts]
-    labels = ("states", "+ blocks", "+ logits", "Adam's step")
+    labels = ("states", "+ blocks", "+ logits")
     curves = {}
     for k, label in enumerate(labels):
         curves[label] = [[counts[i], heights[i][k] / 1e9] for i in range(len(counts))]
-    _, blocks, all_, _ = on_top(batch)
+    _, blocks, all_ = on_top(batch)
     each = on_top(2)[2] - on_top(1)[2]  # all that a further sample adds
     room = max(0, int((80e9 - on_top(1)[2]) // each) + 1)
     return {
