@@ -165,7 +165,8 @@ learn.my_run("peak of a step over what stays", peak(second) / stays, "times")
 #
 # ## Estimated beside measured
 #
-# `dtlib.sim` has formulas for all this, and runs nothing.
+# `dtlib.sim` has formulas for all this, and runs nothing. Its *logits* are
+# three tensors of one size; forward keeps one of them.
 
 # %%
 from dtlib.sim.estimate import Setup, estimate
@@ -207,8 +208,8 @@ assert abs(rest) < 0.01 * peak(second)
 
 # %% [markdown]
 # So the estimate knows what lies between the four kinds and the peak. It is
-# two more tensors as large as the **logits**, the last layer's numbers for
-# each word, and they only live while backward begins. More of them below.
+# the other two tensors as large as the **logits**, the last layer's numbers
+# for each word. They only live while backward begins. More of them below.
 #
 # ## By hand
 #
@@ -243,9 +244,9 @@ assert saved() == 4 * 5 * micro_batch * s * h
 # %% [markdown]
 # ## Exercise 1: half a block of GPT
 #
-# ●●○ *10 minutes.* The second half of a GPT's block is `x +
-# down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU as
-# `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
+# ●●○ *10 minutes.* The second half of a GPT's block is
+# `x+down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU
+# as `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
 
 
 # %% tags=["exercise"]
@@ -433,36 +434,38 @@ learn.table(
 )
 
 # %% [markdown]
-# *Kept* is what waits when backward begins: what lies outside the blocks, and
-# one input of $4bsh$ bytes for each. Then a tooth for each block: its
-# activations come back, are used, and go. *At most* is what the allocator gave
-# out on top of the weights. And the gradients differ in no bit:
+# The dashed line climbs by one input a block. Then it has a tooth for each
+# block: its activations come back, are used, and go. *Kept* is what waits when
+# backward begins, what lies outside the blocks and one input of $4bsh$ bytes
+# for each. *At most* is what the allocator gave out on top of the weights.
+# And the gradients differ in no bit:
 
 # %%
 with saved_for_backward(*gpt.parameters()) as saved:
     loss_of(ways["plain"], blocks=[])
 assert kept["yours"] == saved() + 4 * micro_batch * s * h * len(blocks)
-assert kept["yours"] == kept["torch's"] < kept["plain"] / 5
+assert kept["yours"] == kept["torch's"] < kept["plain"]
 for name in ways:
     assert all(map(torch.equal, gradients[name], gradients["plain"]))
 again = 100 * (flop["yours"] / flop["plain"] - 1)
 learn.measured("flop_again", again)
 slower = 100 * (times["yours"] / times["plain"] - 1)
 learn.my_run("time that checkpointing adds", slower, "%")
-assert 25 < again <= 100 / 3
+assert 0 < again <= 100 / 3
 
 # %% [markdown]
 # Backward computes twice what forward does: the gradients by the inputs, and
-# those by the weights. A step is three forwards and becomes four, **at most a
-# third more**. Here it is less, since the logits are not computed again. The
-# time need not follow; the table has what *this* machine took.
+# those by the weights. A step costs as much as three forwards and now as four,
+# **at most a third more**. Here it is less, since the logits are not computed
+# again. The time need not follow; the table has what *this* machine took.
 #
 # ## The logits that estimators forget
 #
 # The last layer gives a number for each of $V$ words at each position, and
 # GPT-2 has $V = 50{,}257$. The loss keeps their log-probabilities. When
 # backward begins, the gradients by these and by the logits stand beside them:
-# three tensors of $4bsV$ bytes in fp32. The step of this lesson's first lines:
+# three tensors of $4bsV$ bytes in fp32. Computed for the step of this lesson's
+# first lines (further down you measure such a loss on 256 positions):
 
 # %%
 gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
@@ -493,8 +496,8 @@ learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
 # positions, `weight` one for each word: `hidden @ weight.T` are the logits.
 # Return the mean loss over the positions whose label is not -100, which is the
 # label that `F.cross_entropy` skips. Never hold the logits of more than
-# `chunk` positions, and keep none until backward. As above `torchs(f, a, b,
-# use_reentrant=False)` calls `f(a, b)` as a checkpoint.
+# `chunk` positions, and keep none until backward. As above,
+# `torchs(f, a, b, use_reentrant=False)` calls `f(a, b)` as a checkpoint.
 
 
 # %% tags=["exercise", "stretch"]
@@ -567,8 +570,8 @@ learn.what_if("step")
 # %% [markdown]
 # For a model that no formula knows, measure. As long as the peak is at the
 # same moment, it is a straight line over $b$: something for no sample at all,
-# and equally much for each. Worked case: 120 bytes at $b = 2$ and 160 at $b =
-# 6$ are 10 for each sample and 100 for none.
+# and equally much for each. Worked case: 120 bytes for 2 samples and 160 for 6
+# are 10 for each sample and 100 for none.
 #
 # ## Exercise 4: the largest micro-batch
 #
@@ -596,15 +599,18 @@ learn.check("largest_batch", largest_batch)
 
 # %%
 fitting = learn.given("largest_batch")
-small, large = [(b, peak(watched_step(b))) for b in (4, 8)]
-budget = 40_000_000
+sizes = micro_batch // 2, micro_batch
+small, large = [(b, peak(watched_step(b))) for b in sizes]
+budget = int(1.3 * large[1])
 b = fitting(budget, small, large)
 peaks = [peak(watched_step(size)) for size in (b, b + 1)]
-print(f"b = {b}: {peaks[0]:,} bytes; b = {b + 1}: {peaks[1]:,} bytes")
+print(f"budget {budget:,} bytes; b = {b} takes {peaks[0]:,}", end=", ")
+print(f"b = {b + 1} would take {peaks[1]:,}")
 assert peaks[0] <= budget < peaks[1]
 each = (large[1] - small[1]) / (large[0] - small[0]) / 1e6
 learn.my_run("bytes a sample adds to the peak", each, "MB")
-learn.my_run("peak with no sample", small[1] / 1e6 - 4 * each, "MB")
+none = small[1] / 1e6 - small[0] * each
+learn.my_run("peak with no sample", none, "MB")
 
 # %% [markdown]
 # ## On a GPU
@@ -618,7 +624,7 @@ learn.my_run("peak with no sample", small[1] / 1e6 - 4 * each, "MB")
 # | `torch.cuda.memory_allocated()` | tensors, now |
 # | `torch.cuda.max_memory_allocated()` | the most of that since the start, or since `reset_peak_memory_stats()` |
 # | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
-# | `nvidia-smi` | what all processes took: that reserve too, and CUDA itself |
+# | `nvidia-smi` | what all processes took from the driver, that reserve included |
 #
 # Compare an estimate with `max_memory_allocated`; what has to fit the card is
 # what the last row counts.
