@@ -6,6 +6,7 @@ width is; each wrong way of counting has its own pair. The real layers have the 
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable
 from typing import Any
@@ -69,6 +70,8 @@ def _ask(student: Count, b: int, s: int, h: int, activation: str) -> float:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise Wrong("no_number", case, got=type(value).__name__)
+    if not math.isfinite(value):
+        raise Wrong("no_number", case, got=str(float(value)))
     return float(value)
 
 

@@ -141,10 +141,11 @@ def _name(got: float, losses: torch.Tensor, labels: torch.Tensor, chunk: int) ->
         "sum_of_means": sum(means),
         "by_rows": sum(m * len(part) for m, part in zip(means, parts, strict=True)) / len(labels),
         "chunk_each": sum(a / chunk for a in sums) / chunks,
-        "last_missing": float(losses[:full].sum()) / max(1, int(real[:full].sum())),
-        "last_of_sum": sum(sums[:-1]) / count,
         "only_last": means[-1],
     }
+    if chunks > 1:
+        ways["last_missing"] = float(losses[:full].sum()) / max(1, int(real[:full].sum()))
+        ways["last_of_sum"] = sum(sums[:-1]) / count
     if math.isnan(got):
         return "nan"
     for name, value in ways.items():

@@ -195,4 +195,4 @@ def _equal(got: list[Any], want: list[Any]) -> bool:
 
 
 def _few(x: torch.Tensor) -> str:
-    return ", ".join(f"{value:.3g}" for value in x.flatten()[:3].tolist()) + ", …"
+    return ", ".join(f"{value:.3g}" for value in x.flatten()[:3].tolist())
