@@ -213,6 +213,8 @@ assert abs(rest) < 0.01 * peak(second)
 #
 # ## By hand
 #
+# A GPT is a row of $L$ equal blocks, each of them attention and then an *MLP*:
+# two linear layers with an activation function (GELU, ReLU) between them.
 # Which tensors does an operation keep? Those that its derivative needs:
 #
 # | operation | keeps |
@@ -637,8 +639,9 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Between steps: weights and optimizer. At most: when backward begins. The
-#   optimizer's states come with the first update, so trust the second step.
+# - Between steps: weights and optimizer. At most: when backward begins, unless
+#   the batch is tiny. The optimizer's states come with the first update, so
+#   trust the second step.
 # - An operation keeps what its derivative needs, and a tensor is there once.
 # - Checkpointing keeps a block's input, for at most a third more FLOP and the
 #   same gradients, if it draws the same random numbers.
