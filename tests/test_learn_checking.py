@@ -62,6 +62,17 @@ def test_a_class_may_be_a_stub() -> None:
     assert not is_stub(define("Base = object\n" + text.replace("...", "return 2"), "F"), text)
 
 
+def test_a_stub_may_hold_a_class_with_a_base_and_decorated_methods() -> None:
+    """Only what runs with the notebook's cell is left out: the inside of a function is its code."""
+    text = (
+        "def f(x):\n    class G(Base):\n        @staticmethod\n"
+        "        def back(ctx: Any, g: Any = None) -> Any:\n            ...  # your code here\n\n"
+        "    return G.apply(x)\n"
+    )
+    assert is_stub(define(text), text)
+    assert not is_stub(define(text.replace("...", "return g")), text)
+
+
 def test_a_fingerprint_sees_what_the_code_does_and_no_comment() -> None:
     one = define("def f(x):\n    return x + 1")
     same = define("# why\n\ndef f(x):\n    # because\n    return (x   + 1)")

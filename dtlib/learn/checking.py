@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,7 +216,7 @@ def _without_surroundings(source: str) -> types.CodeType:
     import ast
 
     tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in _outside_of_functions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.decorator_list = []
             node.returns = None
@@ -227,3 +227,14 @@ def _without_surroundings(source: str) -> types.CodeType:
         elif isinstance(node, ast.ClassDef):
             node.decorator_list, node.bases, node.keywords = [], [], []
     return compile(ast.fix_missing_locations(tree), "<stub>", "exec")
+
+
+def _outside_of_functions(node: Any) -> Iterator[Any]:
+    """The definitions that run when a module does; what is in a function runs when it is called."""
+    import ast
+
+    for inner in node.body:
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield inner
+        if isinstance(inner, ast.ClassDef):
+            yield from _outside_of_functions(inner)
