@@ -34,7 +34,7 @@ learn.start("04")
 # these parts run on a GPU.
 
 # %% tags=["parameters"]
-steps = 30
+steps = 20
 global_batch = 4
 window = 16
 matrix = 384
@@ -229,7 +229,7 @@ sums
 from dtlib.data import open_text
 from dtlib.models import gpt
 
-text = open_text("grammar", seed=0, size=16 * 64 + 1)
+text = open_text("grammar", seed=0, size=8 * 64 + 1)
 model = gpt.GPT(gpt.shape("nano", vocab_size=text.tokenizer.vocab_size))
 caught = []
 
@@ -242,7 +242,7 @@ for module in model.modules():
     if isinstance(module, torch.nn.Linear):
         module.register_forward_hook(catch)
 tokens, targets = text.train[:-1].long(), text.train[1:].long()
-logits = model(tokens.view(16, 64)).flatten(0, 1)
+logits = model(tokens.view(8, 64)).flatten(0, 1)
 torch.nn.functional.cross_entropy(logits, targets).backward()
 gradients = torch.cat(caught).abs()
 gradients = gradients[gradients > 0]
@@ -264,7 +264,7 @@ def fate(scale):
 
 
 learn.table(
-    [[f"2^{k}", *(f"{v:.3f}" for v in fate(2**k))] for k in range(0, 33, 4)],
+    [[f"2^{k}", *(f"{v:.2f}" for v in fate(2**k))] for k in range(0, 33, 8)],
     ["times", "0, %", "fewer digits, %", "infinite, %"],
     f"What fp16 makes of nano's {len(gradients):,} gradients",
 )
@@ -341,7 +341,7 @@ learn.check("scaled_step", scaled_step)
 
 # %% [markdown]
 # Does it hold in training? A small network under fp16, once with your step
-# and once with torch's `GradScaler`. The interval is 8 here, so that you see
+# and once with torch's `GradScaler`. The interval is 4 here, so that you see
 # the scale grow until it is too large; torch's default is 2000.
 
 # %%
@@ -365,7 +365,7 @@ def backward(model, optimizer, scale):
 
 
 (mine, my_steps), (theirs, their_steps) = network(), network()
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=8)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=4)
 scales = {"by hand": [2.0**14], "GradScaler": [2.0**14]}
 scale, good = 2.0**14, 0
 for _ in range(80):
@@ -374,7 +374,7 @@ for _ in range(80):
     scaler.update()
     backward(mine, my_steps, scale)
     weights = list(mine.parameters())
-    scale, good = step_by_hand(weights, my_steps, scale, good, 8)
+    scale, good = step_by_hand(weights, my_steps, scale, good, 4)
     scales["by hand"].append(scale)
     scales["GradScaler"].append(scaler.get_scale())
     assert all(map(torch.equal, weights, theirs.parameters()))
@@ -388,7 +388,10 @@ plt.show()
 changes = list(zip(scales["by hand"], scales["by hand"][1:]))
 skipped = sum(after < before for before, after in changes)
 learn.table(
-    [[k, *(line[k - 1] for line in scales.values())] for k in (1, 21, 41, 81)],
+    [
+        [k, *(line[k - 1] for line in scales.values())]
+        for k in (1, 21, 41, 61, 81)
+    ],
     ["step", *scales],
     f"80 steps, {skipped} of them skipped",
 )
@@ -475,8 +478,7 @@ assert fits["bf16 alone"][-1] > 10 * fits["bf16 and master"][-1]
 # `low` comes from a matrix product.
 
 # %%
-from torch.nn import functional as F
-
+F = torch.nn.functional
 OPERATIONS = """
 x @ x
 F.linear(x, x)
@@ -563,9 +565,8 @@ faster = seconds["fp32"] / seconds["bf16"]
 learn.my_run("bf16 product, times as fast as fp32", faster)
 
 # %% [markdown]
-# These ratios are your machine's. Where it has no instructions for a format
-# torch converts back and forth, and does not say so. **Time one product
-# before you choose.**
+# These ratios are your machine's. torch carries out each format, fast or
+# not, and says nothing. **Time one product before you choose.**
 #
 # ## For real
 #

@@ -9,6 +9,7 @@ from typing import Any
 from dtlib.sim.formats import limits
 
 DASHES = ("-", "--", ":", "-.")
+RANGE = (-40.0, 26.0)  # powers of two that a picture of gradients shows
 
 
 def draw_limits(reach: Mapping[str, Sequence[float]]) -> Any:
@@ -30,13 +31,11 @@ def draw_limits(reach: Mapping[str, Sequence[float]]) -> Any:
         largest, normal, smallest = (math.log2(v) for v in row[:3])
         words = ("all digits", "fewer and fewer digits") if place == 0 else (None, None)
         axes.barh(place, largest - normal, left=normal, color="C0", label=words[0])
-        axes.barh(
-            place, normal - smallest, left=smallest, color="C1", hatch="///", label=words[1]
-        )
+        axes.barh(place, normal - smallest, left=smallest, color="C1", hatch="///", label=words[1])
         axes.text(132, place, f"eps 2$^{{{math.log2(row[3]):.0f}}}$", va="center")
     axes.set_yticks(range(len(reach)), list(reach))
     axes.invert_yaxis()
-    axes.set(xlabel="log2 of the size of a number", xlim=(-153, 160))
+    axes.set(xlabel="log2 of the size of a number", xlim=(-153, 172))
     axes.legend(loc="lower left", fontsize=8)
     return figure
 
@@ -62,11 +61,12 @@ def draw_gradients(gradients: Any, scales: Sequence[float], name: str = "fp16") 
     figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
     for scale, dashes in zip(scales, DASHES, strict=False):
         sizes = (gradients * scale).log2().numpy()
-        axes.hist(sizes, 80, histtype="step", ls=dashes, lw=1.6, label=f"times {scale:,}")
+        words = f"times {scale:,}"
+        axes.hist(sizes, 80, range=RANGE, histtype="step", ls=dashes, lw=1.6, label=words)
     top = axes.get_ylim()[1]
     axes.set_ylim(0, 1.25 * top)
-    words = {"smallest": "smallest", "smallest_normal": "smallest\nnormal", "largest": "largest"}
-    for key, text in words.items():
+    names = {"smallest": "smallest", "smallest_normal": "smallest\nnormal", "largest": "largest"}
+    for key, text in names.items():
         end = math.log2(limits(name)[key])
         axes.axvline(end, color="black", lw=1)
         axes.text(end + 0.4, 1.23 * top, text, va="top", fontsize=9)
@@ -98,8 +98,11 @@ def draw_curves(
     figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
     widths = (4.0, 2.0, 2.0, 1.5)
     for number, (label, values) in enumerate(curves.items()):
-        style = {"ls": DASHES[number % 4], "lw": widths[number % 4], "alpha": 0.5 if not number else 1}
-        axes.plot(range(1, len(values) + 1), values, label=label, **style)
+        dashes, width = DASHES[number % 4], widths[number % 4]
+        axes.plot(
+            range(1, len(values) + 1), values, dashes, lw=width, alpha=0.5 if number == 0 else 1,
+            label=label,
+        )  # fmt: skip
     if base:
         axes.set_yscale("log", base=base)
     axes.set(xlabel=x, ylabel=y)

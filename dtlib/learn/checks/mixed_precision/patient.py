@@ -37,7 +37,7 @@ def run(scale: float, one_step: Callable[..., Any] = step) -> list[float]:
     weights = [torch.nn.Parameter(torch.zeros(4))]
     optimizer = torch.optim.SGD(weights, lr=RATE)
     scaler = LossScaler(float(scale))
-    first = []
+    first: list[float] = []
     for _ in range(STEPS):
         optimizer.zero_grad()
         loss = (x @ weights[0] - y).square().mean()

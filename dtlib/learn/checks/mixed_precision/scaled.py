@@ -220,6 +220,6 @@ def _beside_torch(student: Callable[..., Any]) -> tuple[int, int]:
         scaler.update()
         if scale != scaler.get_scale() or not all(map(torch.equal, *pair)):
             got, want = _words(_values(pair[0])), _words(_values(pair[1]))
-            raise Wrong("apart", case, scale=f"{scale:g}", torch=scaler.get_scale(), got=got,
+            raise Wrong("apart", case, scale=f"{scale:g}", torch=f"{scaler.get_scale():g}", got=got,
                         want=want, step=step + 1)  # fmt: skip
     return 40, len(bad)
