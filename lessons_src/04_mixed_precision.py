@@ -64,6 +64,7 @@ learn.predict("nearer")
 # %%
 import torch
 
+torch.set_num_threads(1)  # for so small tensors more of them only wait
 TYPES = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
@@ -542,7 +543,7 @@ from statistics import median
 from time import perf_counter
 
 
-def product_seconds(dtype, tries=5):
+def product_seconds(dtype, tries=9):
     a = torch.randn(matrix, matrix, device=device).to(dtype)
     seconds = []
     for _ in range(1 + tries):  # the first warms up
@@ -556,7 +557,7 @@ seconds = {n: product_seconds(TYPES[n]) for n in ("fp32", "bf16", "fp16")}
 learn.table(
     [[n, t * 1e3, seconds["fp32"] / t] for n, t in seconds.items()],
     ["format", "ms", "times as fast as fp32"],
-    f"A product of {matrix} × {matrix} on {device} here, median of 5",
+    f"A product of {matrix} × {matrix} on {device} here, median of 9",
 )
 
 # %%
