@@ -94,6 +94,7 @@ def draw_curves(
     matplotlib.figure.Figure
     """
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
     widths = (4.0, 2.0, 2.0, 1.5)
@@ -106,5 +107,6 @@ def draw_curves(
     if base:
         axes.set_yscale("log", base=base)
     axes.set(xlabel=x, ylabel=y)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize=8)
     return figure

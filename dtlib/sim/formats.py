@@ -112,7 +112,7 @@ def lost_gradients(scale_power, median_power, spread):
     """
     curves = {
         name: [[power, 100 * sum(_lost(name, power, median_power, spread))] for power in range(33)]
-        for name in ("bf16", "fp16", "e5m2")
+        for name in ("bf16", "fp16")
     }
     below, above = _lost("fp16", scale_power, median_power, spread)
     return {
@@ -120,8 +120,8 @@ def lost_gradients(scale_power, median_power, spread):
         "point": [scale_power, 100 * (below + above)],
         "x": "log2 of the loss scale",
         "y": "lost, %",
-        "says": f"Simulated, fp16 at scale 2^{scale_power}: {100 * below:.2g} % of the gradients "
-        + f"become 0 and {100 * above:.2g} % infinite.",
+        "says": f"Simulated, fp16 at scale 2^{scale_power}: {_percent(below)} of the gradients "
+        + f"become 0 and {_percent(above)} infinite.",
     }
 
 
@@ -131,3 +131,7 @@ def _lost(name, scale_power, median_power, spread):
     zero = share_below(ends["smallest"] / 2, median, spread)
     over = ends["largest"] * (1 + ends["eps"] / 4)  # from here on a number is rounded up
     return zero, share_below(1 / over, -median, spread)
+
+
+def _percent(share):
+    return f"{100 * share:.2g} %" if share > 1e-5 else "less than 0.001 %"

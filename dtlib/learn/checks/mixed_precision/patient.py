@@ -13,11 +13,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from dtlib.scratch.loss_scaling import LossScaler
 
-COLUMNS = ["loss scale", "length at the clip", "length of the step", "skipped", "last loss"]
+COLUMNS = ["loss scale", "length at the clip", "length of the step / lr", "skipped", "last loss"]
 STEPS, RATE, MAX_NORM = 40, 0.1, 1.0
 
 
-def step(scaler: Any, weights: Any, optimizer: Any, loss: Any, max_norm: float) -> float:
+def step(scaler, weights, optimizer, loss, max_norm):
     """One step, as she wrote it."""
     scaler.scale(loss).backward()
     norm = clip_grad_norm_(weights, max_norm)
