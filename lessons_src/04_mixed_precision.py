@@ -101,7 +101,8 @@ learn.table(
 #
 # Worked case, the fp16 row. The exponent `01011` is 11, and a fixed **bias**
 # of 15 is taken from it, so that small numbers have a code, too. The mantissa
-# `1001100110` is 614 of 1024, and a 1 that is never written stands before it.
+# `1001100110` is 614 of 1024: that is the *fraction*, and a hidden 1, which
+# is never written, stands before it.
 
 # %%
 -1 * (1 + 614 / 1024) * 2.0 ** (11 - 15)
@@ -223,8 +224,8 @@ sums
 # ## Gradients that fp16 loses
 #
 # `nano`, the small GPT of this course, goes backward once, in fp32. Hooks
-# catch the gradient at the output of every linear layer. Under mixed
-# precision these would be 16-bit numbers.
+# catch the gradient at the output of every linear layer. Trained in fp16,
+# it would have these in 16 bits.
 
 # %%
 from dtlib.data import open_text
@@ -376,7 +377,7 @@ for _ in range(80):
     backward(mine, my_steps, scale)
     weights = list(mine.parameters())
     scale, good = step_by_hand(weights, my_steps, scale, good, 4)
-    scales["by hand"].append(scale)
+    scales["by hand"].append(float(scale))
     scales["GradScaler"].append(scaler.get_scale())
     assert all(map(torch.equal, weights, theirs.parameters()))
 assert scales["by hand"] == scales["GradScaler"]
@@ -609,8 +610,8 @@ learn.measured("nearer", median(apart["bf16"]) / median(apart["fp16"]))
 assert max(map(max, apart.values())) < 0.05
 
 # %% [markdown]
-# All three learn the same. fp16 is the finer one, by three bits, as long as
-# its scale keeps it in range. bf16 needs no scale and skips no step.
+# Over these steps all three learn the same. fp16 is the finer one, by three
+# bits, as long as its scale keeps it in range. bf16 does without a scale.
 #
 # ## Eight bits
 #
@@ -620,7 +621,8 @@ assert max(map(max, apart.values())) < 0.05
 # and gives 448 since (https://github.com/pytorch/pytorch/pull/178817).
 
 # %% tags=["stretch"]
-torch.tensor([448.0, 464.0, 500.0, 1e6]).to(torch.float8_e4m3fn).tolist()
+beyond = torch.tensor([448.0, 464.0, 500.0, 1e6])
+beyond.to(torch.float8_e4m3fn).float().tolist()
 
 # %% [markdown]
 # ## Exercise 4: one scale a tensor
@@ -656,8 +658,9 @@ assert kept[0] < kept[1]
 # %% [markdown]
 # ## The patient
 #
-# A colleague fits a line with loss scaling, and clips gradients to a length
-# of 1. "Something is wrong with my scale", she says. Her log:
+# A colleague fits a line with loss scaling, and clips: a gradient longer than
+# 1, over all weights together, is shortened to 1, so that no single step goes
+# astray. "Something is wrong with my scale", she says. Her log:
 
 # %%
 from dtlib.learn.checks.mixed_precision import patient

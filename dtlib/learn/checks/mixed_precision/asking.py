@@ -37,7 +37,7 @@ def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
         place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
         raise Wrong("loops", case, rank=0, n=1, place=f"in {place}") from None
     except (Exception, SystemExit) as error:
-        # torch's answer of None, where a tensor was expected, is a story of its own in some checks
+        # work on a None, as an unused weight's gradient is, has a sentence of its own in a check
         wrong = stopped_here(error if isinstance(error, Exception) else RuntimeError("exit"), case)
         wrong.numbers["of_none"] = "NoneType" in str(error)
         raise wrong from error
@@ -75,5 +75,5 @@ def to_number(value: Any, case: str) -> float:
         raise Wrong("none", case)
     try:
         return float(value)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise Wrong("kind", case, got=type(value).__name__) from None

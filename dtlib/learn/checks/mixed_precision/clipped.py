@@ -86,7 +86,7 @@ def _long(student: Callable[..., Any], scaler: Any, case: str) -> float:
     facts = {"got": _words(moved), "times": f"{max(moved, default=0) / 0.8:.3g}"}
     key = next((name for name, want in MOVED.items() if _near(moved, want)), None)
     if key == "clip_scaled":
-        key = _who_made_it_small(weights, answer)
+        key = _who_made_it_small(answer)
     if key == "not_clipped" and _near(_gradients(weights), MOVED["right"]):
         key = "too_late"
     if key is None:
@@ -99,9 +99,12 @@ def _long(student: Callable[..., Any], scaler: Any, case: str) -> float:
     return round(norm, 4)
 
 
-def _who_made_it_small(weights: list[torch.nn.Parameter], answer: Any) -> str:
+def _who_made_it_small(answer: Any) -> str:
     """1024 times too short a step: clipped too early, or divided once more after the clip."""
-    saw = float(answer) if isinstance(answer, (int, float, torch.Tensor)) else NORM * SCALE
+    try:
+        saw = float(answer)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        saw = NORM * SCALE
     return "unscaled_twice" if math.isclose(saw, NORM, rel_tol=1e-4) else "clip_scaled"
 
 

@@ -74,7 +74,7 @@ def _pack(student: Callable[..., Any], values: tuple[float, ...]) -> tuple[torch
         raise Wrong("many_scales", case, got=scale.numel())
     try:
         return stored, float(scale)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Wrong("kind", case, got=type(scale).__name__) from None
 
 

@@ -76,7 +76,7 @@ def _call(
         raise Wrong("kind", case, got=type(answer).__name__)
     try:
         return float(answer[0]), int(answer[1])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise Wrong("kind", case, got="pair of other things than numbers") from None
 
 
