@@ -706,7 +706,8 @@ learn.check("clipped_step", clipped_step)
 # %% tags=["stretch"]
 healed = learn.given("clipped_step")
 log = [patient.run(scale, healed) for scale in scales]
-assert len({row[-1] for row in log}) == 1
+last = [row[-1] for row in log]
+assert max(last) < 1.001 * min(last)
 learn.table(log, patient.COLUMNS, "The same, healed")
 
 # %% [markdown]
