@@ -223,9 +223,9 @@ sums
 #
 # ## Gradients that fp16 loses
 #
-# `nano`, the small GPT of this course, goes backward once, in fp32. Hooks
-# catch the gradient at the output of every linear layer. Trained in fp16,
-# it would have these in 16 bits.
+# `nano`, the small GPT of this course, goes backward once, in fp32. Hooks,
+# functions that torch calls on the way, catch the gradient at the output of
+# every linear layer. Trained in fp16, it would have these in 16 bits.
 
 # %%
 from dtlib.data import open_text
@@ -518,8 +518,8 @@ assert results["F.mse_loss(low, x)"] == torch.float32
 #
 # ## Which hardware has what
 #
-# Dense peaks by the makers' own sheets. Where there is a dash, the sheet has
-# no such number.
+# Peaks by the makers' own sheets, for ordinary (dense) matrices. Where there
+# is a dash, the sheet has no such number.
 
 # %%
 from dtlib.sim.hardware import DEVICES
