@@ -26,7 +26,7 @@ def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
         Micro-batches in one step of the optimizer.
     """
     import torch
-    from accelerate import Accelerator, FullyShardedDataParallelPlugin
+    from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
     from accelerate.utils import DistributedType, InitProcessGroupKwargs
 
     on_cpu_ranks = "RANK" in os.environ and not torch.cuda.is_available()
@@ -40,7 +40,8 @@ def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
         kwargs_handlers=[InitProcessGroupKwargs(backend="gloo")],
     )
     if _asked_for("FSDP"):
-        result.state.distributed_type = DistributedType.FSDP
+        for state in (result.state._shared_state, PartialState._shared_state):
+            state["distributed_type"] = DistributedType.FSDP
         result.state.fsdp_plugin = FullyShardedDataParallelPlugin()
     return result
 
