@@ -22,7 +22,7 @@ class CommandFailed(DtlibError):
     """A command ended with an exit code other than 0, or was not done in time."""
 
 
-def shell(command: str, timeout: float = 240.0) -> None:
+def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
     """Run one command and show what it prints, as it comes.
 
     No shell looks at it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
@@ -34,6 +34,8 @@ def shell(command: str, timeout: float = 240.0) -> None:
         The command line, for instance `"torchrun --standalone --nproc-per-node=2 train.py"`.
     timeout
         Seconds that it may take.
+    quiet
+        Show nothing of what it prints, unless it fails: the end of it is in the error.
 
     Raises
     ------
@@ -58,7 +60,8 @@ def shell(command: str, timeout: float = 240.0) -> None:
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            print(line, end="")
+            if not quiet:
+                print(line, end="")
             lines.append(line.rstrip())
         code = process.wait()
     finally:
