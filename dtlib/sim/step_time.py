@@ -47,9 +47,9 @@ def what_bounds(compute, communication, hidden, load, workers):
     most = max(parts, key=lambda name: parts[name])
     return {
         "curves": {
-            "step": [[n, step[0]] for n, step in zip(counts, steps)],
+            "step": [[n, steps[n][0]] for n in counts],
             "compute": [[n, compute] for n in counts],
-            "input wait": [[n, step[1]] for n, step in zip(counts, steps)],
+            "input wait": [[n, steps[n][1]] for n in counts],
         },
         "point": [workers, total],
         "x": "loader workers",

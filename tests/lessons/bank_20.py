@@ -24,7 +24,7 @@ def empties_only_at_the_end(launch, synchronize, clock, repeats):
         launch()
         synchronize()
         seconds.append(clock() - begin)
-    return max(seconds)
+    return statistics.median(seconds)
 
 
 def cold_mean(launch, synchronize, clock, repeats):
@@ -91,6 +91,18 @@ def once_only(launch, synchronize, clock, repeats):
 
 def the_list(launch, synchronize, clock, repeats):
     return warm_seconds(launch, synchronize, clock, repeats)
+
+
+def for_ever(launch, synchronize, clock, repeats):
+    begin = clock()
+    while True:
+        launch()
+        if clock() < begin:
+            return 0.0
+
+
+def half_of_it(launch, synchronize, clock, repeats):
+    return statistics.median(warm_seconds(launch, synchronize, clock, repeats)) / 2
 
 
 def around_the_loop(launch, synchronize, clock, repeats):
@@ -215,6 +227,11 @@ def the_other_way_round(communication, compute):
     return busy_by_merging([*communication, *compute]) - busy_by_merging(communication)
 
 
+def sorts_what_it_gets(communication, compute):
+    communication.sort()
+    return exposed_by_points(communication, compute)
+
+
 def after_compute_ends(communication, compute):
     last = max((end for _, end in compute), default=min((b for b, _ in communication), default=0))
     return max(0, max((end for _, end in communication), default=0) - last)
@@ -281,6 +298,14 @@ def for_each_collective(begins):
     return [max(column) - min(column) for column in zip(*begins, strict=True)]
 
 
+def one_rank_more(begins):
+    return [0.0, 0.0, *right_waits(begins)]
+
+
+def all_that_was_waited(begins):
+    return [sum(right_waits(begins))] * len(begins)
+
+
 def one_number(begins):
     return sum(right_waits(begins))
 
@@ -310,6 +335,8 @@ WRONG = [
     ("median_seconds", "never_called", forgets_to_launch),
     ("median_seconds", "too_few", once_only),
     ("median_seconds", "not_a_number", the_list),
+    ("median_seconds", "too_many", for_ever),
+    ("median_seconds", "other", half_of_it),
     ("busy", "sum", adds_durations),
     ("busy", "whole_stretch", first_to_last),
     ("busy", "unsorted", as_they_come),
@@ -325,6 +352,7 @@ WRONG = [
     ("exposed", "swapped", the_other_way_round),
     ("exposed", "after_the_end", after_compute_ends),
     ("exposed", "exposed", drops_what_overlaps),
+    ("exposed", "changed", sorts_what_it_gets),
     ("waited", "late", how_late),
     ("waited", "negative", below_zero),
     ("waited", "one_collective", first_collective),
@@ -334,6 +362,8 @@ WRONG = [
     ("waited", "same_rank", behind_the_slowest),
     ("waited", "per_collective", for_each_collective),
     ("waited", "not_a_list", one_number),
+    ("waited", "length", one_rank_more),
+    ("waited", "waited", all_that_was_waited),
 ]
 
 ALSO_WRONG = [("median_seconds", "mean", around_the_loop)]
