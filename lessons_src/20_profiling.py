@@ -223,13 +223,13 @@ sorted(str(path) for path in Path("traces").rglob("*.json"))
 
 # %% [markdown]
 # Such a file opens in Perfetto (https://ui.perfetto.dev), as thousands of
-# bars. What you want first are four numbers. One step of the run with the slow
-# link, drawn from its traces:
+# bars. What you want first are four numbers. One step of the last run, in which
+# only rank 1's loader sleeps, drawn from its traces:
 
 # %%
 import matplotlib.pyplot as plt
 
-steps = profiling.read("traces/slow link")
+steps = profiling.read("traces/one slow loader")
 kinds = {"input": "//", "compute": "", "communication": ".."}
 figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
 number = steps[0].number

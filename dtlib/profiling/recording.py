@@ -6,6 +6,7 @@ https://docs.pytorch.org/docs/stable/profiler.html
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +43,8 @@ def record(
     BadInput
         when there is nothing to keep, or when the block ended before `active` steps were over.
     """
+    # Else Kineto, which writes the trace, reports its own begin and end, and the GPU it did not find
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 

@@ -21,7 +21,7 @@ def test_the_patient_reports_1_ms_for_a_call_that_takes_21() -> None:
     device = clock.Device()
     got = names["median_seconds"](device.launch, device.synchronize, device.clock, 5)
     assert got == pytest.approx(clock.LAUNCH) == 0.001
-    assert clock.LAUNCH + clock.WORK == pytest.approx(0.021)
+    assert pytest.approx(0.021) == clock.LAUNCH + clock.WORK
     for words in ("20 ms, the first for 500", "for a call that takes 21"):
         assert words in LESSON.text.replace("\n# ", " ")
 
