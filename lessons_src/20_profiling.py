@@ -223,8 +223,8 @@ sorted(str(path) for path in Path("traces").rglob("*.json"))
 
 # %% [markdown]
 # Such a file opens in Perfetto (https://ui.perfetto.dev), as thousands of
-# bars. What you want first are four numbers. One step of the last run, in which
-# only rank 1's loader sleeps, drawn from its traces:
+# bars. What you want first are four numbers. One step of the last run, in
+# which only rank 1's loader sleeps, drawn from its traces:
 
 # %%
 import matplotlib.pyplot as plt

@@ -43,7 +43,7 @@ def record(
     BadInput
         when there is nothing to keep, or when the block ended before `active` steps were over.
     """
-    # Else Kineto, which writes the trace, reports its own begin and end, and the GPU it did not find
+    # Else Kineto, which writes the trace, reports its own begin and end, and that it found no GPU
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
