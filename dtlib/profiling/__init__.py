@@ -1,0 +1,32 @@
+"""Where a step's time goes: record it on every rank, read the traces, work out shares, judge.
+
+with profiling.record("trace") as step:
+    for x, y in profiling.input_of(loader):
+        ...
+        step()
+print(profiling.verdict(profiling.shares(profiling.read("trace"))))
+"""
+
+from dtlib.profiling.intervals import length, overlap, union, without
+from dtlib.profiling.recording import communication, input_of, record
+from dtlib.profiling.shares import Shares, shares
+from dtlib.profiling.timing import seconds_of
+from dtlib.profiling.traces import Step, read
+from dtlib.profiling.verdict import Verdict, verdict
+
+__all__ = [
+    "Shares",
+    "Step",
+    "Verdict",
+    "communication",
+    "input_of",
+    "length",
+    "overlap",
+    "read",
+    "record",
+    "seconds_of",
+    "shares",
+    "union",
+    "verdict",
+    "without",
+]

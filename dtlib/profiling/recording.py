@@ -1,0 +1,111 @@
+"""Record a few steps of a rank with torch.profiler: a bounded schedule, a trace a rank.
+
+https://docs.pytorch.org/docs/stable/profiler.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dtlib.errors import BadInput
+
+T = TypeVar("T")
+INPUT = "dtlib.input"
+COMMUNICATION = "dtlib.communication"
+
+
+@contextlib.contextmanager
+def record(
+    folder: str | Path, *, wait: int = 1, warmup: int = 1, active: int = 3, rank: int | None = None
+) -> Iterator[Callable[[], None]]:
+    """Profile the steps after `wait + warmup` and write `rank{r}.json` into a folder.
+
+    Call what the block is given at the end of each step. Later steps run as if nobody looked, so
+    that a trace has a size that is known before: a profiler that is never told to stop fills the
+    memory.
+
+    Parameters
+    ----------
+    folder
+        Where the Chrome trace goes; made if it is not there.
+    wait, warmup, active
+        Steps that are left alone, that are profiled and thrown away (its own first costs), and that
+        are kept.
+    rank
+        Number in the file's name; by default this process's rank, 0 without a process group.
+
+    Raises
+    ------
+    BadInput
+        when there is nothing to keep, or when the block ended before `active` steps were over.
+    """
+    # Else Kineto, which writes the trace, reports its own begin and end, and that it found no GPU
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    import torch
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    if wait < 0 or warmup < 0 or active < 1:
+        raise BadInput(
+            f"wait, warmup and active are {wait}, {warmup} and {active}; the first two must be at"
+            " least 0 and active at least 1."
+        )
+    path = Path(folder) / f"rank{_rank() if rank is None else rank}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # an older trace must not pass for this one
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    steps = 0
+
+    def written(profiler: Any) -> None:
+        profiler.export_chrome_trace(str(path))
+
+    with profile(
+        activities=activities,
+        schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=1),
+        on_trace_ready=written,
+    ) as profiler:
+
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+            profiler.step()
+
+        yield step
+    if steps < wait + warmup + active:
+        path.unlink(missing_ok=True)  # it would hold fewer steps than it says
+        raise BadInput(
+            f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
+            f" {wait + warmup + active}: run more steps, or profile fewer."
+        )
+
+
+def _rank() -> int:
+    import torch.distributed as dist
+
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def input_of(batches: Iterable[T]) -> Iterator[T]:
+    """Hand on the batches of a loader; the time until each one comes is marked as input wait."""
+    from torch.profiler import record_function
+
+    source = iter(batches)
+    while True:
+        with record_function(INPUT):
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+        yield batch
+
+
+def communication() -> contextlib.AbstractContextManager[Any]:
+    """Mark a block as communication that torch does not know for one, a simulated link say."""
+    from torch.profiler import record_function
+
+    return record_function(COMMUNICATION)
