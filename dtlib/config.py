@@ -87,6 +87,8 @@ class RunConfig:
         fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
     ledger
         also measure the bytes and the collectives of one step
+    profile
+        also record three of the first steps on every rank, and say what bounds them
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
     max_length
@@ -170,6 +172,7 @@ class RunConfig:
     shard_ranks: int | None = None
     cpu_offload: bool = False
     ledger: bool = False
+    profile: bool = False
     num_samples: int | None = None
     max_length: int | None = None
     norm: str = "batch"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from dtlib import dist, launcher, ledger
+from dtlib import dist, launcher, ledger, profiling
 from dtlib.checkpoint import (
     Checkpoints,
     refuse_other_model,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
+PROFILE = "profile"  # the folder of the traces, in the run's
+PROFILED = 5  # one step left alone, one for the profiler to warm up, three that are kept
 WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
@@ -64,7 +66,8 @@ class Diary:
         assert config.out is not None  # `run_folder` has filled it in
         self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        untimed = max(config.untimed_steps, WATCHED) if config.ledger else config.untimed_steps
+        looked_at = max(WATCHED * config.ledger, PROFILED * config.profile)
+        untimed = max(config.untimed_steps, looked_at)
         self.timer = StepTimer(untimed, synchronize=synchronizer(world.device))
         self._page: ledger.Page | None = None
         self._waiting: list[dict[str, Any]] = []
@@ -89,6 +92,11 @@ class Diary:
             where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
             print(f"Resuming {self.folder} after step {self.progress.step}, {where}.")
         self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
+
+    def profiled(self) -> contextlib.AbstractContextManager[profiling.Recording]:
+        """Around all steps: record some of the first if a profile is wanted and enough are left."""
+        wanted = self.config.profile and self.total - self.progress.step >= PROFILED
+        return profiling.recording(self.folder / PROFILE if wanted else None)
 
     def watching(self, strategy: Strategy) -> contextlib.AbstractContextManager[Any]:
         """Around a step: measure its bytes if the ledger is wanted and this is the step for it."""
@@ -199,8 +207,28 @@ class Diary:
                 **timing,
                 **memory_columns(self.world.device),
                 **_ledger_columns(pages, self.world.device.type),
+                **self._profile_columns(),
             }
         )
+
+    def _profile_columns(self) -> dict[str, Any]:
+        """What the summary has of the profile: every rank's shares, and the verdict."""
+        if not self.config.profile:
+            return {}
+        if not (self.folder / PROFILE).is_dir():
+            print(f"No profile: it takes {PROFILED} steps, and fewer were left.")
+            return {}
+        shares = profiling.shares(profiling.read(self.folder / PROFILE))
+        verdict = profiling.verdict(shares)
+        print(verdict)
+        return {
+            "profile": {
+                "shares": [dataclasses.asdict(one) for one in shares],
+                "verdict": str(verdict),
+            },
+            "comm_share": shares[0].communication,
+            "data_share": shares[0].input,
+        }
 
     def _settings(self) -> dict[str, Any]:
         told = {"framework": self._framework} if self._framework else {}

@@ -126,27 +126,31 @@ def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
         when a rank was asked to stop, once a checkpoint is there.
     """
     config, progress, total = diary.config, diary.progress, diary.total
-    batches = task.steps(diary.plan, first=progress.step)
-    while progress.step < total:
-        diary.timer.start()
-        micro_batches = next(batches)
-        with diary.watching(strategy):
-            count, stop = agree(task, micro_batches)
-            if stop:
-                diary.stopped(strategy)
-            if config.dropout:
-                torch.manual_seed(seed_of("dropout", config.seed, diary.world.rank, progress.step))
-            loss_sum = accumulate(task, strategy, micro_batches, count)
-            # the rate belongs to the step that moves the weights: one that is skipped keeps it
-            lr = learning_rate(config, progress.optimizer_steps, total)
-            result = strategy.step(lr)
-        diary.step(result, lr, loss_sum, count)
+    with diary.profiled() as profile:
+        batches = profile.input_of(task.steps(diary.plan, first=progress.step))
+        while progress.step < total:
+            diary.timer.start()
+            micro_batches = next(batches)
+            with diary.watching(strategy):
+                count, stop = agree(task, micro_batches)
+                if stop:
+                    diary.stopped(strategy)
+                if config.dropout:
+                    torch.manual_seed(
+                        seed_of("dropout", config.seed, diary.world.rank, progress.step)
+                    )
+                loss_sum = accumulate(task, strategy, micro_batches, count)
+                # the rate belongs to the step that moves the weights: one that is skipped keeps it
+                lr = learning_rate(config, progress.optimizer_steps, total)
+                result = strategy.step(lr)
+            diary.step(result, lr, loss_sum, count)
+            profile.step()
 
-        if progress.step < total:  # the end has an evaluation and a checkpoint of its own
-            if diary.due(config.eval_every):
-                diary.evaluated(task, task.evaluate(strategy))
-            if diary.due(config.checkpoint_every):
-                diary.save(strategy)
+            if progress.step < total:  # the end has an evaluation and a checkpoint of its own
+                if diary.due(config.eval_every):
+                    diary.evaluated(task, task.evaluate(strategy))
+                if diary.due(config.checkpoint_every):
+                    diary.save(strategy)
 
 
 def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:

@@ -8,13 +8,14 @@ print(profiling.verdict(profiling.shares(profiling.read("trace"))))
 """
 
 from dtlib.profiling.intervals import length, overlap, union, without
-from dtlib.profiling.recording import communication, input_of, record
+from dtlib.profiling.recording import Recording, communication, input_of, record, recording
 from dtlib.profiling.shares import Shares, shares
 from dtlib.profiling.timing import seconds_of
 from dtlib.profiling.traces import Step, read
 from dtlib.profiling.verdict import Verdict, verdict
 
 __all__ = [
+    "Recording",
     "Shares",
     "Step",
     "Verdict",
@@ -24,6 +25,7 @@ __all__ = [
     "overlap",
     "read",
     "record",
+    "recording",
     "seconds_of",
     "shares",
     "union",

@@ -84,6 +84,32 @@ def record(
         )
 
 
+class Recording:
+    """What a training loop calls: `input_of(batches)` once, `step()` after every step."""
+
+    def __init__(self, step: Callable[[], None] | None = None) -> None:
+        self._step = step
+
+    def input_of(self, batches: Iterable[T]) -> Iterator[T]:
+        """Hand on the batches, the wait for each marked if a profile is recorded."""
+        return iter(batches) if self._step is None else input_of(batches)
+
+    def step(self) -> None:
+        """Say that a step is over."""
+        if self._step is not None:
+            self._step()
+
+
+@contextlib.contextmanager
+def recording(folder: str | Path | None) -> Iterator[Recording]:
+    """Record into a folder as `record` does by default; without a folder, nothing."""
+    if folder is None:
+        yield Recording()
+        return
+    with record(folder) as step:
+        yield Recording(step)
+
+
 def _rank() -> int:
     import torch.distributed as dist
 
