@@ -34,18 +34,20 @@ ALONE = {
 GPUS = {"one_gpu": 4, "more_is_slower": 16, "gpus_twice": 1 / 4}
 MFU = {"no_mfu": 1 / 2, "mfu_helps": 1 / 4, "mfu_twice": 2, "percent": 100}
 
+LARGER: tuple[Run, ...] = (
+    (1e9, 1.728e8, 3, 6.0, 1.0),
+    (3e9, 1.728e8, 1, 6.0, 1.0),
+    (1e9, 5e9, 1, 6.0, 1.0),
+    (1e9, 1.728e8, 1, 24.0, 1.0),
+)
+
 
 def check(student: Callable[..., Any]) -> Passed:
     """Two days on one GPU; four GPUs; half the peak; then each number larger by itself."""
     _compare(student, TWO_DAYS, ALONE)
     _compare(student, (1e9, 1.728e8, 4, 6.0, 1.0), GPUS)
     _compare(student, (1e9, 1.728e8, 1, 6.0, 0.5), MFU)
-    for run in (
-        (1e9, 1.728e8, 3, 6.0, 1.0),
-        (3e9, 1.728e8, 1, 6.0, 1.0),
-        (1e9, 5e9, 1, 6.0, 1.0),
-        (1e9, 1.728e8, 1, 24.0, 1.0),
-    ):
+    for run in LARGER:
         _compare(student, run, {})
     parameters, tokens, peak = LLAMA_2_7B
     hours = 24 * _ask(student, (parameters, tokens, 1, peak, 0.4))
