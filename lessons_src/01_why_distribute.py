@@ -94,8 +94,9 @@ assert (forward / pairs, both / pairs) == (2, 6)
 #
 # The ≈ hides something. In a GPT, attention also multiplies tokens with
 # tokens, which no weight takes part in; and embeddings are looked up, not
-# multiplied. On the `meta` device tensors have shapes and no numbers, so
-# that torch counts a large model without running it.
+# multiplied (a GPT multiplies with them once, at the end, for the logits).
+# On the `meta` device tensors have shapes and no numbers, so that torch
+# counts a large model without running it.
 
 # %%
 from dtlib.models.gpt import GPT, shape
@@ -129,6 +130,7 @@ for name, config in shapes.items():
     parts = flops.gpt_forward(s, s, *size, config.vocab_size)
     attention = 3 * parts["attention"] / counted
     rule = flops.kaplan(parameters, s) / counted
+    assert abs(rule + attention - 1) < 0.01
     rows.append([name, parameters / 1e9, s, counted / 1e12, attention, rule])
 learn.table(
     [[*row[:4], f"{row[4]:.0%}", f"{row[5]:.0%}"] for row in rows],
@@ -138,9 +140,9 @@ learn.table(
 
 # %% [markdown]
 # The formula is right to the last FLOP, and 6Ψ is short by what attention
-# takes, about a seventh where sequences are long. (The count takes the whole
-# square of attention, though the causal mask makes half of it superfluous.)
-# For an envelope 6Ψ is good enough, and it needs no architecture.
+# takes, here 9 to 14 %. (The count takes the whole square of attention,
+# though the causal mask makes half of it superfluous.) For an envelope 6Ψ is
+# good enough, and it needs no architecture.
 #
 # ## Worked case: days from a speed
 #
@@ -242,7 +244,7 @@ print(f"the GPU {memory / 1e9:.1f} GB, {memory / 2**30:.0f} GiB")
 
 # %% [markdown]
 # The same bytes in two units: 1 GB is $10^9$ bytes, 1 **GiB** is $2^{30}$,
-# 7 % more. A GPU called "80 GB" has 80 GiB. This course says which one it
+# 7 % more. The A100 called "80 GB" has 80 GiB. This course says which one it
 # means.
 
 # %%
@@ -298,7 +300,7 @@ learn.table(rows, columns, f"GB of states, Ψ = {model_size:g}")
 
 # %% [markdown]
 # Compare the totals: mixed precision does not make the *states* smaller.
-# What it gains is speed, and smaller activations.
+# What it is good for instead, lessons 04 and 05 measure.
 #
 # ## What share of the peak?
 #
@@ -450,16 +452,15 @@ import matplotlib.pyplot as plt
 ordered = dict(sorted(shares.items(), key=lambda item: item[1]))
 colours = ["C1" if name == "this machine" else "C0" for name in ordered]
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-bars = axes.barh(list(ordered), [100 * v for v in ordered.values()])
-for bar, colour in zip(bars, colours):
-    bar.set(color=colour, hatch="//" if colour == "C1" else "")
+percents = [100 * value for value in ordered.values()]
+axes.barh(list(ordered), percents, color=colours)
 axes.set(xlabel="MFU in percent, by the rule of 6Ψ", xlim=(0, 100))
 plt.show()
 
 # %%
 learn.table(
     [
-        [name, *(published.get(name, ["", ""])[:2]), f"{share:.1%}"]
+        [name, *published.get(name, ["", "", ""])[:2], f"{share:.1%}"]
         for name, share in ordered.items()
     ],
     ["run", "Ψ", "tokens/s and device", "MFU"],
@@ -607,7 +608,8 @@ learn.table(
 # - Training takes about 6 FLOP for each parameter and token: 2 forward, 4
 #   backward. Attention comes on top.
 # - Adam in mixed precision keeps 16 bytes a parameter, before activations.
-# - Days = 6ΨD / (GPUs · peak · MFU). Good runs reach an MFU of 0.3 to 0.5.
+# - Days = 6ΨD / (GPUs · peak · MFU). The published runs above reach an MFU
+#   of 0.35 to 0.51.
 # - One GPU is too slow for a 7B model, and too small: time and memory are
 #   two reasons to distribute, and they ask for different ways to do it.
 
