@@ -215,7 +215,7 @@ for gpus in (1, 8, 64, 1024):
 learn.table(
     rows,
     ["GPUs", "days", "GPU hours", "cost"],
-    f"Estimated at MFU 0.4 and an assumed price of {price:g} an hour",
+    f"Estimated for MFU 0.4 and an assumed price of {price:g} an hour",
 )
 
 # %% [markdown]
@@ -296,7 +296,9 @@ for precision in ("mixed", "fp32"):
         held = kept(model_size, precision, optimizer)
         rows.append([precision, optimizer, *held.values(), sum(held.values())])
 columns = ["precision", "optimizer", *held, "all"]
-learn.table(rows, columns, f"GB of states, Ψ = {model_size:g}")
+learn.table(
+    rows, columns, f"GB of states, {model_size / 1e9:g} billion parameters"
+)
 
 # %% [markdown]
 # Compare the totals: mixed precision does not make the *states* smaller.
@@ -496,7 +498,7 @@ plt.show()
 learn.table(
     parallel_view.rows(model_size),
     parallel_view.COLUMNS,
-    f"The picture as a table; states of {model_size:g} parameters on 4 GPUs",
+    f"The picture as a table, for {model_size / 1e9:g} billion parameters",
 )
 
 # %% [markdown]

@@ -69,11 +69,11 @@ def test_an_exact_fit_counts():
 @pytest.mark.parametrize("mfu", [5, 40, 70])
 def test_the_sliders_answer(gpus, mfu):
     found = training_run.envelope(7, 2, gpus, mfu, 312, 2)
-    assert list(found["curves"]) == ["your MFU", "the whole peak"]
-    assert found["point"] in found["curves"]["your MFU"]
-    for slow, fast in zip(*found["curves"].values(), strict=True):
-        assert slow[0] == fast[0]
-        assert math.isclose(fast[1], slow[1] * mfu / 100)
+    assert list(found["curves"]) == ["days"]
+    assert found["point"] in found["curves"]["days"]
+    for n, days in found["curves"]["days"]:
+        expected = training_run.training_days(7e9, 2e12, n, 312, mfu / 100)
+        assert n >= 1 and math.isclose(days, expected)
     assert "112 GB" in found["says"]
 
 

@@ -90,19 +90,16 @@ def envelope(billions, trillions, gpus, mfu_percent, teraflops, price):
     Returns
     -------
     dict
-        `curves` of days over GPUs, `point` (this run), and `says`.
+        `curves` of days over GPUs at the same MFU, `point` (this run), and `says`.
     """
     parameters, tokens, mfu = billions * 1e9, trillions * 1e12, mfu_percent / 100
-    counts = sorted({gpus * 2**k for k in range(5)})
-    curves = {
-        name: [[n, training_days(parameters, tokens, n, teraflops, share)] for n in counts]
-        for name, share in (("your MFU", mfu), ("the whole peak", 1))
-    }
+    counts = sorted({max(1, gpus // 4), max(1, gpus // 2), gpus, 2 * gpus, 4 * gpus})
+    curve = [[n, training_days(parameters, tokens, n, teraflops, mfu)] for n in counts]
     days = training_days(parameters, tokens, gpus, teraflops, mfu)
     hours = gpu_hours(parameters, tokens, teraflops, mfu)
     each, shared = states_gb(parameters, 0, gpus), states_gb(parameters, 3, gpus)
     return {
-        "curves": curves,
+        "curves": {"days": curve},
         "point": [gpus, days],
         "x": "GPUs",
         "y": "days",
