@@ -12,9 +12,9 @@
 # ---
 
 # %% [markdown]
-# Llama 2 7B has 7 billion parameters and read 2 trillion tokens. You have
-# one GPU with 80 GB, and you want such a model. **When is it done, does it
-# fit, and what does it cost?**
+# Llama 2 7B has 7 billion parameters and read 2 trillion tokens, which are
+# pieces of words. You have one GPU with 80 GB, and you want such a model.
+# **When is it done, does it fit, and what does it cost?**
 #
 # An envelope and a pencil are enough. You check each rule on this machine
 # before you trust it, and compare what comes out with what was published.
@@ -221,8 +221,9 @@ learn.table(
 # %% [markdown]
 # ## 16 bytes a parameter
 #
-# To train is to keep more than the weights. Between two steps, **mixed
-# precision** with the optimizer Adam keeps for each parameter
+# To train is to keep more than the weights. **Mixed precision** computes in
+# 16 bits, and keeps in 32 bits (fp32) what must not be rounded away. Between
+# two steps, with the optimizer Adam, it keeps for each parameter
 # ([Rajbhandari et al. 2020](https://arxiv.org/abs/1910.02054), section 3.1):
 #
 # | what | bytes | why |
@@ -418,8 +419,8 @@ learn.measured("share_here", 100 * here[1], "%")
 # %% [markdown]
 # The rest of the time goes into what 6Ψ does not count: norms, softmax, the
 # optimizer, copies, the start of many small operations, and attention. With
-# two ranks there is also the all-reduce: the MFU says what it costs, where
-# tokens a second only say that two are faster than one, if they are.
+# two ranks there is also the all-reduce. Tokens a second say whether two are
+# faster than one; the MFU says how much of both was used.
 #
 # ## Published runs
 #

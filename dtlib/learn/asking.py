@@ -12,7 +12,7 @@ from typing import Any
 
 from dtlib.learn.checking import Wrong, innermost, place_in_words, stopped_here
 
-LIMIT = 3.0  # seconds of the process' own work, far more than any case needs
+LIMIT = 2.0  # seconds of the process' own work, far more than any case needs
 
 
 class _TooLong(BaseException):

@@ -104,7 +104,8 @@ def envelope(billions, trillions, gpus, mfu_percent, teraflops, price):
         "x": "GPUs",
         "y": "days",
         "log_x": True,
-        "says": f"Estimated: {_short(days)} days on {gpus:.0f} GPUs, {_short(hours)} GPU hours, "
+        "says": f"Estimated: {_short(days)} days on {gpus:.0f} GPU{'s' * (gpus != 1)}, "
+        + f"{_short(hours)} GPU hours, "
         + f"which cost {_short(hours * price)} at {price:g} an hour. States: {_short(each)} GB on "
         + f"every GPU, or {_short(shared)} GB where they are sharded over all.",
     }
@@ -116,4 +117,5 @@ def _short(value):
         return f"{value / 1e9:.3g} billion"
     if value >= 1e6:
         return f"{value / 1e6:.3g} million"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    # MicroPython groups the digits of whole numbers alone
+    return f"{int(value + 0.5):,}" if value >= 100 else f"{value:.3g}"
