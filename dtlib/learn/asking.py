@@ -1,0 +1,92 @@
+"""Call an answer in this process, for so long and with no exception out; it needs no ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from dtlib.learn.checking import Wrong, innermost, place_in_words, stopped_here
+
+LIMIT = 2.0  # seconds of the process' own work, far more than any case needs
+
+
+class _TooLong(BaseException):
+    """An answer was still at work when its time was up; `except Exception` does not stop it."""
+
+
+def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
+    """Call an answer and hand back what it returns.
+
+    Raises
+    ------
+    Wrong
+        When it raised, or was still at work after `LIMIT` seconds.
+    """
+    try:
+        with _limited():
+            return student(*arguments)
+    except _TooLong as late:
+        frame = innermost(late)
+        place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
+        raise Wrong("loops", case, rank=0, n=1, place=f"in {place}") from None
+    except SystemExit:
+        raise Wrong("none", case) from None
+    except Exception as error:
+        raise stopped_here(error, case) from error
+
+
+def ask_number(student: Callable[..., Any], *arguments: Any, case: str) -> float:
+    """Call an answer that should return a number.
+
+    Raises
+    ------
+    Wrong
+        Also when it returned None, or something that is no real number.
+    """
+    return to_number(ask(student, *arguments, case=case), case)
+
+
+def to_number(value: Any, case: str) -> float:
+    """Read what an answer returned as a number: of Python, of NumPy, or a tensor of one element.
+
+    Raises
+    ------
+    Wrong
+        When it is None, or no number.
+    """
+    if value is None:
+        raise Wrong("none", case)
+    try:
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise Wrong("kind", case, rank=0, n=1, got=type(value).__name__) from None
+    if math.isnan(number):
+        raise Wrong("kind", case, rank=0, n=1, got="nan")
+    return number
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Stop what runs inside when its time is up; off the main thread there is no clock."""
+    clock = getattr(signal, "ITIMER_VIRTUAL", None)
+    if clock is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _over)
+    signal.setitimer(clock, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(clock, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _over(number: int, frame: FrameType | None) -> None:
+    raise _TooLong

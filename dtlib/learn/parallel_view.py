@@ -1,0 +1,141 @@
+"""Four ways to spread one model over GPUs, in one picture: who holds what, who works on what.
+
+Drawn from a table of rules, one a way: which quarter of the weights a GPU keeps, which it borrows,
+and which samples of the batch it sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+GPUS = 4  # and layers, columns of a layer, and samples of the batch: one for each
+KEEPS, BORROWS, NOT_HERE = "keeps", "borrows", "not here"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to spread training.
+
+    Attributes
+    ----------
+    keeps
+        A GPU's part of the weights: "all", a "column" of each layer, or a "layer".
+    borrows
+        Whether it fetches the rest, layer by layer, while it computes.
+    own_samples
+        Whether it works on its own share of the batch; else on all of it.
+    sends, when
+        What travels between GPUs, and how often.
+    """
+
+    name: str
+    keeps: str
+    borrows: bool
+    own_samples: bool
+    sends: str
+    when: str
+
+    def weight(self, gpu: int, layer: int, column: int) -> str:
+        """Whether a GPU keeps, borrows or lacks one piece of one layer."""
+        mine = {"all": True, "column": column == gpu, "layer": layer == gpu}[self.keeps]
+        return KEEPS if mine else BORROWS if self.borrows else NOT_HERE
+
+    def works_on(self, gpu: int, sample: int) -> bool:
+        """Whether a GPU sees a sample."""
+        return sample == gpu if self.own_samples else True
+
+    def kept(self, gpu: int = 0) -> int:
+        """How many of the 16 pieces of the weights a GPU keeps."""
+        cells = [(layer, column) for layer in range(GPUS) for column in range(GPUS)]
+        return sum(self.weight(gpu, *cell) == KEEPS for cell in cells)
+
+
+WAYS = (
+    Way("data", "all", False, True, "gradients (all-reduce)", "once a step"),
+    Way("tensor", "column", False, False, "activations (all-reduce)", "in every layer"),
+    Way("pipeline", "layer", False, False, "activations to the next", "at every cut"),
+    Way("sharded", "column", True, True, "weights and gradients", "in every layer"),
+)
+
+
+def rows(parameters: float, bytes_each: float = 16) -> list[list[Any]]:
+    """The picture as a table.
+
+    Parameters
+    ----------
+    parameters
+        Ψ, for the GB of states on each GPU.
+    bytes_each
+        Bytes of states a parameter.
+    """
+    return [
+        [
+            way.name,
+            f"{way.kept()} of {GPUS * GPUS} pieces" + (", borrows the rest" if way.borrows else ""),
+            round(parameters * bytes_each * way.kept() / GPUS**2 / 1e9, 1),
+            f"1 of {GPUS} samples" if way.own_samples else f"all {GPUS} samples",
+            way.sends,
+            way.when,
+        ]
+        for way in WAYS
+    ]
+
+
+COLUMNS = ["parallel", "each GPU keeps", "states, GB", "works on", "sends", "when"]
+
+
+def draw() -> Any:
+    """Draw a row of GPUs for each way: its weights as a grid of layers, its samples beneath."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(
+        len(WAYS), GPUS, figsize=(6.4, 8.2), layout="constrained", squeeze=False
+    )
+    for way, line in zip(WAYS, panels, strict=True):
+        for gpu, panel in enumerate(line):
+            _gpu(panel, way, gpu)
+        line[0].set_ylabel(way.name, fontsize=12)
+    for gpu, panel in enumerate(panels[0]):
+        panel.set_title(f"GPU {gpu}", fontsize=10)
+    _legend(figure)
+    return figure
+
+
+# Told by hatch and letter as well as by colour.
+_LOOK = {KEEPS: ("#3f7fa6", ""), BORROWS: ("#dbeaf2", "///"), NOT_HERE: ("white", "")}
+
+
+def _gpu(panel: Any, way: Way, gpu: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    panel.set(xlim=(-0.1, GPUS + 0.1), ylim=(GPUS + 1.7, -0.1), aspect="equal")
+    panel.set_xticks([])
+    panel.set_yticks([])
+    for layer in range(GPUS):
+        for column in range(GPUS):
+            colour, hatch = _LOOK[way.weight(gpu, layer, column)]
+            panel.add_patch(
+                Rectangle((column, layer), 1, 1, facecolor=colour, hatch=hatch, edgecolor="#777777")
+            )
+    for sample in range(GPUS):
+        here = way.works_on(gpu, sample)
+        panel.add_patch(
+            Rectangle(
+                (sample, GPUS + 0.5), 1, 1, facecolor="#f2c879" if here else "white",
+                edgecolor="#777777",
+            )
+        )  # fmt: skip
+        if here:
+            panel.text(sample + 0.5, GPUS + 1, str(sample), ha="center", va="center", fontsize=8)
+
+
+def _legend(figure: Any) -> None:
+    from matplotlib.patches import Patch
+
+    looks = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="#777777", label=f"weights: {name}")
+        for name, (colour, hatch) in _LOOK.items()
+    ]
+    looks.append(Patch(facecolor="#f2c879", edgecolor="#777777", label="samples it works on"))
+    figure.legend(handles=looks, loc="outside lower center", ncols=2, fontsize=9, frameon=False)

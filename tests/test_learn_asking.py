@@ -1,0 +1,54 @@
+"""An answer is called, timed and read as a number, whatever it does."""
+
+from __future__ import annotations
+
+import math
+import signal
+
+import numpy
+import pytest
+import torch
+
+from dtlib.learn import asking
+from dtlib.learn.checking import Wrong
+
+
+def swallows():
+    while True:
+        try:
+            while True:
+                pass
+        except Exception:
+            pass
+
+
+def test_an_endless_answer_is_stopped_and_the_signal_is_as_before(monkeypatch):
+    monkeypatch.setattr(asking, "LIMIT", 0.05)
+    before = signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(Wrong) as found:
+        asking.ask(swallows, case="a case")
+    assert found.value.mistake == "loops"
+    assert "swallows" in found.value.numbers["place"]
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert asking.ask(lambda: 3, case="") == 3
+
+
+def test_an_exception_becomes_a_verdict():
+    with pytest.raises(Wrong) as found:
+        asking.ask(lambda x: 1 / x, 0, case="x = 0")
+    assert (found.value.mistake, found.value.case) == ("raised", "x = 0")
+    with pytest.raises(Wrong) as found:
+        asking.ask(exit, case="")
+    assert found.value.mistake == "none"
+
+
+@pytest.mark.parametrize("value", [2, 2.0, numpy.float32(2), torch.tensor(2.0), torch.tensor([2])])
+def test_what_counts_as_a_number(value):
+    assert asking.ask_number(lambda: value, case="") == 2
+
+
+@pytest.mark.parametrize("value", ["2", True, [2], math.nan, torch.ones(2), 2j, {}])
+def test_what_does_not(value):
+    with pytest.raises(Wrong) as found:
+        asking.to_number(value, "a case")
+    assert found.value.mistake == "kind"
