@@ -383,7 +383,10 @@ assert torch.equal(a, again)  # same order of every sum: same bits
 distance = float((a - b).norm() / a.norm())
 learn.measured("threads", distance)
 learn.table(
-    [[k + 1, p, q, abs(p - q)] for k, (p, q) in enumerate(zip(losses, others))],
+    [
+        [k + 1, p, q, abs(p - q)]
+        for k, (p, q) in enumerate(zip(losses, others))
+    ],
     ["step", "one thread", "two threads", "distance"],
     f"Loss of the same run; the weights end {distance:.0e} apart",
 )

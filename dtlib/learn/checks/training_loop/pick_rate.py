@@ -18,11 +18,11 @@ FACTOR = 4.0
 CASES: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
     ("one rate", (0.1,), (2.3,)),
     ("the loss falls all the way", (0.001, 0.01, 0.1), (2.3, 2.0, 1.5)),
-    ("the loss turns", (0.002, 0.02, 0.2, 2.0), (2.3, 1.8, 2.0, 5.0)),
-    ("a small step down at the end of the slope", (0.001, 0.01, 0.1, 1.0), (2.3, 1.2, 1.1, 1.9)),
-    ("nan, and then a lower number", (0.003, 0.03, 0.3, 3.0), (2.3, 1.2, NAN, 0.1)),
-    ("far up, and then a lower number", (0.004, 0.04, 0.4, 4.0), (2.3, 1.2, 11.0, 0.1)),
-    ("up to less than 4 times the first", (0.005, 0.05, 0.5, 5.0), (2.3, 0.5, 3.0, 0.1)),
+    ("the loss turns", (0.002, 0.03, 0.2, 2.0), (2.3, 1.8, 2.0, 5.0)),
+    ("a small step down at the end of the slope", (0.001, 0.02, 0.1, 1.0), (2.3, 1.2, 1.1, 1.9)),
+    ("nan, and then a lower number", (0.003, 0.02, 0.3, 3.0), (2.3, 1.2, NAN, 0.1)),
+    ("far up, and then a lower number", (0.004, 0.03, 0.4, 4.0), (2.3, 1.2, 11.0, 0.1)),
+    ("up to less than 4 times the first", (0.005, 0.06, 0.7, 8.0), (2.3, 0.5, 3.0, 0.1)),
 )
 
 
