@@ -139,7 +139,7 @@ learn.check("train_step", train_step)
 # %% [markdown]
 # ## First test of any loop: overfit one batch
 #
-# Sixteen pictures, the same in every step. A model with 175,000 weights can
+# Sixteen pictures, the same in every step. A model with 176,000 weights can
 # learn them by heart: the loss must fall towards 0. If it does not, the
 # loop is wrong, whatever the data. Three planted bugs beside your step:
 # `zero_grad` forgotten; labels shuffled apart from their pictures; softmax
@@ -286,10 +286,11 @@ assert same == ["default_rng(0)"]
 
 # %% [markdown]
 # Old advice says that all workers draw the same from `np.random`. It was
-# true once. Today the DataLoader seeds Python, NumPy and torch in every
-# worker, from torch's seed and the worker's number. It knows nothing of a
-# generator that your dataset keeps: **every worker gets a copy**, and so
-# every epoch begins anew with the same draws. A `worker_init_fn` mends it:
+# true once (https://github.com/pytorch/pytorch/issues/5059). Today the
+# DataLoader seeds Python, NumPy and torch in every worker, from torch's
+# seed and the worker's number. It knows nothing of a generator that your
+# dataset keeps: every worker gets a copy, and since workers start anew in
+# every epoch, so do its draws. A `worker_init_fn` mends it:
 
 # %%
 mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
@@ -306,9 +307,8 @@ learn.table(
 
 # %% [markdown]
 # There is the second trap: two ranks with one seed crop and flip their
-# pictures alike (https://github.com/pytorch/pytorch/issues/5059 tells of
-# such twins). Ranks need **equal weights** at the start and **unequal
-# draws** after it:
+# pictures alike. Ranks need equal weights at the start and unequal draws
+# after it:
 
 # %%
 # %%ranks 2
@@ -552,6 +552,7 @@ learn.check("evaluate", evaluate)
 
 # %%
 import csv
+from pathlib import Path
 
 start, score = learn.given("start_run"), learn.given("evaluate")
 test = open_images("pictures", "test", count=250)
@@ -570,13 +571,13 @@ def run(seed, log):
     return score(model, test_batches)
 
 
-with open("metrics.csv", "w", newline="") as file:
+with Path("metrics.csv").open("w", newline="") as file:
     log = csv.writer(file)
     log.writerow(["seed", "step", "loss"])
     scores = [run(seed, log) for seed in range(seeds)]
 
 # %%
-with open("metrics.csv", newline="") as file:
+with Path("metrics.csv").open(newline="") as file:
     rows = list(csv.DictReader(file))
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 for seed, style in zip(range(seeds), ["-", "--", ":", "-."] * seeds):

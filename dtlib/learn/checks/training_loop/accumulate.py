@@ -79,7 +79,7 @@ def _painted(student: Callable[..., Any], lists: Sequence[Sequence[float]]) -> N
     facts |= {"got": number(gradient), "want": number(right)}
     if not close(gradient, right):
         raise Wrong(_named(gradient, lists) or "gradient", case, **facts)
-    loss = number_of(returned, case, **facts)
+    loss = number_of(returned, case, total=facts["total"])
     if not close(loss, right):
         key = _named(loss, lists)
         raise Wrong(f"loss_{key}" if key in LOSS_KEYS else "loss_other", case,

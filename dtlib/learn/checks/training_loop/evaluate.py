@@ -54,7 +54,7 @@ class Watched(nn.Module):
 
 
 def check(student: Callable[..., Any]) -> Passed:
-    """One picture, three even batches, then uneven ones; the model in training and in evaluation."""
+    """One picture, three even batches, then uneven ones; the model in either mode."""
     for sizes in CASES:
         for training in (True, False):
             _one(student, sizes, training)
