@@ -1,4 +1,4 @@
-"""Lesson 02 says what is true: its predictions, the numbers it names, and how tight its checks are."""
+"""Lesson 02 says what is true: its predictions, the numbers it names, what its checks see."""
 
 import math
 
