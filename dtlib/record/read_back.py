@@ -45,7 +45,7 @@ def wandb_rows(folder: Path | str) -> Rows:
     ValueError
         If there is not exactly one such file, or a step stands twice.
     """
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]
 
     (path,) = Path(folder).glob("wandb/offline-run-*/*.wandb")
     rows: Rows = {}
