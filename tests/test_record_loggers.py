@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import http.server
-import json
 import os
-import struct
 import subprocess
 import sys
 import threading
@@ -22,11 +20,11 @@ from dtlib.dist import World
 from dtlib.errors import Unavailable
 from dtlib.record import Recorder, check_loggers, loggers, read_lines
 from dtlib.record.loggers import numbers_of
+from dtlib.record.read_back import tensorboard_rows, wandb_rows
 
 pytest.importorskip("tensorboard", reason="pip install -e '.[logging]'")
 pytest.importorskip("wandb", reason="pip install -e '.[logging]'")
 
-BLOCK, HEADER = 32768, 7  # of a LevelDB log, the format of W&B's files
 MARK = "DTLIB_TEST_LOGGERS"
 Rows = dict[int, dict[str, float]]
 
@@ -43,54 +41,6 @@ def recorded(folder: Path) -> Rows:
 def single(rows: Rows) -> Rows:
     """The same in single precision, in which TensorBoard keeps its scalars."""
     return {s: {k: float(np.float32(v)) for k, v in row.items()} for s, row in rows.items()}
-
-
-def in_tensorboard(folder: Path) -> Rows:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0})
-    events.Reload()
-    rows: Rows = {}
-    for tag in events.Tags()["scalars"]:
-        for event in events.Scalars(tag):
-            assert tag not in rows.setdefault(event.step, {}), f"step {event.step} stands twice"
-            rows[event.step][tag] = event.value
-    return rows
-
-
-def in_wandb(folder: Path) -> Rows:
-    """What `wandb sync` would send: the history records of the one file."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
-    rows: Rows = {}
-    for data in leveldb_records(path.read_bytes()):
-        record = Record()
-        record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
-            items = {
-                item.key or item.nested_key[0]: json.loads(item.value_json)
-                for item in record.history.item
-            }
-            step = items.pop("_step")
-            assert step not in rows, f"step {step} stands twice"
-            rows[step] = {name: float(v) for name, v in items.items() if name[0] != "_"}
-    return rows
-
-
-def leveldb_records(content: bytes) -> Iterator[bytes]:
-    at, parts = HEADER, b""
-    while at + HEADER <= len(content):
-        if BLOCK - at % BLOCK < HEADER:
-            at += BLOCK - at % BLOCK
-            continue
-        _, length, kind = struct.unpack_from("<IHB", content, at)
-        at += HEADER
-        parts += content[at : at + length]
-        at += length
-        if kind in (1, 4):  # whole, or the last part
-            yield parts
-            parts = b""
 
 
 def write(folder: Path, steps: range, resumed_from: int | None = None) -> None:
@@ -111,16 +61,16 @@ def test_a_resumed_run_goes_on_in_the_same_logs_and_no_step_stands_twice(tmp_pat
     first = recorded(tmp_path)
     assert set(first) == set(range(1, 7))
     assert set(first[3]) == {"train/loss", "train/skipped", "train/grad_norm", "evaluation/loss"}
-    assert in_tensorboard(tmp_path) == single(first)
-    assert in_wandb(tmp_path) == first
+    assert tensorboard_rows(tmp_path) == single(first)
+    assert wandb_rows(tmp_path) == first
     name = (tmp_path / "wandb/id").read_text()
 
     write(tmp_path, range(5, 9), resumed_from=4)  # the checkpoint was of step 4
     both = recorded(tmp_path)
     assert set(both) == set(range(1, 9))
     assert both[5]["train/loss"] == 1 / 5 + 4
-    assert in_tensorboard(tmp_path) == single(both)
-    assert in_wandb(tmp_path) == both
+    assert tensorboard_rows(tmp_path) == single(both)
+    assert wandb_rows(tmp_path) == both
     assert (tmp_path / "wandb/id").read_text() == name
     assert not [p for p in psutil.Process().children() if "wandb-core" in p.name()]
 
@@ -172,8 +122,8 @@ def test_two_ranks_leave_all_in_the_runs_folder_and_ask_no_network(tmp_path, ser
 
     rows = recorded(tmp_path / "run")
     assert set(rows) == {1, 2, 3} and "evaluation/valid_loss" in rows[3]
-    assert in_tensorboard(tmp_path / "run") == single(rows)
-    assert in_wandb(tmp_path / "run") == rows
+    assert tensorboard_rows(tmp_path / "run") == single(rows)
+    assert wandb_rows(tmp_path / "run") == rows
     assert len(list((tmp_path / "run/tensorboard").iterdir())) == 1  # rank 0 alone
     assert [list(path.iterdir()) for path in homes.values()] == [[], [], []]
     assert asked == []

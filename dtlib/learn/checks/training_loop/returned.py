@@ -1,0 +1,48 @@
+"""What the exercises of this lesson take for a number, and what they say of other things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dtlib.learn.checking import Wrong
+
+
+def number_of(returned: Any, case: str, **facts: Any) -> float:
+    """A loss as a float; a tensor of one number without a graph is one, too.
+
+    Raises
+    ------
+    Wrong
+        `none`, `graph` (with `nodes`, the operations that it holds on to), `shape` (with `got`) or
+        `kind` (with `got`).
+    """
+    if returned is None:
+        raise Wrong("none", case, **facts)
+    if isinstance(returned, torch.Tensor):
+        if returned.numel() != 1:
+            raise Wrong("many", case, got=list(returned.shape), **facts)
+        if returned.requires_grad:
+            raise Wrong("graph", case, nodes=graph_size(returned), **facts)
+        return float(returned)
+    if isinstance(returned, (bool, str)) or not hasattr(returned, "__float__"):
+        raise Wrong("no_number", case, got=type(returned).__name__, **facts)
+    return float(returned)
+
+
+def graph_size(tensor: torch.Tensor) -> int:
+    """How many operations of autograd a tensor keeps alive."""
+    seen: set[Any] = set()
+    todo = [tensor.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [before for before, _ in node.next_functions]
+    return len(seen)
+
+
+def close(a: float, b: float, tolerance: float = 1e-9) -> bool:
+    """Whether two numbers agree but for rounding in fp64; nan agrees with nothing."""
+    return abs(a - b) <= tolerance * max(1.0, abs(b))
