@@ -1,0 +1,284 @@
+"""Train a small network under ways to shard it, and keep the books: the runs of lesson 16.
+
+Each rank trains on its part of a batch, and beside it a twin on the whole batch, as one process
+would. The ledger counts the bytes that a rank holds between backward and the update, and a wire
+log the elements that leave it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from dtlib import ledger
+from dtlib.learn.wire import WireLog
+from dtlib.scratch import zero
+from dtlib.scratch.zero import schedule as s
+
+KINDS = ("parameters", "gradients", "optimizer", "fp32_copy")
+MAKE: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.9, 0.95), weight_decay=0.1),
+}
+RULES = {"SGD": zero.SGD(0.1, 0.9), "AdamW": zero.AdamW(0.01, weight_decay=0.1)}
+
+Step = Callable[[torch.Tensor], Any]
+Update = Callable[[torch.Tensor, Callable[[Any], torch.optim.Optimizer]], Step]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Layers of `width` by `width`, trained for `steps` steps by `ranks` ranks.
+
+    With `clip` the twin clips its gradient to that length.
+    """
+
+    ranks: int = 4
+    width: int = 32
+    steps: int = 4
+    layers: int = 4
+    clip: float | None = None
+
+    @property
+    def psi(self) -> int:
+        """Ψ, weights and biases."""
+        return self.layers * self.width * (self.width + 1)
+
+    def network(self) -> nn.Sequential:
+        """The network at its start, the same wherever it is made."""
+        torch.manual_seed(16)
+        pairs = ((nn.Linear(self.width, self.width), nn.Tanh()) for _ in range(self.layers))
+        return nn.Sequential(*(nn.Sequential(*pair) for pair in pairs))
+
+    def batch(self, step: int) -> torch.Tensor:
+        """Inputs and targets of a step: [2, 8·ranks, width]."""
+        generator = torch.Generator().manual_seed(step)
+        return torch.randn(2, 8 * self.ranks, self.width, generator=generator)
+
+    def twin(self, kind: str) -> Iterator[torch.Tensor]:
+        """One process with the whole batch: all its weights after each step."""
+        model = self.network()
+        optimizer = MAKE[kind](model.parameters())
+        for step in range(self.steps):
+            x, y = self.batch(step)
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            if self.clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), self.clip)
+            optimizer.step()
+            yield nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A way to train with all weights in one flat tensor on every rank: stages 0, 1 and 2.
+
+    Parameters
+    ----------
+    update
+        Takes the flat weights and `make_optimizer([tensor])`, returns `step(gradient)`.
+    add
+        Called after each backward with the parameters and the shard so far (None at first); what
+        it returns is what `step` is given. Without it, that is the whole gradient.
+    """
+
+    update: Update
+    add: Callable[[Sequence[nn.Parameter], torch.Tensor | None], torch.Tensor] | None = None
+
+    def on_rank(self, model: nn.Module, kind: str) -> FlatRank:
+        """This way on one rank."""
+        return FlatRank(self, model, kind)
+
+
+class FlatRank:
+    """What one rank does and holds under a `Flat`."""
+
+    whole = contextlib.nullcontext  # where all weights can be seen: anywhere
+
+    def __init__(self, way: Flat, model: nn.Module, kind: str) -> None:
+        self.way, self.model, self.kind = way, model, kind
+        self.made: list[torch.optim.Optimizer] = []
+        self.shard: torch.Tensor | None = None
+        rank, n = dist.get_rank(), dist.get_world_size()
+        self.bucket = zero.Bucket(list(model.parameters()), rank, n, decays=lambda p: True)
+        self.update = way.update(self.bucket.flat, self._make)
+
+    def _make(self, parameters: Any) -> torch.optim.Optimizer:
+        self.made.append(MAKE[self.kind](parameters))
+        return self.made[-1]
+
+    def micro_batch(self, x: torch.Tensor, y: torch.Tensor, k: int) -> None:
+        (F.mse_loss(self.model(x), y) / k).backward()
+        if self.way.add is not None:
+            self.shard = self.way.add(self.bucket.params, self.shard)
+
+    def step(self) -> None:
+        gradient = self.bucket.take_gradient() if self.shard is None else self.shard
+        self.shard = None
+        self.update(gradient)
+
+    def held(self) -> dict[str, list[torch.Tensor]]:
+        groups = [group for optimizer in self.made for group in optimizer.param_groups]
+        masters = [m for group in groups for m in group["params"]]
+        states = [state for optimizer in self.made for state in optimizer.state.values()]
+        gradients = [*(p.grad for p in self.bucket.params), self.shard]
+        return {
+            "parameters": [self.bucket.flat],
+            "gradients": [g for g in gradients if g is not None],
+            "optimizer": [value for state in states for value in state.values()],
+            "fp32_copy": [m for m in masters if m.dtype != self.bucket.flat.dtype],
+        }
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """Stage 3, by the lines of a schedule; the last of them is the optimizer's step."""
+
+    lines: Sequence[s.Instruction]
+
+    def on_rank(self, model: nn.Module, kind: str) -> ScheduledRank:
+        """This way on one rank."""
+        return ScheduledRank(self.lines, model, kind)
+
+
+class ScheduledRank(zero.ZeroStage3):
+    """The course's worker, which follows the lines that it is given.
+
+    Attributes
+    ----------
+    stairs
+        Bytes of whole layers after each line of the last micro-batch.
+    """
+
+    def __init__(self, lines: Sequence[s.Instruction], model: nn.Module, kind: str) -> None:
+        self.lines, self.stairs = lines, list[int]()
+        super().__init__(model, RULES[kind], decays=lambda p: True)
+
+    def micro_batch(self, x: torch.Tensor, y: torch.Tensor, k: int) -> None:
+        self.x, self.passes, self.stairs = x, [], []
+        output = None
+        for line in self.lines:
+            if isinstance(line, s.OptimizerStep):
+                return
+            if isinstance(line, s.Backward) and output is None:
+                output = self.x.detach().requires_grad_()
+                (F.mse_loss(output, y) / k).backward()
+                self.gradient = output.grad
+            self.carry_out([line])
+            self.stairs.append(sum(b.flat.untyped_storage().nbytes() for b in self.buckets))
+
+
+Way = Flat | Scheduled
+
+
+@dataclass
+class Books:
+    """What a way to train did: the worst or the most of all ranks.
+
+    Attributes
+    ----------
+    far
+        By optimizer, the largest distance of a weight from the twin's after each step.
+    held
+        Bytes a parameter by kind, just before the last update.
+    sent
+        Elements that a rank sent in the last step, in Ψ.
+    """
+
+    far: dict[str, list[float]] = field(default_factory=dict)
+    held: dict[str, float] = field(default_factory=dict)
+    sent: float = 0.0
+
+    @property
+    def bytes_each(self) -> float:
+        """Bytes a parameter of all kinds."""
+        return sum(self.held.values())
+
+
+def worst(found: Mapping[str, Books]) -> float:
+    """The largest distance from the twin of all ways, optimizers and steps."""
+    return max(max(far) for books in found.values() for far in books.far.values())
+
+
+def run(
+    ways: Mapping[str, Way],
+    sizes: Sizes,
+    *,
+    kinds: Sequence[str] = ("SGD", "AdamW"),
+    k: int = 1,
+    mixed: bool = False,
+) -> dict[str, Books]:
+    """Train each way on real ranks, with each optimizer; bytes are those of the last one.
+
+    Parameters
+    ----------
+    ways
+        By name.
+    kinds
+        Optimizers, keys of `MAKE`.
+    k
+        Micro-batches a step; 8 samples a rank are cut into so many.
+    mixed
+        Weights and gradients in bf16; then nothing is equal to the fp32 twin.
+    """
+    from dtlib.launcher import launch
+
+    settings = [(way, kind) for way in ways.values() for kind in kinds]
+    by_rank = launch(
+        _on_rank, settings, sizes, k, mixed, ranks=sizes.ranks, device="cpu", show=False
+    )
+    found = {name: Books() for name in ways}
+    names = [(name, kind) for name in ways for kind in kinds]
+    for (name, kind), several in zip(names, zip(*by_rank, strict=True), strict=True):
+        far, held, sent = zip(*several, strict=True)
+        books = found[name]
+        books.far[kind] = [max(of_ranks) for of_ranks in zip(*far, strict=True)]
+        books.held = {each: max(h.get(each, 0) for h in held) / sizes.psi for each in KINDS}
+        books.sent = max(sent) / sizes.psi
+    return found
+
+
+def _on_rank(settings: Sequence[tuple[Way, str]], sizes: Sizes, k: int, mixed: bool) -> list[Any]:
+    return [_train(way, kind, sizes, k, mixed) for way, kind in settings]
+
+
+def _train(
+    way: Way, kind: str, sizes: Sizes, k: int, mixed: bool
+) -> tuple[list[float], dict[str, int], float]:
+    """Distance from the twin after each step; bytes held and elements sent in the last."""
+    dtype = torch.bfloat16 if mixed else torch.float32
+    rank = way.on_rank(sizes.network().to(dtype), kind)
+    far = []
+    for step, right in enumerate(sizes.twin(kind)):
+        x, y = sizes.batch(step).to(dtype).chunk(sizes.ranks, dim=1)[dist.get_rank()]
+        with ledger.watch(rank) as page, WireLog() as log:
+            for inputs, targets in zip(x.chunk(k), y.chunk(k), strict=True):
+                rank.micro_batch(inputs, targets, k)
+            rank.step()
+        with rank.whole():
+            now = nn.utils.parameters_to_vector(rank.model.parameters()).detach()
+            far.append(float((now - right).abs().max()))
+    return far, page.before_update, log.bytes_sent / dtype.itemsize
+
+
+def stairs(lines: Sequence[s.Instruction], sizes: Sizes) -> list[float]:
+    """Whole layers on rank 0 after each line of a schedule, in one real micro-batch."""
+    from dtlib.launcher import launch
+
+    found = launch(_stairs, lines, sizes, ranks=sizes.ranks, device="cpu", show=False)[0]
+    layer = 4 * sizes.psi / sizes.layers
+    return [size / layer for size in found]
+
+
+def _stairs(lines: Sequence[s.Instruction], sizes: Sizes) -> list[int]:
+    rank = Scheduled(lines).on_rank(sizes.network(), "SGD")
+    x, y = sizes.batch(0).chunk(sizes.ranks, dim=1)[dist.get_rank()]
+    rank.micro_batch(x, y, 1)
+    return rank.stairs
