@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dtlib import ledger
+from dtlib.learn.elements import elements_sent
 from dtlib.learn.wire import WireLog
 from dtlib.scratch import zero
 from dtlib.scratch.zero import schedule as s
@@ -101,6 +102,7 @@ class FlatRank:
     """What one rank does and holds under a `Flat`."""
 
     whole = contextlib.nullcontext  # where all weights can be seen: anywhere
+    stairs: Sequence[int] = ()  # no layer is ever cut up
 
     def __init__(self, way: Flat, model: nn.Module, kind: str) -> None:
         self.way, self.model, self.kind = way, model, kind
@@ -190,11 +192,14 @@ class Books:
         Bytes a parameter by kind, just before the last update.
     sent
         Elements that a rank sent in the last step, in Ψ.
+    stairs
+        Whole layers on rank 0 after each line of a schedule, in the last micro-batch.
     """
 
     far: dict[str, list[float]] = field(default_factory=dict)
     held: dict[str, float] = field(default_factory=dict)
     sent: float = 0.0
+    stairs: list[float] = field(default_factory=list)
 
     @property
     def bytes_each(self) -> float:
@@ -214,6 +219,7 @@ def run(
     kinds: Sequence[str] = ("SGD", "AdamW"),
     k: int = 1,
     mixed: bool = False,
+    clip: float | None = None,
 ) -> dict[str, Books]:
     """Train each way on real ranks, with each optimizer; bytes are those of the last one.
 
@@ -227,9 +233,12 @@ def run(
         Micro-batches a step; 8 samples a rank are cut into so many.
     mixed
         Weights and gradients in bf16; then nothing is equal to the fp32 twin.
+    clip
+        The length to which the twin clips its gradient.
     """
     from dtlib.launcher import launch
 
+    sizes = replace(sizes, clip=clip)
     settings = [(way, kind) for way in ways.values() for kind in kinds]
     by_rank = launch(
         _on_rank, settings, sizes, k, mixed, ranks=sizes.ranks, device="cpu", show=False
@@ -237,11 +246,12 @@ def run(
     found = {name: Books() for name in ways}
     names = [(name, kind) for name in ways for kind in kinds]
     for (name, kind), several in zip(names, zip(*by_rank, strict=True), strict=True):
-        far, held, sent = zip(*several, strict=True)
+        far, held, sent, stairs = zip(*several, strict=True)
         books = found[name]
         books.far[kind] = [max(of_ranks) for of_ranks in zip(*far, strict=True)]
         books.held = {each: max(h.get(each, 0) for h in held) / sizes.psi for each in KINDS}
         books.sent = max(sent) / sizes.psi
+        books.stairs = [size * sizes.layers / (4 * sizes.psi) for size in stairs[0]]
     return found
 
 
@@ -249,36 +259,21 @@ def _on_rank(settings: Sequence[tuple[Way, str]], sizes: Sizes, k: int, mixed: b
     return [_train(way, kind, sizes, k, mixed) for way, kind in settings]
 
 
-def _train(
-    way: Way, kind: str, sizes: Sizes, k: int, mixed: bool
-) -> tuple[list[float], dict[str, int], float]:
-    """Distance from the twin after each step; bytes held and elements sent in the last."""
+def _train(way: Way, kind: str, sizes: Sizes, k: int, mixed: bool) -> tuple[Any, ...]:
+    """Distance from the twin after each step; bytes held and elements sent in the last; stairs."""
     dtype = torch.bfloat16 if mixed else torch.float32
-    rank = way.on_rank(sizes.network().to(dtype), kind)
+    rank, n = way.on_rank(sizes.network().to(dtype), kind), sizes.ranks
     far = []
     for step, right in enumerate(sizes.twin(kind)):
-        x, y = sizes.batch(step).to(dtype).chunk(sizes.ranks, dim=1)[dist.get_rank()]
-        with ledger.watch(rank) as page, WireLog() as log:
+        x, y = sizes.batch(step).to(dtype).chunk(n, dim=1)[dist.get_rank()]
+        # The ledger takes its time: only the last step is watched.
+        watched = ledger.watch(rank) if step == sizes.steps - 1 else contextlib.nullcontext()
+        with watched as page, WireLog() as log:
             for inputs, targets in zip(x.chunk(k), y.chunk(k), strict=True):
                 rank.micro_batch(inputs, targets, k)
             rank.step()
         with rank.whole():
             now = nn.utils.parameters_to_vector(rank.model.parameters()).detach()
             far.append(float((now - right).abs().max()))
-    return far, page.before_update, log.bytes_sent / dtype.itemsize
-
-
-def stairs(lines: Sequence[s.Instruction], sizes: Sizes) -> list[float]:
-    """Whole layers on rank 0 after each line of a schedule, in one real micro-batch."""
-    from dtlib.launcher import launch
-
-    found = launch(_stairs, lines, sizes, ranks=sizes.ranks, device="cpu", show=False)[0]
-    layer = 4 * sizes.psi / sizes.layers
-    return [size / layer for size in found]
-
-
-def _stairs(lines: Sequence[s.Instruction], sizes: Sizes) -> list[int]:
-    rank = Scheduled(lines).on_rank(sizes.network(), "SGD")
-    x, y = sizes.batch(0).chunk(sizes.ranks, dim=1)[dist.get_rank()]
-    rank.micro_batch(x, y, 1)
-    return rank.stairs
+    assert page is not None
+    return far, page.before_update, elements_sent(log.messages, n), rank.stairs

@@ -33,13 +33,35 @@ def distances(found: Mapping[str, Books]) -> Shown:
     return table(rows, ["", "", *steps], "Largest distance of a weight from one process")
 
 
-def bytes_and_elements(found: Mapping[str, Books], caption: str) -> Shown:
+def bytes_and_elements(found: Mapping[str, Books]) -> Shown:
     """A row for each way: bytes a parameter by kind and in all, and elements sent in Ψ."""
     rows = [
         [name, *(books.held[kind] for kind in KINDS), books.bytes_each, books.sent]
         for name, books in found.items()
     ]
+    caption = "Bytes a parameter on a rank, and elements that it sends in a step; fp32"
     return table(rows, ["", *WORDS.values(), "all", "sent, in Ψ"], caption)
+
+
+def held_table(panels: Mapping[str, Mapping[str, Books]]) -> Shown:
+    """The numbers of `draw_held`."""
+    rows = [
+        [title, name, *(books.held[kind] for kind in KINDS), books.bytes_each]
+        for title, found in panels.items()
+        for name, books in found.items()
+    ]
+    caption = "Bytes a parameter on a rank, measured between backward and update"
+    return table(rows, ["", "", *WORDS.values(), "all"], caption)
+
+
+def stairs_table(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Shown:
+    """The numbers of `draw_stairs`, and what each schedule sends."""
+    rows = [
+        [title, max(books.stairs), books.sent, " ".join(f"{x:.0f}" for x in books.stairs)]
+        for title, (_, books) in panels.items()
+    ]
+    columns = ["", "whole at most", "sent, in Ψ", "after each line"]
+    return table(rows, columns, "Whole layers on rank 0, measured in a real step")
 
 
 def beside_the_paper(held: Callable[..., Mapping[str, float]]) -> list[list[Any]]:
@@ -78,17 +100,17 @@ def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
     return figure
 
 
-def draw_stairs(panels: Mapping[str, tuple[Sequence[Instruction], Sequence[float]]]) -> Any:
+def draw_stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Any:
     """How many layers are whole after each line of a schedule, a panel a schedule."""
     import matplotlib.pyplot as plt
 
     figure, several = plt.subplots(
         len(panels), 1, figsize=(8, 2.7 * len(panels)), layout="constrained", squeeze=False
     )
-    top = max(max(whole) for _, whole in panels.values())
-    for axes, (title, (lines, whole)) in zip(several[:, 0], panels.items(), strict=True):
+    top = max(max(books.stairs) for _, books in panels.values())
+    for axes, (title, (lines, books)) in zip(several[:, 0], panels.items(), strict=True):
         words = [word(line) for line in lines if not isinstance(line, OptimizerStep)]
-        axes.bar(range(len(whole)), whole, width=1, edgecolor="white")
+        axes.bar(range(len(books.stairs)), books.stairs, width=1, edgecolor="white")
         axes.set_xticks(range(len(words)), words, rotation=90, fontsize=8)
         axes.set(title=title, ylabel="whole layers", ylim=(0, top + 0.3))
         axes.set_yticks(range(int(top) + 1))

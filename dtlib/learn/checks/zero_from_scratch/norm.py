@@ -15,8 +15,8 @@ import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.zero_from_scratch.wires import elements_sent
 from dtlib.learn.diagnosis import examine, number, numbers
+from dtlib.learn.elements import elements_sent
 
 Shards = tuple[tuple[float, ...], ...]
 PLAN: tuple[Shards, ...] = (

@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.zero_from_scratch.wires import elements_sent
 from dtlib.learn.diagnosis import examine, number, numbers, read_paint
+from dtlib.learn.elements import elements_sent
 from dtlib.scratch import ring
 from dtlib.sim.states import share
 
@@ -39,6 +39,7 @@ def reference(weights: torch.Tensor, make_optimizer: Make) -> Callable[[torch.Te
         master.grad = ring.reduce_scatter(gradient).float() / n
         optimizer.step()
         own.copy_(master)
+        optimizer.zero_grad()
         ring.all_gather(weights)
 
     return step
