@@ -17,10 +17,9 @@
 # help: all 64 hold the same 120 GB. **Which of these bytes does a rank need,
 # and what does it cost to fetch the others when they are wanted?**
 #
-# The answer is ZeRO (https://arxiv.org/abs/1910.02054). You write its first
-# two stages, follow the third, and count every byte held and sent. Exercises
-# 1 and 2 are the core and fit an hour with the reading; 3 and 4 are
-# *stretch*.
+# ZeRO (https://arxiv.org/abs/1910.02054) answers in three stages. You write
+# two of them, follow the third, and count every byte held and sent. Exercises
+# 1 and 2 are the core and fit an hour with the reading; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -54,8 +53,7 @@ learn.predict("eight_micro_batches")
 # %% [markdown]
 # ## Sixteen bytes, split in two ways
 #
-# Training with Adam holds 16 bytes for each parameter, and you need to know
-# which sixteen:
+# Training with Adam holds 16 bytes for each parameter. Which sixteen?
 #
 # | | weight | gradient | fp32 master weight | Adam's two moments | in short |
 # | --- | --- | --- | --- | --- | --- |
@@ -70,10 +68,9 @@ learn.predict("eight_micro_batches")
 # ## Who owns what
 #
 # A **shard** is the part of a flat tensor that one rank owns. The two halves
-# of lesson 07's ring are all that we need: `reduce_scatter` leaves on each
-# rank the sum of its own shard, and `all_gather` makes a tensor whole of
-# which each rank has its shard. Ten elements on three ranks, 1 on rank 0, 10
-# on rank 1, 100 on rank 2:
+# of lesson 07's ring are all we need: `reduce_scatter` leaves on each rank the
+# sum of its own shard, and `all_gather` makes a tensor whole of which each
+# rank has its shard. Ten elements on three ranks, 1, 10 and 100:
 
 # %%
 # %%ranks 3
@@ -127,10 +124,10 @@ def stage0(weights, make_optimizer):
 # ## Exercise 1: shard the optimizer
 #
 # ●●○ *12 minutes.* Turn stage 0 into stage 1. Every rank still holds all
-# weights and, from backward, a gradient for all of them; master weights and
-# optimizer it keeps for its own shard alone. After `step` all ranks have the
-# same new `weights`, in place. N need not divide Ψ. A rank may send
-# $2(N-1)/N \cdot Ψ$ elements a step, as many as an all-reduce.
+# weights and gets a gradient for all; master and optimizer it keeps for its
+# own shard alone. After `step` all ranks have the same new `weights`, in
+# place. N need not divide Ψ. A rank may send $2(N-1)/N \cdot Ψ$ elements a
+# step, as many as an all-reduce.
 
 
 # %% tags=["exercise"]
@@ -162,18 +159,16 @@ learn.check("stage1", stage1)
 # ## Proof and bytes
 #
 # `zero_runs` (in `dtlib/learn`) trains the network on real ranks, each with
-# its part of the batch, and beside it a twin on the whole batch, as one
-# process would. After each step it compares their weights: with SGD that has
-# momentum and with AdamW, since either alone would hide some mistakes.
+# its part of the batch, and beside it a twin with all of it, as one process
+# would. After each step it compares their weights: with SGD that has momentum
+# and with AdamW, since either alone would hide some mistakes.
 
 # %%
 from dtlib.learn import zero_runs, zero_view
 
 sizes = zero_runs.Sizes(ranks=ranks, width=width, steps=steps)
-ways = {
-    "stage 0": zero_runs.Flat(stage0),
-    "stage 1": zero_runs.Flat(learn.given("stage1")),
-}
+ways = {"stage 0": zero_runs.Flat(stage0)}
+ways["stage 1"] = zero_runs.Flat(learn.given("stage1"))
 found = zero_runs.run(ways, sizes)
 assert zero_runs.worst(found) < 1e-5
 zero_view.distances(found)
@@ -248,39 +243,22 @@ learn.check("global_norm", global_norm)
 
 # %% [markdown]
 # Stage 2 out of your two functions. The gradient comes as a shard, so the
-# update begins with the clip and ends as in stage 1. `longest` cuts in every
-# step, and the twin clips with torch's own `clip_grad_norm_`.
+# update first multiplies it by `longest / norm`, if that is below 1, and goes
+# on as in stage 1. Here it cuts in every step, and the twin clips with torch's
+# own `clip_grad_norm_`.
 
 # %%
-norm_of = learn.given("global_norm")
 longest = 0.01
-
-
-def stage2(weights, make_optimizer):
-    own = weights.tensor_split(dist.get_world_size())[dist.get_rank()]
-    master = own.float()
-    optimizer = make_optimizer([master])
-
-    def step(shard):
-        factor = min(1.0, longest / (float(norm_of(shard)) + 1e-6))
-        master.grad = shard.float() * factor
-        optimizer.step()
-        own.copy_(master)
-        optimizer.zero_grad()
-        all_gather(weights)
-
-    return step
-
-
-ways["stage 2"] = zero_runs.Flat(stage2, learn.given("add_gradients"))
+update = zero_runs.from_shards(learn.given("global_norm"), longest)
+ways["stage 2"] = zero_runs.Flat(update, learn.given("add_gradients"))
 found |= zero_runs.run({"stage 2": ways["stage 2"]}, sizes, clip=longest)
 assert zero_runs.worst(found) < 1e-5
 zero_view.bytes_and_elements(found)
 
 # %% [markdown]
-# Fewer bytes, as many elements. Now cut a rank's batch into eight
-# micro-batches. Stages 0 and 1 add up locally and talk once. Stage 2 cannot:
-# what a rank did not keep, it cannot send later.
+# Fewer bytes, as many elements. Now cut a rank's batch into eight. Stages 0
+# and 1 add up locally and talk once. Stage 2 cannot: what a rank did not keep,
+# it cannot send later.
 
 # %%
 eight = zero_runs.run(ways, sizes, kinds=["AdamW"], k=8)
@@ -389,20 +367,20 @@ zero_view.held_table(both)
 left = [books.bytes_each for books in mixed.values()]
 formulas = [16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks]
 assert all(abs(a - b) < 1e-9 for a, b in zip(left, formulas))
-learn.measured("eightfold", 16 / left[2])
+if ranks == 4:  # as the prediction says
+    learn.measured("eightfold", 16 / left[2])
 
 # %% [markdown]
 # "About 8 times less memory with ZeRO-2", tutorials say. The paper says "up to
-# 8x", for many ranks: 16/(2 + 14/N) comes near 8 when 14/N is small against
-# 2. How many ranks make it 7? What do eight micro-batches cost at each stage?
+# 8x", for many ranks: 16/(2 + 14/N) nears 8 when 14/N is small against 2. How
+# many ranks make it 7? What do eight micro-batches cost at each stage?
 
 # %%
 learn.what_if("zero_stages")
 
 # %% [markdown]
-# No stage shards activations (lesson 05). And if your model fits with stage
-# 1, stay there: it sends no more than data parallel, while from stage 2 on
-# you pay in every micro-batch.
+# No stage shards activations (lesson 05). And where stage 1 fits, stay there:
+# from stage 2 on you pay in every micro-batch.
 #
 # ## Exercise 4: the paper's table
 #
@@ -445,11 +423,7 @@ learn.check("sent", sent)
 # %%
 rows = zero_view.beside_the_paper(learn.given("held"))
 assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
-learn.table(
-    [[n, *(f"{x:.3f} | {y}" for x, y in pairs)] for n, *pairs in rows],
-    ["N", "stage 1", "stage 2", "stage 3"],
-    "GB (10⁹ bytes) on a rank, 7.5 billion parameters: yours | the paper",
-)
+zero_view.paper_table(rows)
 
 # %% [markdown]
 # ## Quiz

@@ -73,6 +73,13 @@ def beside_the_paper(held: Callable[..., Mapping[str, float]]) -> list[list[Any]
     return rows
 
 
+def paper_table(rows: Sequence[Sequence[Any]]) -> Shown:
+    """The rows of `beside_the_paper`, by N."""
+    cells = [[n, *(f"{x:.3f} | {y}" for x, y in pairs)] for n, *pairs in rows]
+    caption = "GB (10⁹ bytes) on a rank, 7.5 billion parameters: yours | the paper"
+    return table(cells, ["N", "stage 1", "stage 2", "stage 3"], caption)
+
+
 def as_printed(value: float, printed: float) -> bool:
     """Whether a value is within one unit of a printed number's last digit."""
     return abs(value - printed) < 10.0 ** -len(str(printed).partition(".")[2])

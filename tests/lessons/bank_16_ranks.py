@@ -227,6 +227,22 @@ def steps_at_once(weights, make_optimizer):
     make_optimizer([mine(weights).float()])
 
 
+def gathers_each_gradient(weights, make_optimizer):
+    n = dist.get_world_size()
+    master = mine(weights).float()
+    optimizer = make_optimizer([master])
+
+    def step(gradient):
+        everyone = [torch.empty_like(gradient) for _ in range(n)]
+        dist.all_gather(everyone, gradient)
+        master.grad = mine(sum(everyone)).float() / n
+        optimizer.step()
+        mine(weights).copy_(master)
+        all_gather(weights)
+
+    return step
+
+
 # Right.
 def pads(weights, make_optimizer):
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -295,11 +311,6 @@ def overwrites(parameters, shard):
     return reduce_scatter(taken(parameters)) / dist.get_world_size()
 
 
-def keeps_the_first(parameters, shard):
-    new = reduce_scatter(taken(parameters)) / dist.get_world_size()
-    return new if shard is None else shard
-
-
 def reduces_the_running_total(parameters, shard):
     flat = torch.cat([p.grad.flatten() for p in parameters])
     new = reduce_scatter(flat) / dist.get_world_size()
@@ -355,12 +366,6 @@ def keeps_all(parameters, shard):
 def all_reduces_and_cuts(parameters, shard):
     new = mine(ring_all_reduce(taken(parameters))) / dist.get_world_size()
     return new if shard is None else shard + new
-
-
-def adds_in_place_to_nothing(parameters, shard):
-    new = reduce_scatter(taken(parameters)) / dist.get_world_size()
-    if shard is not None:
-        shard += new
 
 
 def adds_twice(parameters, shard):
@@ -419,22 +424,10 @@ def mean_of_squares(shard):
     return (squares / dist.get_world_size()).sqrt()
 
 
-def root_of_norms(shard):
-    norm = shard.norm()
-    dist.all_reduce(norm)
-    return norm.sqrt()
-
-
 def largest(shard):
     norm = shard.norm()
     dist.all_reduce(norm, dist.ReduceOp.MAX)
     return norm
-
-
-def absolute_values(shard):
-    total = shard.abs().sum()
-    dist.all_reduce(total)
-    return total
 
 
 def signed_sum(shard):
@@ -494,8 +487,8 @@ WRONG = [
     ("stage1", "unmoved", moves_a_copy),
     ("stage1", "weights", the_ring_of_lesson_7),
     ("stage1", "no_step", steps_at_once),
+    ("stage1", "too_much", gathers_each_gradient),
     ("add_gradients", "only_last", overwrites),
-    ("add_gradients", "only_first", keeps_the_first),
     ("add_gradients", "counted_twice", reduces_the_running_total),
     ("add_gradients", "kept", zeroes_them),
     ("add_gradients", "sum", a_sum),
@@ -506,16 +499,13 @@ WRONG = [
     ("add_gradients", "alone", stays_alone),
     ("add_gradients", "whole", keeps_all),
     ("add_gradients", "too_much", all_reduces_and_cuts),
-    ("add_gradients", "none", adds_in_place_to_nothing),
     ("add_gradients", "shard", adds_twice),
     ("global_norm", "own", own_norm),
     ("global_norm", "added", adds_norms),
     ("global_norm", "no_root", no_root),
     ("global_norm", "mean_of_norms", mean_of_norms),
     ("global_norm", "mean_of_squares", mean_of_squares),
-    ("global_norm", "root_of_norms", root_of_norms),
     ("global_norm", "largest", largest),
-    ("global_norm", "absolute", absolute_values),
     ("global_norm", "signed", signed_sum),
     ("global_norm", "reduce", one_rank_knows),
     ("global_norm", "in_place", what_all_reduce_returns),

@@ -134,7 +134,7 @@ def _candidates(n: int, k: int) -> list[tuple[str, torch.Tensor]]:
     found = [("sum", right * n), ("divided_twice", right / n)] if n > 1 else []
     if k == 2:
         first, last = mean(n, 1), right - mean(n, 1)
-        found += [("only_last", last), ("only_first", first), ("counted_twice", right + first)]
+        found += [("only_last", last), ("counted_twice", right + first)]
         found += [("halved", right / 2)]
     return found
 

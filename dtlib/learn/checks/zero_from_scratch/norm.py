@@ -101,15 +101,12 @@ def explain(round_: Round) -> Wrong | None:
 
 def _candidates(norms: list[float], shards: list[list[float]]) -> list[tuple[str, float]]:
     n, squares = len(norms), sum(x**2 for x in norms)
-    everything = [abs(v) for own in shards for v in own]
     found = [
         ("added", sum(norms)),
         ("no_root", squares),
         ("mean_of_norms", sum(norms) / n),
         ("mean_of_squares", math.sqrt(squares / n)),
-        ("root_of_norms", math.sqrt(sum(norms))),
         ("largest", max(norms)),
-        ("absolute", sum(everything)),
         ("signed", abs(sum(v for own in shards for v in own))),
     ]
     return [(key, value) for key, value in found if not _near(value, math.sqrt(squares))]

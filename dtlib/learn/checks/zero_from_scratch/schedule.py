@@ -6,7 +6,7 @@ A layer counts 1: what matters is which are whole when. Lines are counted from 1
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dtlib.learn.checking import Passed, Wrong, stopped_here
@@ -49,8 +49,6 @@ def _instructions(student: Callable[[int], Any], layers: int) -> list[Any]:
         raise
     except Exception as error:
         raise stopped_here(error, case) from error
-    if len(found) == ENDLESS:
-        raise Wrong("endless", case, lines=ENDLESS)
     for line, thing in enumerate(found, start=1):
         if not isinstance(thing, KINDS):
             raise Wrong("no_instruction", case, line=line, what=_named(thing))
@@ -63,6 +61,8 @@ def _instructions(student: Callable[[int], Any], layers: int) -> list[Any]:
 def _named(thing: Any) -> str:
     if isinstance(thing, KINDS) and hasattr(thing, "block"):
         return f"{type(thing).__name__}({thing.block!r})"
+    if isinstance(thing, KINDS):
+        return f"{type(thing).__name__}()"
     return f"the class {thing.__name__}" if isinstance(thing, type) else repr(thing)[:40]
 
 
@@ -84,7 +84,8 @@ class Follower:
         self.gathers = dict.fromkeys(range(layers), 0)
         self.forward: list[int] = []
         self.backward: dict[int, int] = {}
-        self.reduced: dict[int, int] = {}
+        self.reduced: set[int] = set()
+        self.first: dict[s.Instruction, int] = {}
         self.stepped = 0
         self.most = 0
         self.at_first_forward = self.at_first_backward = 0
@@ -93,6 +94,7 @@ class Follower:
         """Carry out one instruction."""
         if self.stepped:
             self._after_the_step(line, instruction)
+        self.first.setdefault(instruction, line)
         match instruction:
             case s.AllGather(k):
                 if k in self.whole:
@@ -115,7 +117,7 @@ class Follower:
 
     def _forward(self, line: int, k: int) -> None:
         if k in self.forward:
-            self._wrong("forward_twice", line=line, layer=k)
+            self._twice(line, s.Forward(k))
         if k != len(self.forward):
             self._wrong("forward_order", line=line, layer=k, missing=len(self.forward))
         if k not in self.whole:
@@ -128,7 +130,7 @@ class Follower:
         if len(self.forward) < self.layers:
             self._wrong("backward_early", line=line, layer=k, missing=len(self.forward))
         if k in self.backward:
-            self._wrong("backward_twice", line=line, layer=k)
+            self._twice(line, s.Backward(k))
         if k < self.layers - 1 and k + 1 not in self.backward:
             self._wrong("backward_order", line=line, layer=k, missing=k + 1)
         if k not in self.whole:
@@ -142,17 +144,16 @@ class Follower:
         if k not in self.backward:
             self._wrong("reduce_early", line=line, layer=k)
         if k in self.reduced:
-            self._wrong("reduced_twice", line=line, layer=k, before=self.reduced[k])
-        self.reduced[k] = line
+            self._twice(line, s.ReduceScatter(k))
+        self.reduced.add(k)
 
     def _after_the_step(self, line: int, instruction: s.Instruction) -> None:
         if isinstance(instruction, s.ReduceScatter):
             facts = {"step": self.stepped, "line": line, "layer": instruction.block}
             self._wrong("step_early", **facts)
         if isinstance(instruction, s.OptimizerStep):
-            self._wrong("stepped_twice", line=line, step=self.stepped)
-        if not isinstance(instruction, s.Free):
-            self._wrong("after_the_step", line=line, step=self.stepped, what=_named(instruction))
+            self._twice(line, instruction)
+        self._wrong("after_the_step", line=line, step=self.stepped, what=_named(instruction))
 
     def judge(self) -> None:
         """Say what is missing at the end, and then what was held too long."""
@@ -196,17 +197,9 @@ class Follower:
             )
         return " ".join(words)
 
+    def _twice(self, line: int, instruction: s.Instruction) -> None:
+        facts = {"line": line, "before": self.first[instruction], "what": _named(instruction)}
+        self._wrong("twice", **facts)
+
     def _wrong(self, key: str, **facts: Any) -> None:
         raise Wrong(key, self.case, **facts)
-
-
-def whole_after(steps: Sequence[s.Instruction], sizes: Sequence[int]) -> list[int]:
-    """What is whole after each line: the sizes of the gathered layers, added up."""
-    now, found = 0, []
-    for step in steps:
-        if isinstance(step, s.AllGather):
-            now += sizes[step.block]
-        elif isinstance(step, s.Free):
-            now -= sizes[step.block]
-        found.append(now)
-    return found
