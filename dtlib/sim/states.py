@@ -234,6 +234,5 @@ def zero_stages(billions, ranks_power, stage, mixed, micro_batches):
         "y": "GB",
         "log_x": True,
         "says": f"Simulated: stage {stage} on {ranks} ranks: {parts} = {now['all']:.3g} GB of "
-        + f"states a rank. A step of {micro_batches} micro-batches sends {sent:.3g} billion "
-        + "elements a rank.",
+        + f"states a rank. It sends {sent:.3g} billion elements a step (k = {micro_batches}).",
     }

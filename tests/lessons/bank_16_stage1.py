@@ -51,21 +51,6 @@ def state_for_all(weights, make_optimizer):
     return step
 
 
-def updates_all_and_gathers(weights, make_optimizer):
-    master = weights.float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        whole = torch.zeros_like(gradient)
-        mine(whole).copy_(reduce_scatter(gradient) / dist.get_world_size())
-        master.grad = whole.float()
-        optimizer.step()
-        mine(weights).copy_(mine(master))
-        all_gather(weights)
-
-    return step
-
-
 def three_passes(weights, make_optimizer):
     master = mine(weights).float()
     optimizer = make_optimizer([master])
@@ -276,21 +261,6 @@ class Shards:
         all_gather(self.weights)
 
 
-def broadcasts(weights, make_optimizer):
-    n = dist.get_world_size()
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float().div(n)
-        optimizer.step()
-        mine(weights).copy_(master)
-        for rank, part in enumerate(weights.tensor_split(n)):
-            dist.broadcast(part, rank)
-
-    return step
-
-
 WRONG = [
     ("stage1", "no_gather", nobody_is_told),
     ("stage1", "remainder", drops_the_rest),
@@ -312,7 +282,6 @@ WRONG = [
 # The same mistakes in other words.
 ALSO_WRONG = [
     ("stage1", "no_master", no_master),
-    ("stage1", "whole_state", updates_all_and_gathers),
 ]
 
 RIGHT = [

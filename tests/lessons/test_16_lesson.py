@@ -1,0 +1,175 @@
+"""Lesson 16 says what is true: its predictions, its quiz, and what its checks remark on."""
+
+import bank_16_schedule
+import bank_16_table
+import pytest
+import torch
+
+from dtlib.learn import checking, ladder, predictions, source, zero_runs, zero_view
+from dtlib.learn.checks.zero_from_scratch import held, schedule, sent, stage1
+from dtlib.learn.quiz import drawn
+from dtlib.scratch.zero.schedule import elements_sent, most_gathered
+
+LESSON = source.find("16")
+SIDECAR = LESSON.sidecar
+
+
+def judge(exercise, answer):
+    return ladder.judge(LESSON, exercise, ladder.find_exercise(LESSON, exercise), answer)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("stage1_sends", 0.5, "half as much"),
+        ("stage1_sends", 1.0, "exactly as much"),
+        ("stage1_sends", 1.5, "one and a half times as much"),
+        ("stage1_sends", 4, "N times as much"),
+        ("eight_micro_batches", 1, "no more, both send once a step"),
+        ("eight_micro_batches", 1.5, "one and a half times as much"),
+        ("eight_micro_batches", 4.5, "four and a half times as much"),
+        ("eight_micro_batches", 8, "eight times as much"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    spec = SIDECAR["predictions"][key]
+    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert found == [right]
+    assert all(option["why"] for option in spec["options"])
+
+
+@pytest.mark.parametrize(("guess", "right"), [(8, False), (2.9, True), (3, True), (4, False)])
+def test_the_folk_tale_is_no_good_prediction(guess, right):
+    assert predictions.verdict(SIDECAR["predictions"]["eightfold"], guess, 16 / 5.5) is right
+
+
+def test_quiz_has_one_right_answer_in_every_draw():
+    questions = drawn(SIDECAR["quiz"], [])
+    for question in questions:
+        for variant in question["variants"]:
+            texts = [o["text"] for o in variant["options"]]
+            assert len(set(texts)) == len(texts), texts
+            assert sum(o["right"] for o in variant["options"]) == 1
+    assert {"07"} <= {q["from"] for q in questions}
+    assert any(q["variants"][0]["output"] for q in questions)
+
+
+@pytest.mark.parametrize(
+    ("runs", "begins"),
+    [
+        ([], "Say that you measure 10 bytes"),
+        ([{"lesson": "16", "what": "bytes a parameter at stage 1, fp32, 4 ranks",
+           "measured": "10.0"}], "You measured 10 bytes"),
+    ],
+)  # fmt: skip
+def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
+    assert drawn(SIDECAR["quiz"], runs)[0]["variants"][0]["text"].startswith(begins)
+    assert 'f"bytes a parameter at stage 1, fp32, {ranks} ranks"' in LESSON.text
+
+
+def test_norms_of_the_clipped_log_are_whole_numbers():
+    question = next(q for q in drawn(SIDECAR["quiz"], []) if q["id"] == "clip_log")
+    for variant in question["variants"]:
+        lengths = [float(line.split("norm ")[1].split(",")[0]) for line in
+                   variant["output"].strip().splitlines()]  # fmt: skip
+        assert sum(x * x for x in lengths) ** 0.5 % 1 == 0
+
+
+# --- What the lesson claims ---------------------------------------------------------------------
+
+
+def test_the_clip_of_the_lesson_cuts_in_every_step():
+    sizes = zero_runs.Sizes()
+    assert "longest = 0.01" in LESSON.text
+    for kind in zero_runs.MAKE:
+        norms = []
+        clip = torch.nn.utils.clip_grad_norm_
+
+        def noted(parameters, largest, norms=norms, clip=clip):
+            norms.append(float(clip(parameters, largest)))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.nn.utils, "clip_grad_norm_", noted)
+            list(zero_runs.replace(sizes, clip=0.01).twin(kind))
+        assert len(norms) == sizes.steps and min(norms) > 0.01
+
+
+def test_fifty_ranks_save_seven_times():
+    """16 / (2 + 14/N) is 7 at N = 49: of the slider's powers of two 64 is the first."""
+    assert next(n for n in (2**p for p in range(11)) if 16 / (2 + 14 / n) >= 7) == 64
+
+
+def test_the_papers_table_by_the_courses_own_function():
+    rows = zero_view.beside_the_paper(held.reference)
+    assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
+    assert zero_view.beside_the_paper(bank_16_table.by_hand) == rows
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_a_schedule_sends_what_the_formula_says(k):
+    lines = schedule.reference(4)[:-1] * k
+    psi = dict.fromkeys(range(4), 12)
+    assert elements_sent(lines, psi, 4) == sent.reference(48, 4, 3, k)
+    assert most_gathered(lines, psi) == 12
+
+
+# --- What the checks say to answers that are right, and to hostile ones -------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (bank_16_schedule.keeps_the_last_layer, "save one gather"),
+        (bank_16_schedule.gathers_one_ahead, "prefetching"),
+        (bank_16_schedule.yields, ""),
+    ],
+)
+def test_a_better_or_a_dearer_schedule_gets_its_remark(answer, words):
+    found = judge("zero3_schedule", answer)
+    assert isinstance(found, checking.Passed)
+    assert words in found.note if words else not found.note
+
+
+def endless(layers):
+    while True:
+        yield bank_16_schedule.AllGather(0)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "key"),
+    [
+        ("zero3_schedule", lambda layers: None, "none"),
+        ("zero3_schedule", lambda layers: 3, "raised"),
+        ("zero3_schedule", lambda layers: [], "no_forward"),
+        ("zero3_schedule", lambda layers: ["Gather"], "no_instruction"),
+        ("zero3_schedule", endless, "gathered_twice"),
+        ("held", lambda *_: None, "none"),
+        ("held", lambda *_: {"parameters": "2", "gradients": None, "optimizer": 1}, "kinds"),
+        ("held", lambda *_: dict.fromkeys(held.KINDS, float("nan")), "bytes_each"),
+        ("held", lambda *_: dict.fromkeys(held.KINDS, 0), "bytes_each"),
+        ("held", lambda psi, n, stage, precision: psi / 0, "raised"),
+        ("sent", lambda *_: "many", "kind"),
+        ("sent", lambda *_: float("nan"), "alone"),
+        ("sent", lambda *_: -1, "alone"),
+        ("sent", lambda *_: 0, "elements"),
+        ("stage1", lambda weights, make: lambda gradient: 1 / 0, "raised"),
+        ("stage1", lambda weights, make: lambda gradient: weights.fill_(float("nan")), "weights"),
+        ("add_gradients", lambda parameters, shard: None, "none"),
+        ("add_gradients", lambda parameters, shard: parameters, "kind"),
+        ("add_gradients", lambda parameters, shard: torch.full((5,), float("nan")), "shard"),
+        ("global_norm", lambda shard: float("nan"), "value"),
+        ("global_norm", lambda shard: [1.0], "kind"),
+        ("global_norm", lambda shard: -5.0, "value"),
+    ],
+)  # fmt: skip
+def test_a_hostile_answer_gets_a_sentence(exercise, answer, key):
+    found = judge(exercise, answer)
+    assert isinstance(found, checking.Wrong), found
+    assert found.mistake == key, found
+    assert checking.sentence(SIDECAR, exercise, found).endswith("?")
+
+
+def test_serial_knows_what_a_forgetful_optimizer_does():
+    """Momentum makes three equal steps longer: the check would see no difference without it."""
+    kept, renewed = (stage1.serial(stage1.MOMENTUM, 3, renewed=r) for r in (False, True))
+    assert float((kept - renewed).abs().max()) > 0.1
