@@ -8,6 +8,7 @@ process that has the mean gradient, with SGD that has momentum and with AdamW.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -242,7 +243,8 @@ def _differs(round_: Round, weights: list[list[float]], want: list[float]) -> Wr
         (0, 0),
     )  # fmt: skip
     got = weights[rank][j]
-    reading = read_paint(round(got * round_.n), round_.n) if want[0] == want[-1] else ""
+    painted = want[0] == want[-1] and math.isfinite(got)
+    reading = read_paint(round(got * round_.n), round_.n) if painted else ""
     facts = {"rank": rank, "n": round_.n, "j": j, "got": number(got), "want": number(want[j])}
     return Wrong("weights", round_.label, reading=reading, all=numbers(weights[rank]), **facts)
 
