@@ -171,20 +171,19 @@ ways = {"stage 0": zero_runs.Flat(stage0)}
 ways["stage 1"] = zero_runs.Flat(learn.given("stage1"))
 found = zero_runs.run(ways, sizes)
 assert zero_runs.worst(found) < 1e-5
-zero_view.distances(found)
+learn.table(*zero_view.distances(found))
 
 # %% [markdown]
 # Rounding in fp32, and no more. Now the bytes, as lesson 05's ledger counts
 # them between backward and update, and elements, counted as they leave:
 
 # %%
-zero_view.bytes_and_elements(found)
+learn.table(*zero_view.bytes_and_elements(found))
 
 # %%
 zero, one = found["stage 0"], found["stage 1"]
 learn.measured("stage1_sends", one.sent / zero.sent)
-name = f"bytes a parameter at stage 1, fp32, {ranks} ranks"
-learn.my_run(name, one.bytes_each, "bytes")
+learn.my_run("bytes a parameter at stage 1, fp32", one.bytes_each, "bytes")
 assert abs(one.sent - zero.sent) + abs(one.bytes_each - 8 - 8 / ranks) < 1e-9
 
 # %% [markdown]
@@ -253,7 +252,7 @@ update = zero_runs.from_shards(learn.given("global_norm"), longest)
 ways["stage 2"] = zero_runs.Flat(update, learn.given("add_gradients"))
 found |= zero_runs.run({"stage 2": ways["stage 2"]}, sizes, clip=longest)
 assert zero_runs.worst(found) < 1e-5
-zero_view.bytes_and_elements(found)
+learn.table(*zero_view.bytes_and_elements(found))
 
 # %% [markdown]
 # Fewer bytes, as many elements. Now cut a rank's batch into eight. Stages 0
@@ -341,7 +340,7 @@ zero_view.draw_stairs(pairs)
 plt.show()
 
 # %%
-zero_view.stairs_table(pairs)
+learn.table(*zero_view.stairs(pairs))
 
 # %% [markdown]
 # Both are right, step for step. Low stairs have a price: every layer is
@@ -361,7 +360,7 @@ zero_view.draw_held(both)
 plt.show()
 
 # %%
-zero_view.held_table(both)
+learn.table(*zero_view.held(both))
 
 # %%
 left = [books.bytes_each for books in mixed.values()]
@@ -423,7 +422,7 @@ learn.check("sent", sent)
 # %%
 rows = zero_view.beside_the_paper(learn.given("held"))
 assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
-zero_view.paper_table(rows)
+learn.table(*zero_view.paper(rows))
 
 # %% [markdown]
 # ## Quiz

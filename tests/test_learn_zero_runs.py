@@ -121,17 +121,19 @@ def test_elements_sent_count_messages_and_collectives_alike():
 
 
 def test_tables_and_pictures_say_what_was_found(found):
-    books = zero_view.bytes_and_elements(found).text
-    assert "stage 1  4        4          4        0            12" in books
-    assert "stage 2  SGD" in zero_view.distances(found).text
+    rows, columns, _ = zero_view.bytes_and_elements(found)
+    assert rows[1][:6] == ["stage 1", 4, 4, 4, 0, 12] and len(columns) == len(rows[1]) == 7
+    rows, columns, _ = zero_view.distances(found)
+    assert rows[4][:2] == ["stage 2", "SGD"] and columns[2:] == ["step 1", "step 2", "step 3"]
     lines = schedule.reference(SIZES.layers)
     pairs = {"mine": (lines, found["stage 3"])}
-    assert "1 1 0 1 1 0" in zero_view.stairs_table(pairs).text
+    assert zero_view.stairs(pairs)[0][0][3].startswith("1 1 0 1 1 0")
     ticks = zero_view.draw_stairs(pairs).axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks][:3] == ["AllGather 0", "Forward 0", "Free 0"]
     panel = zero_view.draw_held({"fp32": found}).axes[0]
     assert [text.get_text() for text in panel.texts] == ["16", "12", "10", "8"]
-    assert "stage 3" in zero_view.held_table({"fp32": found}).text
+    assert zero_view.held({"fp32": found})[0][3] == ["fp32", "stage 3", 2, 2, 4, 0, 8]
+    assert zero_view.paper([[4, (52.5, 52.5)]])[0] == [[4, "52.500 | 52.5"]]
     assert [zero_view.word(x) for x in (AllGather(0), Forward(1), Free(2))] == [
         "AllGather 0", "Forward 1", "Free 2",
     ]  # fmt: skip

@@ -1,13 +1,14 @@
-"""Tables and pictures of what ZeRO holds, sends and gathers: `dtlib.learn.zero_runs` made them."""
+"""Pictures and the numbers of tables: what ZeRO holds, sends and gathers in lesson 16's runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dtlib.learn.show import Shown, table
 from dtlib.learn.zero_runs import KINDS, Books
 from dtlib.scratch.zero.schedule import Instruction, OptimizerStep
+
+Table = tuple[list[list[Any]], list[str], str]  # rows, columns, caption: for learn.table(*…)
 
 WORDS = dict(zip(KINDS, ("weights", "gradients", "moments", "fp32 master"), strict=True))
 # Table 1 of the paper (arXiv:1910.02054): GB on a rank for 7.5 billion parameters, stages 1 to 3.
@@ -22,7 +23,7 @@ PAPER = {
 HATCHES = ("", "//", "..", "xx")
 
 
-def distances(found: Mapping[str, Books]) -> Shown:
+def distances(found: Mapping[str, Books]) -> Table:
     """A row for each way and optimizer: how far from one process after each step."""
     rows = [
         [name, kind, *(f"{value:.0e}" for value in far)]
@@ -30,20 +31,20 @@ def distances(found: Mapping[str, Books]) -> Shown:
         for kind, far in books.far.items()
     ]
     steps = [f"step {k + 1}" for k in range(len(rows[0]) - 2)]
-    return table(rows, ["", "", *steps], "Largest distance of a weight from one process")
+    return (rows, ["", "", *steps], "Largest distance of a weight from one process")
 
 
-def bytes_and_elements(found: Mapping[str, Books]) -> Shown:
+def bytes_and_elements(found: Mapping[str, Books]) -> Table:
     """A row for each way: bytes a parameter by kind and in all, and elements sent in Ψ."""
     rows = [
         [name, *(books.held[kind] for kind in KINDS), books.bytes_each, books.sent]
         for name, books in found.items()
     ]
     caption = "Bytes a parameter on a rank, and elements that it sends in a step; fp32"
-    return table(rows, ["", *WORDS.values(), "all", "sent, in Ψ"], caption)
+    return (rows, ["", *WORDS.values(), "all", "sent, in Ψ"], caption)
 
 
-def held_table(panels: Mapping[str, Mapping[str, Books]]) -> Shown:
+def held(panels: Mapping[str, Mapping[str, Books]]) -> Table:
     """The numbers of `draw_held`."""
     rows = [
         [title, name, *(books.held[kind] for kind in KINDS), books.bytes_each]
@@ -51,17 +52,17 @@ def held_table(panels: Mapping[str, Mapping[str, Books]]) -> Shown:
         for name, books in found.items()
     ]
     caption = "Bytes a parameter on a rank, measured between backward and update"
-    return table(rows, ["", "", *WORDS.values(), "all"], caption)
+    return (rows, ["", "", *WORDS.values(), "all"], caption)
 
 
-def stairs_table(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Shown:
+def stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Table:
     """The numbers of `draw_stairs`, and what each schedule sends."""
     rows = [
         [title, max(books.stairs), books.sent, " ".join(f"{x:.0f}" for x in books.stairs)]
         for title, (_, books) in panels.items()
     ]
     columns = ["", "whole at most", "sent, in Ψ", "after each line"]
-    return table(rows, columns, "Whole layers on rank 0, measured in a real step")
+    return (rows, columns, "Whole layers on rank 0, measured in a real step")
 
 
 def beside_the_paper(held: Callable[..., Mapping[str, float]]) -> list[list[Any]]:
@@ -73,11 +74,11 @@ def beside_the_paper(held: Callable[..., Mapping[str, float]]) -> list[list[Any]
     return rows
 
 
-def paper_table(rows: Sequence[Sequence[Any]]) -> Shown:
+def paper(rows: Sequence[Sequence[Any]]) -> Table:
     """The rows of `beside_the_paper`, by N."""
     cells = [[n, *(f"{x:.3f} | {y}" for x, y in pairs)] for n, *pairs in rows]
     caption = "GB (10⁹ bytes) on a rank, 7.5 billion parameters: yours | the paper"
-    return table(cells, ["N", "stage 1", "stage 2", "stage 3"], caption)
+    return (cells, ["N", "stage 1", "stage 2", "stage 3"], caption)
 
 
 def as_printed(value: float, printed: float) -> bool:

@@ -43,28 +43,17 @@ def test_the_folk_tale_is_no_good_prediction(guess, right):
     assert predictions.verdict(SIDECAR["predictions"]["eightfold"], guess, 16 / 5.5) is right
 
 
-def test_quiz_has_one_right_answer_in_every_draw():
-    questions = drawn(SIDECAR["quiz"], [])
-    for question in questions:
-        for variant in question["variants"]:
-            texts = [o["text"] for o in variant["options"]]
-            assert len(set(texts)) == len(texts), texts
-            assert sum(o["right"] for o in variant["options"]) == 1
-    assert {"07"} <= {q["from"] for q in questions}
-    assert any(q["variants"][0]["output"] for q in questions)
-
-
 @pytest.mark.parametrize(
     ("runs", "begins"),
     [
         ([], "Say that you measure 10 bytes"),
-        ([{"lesson": "16", "what": "bytes a parameter at stage 1, fp32, 4 ranks",
+        ([{"lesson": "16", "what": "bytes a parameter at stage 1, fp32",
            "measured": "10.0"}], "You measured 10 bytes"),
     ],
 )  # fmt: skip
 def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
     assert drawn(SIDECAR["quiz"], runs)[0]["variants"][0]["text"].startswith(begins)
-    assert 'f"bytes a parameter at stage 1, fp32, {ranks} ranks"' in LESSON.text
+    assert 'learn.my_run("bytes a parameter at stage 1, fp32"' in LESSON.text
 
 
 def test_norms_of_the_clipped_log_are_whole_numbers():
