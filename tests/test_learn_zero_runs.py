@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from dtlib.dist import reduce_scatter_sum
 from dtlib.launcher import launch
 from dtlib.learn import zero_runs, zero_view
 from dtlib.learn.checks.zero_from_scratch import accumulate, norm, schedule, stage1
@@ -107,6 +108,7 @@ def counted():
         lambda: dist.all_gather([torch.ones(4) for _ in range(n)], torch.ones(4)),
         lambda: ring_all_reduce(torch.ones(12)),
         lambda: dist.broadcast(torch.ones(12), 0),
+        lambda: reduce_scatter_sum(torch.ones(4), torch.ones(12)),
     )
     for call in calls:
         with WireLog() as log:
@@ -117,7 +119,7 @@ def counted():
 
 def test_elements_sent_count_messages_and_collectives_alike():
     for _, logs in launch(counted, ranks=3, device="cpu", timeout=20, show=False):
-        assert logs == [16, 8, 16, 8]  # 2·2/3·12, 2·4, as it left, 2/3·12
+        assert logs == [16, 8, 16, 8, 8]  # 2·2/3·12, 2·4, as it left, 2/3·12, 2·4
 
 
 def test_tables_and_pictures_say_what_was_found(found):

@@ -69,7 +69,7 @@ def from_shards(norm: Callable[[torch.Tensor], Any], longest: float) -> Update:
         optimizer = make_optimizer([master])
 
         def step(shard: torch.Tensor) -> None:
-            factor = min(1.0, longest / (float(norm(shard)) + 1e-6))  # 1e-6 as in torch
+            factor = min(1.0, longest / (float(norm(shard.float())) + 1e-6))  # 1e-6 as in torch
             master.grad = shard.float() * factor
             optimizer.step()
             own.copy_(master)

@@ -97,7 +97,7 @@ def pads_and_asks_the_library(parameters, shard):
     n = dist.get_world_size()
     flat = taken(parameters)
     size = -(-len(flat) // n)
-    new = torch.empty(size)
+    new = torch.empty(size, dtype=flat.dtype)
     reduce_scatter_sum(new, torch.nn.functional.pad(flat, (0, n * size - len(flat))))
     new /= n
     return new if shard is None else new.add_(shard)

@@ -1,7 +1,10 @@
 """Lesson 16 says what is true: its predictions, its quiz, and what its checks remark on."""
 
 import bank_16_schedule
+import bank_16_shards
+import bank_16_stage1
 import bank_16_table
+import cloudpickle
 import pytest
 import torch
 
@@ -9,6 +12,17 @@ from dtlib.learn import checking, ladder, predictions, source, zero_runs, zero_v
 from dtlib.learn.checks.zero_from_scratch import held, schedule, sent, stage1
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.zero.schedule import elements_sent, most_gathered
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_value():
+    """Send the answers as a notebook would: their modules are not there on the ranks."""
+    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+        cloudpickle.register_pickle_by_value(bank)
+    yield
+    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+        cloudpickle.unregister_pickle_by_value(bank)
+
 
 LESSON = source.find("16")
 SIDECAR = LESSON.sidecar
@@ -101,6 +115,34 @@ def test_a_schedule_sends_what_the_formula_says(k):
     psi = dict.fromkeys(range(4), 12)
     assert elements_sent(lines, psi, 4) == sent.reference(48, 4, 3, k)
     assert most_gathered(lines, psi) == 12
+
+
+def test_right_answers_of_another_kind_keep_the_lessons_promises():
+    """What passes its check must not stop Run All at one of the lesson's assertions."""
+    update = zero_runs.from_shards(bank_16_shards.gathers_norms, 0.01)
+    ways = {
+        "stage 1": zero_runs.Flat(bank_16_stage1.pads),
+        "as a class": zero_runs.Flat(bank_16_stage1.Shards),
+        "stage 2": zero_runs.Flat(update, bank_16_shards.pads_and_asks_the_library),
+        "in place": zero_runs.Flat(update, bank_16_shards.in_place),
+    }
+    n, sizes = 2, zero_runs.Sizes(ranks=2, steps=2)
+    for mixed, formula in ((False, (8 + 8 / n, 4 + 12 / n)), (True, (4 + 12 / n, 2 + 14 / n))):
+        found = zero_runs.run(ways, sizes, kinds=["AdamW"], mixed=mixed, clip=0.01)
+        expected = [bytes_each for bytes_each in formula for _ in range(2)]
+        for books, bytes_each in zip(found.values(), expected, strict=True):
+            # a copy of the master beside fp32 weights is nobody's fp32_copy
+            assert books.bytes_each == bytes_each
+            assert books.sent == pytest.approx(2 * (n - 1) / n, abs=0.001)
+
+
+def test_every_schedule_that_passes_runs_on_the_worker():
+    answers = [answer for _, answer in bank_16_schedule.RIGHT]
+    ways = {a.__name__: zero_runs.Scheduled(list(a(4))) for a in answers}
+    found = zero_runs.run(ways, zero_runs.Sizes(ranks=2, steps=2))
+    assert zero_runs.worst(found) < 1e-5
+    sent = {name: round(books.sent * 2, 1) for name, books in found.items()}
+    assert sent["keeps_the_last_layer"] == 2.8 and sent["gathers_one_ahead"] == 3  # of four layers
 
 
 # --- What the checks say to answers that are right, and to hostile ones -------------------------

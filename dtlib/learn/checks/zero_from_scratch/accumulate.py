@@ -35,14 +35,14 @@ def reference(parameters: Sequence[torch.nn.Parameter], shard: torch.Tensor | No
 
 
 def check(student: Callable[..., Any]) -> Passed:
-    """Run one and then two micro-batches on 1, 3 and 4 ranks."""
+    """Run one micro-batch, two, and one in bf16 on 1, 3 and 4 ranks."""
     for n in (1, 3, 4):
-        plan = [(n, [_case(1), _case(2)])]
+        plan = [(n, [_case(1), _case(2), _case(1, torch.bfloat16)])]
         rounds = examine(functools.partial(_on_rank, student), plan, explain)
         for round_ in rounds:
             _sent(round_)
-    last = rounds[-1].ranks[0]
-    most = max(elements_sent(seen.messages, 4) for seen in rounds[-1].ranks)
+    last = rounds[1].ranks[0]
+    most = max(elements_sent(seen.messages, 4) for seen in rounds[1].ranks)
     shard, _, storage = _parts(last.values)
     return Passed(
         (
@@ -69,28 +69,34 @@ def parts(whole: torch.Tensor, rank: int, n: int) -> list[torch.Tensor]:
     return [whole.tensor_split(n)[rank], padded.chunk(n)[rank]]
 
 
-def _case(micro_batches: int) -> Case:
+def _case(micro_batches: int, dtype: torch.dtype = torch.float32) -> Case:
+    low = dtype is torch.bfloat16
+    close = 0.02 if low else 1e-5  # a few roundings of bf16, by 1/256 each
+
     def judge(result: torch.Tensor, rank: int, n: int) -> bool:
         shard, kept, storage = _parts(result.tolist())
-        if not any(_same(shard, part.tolist()) for part in parts(mean(n, micro_batches), rank, n)):
+        whole = mean(n, micro_batches)
+        if not any(_same(shard, part.tolist(), close) for part in parts(whole, rank, n)):
             return False
         # With one micro-batch what is left behind has not counted twice yet.
         return micro_batches == 1 or (not kept and storage <= 4 * len(shard))
 
     return Case(
-        f"{PSI} elements, {micro_batches} micro-batch{'es' * (micro_batches > 1)}",
-        make=lambda rank, n: torch.tensor(micro_batches),
+        f"{PSI} elements, {micro_batches} micro-batch{'es' * (micro_batches > 1)}"
+        + " in bf16" * low,
+        make=lambda rank, n: torch.tensor([micro_batches, low]),
         want=lambda rank, n: parts(mean(n, micro_batches), rank, n)[0],
         judge=judge,
     )
 
 
-def _on_rank(student: Callable[..., Any], micro_batches: torch.Tensor) -> Any:
+def _on_rank(student: Callable[..., Any], asked: torch.Tensor) -> Any:
     """Return the shard, the bytes of gradients that are left, and the bytes behind the shard."""
-    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+    dtype = torch.bfloat16 if asked[1] else torch.float32
+    parameters = [torch.nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in SHAPES]
     shard = None
-    for m in range(int(micro_batches)):
-        pieces = paint(dist.get_rank(), m).split([p.numel() for p in parameters])
+    for m in range(int(asked[0])):
+        pieces = paint(dist.get_rank(), m).to(dtype).split([p.numel() for p in parameters])
         for p, piece in zip(parameters, pieces, strict=True):  # as backward does: it adds
             new = piece.clone().view_as(p)
             p.grad = new if p.grad is None else p.grad + new
@@ -103,6 +109,10 @@ def _on_rank(student: Callable[..., Any], micro_batches: torch.Tensor) -> Any:
     return torch.cat([shard.detach().flatten().double(), torch.tensor(behind).double()])
 
 
+def _micro_batches(round_: Round) -> int:
+    return int(round_.case.make(0, round_.n)[0])
+
+
 def _parts(values: Sequence[float]) -> tuple[list[float], float, float]:
     return list(values[:-2]), values[-2], values[-1]
 
@@ -111,7 +121,7 @@ def explain(round_: Round) -> Wrong | None:
     """Recognise a mistake by what each rank holds afterwards."""
     if round_.failures or any(len(seen.values) < 2 for seen in round_.ranks):
         return None
-    n, k = round_.n, int(round_.case.make(0, round_.n))
+    n, k = round_.n, _micro_batches(round_)
     held = [_parts(seen.values) for seen in round_.ranks]
     shards = [shard for shard, _, _ in held]
     want = parts(mean(n, k), 0, n)[0].tolist()
@@ -175,7 +185,7 @@ def _other(round_: Round, shards: list[list[float]], n: int, k: int) -> Wrong:
 
 
 def _sent(round_: Round) -> None:
-    n, k = round_.n, int(round_.case.make(0, round_.n))
+    n, k = round_.n, _micro_batches(round_)
     for seen in round_.ranks:
         got, want = elements_sent(seen.messages, n), k * (n - 1) * share(PSI, n)
         if got > want:
@@ -184,8 +194,8 @@ def _sent(round_: Round) -> None:
             raise Wrong("too_much", round_.label, batches=batches, psi=PSI, **facts)
 
 
-def _same(a: Sequence[float], b: Any) -> bool:
+def _same(a: Sequence[float], b: Any, close: float = 1e-5) -> bool:
     b = b.tolist() if isinstance(b, torch.Tensor) else b
     return len(a) == len(b) and all(
-        abs(x - y) <= 1e-5 * max(1.0, abs(y)) for x, y in zip(a, b, strict=True)
+        abs(x - y) <= close * max(1.0, abs(y)) for x, y in zip(a, b, strict=True)
     )
