@@ -61,9 +61,9 @@ learn.predict("eight_micro_batches")
 # | fp32, as on a laptop | 4 | 4 | none | 4 + 4 | 4 + 4 + 8 |
 #
 # A **master weight** is a copy in fp32 that small steps can add up in; the
-# 16-bit weight is rounded from it. Stage 1 of ZeRO divides the last part by
-# N and nothing else. With N = 4 that is 2 + 2 + 12/4 = 7 bytes in the paper,
-# and 4 + 4 + 8/4 = 10 in fp32. Both are right. Say which one you mean.
+# 16-bit weight is rounded from it. Stage 1 of ZeRO shares the last part, the
+# optimizer's, among N ranks. With N = 4 that is 2 + 2 + 12/4 = 7 bytes in the
+# paper, and 4 + 4 + 8/4 = 10 in fp32. Both are right. Say which one you mean.
 #
 # ## Who owns what
 #
@@ -79,6 +79,7 @@ from dtlib.scratch.ring import all_gather, reduce_scatter
 mine = reduce_scatter(torch.full((10,), 10.0**rank))
 print("my shard of the sum:", mine.tolist())
 whole = torch.zeros(10)
+# + rank: so that you see whose shard is where
 whole.tensor_split(world_size)[rank].copy_(mine + rank)
 print("gathered:", all_gather(whole).int().tolist())
 
@@ -91,8 +92,9 @@ print("gathered:", all_gather(whole).int().tolist())
 # ## Stage 0, a worked case
 #
 # This is data parallel, with the model's weights in one flat tensor. Each rank
-# has a master and an optimizer for all of it. `float()` copies bf16 weights;
-# fp32 weights it hands back as they are, so that the master costs nothing.
+# has a master for all of it, and an optimizer: `make_optimizer` makes one for
+# the tensors it is given. `float()` copies bf16 weights; fp32 weights it hands
+# back as they are, so that the master costs nothing.
 
 # %%
 import torch
@@ -101,7 +103,7 @@ from dtlib.scratch.ring import all_gather, reduce_scatter, ring_all_reduce
 
 
 def stage0(weights, make_optimizer):
-    """Data parallel. `weights`: flat, all Ψ; `make_optimizer([tensor])`."""
+    """Data parallel. `weights`: flat, all Ψ, the same on all ranks."""
     n = dist.get_world_size()
     master = weights.float()
     optimizer = make_optimizer([master])
