@@ -21,10 +21,12 @@ COLLECTIVES = {
     "gather": "gather",
     "allgather": "all_gather",
     "_allgather_base": "all_gather_into_tensor",
+    "all_gather_single": "all_gather_into_tensor",  # torch 2.14's name for it
     "allgather_coalesced": "all_gather",
     "scatter": "scatter",
     "reduce_scatter": "reduce_scatter",
     "_reduce_scatter_base": "reduce_scatter_tensor",
+    "reduce_scatter_single": "reduce_scatter_tensor",  # torch 2.14's name for it
     "alltoall": "all_to_all",
     "alltoall_base": "all_to_all_single",
 }

@@ -57,9 +57,14 @@ function plot(result, label) {
     const d = curve.map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("");
     const dash = DASHES[i % DASHES.length];
     root.append(svg("path", { d, stroke: COLOURS[i % COLOURS.length], "stroke-width": 2, fill: "none", ...(dash && { "stroke-dasharray": dash }) }));
-    const [lx, ly] = curve[curve.length - 1];
-    root.append(svg("text", { ...ink, x: X(lx) + 5, y: Y(ly) + 4 }, name));
   });
+  // Labels of curves that end together stand one above the other.
+  const labels = curves.map(([name, curve]) => [name, X(curve.at(-1)[0]) + 5, Y(curve.at(-1)[1]) + 4]);
+  let above = Infinity;
+  for (const [name, x, y] of labels.sort((a, b) => b[2] - a[2])) {
+    above = Math.min(y, above - 12);
+    root.append(svg("text", { ...ink, x, y: above }, name));
+  }
   if (result.point)
     root.append(svg("circle", { cx: X(result.point[0]), cy: Y(result.point[1]), r: 5, fill: "none", stroke: "currentColor", "stroke-width": 2 }));
   return root;
