@@ -49,7 +49,7 @@ def test_a_record_without_its_origin_is_refused(tmp_path, key):
 
 def test_a_wrong_name_is_refused_with_the_nearest(tmp_path):
     write(tmp_path, "17_deepspeed.json", json.dumps({"about": ABOUT, "results": {}}))
-    with pytest.raises(BadInput, match=r"no record 17_deepsped .*17_deepspeed\?"):
+    with pytest.raises(BadInput, match=r"no record 17_deepsped in .*mean .17_deepspeed"):
         recorded("17_deepsped")
 
 
