@@ -60,7 +60,7 @@ def savings(millions, activations, stage, ranks):
     curves, here = {}, []
     for label, precision, z in settings:
         sizes = [held(millions * 1e6, n, z, precision, activations * 1e9) / 1e9 for n in counts]
-        curves[label] = [[n, size] for n, size in zip(counts, sizes)]
+        curves[label] = [[counts[i], sizes[i]] for i in range(len(counts))]
         here.append(sizes[counts.index(ranks)])
     saved = [round(100 * (1 - size / here[0])) for size in here]
     return {
