@@ -233,6 +233,7 @@ assert losses["stage 1"] == losses["stage 2"]
 # %%
 import contextlib
 import io
+from shutil import rmtree
 
 import dtlib
 
@@ -242,20 +243,23 @@ KINDS = ["parameters", "gradients", "optimizer", "fp32_copy", "padding"]
 
 def weigh(strategies):
     """Parameters, and by strategy the bytes of rank 0 and the JSON."""
+    settings = {"steps": 4, "global_batch": 4, "max_length": 16}
+    settings |= {"num_samples": 64, "ledger": True}
     weighed = {}
     for name in strategies:
-        settings = {"steps": 4, "num_samples": 64, "ledger": True}
         with contextlib.redirect_stdout(io.StringIO()):
-            run = dtlib.train("text", strategy=name, out=name, **settings)
+            out = f"weighed/{name}"
+            run = dtlib.train("text", strategy=name, out=out, **settings)
         before = run.summary["ledger"][0]["before_update"]
         weighed[name] = {
             "bytes": {kind: before.get(kind, 0) for kind in KINDS},
-            "json": run.config.get("deepspeed"),
+            "json": run.config.get("framework", {}).get("deepspeed"),
         }
     return run.summary["parameters"], weighed
 
 
 if here:
+    rmtree("weighed", ignore_errors=True)
     found["held"] = dtlib.launch(weigh, STRATEGIES, ranks=2, device="cpu")[0]
 psi, weighed = found["held"]
 

@@ -1,4 +1,4 @@
-"""What precision and sharding save, each alone: equal to the model of the states, and on one rank."""
+"""What precision and sharding save, each alone: equal to the model of the states."""
 
 from __future__ import annotations
 

@@ -25,10 +25,13 @@ def run(seconds: float, *changed: str) -> Run:
 
 
 ALL = run(2.0, *FACTORS)
+TWO = [run(3.0, "precision", "optimizer"), run(5.0, "precision", "stage"),
+       run(10.0, "optimizer", "stage")]  # fmt: skip
 PRECISION, OPTIMIZER, STAGE = (run(s, f) for s, f in zip((4.0, 8.0, 16.0), FACTORS, strict=True))
 CASES: tuple[tuple[str, list[Run]], ...] = (
     ("two runs", [run(12.0), PRECISION]),
     ("a run with all three changes stands second", [run(12.0), ALL, PRECISION, OPTIMIZER, STAGE]),
+    ("runs with one, two and three changes", [run(12.0), *TWO, PRECISION, OPTIMIZER, STAGE, ALL]),
     (
         "no run with the optimizer alone",
         [run(12.0), STAGE, run(3.0, "precision", "optimizer"), PRECISION],

@@ -19,9 +19,9 @@ from dtlib.learn.diagnosis import examine
 
 Shapes = dict[str, tuple[int, ...]]
 LAYERS: tuple[Shapes, ...] = (
-    {"weight": (2, 3)},
-    {"weight": (3, 4), "bias": (3,)},
-    {"weight": (2, 5), "bias": (4,), "scale": (1,)},
+    {"bias": (6,)},
+    {"weight": (2, 5), "bias": (3,)},
+    {"weight": (3, 5), "bias": (4,), "scale": (2,)},
 )
 # By the sum of elements, which tells a rank which case it is in.
 BY_SIZE = {sum(torch.Size(s).numel() for s in shapes.values()): shapes for shapes in LAYERS}
