@@ -162,7 +162,7 @@ config = {
     "gradient_clipping": 1.0,
     "zero_optimization": {"stage": 0},
 }
-Path("zero.json").write_text(json.dumps(config, indent=2))
+_ = Path("zero.json").write_text(json.dumps(config, indent=2))
 
 # %% [markdown]
 # DeepSpeed brings its own launcher. On a machine without GPUs `--num_gpus`
@@ -295,14 +295,16 @@ learn.table(
 )
 
 # %% [markdown]
-# Lesson 16's rule for fp32, 4 + 4 + 8 bytes with the stage's parts divided
-# by 2, gives {12, 10, 8} for stages 1 to 3. What the ledger adds has names:
+# Lesson 16's rule, 4 + 4 + 8 bytes in fp32 with the stage's parts divided by
+# 2, gives 16, 12, 10 and 8: the black marks. Where the ledger differs, the
+# difference has a name:
 #
 # - **fp32 copy.** DeepSpeed is built for 16-bit weights, whose optimizer
 #   works on an fp32 copy, sharded with it. In fp32 the copy is made all the
 #   same: 4Ψ/N more.
 # - **Stage 1's gradients.** Backward makes all of them; when it ends,
-#   DeepSpeed keeps this rank's share. The rule counts the moment before.
+#   DeepSpeed keeps this rank's share. The rule counts the moment before. So
+#   stage 1 meets its mark by accident: 2 bytes less, and 2 more.
 # - **Padding.** The flat copy is filled up to a multiple of 2N.
 # - **Stage 3's bucket** of gradients on their way, Ψ/4 elements, stays
 #   between the steps.
@@ -548,9 +550,8 @@ patient = {
 }
 
 if here:
-    found["patient"] = dtlib.launch(
-        verdicts, patient, ranks=1, device="cpu"
-    )[0]
+    said = dtlib.launch(verdicts, patient, ranks=1, device="cpu")
+    found["patient"] = said[0]
 print(*found["patient"])
 
 # %% [markdown]
@@ -607,59 +608,10 @@ fields = learn.given("batch_fields")
 train, micro, accumulation = fields(1, train=16, micro=4)
 mended = dict(zip(patient, (train, micro, accumulation)))
 if here:
-    found["mended"] = dtlib.launch(
-        verdicts, mended, ranks=1, device="cpu"
-    )[0]
+    said = dtlib.launch(verdicts, mended, ranks=1, device="cpu")
+    found["mended"] = said[0]
 print(mended, *found["mended"])
 assert found["mended"] == ["accepted"]
-
-# %% [markdown]
-# ## Loss scale and skipped steps
-#
-# *Stretch.* In `"fp16"` the engine scales the loss, as lesson 04 did by hand.
-# The JSON says how: it starts at 2 to the power `initial_scale_power`, is
-# doubled after `loss_scale_window` good steps, and halved on overflow, but
-# only when `hysteresis` (2) is used up. Far too high a start shows all of it:
-
-# %% tags=["stretch"]
-from dtlib.strategies.deepspeed_looks import loss_scales
-
-fp16 = {"initial_scale_power": 24, "loss_scale_window": 4}
-if here:
-    found["scales"] = dtlib.launch(
-        loss_scales, 14, **fp16, ranks=2, device="cpu", timeout=60
-    )[0]
-scales = found["scales"]
-learn.table(
-    [
-        [k, f"2^{scale.hex().split('p')[1]}", "skipped" if bad else "taken"]
-        for k, (scale, bad) in enumerate(scales, start=1)
-    ],
-    ["step", "loss scale", ""],
-    "DeepSpeed in fp16, stage 2",
-)
-
-# %% [markdown]
-# A skipped step moves no weight, and a few of them at the start are normal.
-# The course's own scaler, told of the same overflows, goes through the same
-# scales. (Until the first doubling: DeepSpeed then waits a step longer.)
-
-# %% tags=["stretch"]
-import torch
-from dtlib.scratch.loss_scaling import LossScaler
-
-weight = torch.zeros(1, requires_grad=True)
-sgd = torch.optim.SGD([weight], lr=0.1)
-scaler = LossScaler(2.0**24, growth_interval=1000, hysteresis=2)
-ours = []
-for _, bad in scales:
-    ours.append(scaler.value)
-    weight.grad = torch.tensor([float("inf") if bad else 1.0])
-    scaler.step(sgd)
-    scaler.update()
-skips = [k for k, (_, bad) in enumerate(scales) if bad]
-assert ours[: skips[-1] + 2] == [s for s, _ in scales[: skips[-1] + 2]]
-print(f"{scaler.skipped} of {len(scales)} steps skipped, by both")
 
 # %% [markdown]
 # ## Saving under stage 3
@@ -701,63 +653,115 @@ learn.check("whole_weights", whole_weights)
 # %% [markdown]
 # DeepSpeed has two ways. `save_checkpoint` writes a file for every rank, and
 # the script `zero_to_fp32.py` beside them joins those later, on one machine.
-# `save_16bit_model` collects whole weights at once, as you did, and only if
-# `stage3_gather_16bit_weights_on_model_save` is set. Both under DeepSpeed's
-# defaults, and with that set and the persistence threshold at 0:
+# `save_16bit_model` collects whole weights at once, as you did. Here a
+# network of five tensors is saved in both ways, under DeepSpeed's defaults
+# and with two settings more; the same launch trains in fp16, for later.
 
 # %% tags=["stretch"]
-from dtlib.strategies.deepspeed_looks import saved
+from dtlib.strategies.deepspeed_looks import loss_scales, saved
 
-gather = {
+collect = learn.given("whole_weights")
+more = {
     "stage3_gather_16bit_weights_on_model_save": True,
     "stage3_param_persistence_threshold": 0,
 }
-collect = learn.given("whole_weights")
+fp16 = {"initial_scale_power": 24, "loss_scale_window": 4}
 
 
-def both():
-    return saved("defaults"), saved("gathered", collect, **gather)
+def look():
+    plain, gathered = saved("defaults"), saved("gathered", collect, **more)
+    return plain, gathered, loss_scales(14, **fp16)
 
 
 if here:
-    found["saved"] = dtlib.launch(both, ranks=2, device="cpu", timeout=60)[0]
-plain, gathered = found["saved"]
+    found["look"] = dtlib.launch(look, ranks=2, device="cpu", timeout=60)[0]
+plain, gathered, scales = found["look"]
+
+# %% tags=["stretch"]
+ASKED = {
+    "whole": "tensors that stay whole between steps",
+    "state_dict": "numbers in state_dict()",
+    "written": "save_16bit_model wrote a file",
+    "rebuilt": "zero_to_fp32 gives what is in it",
+    "collected": "your function gives what is in it",
+}
 learn.table(
-    [
-        [what.replace("_", " "), str(plain[what]), str(gathered[what])]
-        for what in ("whole", "written", "rebuilt", "collected")
-    ],
+    [[what, str(plain[k]), str(gathered[k])] for k, what in ASKED.items()],
     ["", "defaults", "gather, threshold 0"],
-    "Saving five tensors at stage 3, two ranks",
+    "Five tensors, 98,816 numbers, at stage 3 on two ranks",
 )
 
 # %% tags=["stretch"]
-print("state_dict():", gathered["state_dict"], *gathered["files"], sep="\n")
-assert not plain["written"] and set(gathered["state_dict"].values()) == {0}
-assert gathered["rebuilt"] and gathered["collected"]
+assert not plain["written"] and gathered["state_dict"] == 0
+assert gathered["written"] and gathered["rebuilt"] and gathered["collected"]
+print("The checkpoint:", *gathered["files"], sep="\n")
 
 # %% [markdown]
-# Under the defaults `save_16bit_model` wrote **nothing**, with a warning in
-# the log, and the module's `state_dict()` looked right only because all five
-# tensors are small enough to stay whole. With the threshold at 0 it holds
-# five empty tensors: `torch.save(model.state_dict())` saves those. Every rank
-# has to call what collects; under `if rank == 0:` it waits for ever.
+# Under the defaults `save_16bit_model` wrote **nothing**, and
+# `state_dict()` looks right only because all five tensors are small enough
+# to stay whole. With the threshold at 0 it is empty, and
+# `torch.save(model.state_dict())` would save five empty tensors. Whatever
+# collects is called by every rank: under `if rank == 0:` it waits for ever.
 #
 # The course's checkpoints hold whole tensors by name, whatever the stage and
-# the number of ranks, so a run of `zero3` goes on as `ddp`, and `dtlib
-# export` writes them for others.
+# the number of ranks: a run of `zero3` goes on as `ddp`, and `dtlib export`
+# writes its weights for other programs.
 #
-# ## Take-away
+# ## Loss scale and skipped steps
 #
-# - The stage is one number of a JSON; losses stay, bytes move.
-# - Ledger minus paper has names: fp32 copy, padding, buckets, thresholds.
-# - On one rank nothing is sharded. Where a number changed, something else
-#   did: change one thing at a time.
+# *Stretch.* In `"fp16"` the engine scales the loss, as lesson 04 does by
+# hand. The scale starts at 2 to the power `initial_scale_power`, is doubled
+# after `loss_scale_window` good steps, and halved on an overflow, but only
+# when `hysteresis`, by default 2, is used up. 2²⁴ is far too high a start,
+# and shows all of it:
+
+# %% tags=["stretch"]
+learn.table(
+    [
+        [k, f"2^{scale.hex().split('p+')[1]}", "skipped" if bad else "taken"]
+        for k, (scale, bad) in enumerate(scales, start=1)
+    ],
+    ["step", "loss scale", ""],
+    "DeepSpeed in fp16, stage 2",
+)
+
+# %% [markdown]
+# A skipped step moves no weight; a few at the start are normal. The
+# course's own scaler, told of the same overflows, goes through the same
+# scales, up to the doubling, for which DeepSpeed waits one step longer:
+
+# %% tags=["stretch"]
+from dtlib.scratch.loss_scaling import LossScaler
+
+weight = torch.zeros(1, requires_grad=True)
+sgd = torch.optim.SGD([weight], lr=0.1)
+scaler, ours = LossScaler(2.0**24, growth_interval=1000, hysteresis=2), []
+for _, bad in scales:
+    ours.append(scaler.value)
+    weight.grad = torch.tensor([float("inf") if bad else 1.0])
+    scaler.step(sgd)
+    scaler.update()
+last = max(k for k, (_, bad) in enumerate(scales) if bad)
+assert ours[: last + 2] == [scale for scale, _ in scales[: last + 2]]
+print(f"{scaler.skipped} of {len(scales)} steps skipped, by both")
+
+# %% [markdown]
+# ## Quiz
 
 # %% tags=["quiz"]
 learn.quiz()
 
+# %% [markdown]
+# ## Take-away
+#
+# - The stage is one number of a JSON. Losses stay, bytes move.
+# - What the ledger shows beyond the paper has names: fp32 copy, padding,
+#   buckets, tensors below a threshold.
+# - On one rank nothing is sharded. Where a number changed all the same,
+#   something else did: change one thing at a time.
+# - train = micro × accumulation × N. Give two of them.
+
 # %%
 if record and here:
-    print(learn.keep_record("17_deepspeed", found, ("deepspeed",)))
+    print(learn.keep_record("17_deepspeed", found, ("deepspeed",)).name)
 learn.take_away()

@@ -34,9 +34,7 @@ def predict(key: str) -> None:
     show(PredictionForm(lesson.stem, key, spec))
 
 
-def measured(
-    key: str, value: Any, unit: str | None = None, source: str = "measured"
-) -> None:
+def measured(key: str, value: Any, unit: str | None = None, source: str = "measured") -> None:
     """Show a measurement beside the prediction and add it to `my_runs.csv`.
 
     Parameters

@@ -88,7 +88,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
     Returns
     -------
     dict
-        `state_dict`: name to number of elements in the module's own; `whole`: how many tensors
+        `state_dict`: elements in the module's own; `whole`: how many tensors
         stay whole between steps; `written`: whether `save_16bit_model` wrote a file; `rebuilt`:
         whether `zero_to_fp32` made from the checkpoint what that file holds (None without it);
         `collected`: whether `collect` did; `files`: of the checkpoint.
@@ -100,7 +100,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
     parameters = list(engine.module.parameters())
     collected = collect(*_shares(engine.module)) if collect else None
     found = {
-        "state_dict": {name: t.numel() for name, t in engine.module.state_dict().items()},
+        "state_dict": sum(tensor.numel() for tensor in engine.module.state_dict().values()),
         "whole": sum(bool(p.ds_persist) for p in parameters),
         "written": written,
         "files": sorted(path.name for path in Path(folder, "step1").iterdir()),
