@@ -278,7 +278,8 @@ for kind, hatch, sizes in zip(KINDS, hatches, zip(*each.values())):
     label = kind.replace("_", " ")
     axes.bar(STRATEGIES, sizes, 0.6, bottom, hatch=hatch, label=label)
     bottom = [low + size for low, size in zip(bottom, sizes)]
-axes.plot(STRATEGIES, paper, "k_", markersize=30, label="lesson 16's rule")
+ends = [[place + side for place in range(4)] for side in (-0.4, 0.4)]
+axes.hlines(paper, *ends, "k", linewidth=3, label="lesson 16's rule")
 axes.set(ylabel="bytes a parameter", ylim=(0, 23))
 axes.legend(fontsize=8, ncols=3)
 plt.show()
@@ -299,14 +300,14 @@ learn.table(
 # 2, gives 16, 12, 10 and 8: the black marks. Where the ledger differs, the
 # difference has a name:
 #
-# - **fp32 copy.** DeepSpeed is built for 16-bit weights, whose optimizer
+# - **fp32 copy**: DeepSpeed is built for 16-bit weights, whose optimizer
 #   works on an fp32 copy, sharded with it. In fp32 the copy is made all the
 #   same: 4Ψ/N more.
-# - **Stage 1's gradients.** Backward makes all of them; when it ends,
+# - Stage 1's gradients: backward makes all of them; when it ends,
 #   DeepSpeed keeps this rank's share. The rule counts the moment before. So
 #   stage 1 meets its mark by accident: 2 bytes less, and 2 more.
-# - **Padding.** The flat copy is filled up to a multiple of 2N.
-# - **Stage 3's bucket** of gradients on their way, Ψ/4 elements, stays
+# - Padding: the flat copy is filled up to a multiple of 2N.
+# - Stage 3's bucket of gradients on their way, Ψ/4 elements, stays
 #   between the steps.
 #
 # ## Exercise 1: held under DeepSpeed
@@ -524,10 +525,11 @@ assert abs(predicted - 9.64) < 0.02
 
 # %% [markdown]
 # To the hundredth, with no sharding in it. Stage 2 lies 0.91 GB *above*
-# stage 1 there: it can divide gradients by 1 only, and its JSON asks for a
-# `reduce_bucket_size` of 5·10⁸, 1 GB in fp16. That the 2.4× come from
-# precision and from Adam's implementation, and in which shares, the table
-# cannot say: it changed them together. Your ablation can, for this machine.
+# stage 1 there: it can divide gradients by 1 only, and its JSON adds
+# `contiguous_gradients` and `overlap_comm`, which copy gradients into
+# buckets, here of 5·10⁸ fp16 numbers, 1 GB. How much of the 2.4× is
+# precision and how much Adam's implementation, the table cannot say: it
+# changed both at once. Your ablation can, for this machine.
 #
 # When does sharding begin to save? Move the ranks up from 1.
 
