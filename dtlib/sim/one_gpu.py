@@ -52,9 +52,9 @@ def savings(millions, activations, stage, ranks):
     """
     counts = sorted({1, 2, 4, 8, 16, 32, 64, ranks})
     settings = [
-        ("fp32, nothing sharded", "fp32", 0),
-        ("16 bits alone", "16 bits", 0),
-        ("sharding alone", "fp32", stage),
+        ("neither", "fp32", 0),
+        ("16 bits", "16 bits", 0),
+        ("sharded", "fp32", stage),
         ("both", "16 bits", stage),
     ]
     curves, here = {}, []
