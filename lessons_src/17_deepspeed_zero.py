@@ -8,7 +8,7 @@
 #   - take a published speed-up apart, one change at a time
 # minutes: {read: 25, exercises: 44}
 # needs: [laptop, deepspeed]
-# builds_on: ["09"]
+# builds_on: ["16", "09", "04"]
 # ---
 
 # %% [markdown]
@@ -228,7 +228,7 @@ assert losses["stage 1"] == losses["stage 2"]
 #
 # The course's strategies `zero1`, `zero2` and `zero3` make such a JSON from
 # a run's settings. Here two ranks train the course's small GPT under each,
-# and the ledger of lesson 16 weighs the fourth step, tensor by tensor.
+# and the ledger weighs the fourth step, tensor by tensor.
 
 # %%
 import contextlib

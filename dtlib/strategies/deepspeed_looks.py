@@ -97,7 +97,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
     take_step(engine, 0)
     written = bool(engine.save_16bit_model(folder, FILE))
     engine.save_checkpoint(folder, tag="step1")
-    parameters = list(engine.module.parameters())
+    parameters: list[Any] = list(engine.module.parameters())
     collected = collect(*_shares(engine.module)) if collect else None
     found = {
         "state_dict": sum(tensor.numel() for tensor in engine.module.state_dict().values()),
@@ -110,7 +110,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
     if written and world().rank == 0:
         whole = torch.load(Path(folder, FILE), map_location="cpu")
         found["rebuilt"] = _same(_rebuilt(folder), whole)
-        found["collected"] = _same(collected, whole) if collect else None
+        found["collected"] = _same(collected or {}, whole) if collect else None
     torch.distributed.barrier()
     engine.destroy()
     return found
@@ -118,7 +118,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
 
 def _shares(module: torch.nn.Module) -> tuple[Tensors, dict[str, tuple[int, ...]]]:
     """Return this rank's share of every weight, flat and padded, and the whole shapes."""
-    named = dict(module.named_parameters())
+    named: dict[str, Any] = dict(module.named_parameters())  # ds_… are DeepSpeed's own marks
     shares = {name: p.ds_tensor.detach().clone() for name, p in named.items()}
     return shares, {name: tuple(p.ds_shape) for name, p in named.items()}
 
