@@ -8,6 +8,7 @@ from __future__ import annotations
 from dtlib.learn.ladder import CheckFailed, check, given, hint, solution
 from dtlib.learn.predictions import measured, my_run, predict, take_away
 from dtlib.learn.quiz import quiz
+from dtlib.learn.recorded import keep_record, recorded
 from dtlib.learn.session import ready, start
 from dtlib.learn.shell import CommandFailed, shell
 from dtlib.learn.show import table
@@ -19,11 +20,13 @@ __all__ = [
     "check",
     "given",
     "hint",
+    "keep_record",
     "measured",
     "my_run",
     "predict",
     "quiz",
     "ready",
+    "recorded",
     "shell",
     "solution",
     "start",

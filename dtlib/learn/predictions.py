@@ -34,7 +34,7 @@ def predict(key: str) -> None:
     show(PredictionForm(lesson.stem, key, spec))
 
 
-def measured(key: str, value: Any, unit: str | None = None) -> None:
+def measured(key: str, value: Any, unit: str | None = None, source: str = "measured") -> None:
     """Show a measurement beside the prediction and add it to `my_runs.csv`.
 
     Parameters
@@ -45,13 +45,15 @@ def measured(key: str, value: Any, unit: str | None = None) -> None:
         What came out: a number, or the text of an option.
     unit
         Unit of the number; by default the sidecar's.
+    source
+        Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it.
     """
     lesson = session.current()
     spec = _spec(lesson, key)
     unit = spec.get("unit", "") if unit is None else unit
     mine = progress.read(lesson.stem, "predictions", key)
     guess = mine.get("value")
-    my_run(spec.get("what", key), value, unit, predicted=guess)
+    my_run(spec.get("what", key), value, unit, predicted=guess, source=source)
     if guess is None:
         say("Measured:", f"{_number(value)} {unit}".strip() + ". No prediction was made.")
         return

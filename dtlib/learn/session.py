@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from dtlib import ops
 from dtlib.errors import BadInput
 from dtlib.learn import source
 from dtlib.learn.show import in_notebook
@@ -105,6 +106,7 @@ def _gpus() -> int:
 _MET: dict[str, Callable[[], bool]] = {
     "laptop": lambda: True,
     "linux": lambda: sys.platform.startswith("linux"),
+    "deepspeed": ops.deepspeed_is_here,
     "gpu": lambda: _gpus() >= 1,
     "multi-gpu": lambda: _gpus() >= 2,
     "slurm": lambda: shutil.which("sbatch") is not None,
@@ -112,6 +114,8 @@ _MET: dict[str, Callable[[], bool]] = {
 NEEDS = tuple(_MET)
 _SENTENCE = {
     "linux": "Not here: this lesson needs Linux, so it shows recorded results instead.",
+    "deepspeed": "Not here: DeepSpeed is not installed (there is none for macOS), so this lesson "
+    "shows recorded results instead. All exercises run.",
     "gpu": "Not here: this lesson needs a GPU, so it shows recorded results instead.",
     "multi-gpu": "Not here: this lesson needs two GPUs or more, so it shows recorded results.",
     "slurm": "Not here: this lesson needs Slurm's sbatch, so it shows recorded results instead.",

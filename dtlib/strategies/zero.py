@@ -71,7 +71,7 @@ class Zero(Strategy):
         """Hand the model to DeepSpeed, which joins the process group that is there."""
         deepspeed = ops.deepspeed(self.world.device.type)
         ops.load(self.operators)
-        _join(deepspeed, self.world)
+        join(deepspeed, self.world)
         self.json = self.configuration(Sizes(
             self.parameters, max(p.numel() for p in model.parameters()), len(self.shapes["moments"])
         ))  # fmt: skip
@@ -235,7 +235,7 @@ class Infinity(Zero):
             nvme.leave(self.files.parent, self.config)
 
 
-def _join(deepspeed: Any, world: World) -> None:
+def join(deepspeed: Any, world: World) -> None:
     """Let DeepSpeed use the process group that is there, with its time-out."""
     from deepspeed.accelerator import get_accelerator
     from deepspeed.utils import groups

@@ -1,0 +1,88 @@
+"""Change precision, Adam's implementation and ZeRO's stage one at a time.
+
+All engines live side by side and take their steps in turn, so that a busy moment of the machine
+meets every setting. Steps of two first rounds are not timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from dtlib import ledger
+from dtlib.dist import world
+from dtlib.models.gpt import GPT, GPTConfig
+from dtlib.ops import deepspeed as load_deepspeed
+from dtlib.strategies.deepspeed_state import WatchedEngine
+from dtlib.strategies.zero import join
+
+WARM_UP = 2
+KINDS = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
+CONTEXT, MICRO_BATCH = 64, 8
+
+
+def ablate(
+    settings: Sequence[Mapping[str, Any]], width: int = 256, timed: int = 5
+) -> list[dict[str, Any]]:
+    """Time and weigh a small GPT under DeepSpeed with each of the settings.
+
+    Parameters
+    ----------
+    settings
+        `precision` ("fp32" or "bf16"), `optimizer` ("plain": torch's AdamW, a loop over tensors;
+        "fused": one kernel) and `stage`.
+    width
+        Of the GPT, which has 4 layers.
+    timed
+        Steps that are timed, of each setting.
+
+    Returns
+    -------
+    list of dict
+        For each setting its `seconds`, one number a timed step, and `bytes`: the most of each kind
+        that the ledger saw in a further step.
+    """
+    device = world().device
+    join(load_deepspeed(device.type), world())
+    engines = [WatchedEngine(_engine(setting, width, device)) for setting in settings]
+    x = torch.randint(256, (MICRO_BATCH, CONTEXT), device=device)
+    rounds = [[_step(engine, x) for engine in engines] for _ in range(WARM_UP + timed)]
+    found = []
+    for number, engine in enumerate(engines):
+        with ledger.watch(engine) as page:
+            _step(engine, x)
+        sizes = {kind: page.most.get(kind, 0) for kind in KINDS}
+        seconds = [times[number] for times in rounds[WARM_UP:]]
+        found.append({"seconds": seconds, "bytes": sizes})
+    return found
+
+
+def _engine(setting: Mapping[str, Any], width: int, device: torch.device) -> Any:
+    import deepspeed
+
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(256, context=CONTEXT, layers=4, heads=4, width=width)).to(device)
+    fused = setting["optimizer"] == "fused"
+    adam = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False, fused=fused)
+    config = {
+        "train_batch_size": MICRO_BATCH * world().world_size,
+        "bf16": {"enabled": setting["precision"] == "bf16"},
+        "zero_optimization": {"stage": setting["stage"], "reduce_bucket_size": 500_000},
+    }
+    return deepspeed.initialize(model=model, optimizer=adam, config=config)[0]
+
+
+def _step(watched: WatchedEngine, x: torch.Tensor) -> float:
+    begin = time.perf_counter()
+    logits = watched.engine(x).float().flatten(0, 1)
+    loss = F.cross_entropy(logits, (x.flatten() + 1) % 256)
+    watched.engine.backward(loss)
+    watched.step()
+    loss.item()
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    return time.perf_counter() - begin
