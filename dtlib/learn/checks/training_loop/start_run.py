@@ -91,8 +91,9 @@ def _repeats(first: Drawn, again: Drawn) -> None:
 def _ranks(first: Drawn, others: dict[int, Drawn]) -> None:
     for rank, drawn in others.items():
         if not torch.equal(first.weights, drawn.weights):
-            facts = {"rank": rank, "got": float(drawn.weights[0]), "zero": float(first.weights[0])}
-            raise Wrong("weights_by_rank", f"seed 0, ranks 0 and {rank}", **facts)
+            got, zero = float(drawn.weights[0]), float(first.weights[0])
+            case = f"seed 0, ranks 0 and {rank}"
+            raise Wrong("weights_by_rank", case, rank=rank, got=got, zero=zero)
     hands = {0: first, **others}
     same = [
         (which, a, b, hands[a].streams[i])
