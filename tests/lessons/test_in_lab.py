@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = os.environ.get("DTLIB_SCREENSHOTS")
 END = 240_000  # milliseconds in which all cells have run, on cores that others share
 LADDERS = banks.ladders()
-# Every student's notebook is run by `make lessons`; here some are, in a browser, unless all are asked
+# `make lessons` runs every notebook; a browser opens some of them, and all when asked
 OPENED = LADDERS if os.environ.get("DTLIB_EVERY") else ("00", "07", "16")
 
 pytestmark = [*needs_browser, pytest.mark.timeout(500)]
