@@ -5,7 +5,7 @@
 # objectives:
 #   - make several ranks train exactly what one process trains
 #   - cut the gradients into messages, and say what each cut costs
-#   - say how much of the communication hides behind backward, and when none does
+#   - say how much communication hides behind backward, and when none does
 # minutes: {read: 25, exercises: 55}
 # needs: [laptop]
 # builds_on: ["07", "02"]
@@ -305,8 +305,7 @@ learn.check("overlap", overlap)
 # ## Four ways, one result
 #
 # Now all four train the same network on three ranks, in fp64, and we compare
-# their weights with those of one process after four steps. The course's
-# `DelayedLink` and `WireLog` come later; here the sums are gloo's own, and
+# their weights with those of one process after four steps.
 # `WireLog` counts the messages of a step.
 
 # %%
@@ -380,7 +379,9 @@ def weights_of(way, name):
 
 def all_weights(ways):
     return {
-        (way, name): weights_of(way, name) for way in ways for name in optimizers
+        (way, name): weights_of(way, name)
+        for way in ways
+        for name in optimizers
     }
 
 
@@ -457,7 +458,10 @@ here = dtlib.launch(
     device="cpu",
 )[0]  # fmt: skip
 learn.table(
-    [[way, f"{here[way]:.1f}", f"{here[way] - here['none']:+.1f}"] for way in here],
+    [
+        [way, f"{here[way]:.1f}", f"{here[way] - here['none']:+.1f}"]
+        for way in here
+    ],
     ["way", "ms a step", "against none"],
     "Here, two ranks that share the cores",
 )
@@ -512,7 +516,10 @@ def one_timeline(way, width, layers, cap):
     if way == "overlap":
         finish = ready(way, model, cap, noted)
     else:
-        finish = lambda: after(params)
+
+        def finish():
+            after(params)
+
     x = torch.randn(512, width)
     for _ in range(3):
         model.zero_grad()
@@ -541,7 +548,7 @@ import matplotlib.pyplot as plt
 figure, panels = plt.subplots(
     2, 1, figsize=(7, 4.4), sharex=True, layout="constrained"
 )
-for axes, (way, (end, rows, hidden)) in zip(panels, both.items()):
+for axes, (way, (end, rows, _)) in zip(panels, both.items()):
     axes.barh(-1, end, color="0.75", edgecolor="black", label="backward")
     for k, (full, leaves, arrives) in enumerate(rows):
         axes.barh(
@@ -551,7 +558,9 @@ for axes, (way, (end, rows, hidden)) in zip(panels, both.items()):
         axes.plot(full, k, "k|", ms=12, label="full" if k == 0 else None)
     axes.axvline(end, color="black", ls=":")
     axes.set(title=way, yticks=[-1, *range(len(rows))])
-    axes.set_yticklabels(["backward", *(f"bucket {k}" for k in range(len(rows)))])
+    axes.set_yticklabels(
+        ["backward", *(f"bucket {k}" for k in range(len(rows)))]
+    )
     axes.invert_yaxis()
 panels[0].legend(fontsize=8, loc="lower right")
 panels[1].set_xlabel("ms since backward began")
@@ -564,7 +573,14 @@ learn.table(
         for way, (end, rows, _) in both.items()
         for k, row in enumerate(rows)
     ],
-    ["way", "bucket", "full, ms", "leaves, ms", "arrives, ms", "backward ends"],
+    [
+        "way",
+        "bucket",
+        "full, ms",
+        "leaves, ms",
+        "arrives, ms",
+        "backward ends",
+    ],
     "One step on rank 0 over the simulated link",
 )
 
@@ -593,18 +609,21 @@ caps = [one_layer // 64, one_layer, 2 * one_layer, 4 * one_layer, 10**9]
 
 
 def sweep(caps, width, layers, repeats):
-    make_link = lambda: DelayedLink(alpha, beta).all_reduce
+
+    def make_link():
+        return DelayedLink(alpha, beta).all_reduce
+
     rows = []
     for cap in caps:
         count = len(cut(list(network(width, layers).parameters()), cap))
-        times = step_times(
-            ["overlap"], width, layers, repeats, cap, make_link
-        )
+        times = step_times(["overlap"], width, layers, repeats, cap, make_link)
         rows.append((cap, count, times["overlap"]))
     return rows
 
 
-swept = dtlib.launch(sweep, caps, width, layers, repeats, ranks=2, device="cpu")
+swept = dtlib.launch(
+    sweep, caps, width, layers, repeats, ranks=2, device="cpu"
+)
 swept = swept[0]
 
 # %%
@@ -621,7 +640,11 @@ plt.show()
 # %%
 learn.table(
     [
-        [count, "no limit" if cap == 10**9 else f"{cap / 1e6:.3f}", f"{ms:.1f}"]
+        [
+            count,
+            "no limit" if cap == 10**9 else f"{cap / 1e6:.3f}",
+            f"{ms:.1f}",
+        ]
         for cap, count, ms in swept
     ],
     ["buckets", "cap, MB (10⁶ bytes)", "ms a step"],
@@ -652,7 +675,10 @@ learn.what_if("exposed")
 def bytes_of_a_step(silent):
     model, micro_batches = network(8, 6), 3
     params, now = list(model.parameters()), [0]
-    last = lambda: not silent or now[0] == micro_batches - 1
+
+    def last():
+        return not silent or now[0] == micro_batches - 1
+
     finish = overlapped(cut(params, 2000), start_sum, last)
     with WireLog() as log:
         for now[0] in range(micro_batches):

@@ -53,9 +53,7 @@ def exposed(size, cap, ranks, alpha, beta, backward):
 
 def waiting(size, cap, ranks, alpha, beta):
     """Seconds that it waits when all buckets leave after backward."""
-    return sum(
-        ring_all_reduce_time(part, ranks, alpha, beta) for part in bucket_sizes(size, cap)
-    )
+    return sum(ring_all_reduce_time(part, ranks, alpha, beta) for part in bucket_sizes(size, cap))
 
 
 def exposed_curve(bucket_power, gradients, microseconds, gigabytes_per_second, backward_ms):

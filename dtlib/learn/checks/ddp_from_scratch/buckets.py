@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -161,7 +162,7 @@ def _between(
     label: str, buckets: Buckets, names: list[str], size: list[int], cap: int, half: tuple[int, ...]
 ) -> Wrong | None:
     """The order of the buckets, and whether one was closed that had room."""
-    for b, (one, next_) in enumerate(zip(buckets, buckets[1:], strict=False)):
+    for b, (one, next_) in enumerate(pairwise(buckets)):
         if (one[0] in half) != (next_[0] in half):
             continue
         if min(one) < max(next_):

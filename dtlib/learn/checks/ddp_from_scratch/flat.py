@@ -109,9 +109,7 @@ def explain(round_: Round) -> Wrong | None:
     return _same_on_all(round_, parts[0], kept)
 
 
-def _same_on_all(
-    round_: Round, part: list[list[float]], kept: list[list[float]]
-) -> Wrong | None:
+def _same_on_all(round_: Round, part: list[list[float]], kept: list[list[float]]) -> Wrong | None:
     n = round_.n
     sums = [sum(own[k] for own in kept) for k in range(4)]
     facts = {"n": n, "got": number(part[0][0]), "want": number(sums[0] / n)}
@@ -149,9 +147,7 @@ def _failed(round_: Round) -> Wrong | None:
     own = [(rank, f) for rank, f in round_.failures if f.own]
     if own and label in (NOBODY, ONE):
         rank, failure = own[0]
-        return Wrong(
-            "no_gradient", round_.label, rank=rank, name=NAMES[LACKS], error=failure.error
-        )
+        return Wrong("no_gradient", round_.label, rank=rank, name=NAMES[LACKS], error=failure.error)
     return None
 
 

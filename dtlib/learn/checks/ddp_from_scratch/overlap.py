@@ -68,9 +68,7 @@ def check(student: Callable[..., Any]) -> Passed:
         (4, [case[PLAIN], case[ORDER], case[MICRO], *proofs]),
     ]
     rounds = examine(functools.partial(on_rank, student), plan, explain)
-    facts = next(
-        Facts.of(r.ranks[0].values) for r in rounds if r.n == 4 and r.case.label == MICRO
-    )
+    facts = next(Facts.of(r.ranks[0].values) for r in rounds if r.n == 4 and r.case.label == MICRO)
     return Passed(
         (
             ("messages a step of 3 micro-batches", int(facts.starts), int(facts.buckets), ""),
@@ -117,7 +115,7 @@ def _failed(round_: Round) -> Wrong | None:
     own = [(rank, f) for rank, f in round_.failures if f.own]
     if not own:
         return None
-    rank, failure = own[0]
+    failure = own[0][1]
     if failure.error == "NoWait":
         return Wrong("returns", round_.label, got=failure.message)
     if "NoneType" in failure.message and round_.case.label == PLAIN:

@@ -23,7 +23,9 @@ LABELS = (PLAIN, ORDER, MICRO, SGD, ADAMW)
 SHAPES = ((4, 3), (4,), (2, 4), (2,), (1, 2), (1,))  # 29 numbers of 8 bytes
 NAMES = ("0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias")
 LAYERS = [
-    name for name, shape in zip(NAMES, SHAPES, strict=True) for _ in range(torch.Size(shape).numel())
+    name
+    for name, shape in zip(NAMES, SHAPES, strict=True)
+    for _ in range(torch.Size(shape).numel())
 ]
 CAP = 104
 MICRO_BATCHES = {PLAIN: 1, ORDER: 1, MICRO: 3, SGD: 2, ADAMW: 2}

@@ -45,9 +45,7 @@ def reference(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Any) 
 def check(student: Callable[..., Any]) -> Passed:
     """Train on 1, 3 and 4 ranks: painted, then with two optimizers against one process."""
     cases = [_case(k) for k in range(len(LABELS))]
-    rounds = examine(
-        functools.partial(_on_rank, student), [(n, cases) for n in (1, 3, 4)], explain
-    )
+    rounds = examine(functools.partial(_on_rank, student), [(n, cases) for n in (1, 3, 4)], explain)
     ranks = rounds[-1].ranks
     gap = max(abs(a - b) for s in ranks for a, b in zip(s.values, s.want, strict=True))
     return Passed(
@@ -79,7 +77,7 @@ def _start(kind: int, rank: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     """The model as this rank draws it, and its optimizer."""
     torch.manual_seed(rank)
     if kind == 0:
-        model: nn.Module = nn.Linear(1, 1, bias=False)
+        model: nn.Module = nn.Linear(1, 1, bias=False).double()
         nn.init.constant_(model.weight, float(rank))
         return model, torch.optim.SGD(model.parameters(), lr=1.0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
@@ -90,7 +88,8 @@ def _start(kind: int, rank: int) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 def _share(kind: int, step: int, rank: int, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     if kind == 0:
-        return torch.ones(1, 1), torch.full((1, 1), -(10.0**rank) / 2)
+        y = torch.full((1, 1), -(10.0**rank) / 2, dtype=torch.float64)
+        return torch.ones_like(y), y
     x, y = _batch(step)
     return x.chunk(n)[rank], y.chunk(n)[rank]
 
@@ -185,6 +184,4 @@ def _with_an_optimizer(round_: Round) -> Wrong | None:
 
 
 def _close(found: Any, wanted: Any) -> bool:
-    return all(
-        abs(a - b) <= 1e-4 * max(1.0, abs(b)) for a, b in zip(found, wanted, strict=True)
-    )
+    return all(abs(a - b) <= 1e-4 * max(1.0, abs(b)) for a, b in zip(found, wanted, strict=True))
