@@ -182,8 +182,8 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     assert header[: len(COLUMNS)] == list(COLUMNS)
 
     assert study.main(["figure", str(tmp_path)]) == 0
-    assert (tmp_path / study.FIGURE).read_bytes().startswith(b"\x89PNG")
-    assert b"Bars of MB held by rank 0" in (tmp_path / study.FIGURE).read_bytes()
+    assert (tmp_path / "strategies.png").read_bytes().startswith(b"\x89PNG")
+    assert b"Bars of MB held by rank 0" in (tmp_path / "strategies.png").read_bytes()
     assert (tmp_path / "strategies.txt").read_text() == reading.table(table) + "\n"
     assert "ddp on 2: parameters 3.246, gradients 3.246" in reading.alt_text(table)
     bars = reading.figure(table).axes[0].patches

@@ -65,7 +65,10 @@ COMMANDS = {
     ),
     "study": Command(
         elsewhere("dtlib.study"),
-        {"strategies": "the same model under every strategy, predicted beside measured"},
+        {
+            "strategies": "the same model under every strategy, predicted beside measured",
+            "strong|weak": "the same model on more and more ranks: honest efficiency, with spread",
+        },
     ),
     "sim": Command(
         elsewhere("dtlib.cli.simulate"),
