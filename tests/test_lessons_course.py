@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import json
 import string
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from dtlib.learn.checking import COMMON
 from dtlib.learn.source import Lesson, lessons
+from dtlib.learn.what_if import page_source
 from dtlib.lessons.build import build_notebooks
 from dtlib.lessons.validate import calls, validate_all
 
@@ -82,7 +82,7 @@ def test_a_what_if_answers_everywhere_and_could_run_in_a_page(lesson: Lesson, na
             assert all(len(point) == 2 for point in curve)
             assert len(curve) >= 2
     # MicroPython, which runs the module's text in a page, has neither dataclasses nor typing.
-    tree = ast.parse(inspect.getsource(module))
+    tree = ast.parse(page_source(module))
     imported = {
         alias.name
         for node in ast.walk(tree)
@@ -122,7 +122,7 @@ def test_a_page_gives_the_same_answer(lesson: Lesson, name: str, node: Path) -> 
     module = importlib.import_module(module_name)
     for end in ("min", "value", "max"):
         settings = {i["name"]: i[end] for i in entry["inputs"]}
-        task = {"source": inspect.getsource(module), "name": function_name, "settings": settings}
+        task = {"source": page_source(module), "name": function_name, "settings": settings}
         done = subprocess.run(
             ["node", "page.mjs"], cwd=node, input=json.dumps(task), text=True,
             capture_output=True, check=True, timeout=60,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
+from types import ModuleType
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
@@ -16,8 +18,9 @@ def what_if(name: str) -> None:
 
     The sidecar names a function `module:function` of plain numbers that returns a dict with
     `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
-    labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python without imports beyond
-    `math`, since a page without a kernel runs the same text in MicroPython. With `kernel: true` the
+    labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python that imports nothing but
+    `math` and names of such modules of `dtlib.sim`, since a page without a kernel runs the same
+    text in MicroPython. With `kernel: true` the
     function may do anything, start ranks for instance; a page then shows its first answer and says
     that the sliders need JupyterLab.
 
@@ -39,5 +42,16 @@ def what_if(name: str) -> None:
     from dtlib.learn.widgets import WhatIfForm
 
     spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}
-    source = "" if entry.get("kernel") else inspect.getsource(module)
+    source = "" if entry.get("kernel") else page_source(module)
     show(WhatIfForm(spec, getattr(module, function_name), source))
+
+
+def page_source(module: ModuleType) -> str:
+    """The text of a what-if's module for a page, which has no packages: imports are written out."""
+
+    def text_of(imported: re.Match[str]) -> str:
+        return inspect.getsource(importlib.import_module(imported[1]))
+
+    return re.sub(
+        r"^from (dtlib\.sim\.\w+) import [\w, ]+$", text_of, inspect.getsource(module), flags=re.M
+    )

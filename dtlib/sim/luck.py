@@ -30,7 +30,7 @@ def luck(percent, pictures, points):
         `curves` over n, `point` (at n), and `says`.
     """
     counts = [100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10000]
-    counts = sorted({*counts, pictures})
+    counts = sorted(set(counts) | {pictures})
     bound = _bound(percent, pictures)
     verdict = "may be luck" if points <= bound else "is more than luck"
     return {

@@ -216,7 +216,9 @@ def zero_stages(billions, ranks_power, stage, mixed, micro_batches):
     """
     strategy, precision = ("ddp", "zero1", "zero2", "zero3")[stage], "mixed" if mixed else "fp32"
     kinds = ("parameters", "gradients", "optimizer")
-    curves: dict = {kind: [] for kind in ("all", *kinds)}
+    curves: dict = {"all": []}
+    for kind in kinds:
+        curves[kind] = []
     for power in range(11):
         held = model_states(billions * 10**9, 2**power, strategy, precision, kept="paper")["device"]
         held["optimizer"] += held["fp32_copy"]
@@ -226,13 +228,13 @@ def zero_stages(billions, ranks_power, stage, mixed, micro_batches):
     ranks = 2**ranks_power
     now = {kind: curves[kind][ranks_power][1] for kind in curves}
     sent = passes(stage, micro_batches) * billions * (ranks - 1) / ranks
-    parts = " + ".join([f"{now[kind]:.3g} {kind}" for kind in kinds])
+    parts = " + ".join([f"{now[kind]:.4g} {kind}" for kind in kinds])
     return {
         "curves": curves,
         "point": [ranks, now["all"]],
         "x": "ranks N",
         "y": "GB",
         "log_x": True,
-        "says": f"Simulated: stage {stage} on {ranks} ranks: {parts} = {now['all']:.3g} GB of "
-        + f"states a rank. It sends {sent:.3g} billion elements a step (k = {micro_batches}).",
+        "says": f"Simulated: stage {stage} on {ranks} ranks: {parts} = {now['all']:.4g} GB of "
+        + f"states a rank. It sends {sent:.4g} billion elements a step (k = {micro_batches}).",
     }
