@@ -117,7 +117,6 @@ if accelerator.is_main_process:
     kind, wrapper = accelerator.distributed_type.name, type(model).__name__
     result = [kind, wrapper, mean, held, moments, everything]
     Path("result.json").write_text(json.dumps(result))
-accelerator.end_training()
 
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you a
@@ -158,28 +157,60 @@ for name, lines in own.items():
 print(Path("fsdp.yaml").read_text())
 
 # %% [markdown]
-# `accelerate launch` reads the file, puts it into environment variables, and
-# starts the script with torchrun's machinery. **The same script**, first as
-# one plain process and then three times launched. (DeepSpeed is for Linux; a
-# machine without it leaves that line out.)
+# `accelerate launch` reads the file, puts it into **environment variables**,
+# and starts the script with torchrun's machinery. Once for real:
 
 # %%
-import importlib.util
 import json
 import os
 
-os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-runs = {"one process": f"python train_accelerate.py {samples}"}
-for name in own:
-    if name != "zero2" or importlib.util.find_spec("deepspeed"):
-        runs[name] = (
-            f"accelerate launch --config_file {name}.yaml "
-            f"train_accelerate.py {samples}"
-        )
+os.environ["OMP_NUM_THREADS"] = "1"
+command = f"train_accelerate.py {samples}"
+learn.shell(f"accelerate launch --config_file ddp.yaml {command}", quiet=True)
+results = {"ddp": json.loads(Path("result.json").read_text())}
+results["ddp"]
 
-results = {}
-for name, command in runs.items():
-    learn.shell(command, quiet=True)
+# %% [markdown]
+# A fresh launch loads Python and torch on every rank. Warm ranks have them
+# loaded, so for the other configurations they get the variables that
+# `accelerate launch` would set, and run the same file. In a terminal you
+# would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
+# (DeepSpeed is for Linux; without it that line is left out.)
+
+# %%
+import importlib.util
+import runpy
+import sys
+
+import dtlib
+
+variables = {
+    "one process": {},
+    "fsdp": {
+        "ACCELERATE_USE_FSDP": "true",
+        "FSDP_VERSION": "2",
+        "FSDP_AUTO_WRAP_POLICY": "SIZE_BASED_WRAP",
+        "FSDP_MIN_NUM_PARAMS": "1000",
+    },
+    "zero2": {
+        "ACCELERATE_USE_DEEPSPEED": "true",
+        "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2",
+        "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "1",
+    },
+}
+if not importlib.util.find_spec("deepspeed"):
+    del variables["zero2"]
+
+
+def run_script(settings):
+    os.environ.update(settings)
+    sys.argv = command.split()
+    runpy.run_path("train_accelerate.py", run_name="__main__")
+
+
+for name, settings in variables.items():
+    ranks = 1 if name == "one process" else processes
+    dtlib.launch(run_script, settings, ranks=ranks)
     results[name] = json.loads(Path("result.json").read_text())
 
 # %%
@@ -208,13 +239,10 @@ for name, (_, _, loss, weights, moments, _) in results.items():
 # ## Trap 1: what you asked for is not what you got
 #
 # Now the plain `Accelerator()` on two CPU ranks, with the variable by which
-# `accelerate launch` asks for FSDP. `dtlib.launch` starts ranks as torchrun
-# does, only warm:
+# `accelerate launch` asks for FSDP:
+
 
 # %%
-import dtlib
-
-
 def plain_accelerator():
     from accelerate import Accelerator
 
@@ -331,7 +359,7 @@ learn.check("scheduler_for", scheduler_for)
 
 # %%
 make = learn.given("scheduler_for")
-mended = dtlib.launch(rates, make, 40, ranks=4, device="cpu")[0]
+mended = dtlib.launch(rates, make, 40, ranks=2, device="cpu")[0]
 assert max(abs(a - b) for a, b in zip(mended, seen[1])) < 1e-9
 
 # %% [markdown]
@@ -370,20 +398,18 @@ def epochs(*settings):
 
 
 settings = [(False, 1), (True, 1), (False, 3)]  # split_batches, accumulation
-counted = {
-    n: dtlib.launch(epochs, *settings, ranks=n, device="cpu") for n in (1, 4)
-}
+counted = dtlib.launch(epochs, *settings, ranks=4, device="cpu")
 rows = []
-for n, k in ((1, 0), (4, 0), (4, 1)):
-    sizes, steps = counted[n][0][k]
-    together = sum(rank[k][0][0] for rank in counted[n])
-    rows.append([n, settings[k][0], sizes[0], together, steps])
+for k in (0, 1):
+    sizes, steps = counted[0][k]
+    together = sum(rank[k][0][0] for rank in counted)
+    rows.append([settings[k][0], sizes[0], together, steps])
 
 # %%
 learn.table(
     rows,
-    ["processes", "split_batches", "per process", "global batch", "steps"],
-    "An epoch of 100 samples, batch_size=8",
+    ["split_batches", "per process", "global batch", "steps"],
+    "An epoch of 100 samples on four processes, batch_size=8",
 )
 
 # %% [markdown]
@@ -415,7 +441,7 @@ learn.check("batch_and_steps", batch_and_steps)
 
 # %%
 mine = learn.given("batch_and_steps")
-steps = counted[4][0][2][1]
+steps = counted[0][2][1]
 print("accumulation 3 on 4 ranks:", steps, "steps were taken")
 assert mine(100, 8, 4, 3, False) == (96, steps)
 learn.my_run("steps of an epoch of 100 samples on 4 processes", steps)
@@ -550,7 +576,7 @@ learn.table(
 # the precision, so that no trap above can close.
 
 # %%
-settings = dict(model="nano", steps=4, global_batch=8, lr=1e-3)
+settings = dict(model="nano", steps=2, global_batch=8, num_samples=64)
 one = dtlib.train("text", ranks=1, strategy="single", **settings)
 two = dtlib.train("text", ranks=2, strategy="accelerate", **settings)
 print(f"single {one.loss!r}, accelerate on two ranks {two.loss!r}")
