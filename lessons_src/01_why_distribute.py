@@ -47,8 +47,10 @@ matrix = 768
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you go on. The A100 multiplies matrices at 312
-# TFLOP/s, which is $312 \cdot 10^{12}$ floating point operations a second.
+# Commit all three before you go on. You cannot know them yet: a rough guess
+# is what is asked for. The A100 is a GPU with 80 GB. Its **peak**, the most
+# that its data sheet promises, is 312 TFLOP/s in matrix products of 16-bit
+# numbers: $312 \cdot 10^{12}$ floating point operations a second.
 
 # %%
 learn.predict("years")
@@ -158,7 +160,7 @@ assert round(days) == 21
 
 # %% [markdown]
 # It does. But before a run nobody knows the tokens per second. What you know
-# is the **peak** of the GPU, from its data sheet, and that a run reaches a
+# is the peak of the GPU, from its data sheet, and that a run reaches a
 # part of it. That part, counted with the model's own FLOP, is the **MFU**
 # (model FLOP utilisation), a number from 0 to 1.
 #
@@ -272,7 +274,10 @@ learn.measured("fits", fits)
 
 # %% tags=["exercise"]
 def states_gb(parameters, precision, optimizer):
-    """GB of the model states by kind, a dict of four."""
+    """GB of the model states by kind, a dict of four.
+
+    `parameters` is how many the model has, 7e9 for instance.
+    """
     ### BEGIN SOLUTION
     weight, gradient, copy = (2, 2, 4) if precision == "mixed" else (4, 4, 0)
     moments = {"adamw": 2, "sgd": 1, "sgd-plain": 0}[optimizer]
@@ -319,7 +324,9 @@ learn.table(
 #
 # ## Exercise 3: MFU from a step
 #
-# ●●○ *7 minutes.* `recompute` says whether the forward pass ran twice.
+# ●●○ *7 minutes.* Return the MFU of one step, from 0 to 1. Every rank is one
+# GPU and works on `tokens_per_rank` tokens. `recompute` says whether the
+# forward pass ran twice, within the same `step_seconds`.
 
 
 # %% tags=["exercise"]
@@ -461,12 +468,13 @@ axes.set(xlabel="MFU in percent, by the rule of 6Ψ", xlim=(0, 100))
 plt.show()
 
 # %%
+rows = []
+for name, share in ordered.items():
+    size, rate, _ = published.get(name, (parameters, "", ""))
+    rows.append([name, size / 1e9, rate, f"{share:.1%}"])
 learn.table(
-    [
-        [name, *published.get(name, ["", "", ""])[:2], f"{share:.1%}"]
-        for name, share in ordered.items()
-    ],
-    ["run", "Ψ", "tokens/s and device", "MFU"],
+    rows,
+    ["run", "Ψ, 10⁹", "tokens/s of one GPU or TPU", "MFU"],
     "The figure in numbers",
 )
 
@@ -531,7 +539,11 @@ import math
 
 
 def smallest_world(parameters, stage, memory_gb, activations_gb):
-    """The fewest ranks that hold states and activations, or None."""
+    """The fewest ranks that hold states and activations, or None.
+
+    `memory_gb` is what one GPU has and `activations_gb` what activations
+    take on each, both in GB of 10⁹ bytes.
+    """
     divided = {0: 0, 1: 12, 2: 14, 3: 16}[stage]  # bytes a parameter
     ### BEGIN SOLUTION
     whole = (16 - divided) * parameters / 1e9

@@ -77,9 +77,10 @@ logits.shape, y
 
 # %% [markdown]
 # **Cross-entropy** turns logits into shares of 1 (softmax) and takes minus
-# the logarithm of the share that the right class got. A model that knows
-# nothing gives each of ten classes 1/10. So a first loss far from
-# $\ln 10 \approx 2.30$ is a first hint that something is wrong.
+# the logarithm of the share that the right class got; with the natural
+# logarithm its unit is called nat. A model that knows nothing gives each of
+# ten classes 1/10. So a first loss far from $\ln 10 \approx 2.30$ nats is a
+# first hint that something is wrong.
 
 # %%
 import math
@@ -114,10 +115,11 @@ sums
 #
 # ## Exercise 1: one step
 #
-# ●○○ *8 minutes.* Take one step. The model may come from an evaluation, and
-# old gradients may still be there. Return the loss from before the update
-# as a plain number: a loss that is a tensor holds its whole graph, and a
-# list of a thousand of them holds a thousand graphs.
+# ●○○ *8 minutes.* Take one step. The model may come from an evaluation and
+# still be in that mode, and old gradients may still be there. Return the
+# loss from before the update as a plain number: a loss that is a tensor
+# holds its whole graph, all that backward needs, and a list of a thousand
+# of them holds a thousand graphs.
 
 
 # %% tags=["exercise"]
@@ -314,10 +316,10 @@ learn.table(
 # %%ranks 2
 torch.manual_seed(0)
 layer = torch.nn.Linear(2, 1)
-print("weights ", layer.weight.tolist())
-print("same seed ", torch.rand(3).tolist())
+print("weights ", layer.weight.data)
+print("same seed ", torch.rand(3))
 torch.manual_seed(1000 + rank)
-print("own seed ", torch.rand(3).tolist())
+print("own seed ", torch.rand(3))
 
 # %% [markdown]
 # ## Exercise 2: the start of a run
@@ -332,7 +334,7 @@ print("own seed ", torch.rand(3).tolist())
 import random
 
 import numpy as np
-from dtlib.data.batches import seed_of  # mixes numbers into one seed
+from dtlib.data.batches import seed_of  # seed_of(1, 2): one seed, < 2**63
 
 
 def start_run(make_model, seed, rank):

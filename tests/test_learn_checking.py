@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
-from dtlib.learn.checking import COMMON, Wrong, fingerprint, is_stub, sentence
+from dtlib.learn.checking import COMMON, Wrong, fingerprint, is_stub, sentence, stopped_here
 
 
 def define(text: str, name: str = "f"):
@@ -93,3 +96,10 @@ def test_sentences_come_from_the_sidecar_and_else_from_the_common_ones() -> None
 
 def test_every_common_sentence_ends_with_a_question() -> None:
     assert all(text.endswith("?") for text in COMMON.values())
+
+
+@pytest.mark.parametrize("call", [lambda: np.random.seed(2**32), lambda: random.choice([])])
+def test_an_error_inside_a_library_is_placed_in_the_students_line(call):
+    with pytest.raises((ValueError, IndexError)) as found:
+        call()
+    assert " of <lambda>, `" in stopped_here(found.value).numbers["place"]

@@ -146,8 +146,9 @@ def innermost(error: BaseException) -> traceback.FrameSummary:
 
 
 def _machinery(filename: str) -> bool:
-    """Whether a file belongs to torch or to dtlib, and not to the student."""
-    return any(part in filename for part in ("/torch/", "/dtlib/learn/", "/dtlib/scratch/"))
+    """Whether a file belongs to Python, to a package or to dtlib, and not to the student."""
+    parts = ("/torch/", "/dtlib/learn/", "/dtlib/scratch/", "/site-packages/", "/lib/python3")
+    return filename.endswith(".pyx") or any(part in filename for part in parts)
 
 
 def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:

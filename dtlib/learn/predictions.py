@@ -61,7 +61,8 @@ def measured(key: str, value: Any, unit: str | None = None, source: str = "measu
     with progress.change(lesson.stem, "predictions", key) as entry:
         entry.update(measured=value, unit=unit, right=right)
     sure = "sure" if mine.get("sure") else "unsure"
-    show(table([[f"you predicted ({sure})", guess, unit], ["measured", value, unit]]))
+    of_guess = "" if isinstance(guess, str) else unit  # an option says its own unit
+    show(table([[f"you predicted ({sure})", guess, of_guess], ["measured", value, unit]]))
     if right is not None:
         say("As predicted." if right else "Not as predicted.", _why(spec, guess, value))
 

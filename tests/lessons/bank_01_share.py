@@ -164,6 +164,11 @@ def inverse(parameters, tokens_per_rank, ranks, step_seconds, teraflops, recompu
     return step_seconds * teraflops * 1e12 / (6 * parameters * tokens_per_rank)
 
 
+def forward_taken_away(parameters, tokens_per_rank, ranks, step_seconds, teraflops, recompute):
+    share = 6 * parameters * tokens_per_rank / (step_seconds * teraflops * 1e12)
+    return share * 6 / 8 if recompute else share
+
+
 def hardware(parameters, tokens_per_rank, ranks, step_seconds, teraflops, recompute):
     each = 8 if recompute else 6
     return each * parameters * tokens_per_rank / (step_seconds * teraflops * 1e12)
@@ -209,6 +214,7 @@ WRONG = [
     ("mfu", "tokens_of_one", tokens_of_one),
     ("mfu", "peak_of_one", peak_of_one),
     ("mfu", "ranks_upside_down", ranks_upside_down),
+    ("mfu", "punished", forward_taken_away),
     ("mfu", "factor", seven),
 ]
 

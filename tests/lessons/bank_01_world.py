@@ -122,6 +122,11 @@ def zero_for_none(parameters, stage, memory_gb, activations_gb):
     return ceiling(parameters, stage, memory_gb, activations_gb) or 0
 
 
+def rounded_up(parameters, stage, memory_gb, activations_gb):
+    room = memory_gb - activations_gb - (16 - DIVIDED[stage]) * parameters / 1e9
+    return math.ceil(DIVIDED[stage] * parameters / 1e9 / room)
+
+
 def one_for_none(parameters, stage, memory_gb, activations_gb):
     return ceiling(parameters, stage, memory_gb, activations_gb) or 1
 
@@ -160,6 +165,7 @@ WRONG = [
 # The same mistakes in other words.
 ALSO_WRONG = [
     ("smallest_world", "below_one", no_number),
+    ("smallest_world", "nobody", rounded_up),
 ]
 
 RIGHT = [

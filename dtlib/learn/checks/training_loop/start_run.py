@@ -106,8 +106,8 @@ def _ranks(first: Drawn, others: dict[int, Drawn]) -> None:
         names = list(dict.fromkeys(which for which, *_ in same))
         _, a, b, value = same[0]
         key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
-        facts = {"which": " and ".join(names), "a": a, "b": b, "value": value}
-        raise Wrong(key, f"seed 0, ranks {a} and {b}", **facts)
+        which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
+        raise Wrong(key, f"seed 0, ranks {a} and {b}", which=which, a=a, b=b, value=value)
 
 
 def _seeds(first: Drawn, other: Drawn) -> None:

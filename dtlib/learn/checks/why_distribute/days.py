@@ -51,7 +51,7 @@ def check(student: Callable[..., Any]) -> Passed:
         _compare(student, run, {})
     parameters, tokens, peak = LLAMA_2_7B
     hours = 24 * _ask(student, (parameters, tokens, 1, peak, 0.4))
-    row = ("GPU hours of Llama 2 7B at MFU 0.4", round(hours), CARD_HOURS, "its model card")
+    row = ("Llama 2 7B: yours at MFU 0.4, its model card", round(hours), CARD_HOURS, "GPU hours")
     return Passed((row,), "Your estimate stands beside what the run really took.")
 
 
