@@ -226,8 +226,9 @@ floor
 # Three streams run beside one another: Python's `random`, NumPy's, and
 # torch's. Each has a seed of its own, and seeding one leaves the others
 # alone. And there are more processes than one: a **worker** of a DataLoader
-# is a process that prepares batches. What it runs must be in a file, so the
-# next cell writes one: a dataset whose items are draws.
+# is a process that prepares batches. On many systems it starts afresh and
+# imports what it runs, so the next cell writes a file: a dataset whose items
+# are draws.
 
 # %%
 # %%writefile dice.py
@@ -291,8 +292,8 @@ assert same == ["default_rng(0)"]
 # true once (https://github.com/pytorch/pytorch/issues/5059). Today the
 # DataLoader seeds Python, NumPy and torch in every worker, from torch's
 # seed and the worker's number. It knows nothing of a generator that your
-# dataset keeps: every worker gets a copy, and since workers start anew in
-# every epoch, so do its draws. A `worker_init_fn` mends it:
+# dataset keeps: every worker gets a copy. Without `persistent_workers` workers
+# start anew in every epoch, and so do its draws. A `worker_init_fn` mends it:
 
 # %%
 mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
@@ -610,7 +611,9 @@ assert len(rows) == steps * seeds
 # be larger than that. Part of it is the test set's own doing: of $n$
 # pictures and a true accuracy $p$, the share that is right has the standard
 # error $\sqrt{p(1-p)/n}$, a formula of the binomial distribution. Are the 3
-# points of the beginning luck? Try 62 % on 500 pictures, and on 5000.
+# points of the beginning luck? Try 62 % on 500 pictures, and on 5000. This is
+# for test pictures of each model's own; on the same pictures their luck is
+# mostly shared, and the difference moves less. The seed's luck is not in it.
 
 # %%
 learn.what_if("luck")
@@ -619,9 +622,9 @@ learn.what_if("luck")
 # ## Which learning rate? A range test
 #
 # Raise the rate by a factor in every step, and note the loss. Too small:
-# nothing happens. Too large: it explodes (Smith 2017,
-# https://arxiv.org/abs/1506.01186). Here on the sixteen pictures; two dozen
-# steps on one batch give a first guess, no more.
+# nothing happens. Too large: it explodes. (The idea is Smith's, 2017,
+# https://arxiv.org/abs/1506.01186, who raises it by equal amounts.) Here on the
+# sixteen pictures; two dozen steps on one batch give a first guess, no more.
 
 # %% tags=["stretch"]
 rates = [1e-4 * 10 ** (k / 5) for k in range(24)]

@@ -27,7 +27,8 @@ learn.start("20")
 
 # %% [markdown]
 # `delay` is what is planted, in seconds a step: long enough to show on cores
-# that are shared. On GPUs, set `device = "cuda"`; nothing else changes.
+# that are shared. `device = "cuda"` times its steps on a GPU; the planted runs
+# stay on the CPU.
 
 # %% tags=["parameters"]
 delay = 0.15
@@ -318,7 +319,8 @@ learn.my_run("operations added up over busy time", plain / union(spans))
 # With unions a step can be taken apart. **Input** is the wait for a batch,
 # **compute** what computes besides, **communication** what is *exposed*:
 # nothing else goes on meanwhile. The rest is **idle**. Communication behind
-# computation costs nothing and is counted apart, as *hidden*.
+# computation is counted apart, as *hidden*: it adds no time of its own, though
+# it may slow the computation, with which it shares cores or memory.
 
 # %%
 found = {name: profiling.shares(profiling.read(f"traces/{name}"))
@@ -375,9 +377,10 @@ assert most.rank == 0
 # ## The verdict
 #
 # A verdict is a rule over these numbers, so that two people come to the same
-# one. Ours: if one rank is waited for in a fifth of the steps' time, judge
-# that rank. If input or exposed communication takes a fifth, it is what
-# bounds the run. Else it is computing, or idling.
+# one. Ours: if others wait for one rank for a fifth of their steps, and it
+# hardly waits itself, judge that rank. If input takes a fifth, or exposed
+# communication less what was waited, the larger of them bounds the run.
+# Else it is computing, or idling.
 
 # %%
 for name, ranks in found.items():
@@ -421,9 +424,10 @@ def exposed(communication, compute):
 learn.check("exposed", exposed)
 
 # %% [markdown]
-# The third prediction: 30 ms of products and 20 ms of all-reduce in 40 ms. At
-# least 10 must overlap, so at most this much is exposed, and a free network
-# saves no more:
+# The third prediction: 30 ms of products, one after another, and 20 ms of
+# all-reduce in 40 ms. At least 10 must overlap, so at most this much is
+# exposed. If the products take as long without it, a free network saves no
+# more:
 
 # %%
 bare = learn.given("exposed")
@@ -544,7 +548,7 @@ learn.quiz()
 #
 # - Warm up, empty the queue at both looks at the clock, take a median.
 # - Profile a few steps, by a schedule, on every rank.
-# - What overlaps counts once. Only exposed communication costs anything.
+# - What overlaps counts once. Only exposed communication adds time of its own.
 # - A rank that waits looks like a slow network. Ask who came last.
 # - A verdict has its evidence and one next thing to try; the next profile
 #   decides.

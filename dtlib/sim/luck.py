@@ -32,7 +32,7 @@ def luck(percent, pictures, points):
     counts = [100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10000]
     counts = sorted(set(counts) | {pictures})
     bound = _bound(percent, pictures)
-    verdict = "may be luck" if points <= bound else "is more than luck"
+    verdict = "may be luck" if points <= bound else "is more than that"
     return {
         "curves": {
             "luck": [[n, _bound(percent, n)] for n in counts],
@@ -42,7 +42,8 @@ def luck(percent, pictures, points):
         "x": "test pictures n",
         "y": "points of accuracy",
         "log_x": True,
-        "says": f"At {percent} % on {pictures} pictures luck makes up to {bound:.2g} points: a "
+        "says": f"At {percent} % on {pictures} pictures for each model their luck makes up to "
+        + f"{bound:.2g} points: a "
         + f"difference of {points} {verdict}.",
     }
 

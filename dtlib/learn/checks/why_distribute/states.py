@@ -16,6 +16,7 @@ CASES = (
     (1e9, "mixed", "sgd"),
     (1e9, "mixed", "sgd-plain"),
     (1e9, "fp32", "adamw"),
+    (1e9, "fp32", "sgd"),
     (1e9, "fp32", "sgd-plain"),
     (7e9, "mixed", "adamw"),
 )

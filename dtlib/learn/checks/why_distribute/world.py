@@ -25,6 +25,7 @@ CASES: tuple[tuple[Case, dict[float, str]], ...] = (
     ((1e9, 3, 5.0, 5.0), {}),
     ((1e9, 3, 5.0, 6.0), {}),
     ((7e9, 3, 80.0, 30.0), {}),
+    ((1e9, 3, 0.03, 0.0), {}),  # 534: a search must go far enough
 )
 
 
