@@ -56,7 +56,8 @@ class Facts(NamedTuple):
     def of(cls, values: list[float]) -> Facts:
         """Read what `on_rank` returned."""
         k = len(cls._fields) - 1
-        return cls(*values[:k], values[k:])  # type: ignore[misc]
+        named: dict[str, Any] = dict(zip(cls._fields, values[:k], strict=False))
+        return cls(**named, numbers=values[k:])
 
     @property
     def clean(self) -> bool:

@@ -77,9 +77,9 @@ def _start(kind: int, rank: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     """The model as this rank draws it, and its optimizer."""
     torch.manual_seed(rank)
     if kind == 0:
-        model: nn.Module = nn.Linear(1, 1, bias=False).double()
-        nn.init.constant_(model.weight, float(rank))
-        return model, torch.optim.SGD(model.parameters(), lr=1.0)
+        one = nn.Linear(1, 1, bias=False).double()
+        nn.init.constant_(one.weight, float(rank))
+        return one, torch.optim.SGD(one.parameters(), lr=1.0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     if kind == 1:
         return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
