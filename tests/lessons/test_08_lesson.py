@@ -9,6 +9,7 @@ from torch.nn.parallel import distributed
 from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.data_parallel.timed import network
+from dtlib.sim import collectives, overlap
 
 LESSON = source.find("08")
 SIDECAR = LESSON.sidecar
@@ -64,4 +65,12 @@ def test_ddps_buckets_are_as_large_as_the_lesson_says():
     assert (
         "_DEFAULT_FIRST_BUCKET_BYTES, 1 MiB"
         in SIDECAR["notes"]["overlap"]["ask"] + (SIDECAR["notes"]["assign_buckets"]["ask"])
+    )
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_the_ring_of_the_page_is_the_ring_of_the_library(ranks):
+    given = (12e6, ranks, 5e-5, 1e-10)
+    assert overlap.ring_all_reduce_time(*given) == pytest.approx(
+        collectives.ring_all_reduce_time(*given)
     )
