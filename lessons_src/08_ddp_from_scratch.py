@@ -312,6 +312,7 @@ learn.check("overlap", overlap)
 import dtlib
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.data_parallel import average_gradients, same_start
+from dtlib.scratch.data_parallel.timed import network, step_times, timeline
 
 flat_way, cut = learn.given("flat_all_reduce"), learn.given("assign_buckets")
 overlapped = learn.given("overlap")
@@ -342,14 +343,6 @@ def ready(way, model, cap, all_reduce=start_sum):
     }[way]
 
 
-def network(width, layers, seed=0):
-    torch.manual_seed(seed)
-    blocks = []
-    for _ in range(layers):
-        blocks += [torch.nn.Linear(width, width), torch.nn.LayerNorm(width)]
-    return torch.nn.Sequential(*blocks)
-
-
 # %%
 optimizers = {
     "SGD with momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
@@ -374,8 +367,8 @@ def weights_of(way, name):
             finish()
         optimizer.step()
     sizes = [message.bytes for message in log.messages]
-    weights = torch.nn.utils.parameters_to_vector(model.parameters())
-    return weights.detach(), sizes
+    ends = torch.nn.utils.parameters_to_vector(model.parameters())
+    return ends.detach(), sizes
 
 
 def all_weights(ways):
@@ -412,8 +405,7 @@ learn.table(
 
 # %% [markdown]
 # The bytes are the same in each row; the messages are not. fp64 rounds at
-# about $10^{-16}$, and four steps carry that on; the bound below leaves room
-# for that and for no mistake.
+# about $10^{-16}$ of a number, and four steps carry that on.
 
 # %%
 assert max(gaps.values()) < 1e-10
@@ -428,35 +420,16 @@ learn.measured("messages", len(together[0]["naive", "AdamW"][1]))
 # this machine's cores. `none` averages nothing; it is the time to beat.
 
 # %%
-import time
-from statistics import median
-
-
-def step_times(ways, width, layers, repeats, cap, make_link=None):
-    """Milliseconds of a step of each way; the median."""
-    x = torch.randn(512, width)
-    seen = {}
-    for way in ways:
-        model, times = network(width, layers), []
-        link = make_link() if make_link else start_sum
-        finish = ready(
-            "one process" if way == "none" else way, model, cap, link
-        )
-        for _ in range(repeats + 2):
-            model.zero_grad()
-            dist.barrier()
-            begin = time.perf_counter()
-            model(x).square().mean().backward()
-            finish()
-            times.append(1000 * (time.perf_counter() - begin))
-        seen[way] = median(times[2:])
-    return seen
-
-
 cap = 4 * width * width * 2
+
+
+def at_cap(way, model):
+    return ready("one process" if way == "none" else way, model, cap)
+
+
 here = dtlib.launch(
-    step_times, ["none", *ways], width, layers, repeats, cap, ranks=2,
-    device="cpu",
+    step_times, at_cap, ["none", *ways], width, layers, repeats,
+    ranks=2, device="cpu",
 )[0]  # fmt: skip
 learn.table(
     [
@@ -472,75 +445,37 @@ learn.measured("same_cores", here["overlap"] / here["buckets"])
 learn.my_run("step time of overlap on shared cores", here["overlap"], "ms")
 
 # %% [markdown]
-# Look at `buckets` and `overlap`. The same messages, and where cores are
-# shared there is little or nothing to gain: while gloo adds numbers, it uses
-# the core that backward needs. Work that is moved is no work saved. Overlap
-# pays when *somebody else* does the communication, as a network card does.
+# Look at `buckets` and `overlap`: the same messages. While gloo adds numbers,
+# it uses a core that backward could use, so where ranks share their cores
+# expect little. Overlap pays when *somebody else* does the communication, as
+# a network card does.
 #
 # ## A link that works by itself
 #
-# `DelayedLink` stands in for that card (**simulated**): the sum is really
-# made, and a clock says when the network would have delivered it, by lesson
-# 07's formula, one message after the other. We set its bandwidth so that all
-# gradients take 0.8 of the time of a step without communication, whatever
-# this machine does.
+# A clock stands in for that card (**simulated**). You measure when each
+# bucket is full; the clock says when lesson 07's ring would have delivered
+# it, one message after the other. It makes no sums, so it takes no core.
+# We set its bandwidth so that all gradients take 0.8 of the time of a step
+# without communication, and α to 1/200 of that step, whatever this machine
+# does.
 
 # %%
-from dtlib.scratch.data_parallel import DelayedLink
-
 model_bytes = 4 * sum(p.numel() for p in network(width, layers).parameters())
-alpha = 0.0005
+alpha = here["none"] / 1000 / 200
 beta = 0.8 * here["none"] / 1000 / model_bytes
 
 
-def one_timeline(way, width, layers, cap):
-    """When backward began and ended, and each bucket's three times, ms."""
-    model, rows = network(width, layers), []
-    link = DelayedLink(alpha, beta)
+def over_the_link(way, cap):
+    def start(model, all_reduce):
+        return ready(way, model, cap, all_reduce)
 
-    def noted(flat):
-        full = link.now()
-        leaves = max(full, link.free_at)
-        sending = link.all_reduce(flat)
-        rows.append((full, leaves, sending.arrives))
-        return sending
-
-    def after(params):  # all are full before the first one is waited for
-        packed = [
-            torch.cat([p.grad.flatten() for p in bucket])
-            for bucket in cut(params, cap)
-        ]
-        for sending in [noted(flat) for flat in packed]:
-            sending.wait()
-
-    params = list(model.parameters())
-    if way == "overlap":
-        finish = ready(way, model, cap, noted)
-    else:
-
-        def finish():
-            after(params)
-
-    x = torch.randn(512, width)
-    for _ in range(3):
-        model.zero_grad()
-        rows.clear()
-        loss = model(x).square().mean()
-        dist.barrier()
-        begin = time.perf_counter()
-        loss.backward()
-        end = time.perf_counter()
-        finish()
-    ms = [[1000 * (t - begin) for t in row] for row in rows]
-    return 1000 * (end - begin), ms
+    return dtlib.launch(
+        timeline, start, width, layers, repeats, alpha, beta,
+        ranks=2, device="cpu",
+    )[0]  # fmt: skip
 
 
-both = {
-    way: dtlib.launch(
-        one_timeline, way, width, layers, cap, ranks=2, device="cpu"
-    )[0]
-    for way in ("overlap", "at the end")
-}
+both = {way: over_the_link(way, cap) for way in ("overlap", "buckets")}
 
 # %%
 import matplotlib.pyplot as plt
@@ -587,22 +522,16 @@ learn.table(
 # %% [markdown]
 # Above, buckets leave while the grey bar still runs; what stands to the
 # right of the dotted line is **exposed**: the optimizer waits for it. The
-# last bucket is always there, for its last gradient is backward's last. Below,
+# last bucket is there, for its last gradient is backward's last. Below,
 # everything stands to the right. The share that was hidden:
 
 
 # %%
-def hidden(end, rows):
-    """Per cent of the link's time that lies left of the dotted line."""
-    before = sum(max(0, min(arrives, end) - at) for _, at, arrives in rows)
-    return 100 * before / sum(arrives - at for _, at, arrives in rows)
-
-
-shares = {way: hidden(*timeline) for way, timeline in both.items()}
-for way, share in shares.items():
-    print(f"{way}: {share:.0f} % of the link's time is hidden")
-learn.measured("hidden", shares["overlap"])
-assert shares["at the end"] == 0 < shares["overlap"]
+hidden = 100 * both["overlap"].hidden
+print(f"overlap hid {hidden:.0f} % of the link's time")
+print(f"buckets after backward hid {100 * both['buckets'].hidden:.0f} %")
+learn.measured("hidden", hidden)
+assert both["buckets"].hidden == 0
 
 # %% [markdown]
 # ## How large a bucket?
@@ -612,33 +541,19 @@ assert shares["at the end"] == 0 < shares["overlap"]
 
 # %%
 one_layer = 4 * width * width
-caps = [4 * width, one_layer, 2 * one_layer, 4 * one_layer, 10**9]
-
-
-def sweep(caps, width, layers, repeats):
-
-    def make_link():
-        return DelayedLink(alpha, beta).all_reduce
-
-    rows = []
-    for cap in caps:
-        count = len(cut(list(network(width, layers).parameters()), cap))
-        times = step_times(["overlap"], width, layers, repeats, cap, make_link)
-        rows.append((cap, count, times["overlap"]))
-    return rows
-
-
-swept = dtlib.launch(
-    sweep, caps, width, layers, repeats, ranks=2, device="cpu"
-)
-swept = swept[0]
+caps = [one_layer // 512, one_layer, 2 * one_layer, 4 * one_layer, 10**9]
+swept = []
+for size in caps:
+    run = over_the_link("overlap", size)
+    swept.append((size, len(run.rows), run.done))
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 counts, steps = [row[1] for row in swept], [row[2] for row in swept]
-axes.plot(counts, steps, "o-", label="overlapped, simulated link")
-axes.axhline(here["none"], color="black", ls=":", label="no communication")
-axes.set(xscale="log", xlabel="buckets", ylabel="ms a step")
+axes.plot(counts, steps, "o-", label="all gradients there, simulated")
+end = both["overlap"].backward
+axes.axhline(end, color="black", ls=":", label="backward, as above")
+axes.set(xscale="log", xlabel="buckets", ylabel="ms since backward began")
 axes.set(xticks=counts, xticklabels=counts, ylim=(0, None))
 axes.minorticks_off()
 axes.legend(fontsize=8)
@@ -649,12 +564,12 @@ learn.table(
     [
         [
             count,
-            "no limit" if cap == 10**9 else f"{cap / 1e6:.3f}",
+            "no limit" if cap == 10**9 else f"{cap / 1e3:,.1f}",
             f"{ms:.1f}",
         ]
         for cap, count, ms in swept
     ],
-    ["buckets", "cap, MB (10⁶ bytes)", "ms a step"],
+    ["buckets", "cap, kB (10³ bytes)", "ms until all are there"],
     "Size of a bucket, two ranks over the simulated link",
 )
 

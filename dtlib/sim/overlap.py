@@ -10,7 +10,11 @@ S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Tr
 
 import math
 
-from dtlib.sim.collectives import ring_all_reduce_time
+
+# Written out again, as a page loads this module's text alone; a test compares it with the other.
+def ring_all_reduce_time(size, ranks, alpha, beta):
+    """Seconds of a ring all-reduce of `size` bytes: as `dtlib.sim.collectives` has it."""
+    return 2 * (ranks - 1) * (alpha + size / ranks * beta)
 
 
 def bucket_sizes(size, cap):

@@ -56,8 +56,8 @@ class Facts(NamedTuple):
     def of(cls, values: list[float]) -> Facts:
         """Read what `on_rank` returned."""
         k = len(cls._fields) - 1
-        named = dict(zip(cls._fields, values, strict=False))
-        return cls(**{**named, "numbers": values[k:]})  # type: ignore[arg-type]
+        named: dict[str, Any] = dict(zip(cls._fields, values[:k], strict=False))
+        return cls(**named, numbers=values[k:])
 
     @property
     def clean(self) -> bool:
