@@ -53,9 +53,7 @@ def record(
             f"wait, warmup and active are {wait}, {warmup} and {active}; the first two must be at"
             " least 0 and active at least 1."
         )
-    path = Path(folder) / f"rank{_rank() if rank is None else rank}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # an older trace must not pass for this one
+    path = _fresh(Path(folder) / f"rank{_rank() if rank is None else rank}.json")
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
@@ -82,6 +80,13 @@ def record(
             f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
             f" {wait + warmup + active}: run more steps, or profile fewer."
         )
+
+
+def _fresh(path: Path) -> Path:
+    """Make the folder; an older trace must not pass for this one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    return path
 
 
 class Recording:

@@ -10,11 +10,7 @@ S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Tr
 
 import math
 
-
-# Written out again, as a page loads this module's text alone; a test compares it with the other.
-def ring_all_reduce_time(size, ranks, alpha, beta):
-    """Seconds of a ring all-reduce of `size` bytes: as `dtlib.sim.collectives` has it."""
-    return 2 * (ranks - 1) * (alpha + size / ranks * beta)
+from dtlib.sim.collectives import ring_all_reduce_time
 
 
 def bucket_sizes(size, cap):

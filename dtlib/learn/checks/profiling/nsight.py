@@ -72,11 +72,7 @@ def _ask(student: Callable[..., Any], rows: list[Row], case: str) -> dict[str, f
 def _key(rows: list[Row], got: dict[str, float], want: dict[str, float], kind: str) -> str:
     begin, end = min(row[2] for row in rows), max(row[3] for row in rows)
     whole = end - begin
-    of = {
-        "nccl": [row for row in rows if row[1] == NCCL],
-        "copy": [row for row in rows if not row[1]],
-        "compute": [row for row in rows if row[1] and row[1] != NCCL],
-    }
+    of = _by_kind(rows)
     sums = {name: sum(row[3] - row[2] for row in some) for name, some in of.items()}
     total = sum(sums.values())
     kernels = [row for row in rows if row[1]]
@@ -85,9 +81,8 @@ def _key(rows: list[Row], got: dict[str, float], want: dict[str, float], kind: s
     def is_(value: float) -> bool:
         return abs(got[kind] - value) < 1e-6
 
-    # a window that begins at 0 makes all shares smaller by the same factor
     if begin and all(abs(got[k] - want[k] * whole / end) < 1e-6 for k in ("compute", "nccl")):
-        return "from_zero"
+        return "from_zero"  # all shares are smaller by the same factor
     if (
         kind == "compute"
         and of["nccl"]
@@ -111,3 +106,11 @@ def _key(rows: list[Row], got: dict[str, float], want: dict[str, float], kind: s
     if any(abs(got[k] - 100 * want[k]) < 1e-6 and want[k] for k in KINDS):
         return "percent"
     return "other"
+
+
+def _by_kind(rows: list[Row]) -> dict[str, list[Row]]:
+    return {
+        "nccl": [row for row in rows if row[1] == NCCL],
+        "copy": [row for row in rows if not row[1]],
+        "compute": [row for row in rows if row[1] and row[1] != NCCL],
+    }
