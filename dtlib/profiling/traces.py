@@ -83,15 +83,7 @@ def _read_file(path: Path) -> Iterator[Step]:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
         complete = [_checked(event) for event in json.loads(text)["traceEvents"] if _whole(event)]
-    except (
-        OSError,
-        EOFError,
-        zlib.error,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ) as error:
+    except CANNOT_READ as error:
         raise BadInput(
             f"{path} cannot be read as a Chrome trace ({type(error).__name__}: {error}); record it"
             " again."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -146,6 +147,8 @@ def _ask(student: Callable[..., Any], case: str, *given: Spans) -> float:
         except (TypeError, ValueError):  # something that is no interval came in
             shown = repr(after)[:60]
         raise Wrong("changed", case, after=shown)
+    if isinstance(got, float) and math.isnan(got):
+        return got  # refused as any wrong number is, with the sentence of its case
     return to_number(got, case)
 
 
