@@ -187,7 +187,7 @@ def test_warm_up_is_left_out_and_every_call_is_timed() -> None:
 
 
 def test_a_recording_inside_another_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="another recording"), profiling.record(tmp_path):
-        with profiling.record(tmp_path / "inner"):
-            pass
+    outer, inner = profiling.record(tmp_path), profiling.record(tmp_path / "inner")
+    with pytest.raises(BadInput, match="another recording"), outer, inner:
+        pass
     assert not list(tmp_path.rglob("*.json"))
