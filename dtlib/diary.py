@@ -70,6 +70,7 @@ class Diary:
         untimed = max(config.untimed_steps, looked_at)
         self.timer = StepTimer(untimed, synchronize=synchronizer(world.device))
         self._page: ledger.Page | None = None
+        self._profiled = False
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
@@ -95,8 +96,11 @@ class Diary:
 
     def profiled(self) -> contextlib.AbstractContextManager[profiling.Recording]:
         """Around all steps: record some of the first if a profile is wanted and enough are left."""
-        wanted = self.config.profile and self.total - self.progress.step >= PROFILED
-        return profiling.recording(self.folder / PROFILE if wanted else None)
+        self._profiled = self.config.profile and self.total - self.progress.step >= PROFILED
+        folder = self.folder / PROFILE
+        if self._profiled and dist.is_main():  # of ranks that an earlier run had, and this has not
+            profiling.forget(folder, self.world.world_size)
+        return profiling.recording(folder if self._profiled else None)
 
     def watching(self, strategy: Strategy) -> contextlib.AbstractContextManager[Any]:
         """Around a step: measure its bytes if the ledger is wanted and this is the step for it."""
@@ -215,7 +219,7 @@ class Diary:
         """What the summary has of the profile: every rank's shares, and the verdict."""
         if not self.config.profile:
             return {}
-        if not (self.folder / PROFILE).is_dir():
+        if not self._profiled:  # traces that are there are an earlier run's
             print(f"No profile: it takes {PROFILED} steps, and fewer were left.")
             return {}
         shares = profiling.shares(profiling.read(self.folder / PROFILE))

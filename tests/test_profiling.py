@@ -184,3 +184,10 @@ def test_warm_up_is_left_out_and_every_call_is_timed() -> None:
     assert (len(calls), len(seconds)) == (6, 4) and min(seconds) >= 0
     with pytest.raises(BadInput, match="repeats is 0"):
         profiling.seconds_of(lambda: None, repeats=0)
+
+
+def test_a_recording_inside_another_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    outer, inner = profiling.record(tmp_path), profiling.record(tmp_path / "inner")
+    with pytest.raises(BadInput, match="another recording"), outer, inner:
+        pass
+    assert not list(tmp_path.rglob("*.json"))

@@ -139,8 +139,9 @@ def _read(folder: Path, name: str) -> Recorded:
     try:
         text = path.read_text(encoding="utf-8")
         about, results = _from_csv(text) if path.suffix == ".csv" else _from_json(text)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"the record {path.name} cannot be read: {error!r}; make it anew.") from None
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise BadInput(f"the record {path.name} cannot be read ({what}); make it anew.") from None
     missing = [key for key in ABOUT if not about.get(key)]
     if missing:
         raise BadInput(f"the record {path.name} does not say its {', '.join(missing)}.")

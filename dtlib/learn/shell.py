@@ -45,7 +45,7 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
         When there is no such program.
     """
     print(f"$ {command}")
-    words = shlex.split(command)
+    words = _words(command)
     process = _start(words)
     out_of_time = threading.Event()
 
@@ -67,13 +67,24 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
     finally:
         alarm.cancel()
         _end(process)
+    said = "\n".join(line for line in lines[-LAST:] if line)
     if out_of_time.is_set():
-        raise CommandFailed(f"{words[0]} was not done after {timeout:g} s and was ended.")
+        end = f" The last that it said:\n{said}" if quiet and said else ""
+        raise CommandFailed(f"{words[0]} was not done after {timeout:g} s and was ended.{end}")
     if code:
-        said = "\n".join(line for line in lines[-LAST:] if line)
         raise CommandFailed(
             f"{words[0]} ended with exit code {code}; the last that it said:\n{said}"
         )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:  # a quotation that does not end
+        raise BadInput(f"the command cannot be taken apart: {error}.") from None
+    if not words:
+        raise BadInput("the command is empty; name a program.")
+    return words
 
 
 def _start(words: list[str]) -> subprocess.Popen[str]:
@@ -92,6 +103,8 @@ def _start(words: list[str]) -> subprocess.Popen[str]:
         )
     except FileNotFoundError:
         raise BadInput(f"there is no program {words[0]!r} on this machine.") from None
+    except OSError as error:
+        raise BadInput(f"{words[0]!r} cannot be started: {error.strerror}.") from None
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -8,7 +8,14 @@ print(profiling.verdict(profiling.shares(profiling.read("trace"))))
 """
 
 from dtlib.profiling.intervals import length, overlap, union, without
-from dtlib.profiling.recording import Recording, communication, input_of, record, recording
+from dtlib.profiling.recording import (
+    Recording,
+    communication,
+    forget,
+    input_of,
+    record,
+    recording,
+)
 from dtlib.profiling.shares import Shares, shares
 from dtlib.profiling.timing import seconds_of
 from dtlib.profiling.traces import Step, read
@@ -20,6 +27,7 @@ __all__ = [
     "Step",
     "Verdict",
     "communication",
+    "forget",
     "input_of",
     "length",
     "overlap",

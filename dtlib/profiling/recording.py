@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from dtlib.errors import BadInput
 T = TypeVar("T")
 INPUT = "dtlib.input"
 COMMUNICATION = "dtlib.communication"
+_one_at_a_time = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -41,52 +43,80 @@ def record(
     Raises
     ------
     BadInput
-        when there is nothing to keep, or when the block ended before `active` steps were over.
+        when there is nothing to keep, when the block ended before `active` steps were over, when
+        another recording is under way, or when the folder cannot hold a trace.
     """
+    _refuse_what_cannot_be(wait, warmup, active)
+    path = Path(folder) / f"rank{_rank() if rank is None else rank}.json"
+    _make_room(path)
+    # A second one within ends the process: torch's profiler is one for all of it
+    if not _one_at_a_time.acquire(blocking=False):
+        raise BadInput("another recording is under way in this process; end its block first.")
+    try:
+        with _schedule(path, wait, warmup, active) as step:
+            yield step
+    finally:
+        _one_at_a_time.release()
+
+
+@contextlib.contextmanager
+def _schedule(path: Path, wait: int, warmup: int, active: int) -> Iterator[Callable[[], None]]:
     # Else Kineto, which writes the trace, reports its own begin and end, and that it found no GPU
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    steps, needed = 0, wait + warmup + active
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        profiler.step()
+
+    try:
+        with profile(
+            activities=activities,
+            schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=1),
+            on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
+        ) as profiler:
+            yield step
+    finally:
+        if steps < needed:
+            path.unlink(missing_ok=True)  # it would hold fewer steps than it says
+    if steps < needed:
+        raise BadInput(
+            f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
+            f" {needed}: run more steps, or profile fewer."
+        )
+
+
+def _refuse_what_cannot_be(wait: int, warmup: int, active: int) -> None:
     if wait < 0 or warmup < 0 or active < 1:
         raise BadInput(
             f"wait, warmup and active are {wait}, {warmup} and {active}; the first two must be at"
             " least 0 and active at least 1."
         )
-    path = _fresh(Path(folder) / f"rank{_rank() if rank is None else rank}.json")
-    activities = [ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(ProfilerActivity.CUDA)
-    steps = 0
-
-    def written(profiler: Any) -> None:
-        profiler.export_chrome_trace(str(path))
-
-    with profile(
-        activities=activities,
-        schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=1),
-        on_trace_ready=written,
-    ) as profiler:
-
-        def step() -> None:
-            nonlocal steps
-            steps += 1
-            profiler.step()
-
-        yield step
-    if steps < wait + warmup + active:
-        path.unlink(missing_ok=True)  # it would hold fewer steps than it says
-        raise BadInput(
-            f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
-            f" {wait + warmup + active}: run more steps, or profile fewer."
-        )
 
 
-def _fresh(path: Path) -> Path:
-    """Make the folder; an older trace must not pass for this one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    return path
+def _make_room(path: Path) -> None:
+    """Make the folder, and take away an older trace, which must not pass for the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for older in (path, path.with_name(path.name + ".gz")):
+            older.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(f"{path.parent} cannot hold a trace ({error.strerror}).") from None
+
+
+def forget(folder: str | Path, ranks: int) -> None:
+    """Take away the traces of ranks that are not among the first `ranks`: of an earlier run."""
+    for path in Path(folder).glob("rank*.json*"):
+        number = path.name[len("rank") :].split(".")[0]
+        if number.isdigit() and int(number) >= ranks:
+            path.unlink(missing_ok=True)
 
 
 class Recording:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ ON_THE_WIRE = re.compile(rf"{re.escape(COMMUNICATION)}$|gloo:|mpi:|nccl:")
 NCCL = re.compile("nccl", re.IGNORECASE)
 # Frames around operations, and what starts a collective: neither is work
 FRAMES = re.compile(r"autograd::engine::evaluate_function|c10d::|detach$")
+CANNOT_READ = (
+    OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError
+)  # fmt: skip
 FILE = re.compile(r"rank(\d+)\.json(\.gz)?")
 
 
@@ -64,6 +68,10 @@ def read(folder: str | Path) -> list[Step]:
     files = sorted(path for path in Path(folder).glob("rank*") if FILE.fullmatch(path.name))
     if not files:
         raise BadInput(f"{folder} holds no trace: files rank0.json, rank1.json, … are expected.")
+    ranks = [int(path.name.split(".")[0][len("rank") :]) for path in files]
+    twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
+    if twice:
+        raise BadInput(f"{folder} has two traces of rank {twice[0]}; leave the one you mean there.")
     steps = [step for path in files for step in _read_file(path)]
     return sorted(steps, key=lambda step: (step.rank, step.number))
 
@@ -74,16 +82,18 @@ def _read_file(path: Path) -> Iterator[Step]:
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
-        events = json.loads(text)["traceEvents"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        complete = [_checked(event) for event in json.loads(text)["traceEvents"] if _whole(event)]
+    except CANNOT_READ as error:
         raise BadInput(
-            f"{path} cannot be read as a Chrome trace ({error}); record it again."
+            f"{path} cannot be read as a Chrome trace ({type(error).__name__}: {error}); record it"
+            " again."
         ) from None
-    complete = [event for event in events if event.get("ph") == "X" and "dur" in event]
     windows = {
         int(match[1]): _span(event)
         for event in complete
-        if event.get("cat") == "user_annotation" and (match := STEP.match(event["name"]))
+        if event.get("cat") == "user_annotation"
+        and event["dur"] > 0
+        and (match := STEP.match(event["name"]))
     }
     if not windows:
         raise BadInput(
@@ -97,6 +107,18 @@ def _read_file(path: Path) -> Iterator[Step]:
             int(found[1]), number, begin, end, inside["compute"], inside["communication"],
             inside["input"], single,
         )  # fmt: skip
+
+
+def _whole(event: dict[str, Any]) -> bool:
+    """Whether an event has a begin and an end; other marks have no time."""
+    return event.get("ph") == "X" and "dur" in event
+
+
+def _checked(event: dict[str, Any]) -> dict[str, Any]:
+    """The same event, whose fields are there and of their kinds, or an error that says which."""
+    if not isinstance(event["name"], str):
+        raise TypeError(f"an event's name is {event['name']!r}")
+    return {**event, "ts": float(event["ts"]), "dur": float(event["dur"])}
 
 
 def _kinds(events: list[dict[str, Any]]) -> dict[str, Intervals]:

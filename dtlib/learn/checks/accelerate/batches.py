@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Passed, Wrong
 
 
 class Setting(NamedTuple):
@@ -67,19 +68,16 @@ def check(student: Callable[..., Any]) -> Passed:
     return Passed(((f"{last}", str(got), str(want), "samples, steps"),))
 
 
-def _answer(student: Callable[..., Any], setting: Setting) -> tuple[Any, Any]:
-    try:
-        got = student(*setting)
-    except Exception as error:
-        raise stopped_here(error, str(setting)) from error
+def _answer(student: Callable[..., Any], setting: Setting) -> tuple[float, ...]:
+    case = str(setting)
+    got = ask(student, *setting, case=case)
     if got is None:
-        raise Wrong("none", str(setting))
+        raise Wrong("none", case)
     try:
-        batch, steps = got
-        float(batch), float(steps)
-    except (TypeError, ValueError):
-        raise Wrong("not_a_pair", str(setting), got=repr(got)[:60]) from None
-    return batch, steps
+        batch, steps = (to_number(value, case) for value in got)
+    except (TypeError, ValueError, Wrong):
+        raise Wrong("not_a_pair", case, got=repr(got)[:60]) from None
+    return tuple(int(v) if v.is_integer() else v for v in (batch, steps))
 
 
 def facts(s: Setting) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 RATE = 0.5  # not 1, so that a factor taken for a rate shows
@@ -44,24 +45,23 @@ def rates(student: Callable[..., Any], n: int, case: str) -> list[float]:
     """The learning rate of each optimizer step when `n` processes step the scheduler each time."""
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=RATE)
-    try:
-        scheduler = student(optimizer, STEPS, n)
-        if scheduler is None:
-            raise Wrong("none", case)
-        if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
-            raise Wrong("no_scheduler", case, got=type(scheduler).__name__)
-        seen = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of a step that no optimizer step preceded
-            for _ in range(STEPS + AFTER):
-                seen.append(float(optimizer.param_groups[0]["lr"]))
-                optimizer.step()
-                for _ in range(n):
-                    scheduler.step()
-    except Wrong:
-        raise
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    scheduler = ask(student, optimizer, STEPS, n, case=case)
+    if scheduler is None:
+        raise Wrong("none", case)
+    if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
+        raise Wrong("no_scheduler", case, got=type(scheduler).__name__)
+    seen: list[float] = []
+
+    def stepped() -> None:
+        for _ in range(STEPS + AFTER):
+            seen.append(float(optimizer.param_groups[0]["lr"]))
+            optimizer.step()
+            for _ in range(n):
+                scheduler.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of a step that no optimizer step preceded
+        ask(stepped, case=case)  # a schedule's own function runs here
     return seen
 
 

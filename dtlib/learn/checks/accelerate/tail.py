@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 
@@ -60,13 +61,11 @@ def _gradient(student: Callable[..., Any], group: Group, samples: int) -> float:
     for rank in group.ranks:
         for micro in rank:
             losses = w * torch.tensor(micro, dtype=torch.float32)
-            try:
-                loss = student(losses, samples, n, group.full)
-            except Exception as error:
-                raise stopped_here(error, group.name) from error
+            loss = ask(student, losses, samples, n, group.full, case=group.name)
             _refuse(loss, group)
-            (loss / group.full / n).backward()
-    assert w.grad is not None
+            ask((loss / group.full / n).backward, case=group.name)
+    if w.grad is None:
+        raise Wrong("detached", group.name, what="a tensor made without the losses")
     return float(w.grad)
 
 

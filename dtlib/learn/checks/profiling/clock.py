@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
@@ -72,17 +73,12 @@ def check(student: Callable[..., Any]) -> Passed:
         f" {LATE * 1e3:.0f}"
     )
     device = Device()
-    try:
-        got = student(device.launch, device.synchronize, device.clock, REPEATS)
-    except Wrong:
-        raise
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    got = ask(student, device.launch, device.synchronize, device.clock, REPEATS, case=case)
     if got is None:
         raise Wrong("none", case)
     try:
-        got = float(got)
-    except (TypeError, ValueError):
+        got = to_number(got, case)
+    except Wrong:
         raise Wrong("not_a_number", case, got=type(got).__name__) from None
     right = LAUNCH + WORK
     if abs(got - right) < 1e-9:

@@ -9,7 +9,8 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 from dtlib.profiling.intervals import length, union
 from dtlib.profiling.nsys import Row, made_export, spans_of
@@ -55,17 +56,14 @@ def check(student: Callable[..., Any]) -> Passed:
 
 
 def _ask(student: Callable[..., Any], rows: list[Row], case: str) -> dict[str, float]:
-    try:
-        got = student(made_export(rows))
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    got = ask(student, made_export(rows), case=case)
     if got is None:
         raise Wrong("none", case)
     if not isinstance(got, dict) or any(kind not in got for kind in KINDS):
         raise Wrong("not_shares", case, got=repr(got)[:60])
     try:
-        return {kind: float(got[kind]) for kind in KINDS}
-    except (TypeError, ValueError):
+        return {kind: to_number(got[kind], case) for kind in KINDS}
+    except Wrong:
         raise Wrong("not_shares", case, got=repr(got)[:60]) from None
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 from dtlib.profiling import intervals as spans
 
@@ -135,22 +137,19 @@ def _exposed_key(given: tuple[Spans, Spans], got: float) -> str:
 
 def _ask(student: Callable[..., Any], case: str, *given: Spans) -> float:
     mine = copy.deepcopy(given)
-    try:
-        got = student(*mine)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    got = ask(student, *mine, case=case)
     if got is None:
         raise Wrong("none", case)
-    if mine != given:
-        raise Wrong(
-            "changed",
-            case,
-            after=_show(next(m for m, g in zip(mine, given, strict=True) if m != g)),
-        )
-    try:
-        return float(got)
-    except (TypeError, ValueError):
-        raise Wrong("kind", case, got=type(got).__name__, rank=0, n=1) from None
+    if repr(mine) != repr(given):
+        after = next(m for m, g in zip(mine, given, strict=True) if repr(m) != repr(g))
+        try:
+            shown = _show(after)
+        except (TypeError, ValueError):  # something that is no interval came in
+            shown = repr(after)[:60]
+        raise Wrong("changed", case, after=shown)
+    if isinstance(got, float) and math.isnan(got):
+        return got  # refused as any wrong number is, with the sentence of its case
+    return to_number(got, case)
 
 
 def _show(given: Sequence[tuple[float, float]]) -> str:

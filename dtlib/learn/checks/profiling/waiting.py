@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 Begins = list[list[float]]
+MOST = 100  # values that are taken from an answer that is a generator
 # Rows are ranks, columns collectives: when the rank came to it.
 CASES: tuple[Begins, ...] = (
     [[3.0, 7.0]],
@@ -38,15 +41,15 @@ def check(student: Callable[..., Any]) -> Passed:
 
 def _ask(student: Callable[..., Any], begins: Begins, case: str) -> list[float]:
     mine = copy.deepcopy(begins)
-    try:
-        got = student(mine)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    got = ask(student, mine, case=case)
     if got is None:
         raise Wrong("none", case)
+    if isinstance(got, Iterator):  # the answer is still to be worked out, for ever perhaps
+        source = got
+        got = ask(lambda: list(itertools.islice(source, MOST)), case=case)
     try:
-        values = [float(value) for value in got]
-    except (TypeError, ValueError):
+        values = [to_number(value, case) for value in got]
+    except (TypeError, ValueError, Wrong):
         raise Wrong("not_a_list", case, got=repr(got)[:40], n=len(begins)) from None
     if len(values) != len(begins):
         columns = len(begins[0])
