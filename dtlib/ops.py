@@ -147,9 +147,15 @@ def refuse_unbuildable(names: Iterable[str]) -> None:
     if missing:
         package = {"c++": "g++", "libaio": "libaio-dev", "ninja": "ninja-build"}
         packages = " ".join(package[word] for word in missing if word in package)
+        remedies = []
+        if packages:
+            conda = "or with conda: cxx-compiler, libaio, ninja"
+            remedies.append(f"apt-get install {packages} ({conda})")
+        if len(packages.split()) < len(missing):
+            remedies.append("set CUDA_HOME to a CUDA toolkit that has bin/nvcc")
         raise Unavailable(
-            f"building {', '.join(names)} lacks {', '.join(missing)}; apt-get install {packages}"
-            " (or with conda: cxx-compiler, libaio, ninja), and run it again."
+            f"building {', '.join(names)} lacks {', '.join(missing)};"
+            f" {', '.join(remedies)}, and run it again."
         )
 
 

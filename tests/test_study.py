@@ -214,3 +214,11 @@ def test_the_command_prints_the_tables_and_says_what_failed(tmp_path, trains, ca
         study.main([*words[:-4], "--ranks", "4", *words[-2:]])
     with pytest.raises(BadInput, match="--ranks 'two' must be whole numbers"):
         study.main(["strategies", "--ranks", "two"])
+
+
+@pytest.mark.parametrize("content", ["name\nfoo\n", "name\n1,2\n"])
+def test_a_foreign_csv_file_is_a_sentence(content, tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text(content)
+    with pytest.raises(BadInput, match="other"):
+        rows.read(path)

@@ -157,6 +157,13 @@ def test_what_a_build_lacks_is_one_sentence(monkeypatch):
         ops.refuse_unbuildable(["async_io"])
 
 
+def test_a_missing_nvcc_has_a_remedy_that_apt_has_not(monkeypatch):
+    monkeypatch.setattr(ops, "missing_tools", lambda: ["nvcc (CUDA_HOME)"])
+    with pytest.raises(Unavailable, match=r"lacks nvcc \(CUDA_HOME\); set CUDA_HOME to") as caught:
+        ops.refuse_unbuildable(["cpu_adam"])
+    assert "apt-get" not in str(caught.value)
+
+
 def test_infinity_without_its_operators_names_the_command(monkeypatch):
     monkeypatch.setattr(ops, "built", lambda name: None)
     with pytest.raises(Unavailable, match="async_io, not built here; `dtlib ops build`"):

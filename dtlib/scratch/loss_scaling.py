@@ -78,7 +78,13 @@ class LossScaler:
 
     @torch.no_grad()
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, in place, once a step."""
+        """Divide the gradients of an optimizer's parameters by the scale, in place, once a step.
+
+        Raises
+        ------
+        DtlibError
+            When it was called in this step already.
+        """
         if self.overflow is not None:
             raise DtlibError("gradients are unscaled once a step: call update() at its end.")
         params = (p for group in optimizer.param_groups for p in group["params"])

@@ -108,13 +108,15 @@ def study_strategies(
     Returns
     -------
     int
-        0, or 1 when a run failed.
+        0.
 
     Raises
     ------
     BadInput, Unavailable
         For settings that no run can have, a folder that holds a study of other settings, or a
         machine that can carry out none of the runs.
+    DtlibError
+        When runs failed; the tables and figures of the others are written before.
     Stopped
         When a signal stopped a run; the same call goes on.
     """

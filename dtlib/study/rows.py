@@ -129,8 +129,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            rows = [{key: _value(key, text) for key, text in row.items()} for row in reader]
-    except (OSError, UnicodeDecodeError) as error:
+            rows = [{key: _value(key, text) for key, text in row.items() if key} for row in reader]
+    except (OSError, ValueError, csv.Error) as error:
         raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
     missing = [
         name for name in ("strategy", "world_size", *LEDGER) if name not in (rows or [{}])[0]
