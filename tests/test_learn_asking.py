@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 
 import numpy
 import pytest
@@ -52,3 +53,11 @@ def test_what_does_not(value):
     with pytest.raises(Wrong) as found:
         asking.to_number(value, "a case")
     assert found.value.mistake == "kind"
+
+
+def test_outside_the_main_thread_an_answer_is_asked_without_a_clock():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(asking.ask(abs, -3, case="")))
+    thread.start()
+    thread.join()
+    assert found == [3]

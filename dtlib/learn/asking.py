@@ -39,7 +39,10 @@ def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
     except SystemExit:
         raise Wrong("none", case) from None
     except Exception as error:
-        raise stopped_here(error, case) from error
+        wrong = stopped_here(error, case)
+        # work on a None, as an unused weight's gradient is, may have a sentence of its own
+        wrong.numbers["of_none"] = "NoneType" in str(error)
+        raise wrong from error
 
 
 def ask_number(student: Callable[..., Any], *arguments: Any, case: str) -> float:
@@ -53,8 +56,10 @@ def ask_number(student: Callable[..., Any], *arguments: Any, case: str) -> float
     return to_number(ask(student, *arguments, case=case), case)
 
 
-def to_number(value: Any, case: str) -> float:
+def to_number(value: Any, case: str, *, nan: bool = False) -> float:
     """Read what an answer returned as a number: of Python, of NumPy, or a tensor of one element.
+
+    With `nan` a nan is one, too.
 
     Raises
     ------
@@ -69,7 +74,7 @@ def to_number(value: Any, case: str) -> float:
         number = float(value)
     except Exception:  # whatever an object of the answer's own does when it is asked
         raise Wrong("kind", case, rank=0, n=1, got=type(value).__name__) from None
-    if math.isnan(number):
+    if math.isnan(number) and not nan:
         raise Wrong("kind", case, rank=0, n=1, got="nan")
     return number
 

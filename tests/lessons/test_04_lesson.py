@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-import threading
 
 import bank_04_clipped
-import bank_04_decode
 import pytest
 import torch
 
 from dtlib.learn import checking, ladder, predictions, source
-from dtlib.learn.checks.mixed_precision import asking, clipped, decode, patient
+from dtlib.learn.checks.mixed_precision import clipped, decode, patient
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.loss_scaling import LossScaler
 from dtlib.sim.formats import FORMATS, limits
@@ -137,31 +135,3 @@ def test_the_ladders_two_answers_get_one_sentence_and_are_different() -> None:
         marks.add(checking.fingerprint(namespace[name]))
     assert found == ["only_nan", "only_nan"]
     assert len(marks) == 2
-
-
-# --- Asking --------------------------------------------------------------------------------------
-
-
-def test_an_answer_that_never_ends_is_stopped_and_the_clock_with_it(monkeypatch) -> None:
-    import signal
-
-    monkeypatch.setattr(asking, "LIMIT", 0.2)
-    with pytest.raises(checking.Wrong) as stopped:
-        asking.ask(bank_04_decode.never_ends, 1, 5, 10, case="a row")
-    assert stopped.value.mistake == "loops"
-    assert "never_ends" in stopped.value.numbers["place"]
-    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
-
-
-def test_outside_the_main_thread_an_answer_is_asked_without_a_clock() -> None:
-    found = []
-    thread = threading.Thread(target=lambda: found.append(asking.ask(abs, -3, case="")))
-    thread.start()
-    thread.join()
-    assert found == [3]
-
-
-def test_an_answer_that_leaves_the_interpreter_is_told_so() -> None:
-    with pytest.raises(checking.Wrong) as stopped:
-        asking.ask(exit, case="a row")
-    assert stopped.value.mistake == "raised"

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.asking import ask, to_number
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.mixed_precision.asking import ask, to_number
 from dtlib.scratch.loss_scaling import LossScaler
 
 GRADIENTS = ((2.0, 4.0), (4.0, 8.0))
@@ -93,7 +93,7 @@ def _long(student: Callable[..., Any], scaler: Any, case: str) -> float:
         raise Wrong("moved", case, **facts)
     if key != "right":
         raise Wrong(key, case, **facts)
-    norm = to_number(answer, case)
+    norm = to_number(answer, case, nan=True)
     if not math.isclose(norm, NORM, rel_tol=1e-4):
         raise Wrong("norm", case, got=f"{norm:g}")
     return round(norm, 4)

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dtlib.learn.asking import ask, to_number
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.mixed_precision.asking import ask, to_number
 from dtlib.sim.formats import decode
 
 reference = functools.wraps(decode)(lambda bits, e, m: decode(bits, e, m))
@@ -53,7 +53,9 @@ def _case(row: str) -> str:
 
 def _read(student: Callable[..., Any], row: str) -> tuple[float, float]:
     bits, (e, m) = int(row.replace(" ", ""), 2), _shape(row)
-    return to_number(ask(student, bits, e, m, case=_case(row)), _case(row)), decode(bits, e, m)
+    return to_number(ask(student, bits, e, m, case=_case(row)), _case(row), nan=True), decode(
+        bits, e, m
+    )
 
 
 def _same(got: float, want: float) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.mixed_precision.asking import ask
 from dtlib.sim.formats import limits
 
 FP8 = torch.float8_e4m3fn

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.mixed_precision.asking import ask
 
 Step = Callable[..., Any]
 COARSE = torch.tensor(0.001).bfloat16().item()  # the step of 0.001 as bf16 has it

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.mixed_precision.asking import ask
 
 Weights = list[torch.nn.Parameter]
 Answer = tuple[float, int]
