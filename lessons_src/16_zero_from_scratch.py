@@ -380,8 +380,8 @@ if ranks == 4:  # as the prediction says
 learn.what_if("zero_stages")
 
 # %% [markdown]
-# No stage shards activations (lesson 05). And where stage 1 fits, stay there:
-# from stage 2 on you pay in every micro-batch.
+# No stage shards activations (lesson 05). And where stage 1 fits and a step
+# has several micro-batches, stay there: from stage 2 on each of them costs.
 #
 # ## Exercise 4: the paper's table
 #

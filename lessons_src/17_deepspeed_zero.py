@@ -208,8 +208,8 @@ learn.table(
 # and tell them who they are.
 #
 # And the stages? They add the same gradients in another order. Near 5, fp32
-# numbers are 4.8·10⁻⁷ apart; six steps of a few such roundings each stay
-# below twenty of them, 10⁻⁵.
+# numbers are 4.8·10⁻⁷ apart, and steps carry a rounding on. The bound below,
+# 10⁻⁵, is twenty such distances: one that holds here, and not one derived.
 
 # %%
 apart = {
@@ -306,7 +306,7 @@ learn.table(
 # - Stage 1's gradients: backward makes all of them; when it ends,
 #   DeepSpeed keeps this rank's share. The rule counts the moment before. So
 #   stage 1 meets its mark by accident: 2 bytes less, and 2 more.
-# - Padding: the flat copy is filled up to a multiple of 2N.
+# - Padding: at stages 1 and 2 the flat copy is filled up to a multiple of 2N.
 # - Stage 3's bucket of gradients on their way, Ψ/4 elements, stays
 #   between the steps.
 #
@@ -524,10 +524,10 @@ print(f"{predicted:.2f} GB, and the table prints 9.64")
 assert abs(predicted - 9.64) < 0.02
 
 # %% [markdown]
-# To the hundredth, with no sharding in it. Stage 2 lies 0.91 GB *above*
+# Within two hundredths, with no sharding in it. Stage 2 lies 0.91 GB *above*
 # stage 1 there: it can divide gradients by 1 only, and its JSON adds
 # `contiguous_gradients` and `overlap_comm`, which copy gradients into
-# buckets, here of 5·10⁸ fp16 numbers, 1 GB. How much of the 2.4× is
+# buckets of 5·10⁸ fp16 numbers, 1 GB; that may be why. How much of the 2.4× is
 # precision and how much Adam's implementation, the table cannot say: it
 # changed both at once. Your ablation can, for this machine.
 #
@@ -729,8 +729,8 @@ learn.table(
 
 # %% [markdown]
 # A skipped step moves no weight; a few at the start are normal. The
-# course's own scaler, told of the same overflows, goes through the same
-# scales, up to the doubling, for which DeepSpeed waits one step longer:
+# course's own scaler, told of the same overflows and never to double, goes
+# through the same scales as long as DeepSpeed does not double, either:
 
 # %% tags=["stretch"]
 from dtlib.scratch.loss_scaling import LossScaler

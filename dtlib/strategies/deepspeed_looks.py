@@ -108,7 +108,7 @@ def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str,
         "collected": None,
     }
     if written and world().rank == 0:
-        whole = torch.load(Path(folder, FILE), map_location="cpu")
+        whole = torch.load(Path(folder, FILE), map_location="cpu", weights_only=True)
         found["rebuilt"] = _same(_rebuilt(folder), whole)
         found["collected"] = _same(collected or {}, whole) if collect else None
     torch.distributed.barrier()

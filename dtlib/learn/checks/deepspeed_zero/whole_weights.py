@@ -79,7 +79,7 @@ def _on_rank(student: Callable[..., Any], x: torch.Tensor) -> torch.Tensor:
         raise Odd(f"kept {len(got) if isinstance(got, Mapping) else 1}")
     if not isinstance(got, Mapping):
         raise Odd("nothing" if got is None else f"kind {type(got).__name__}")
-    if list(got) != list(shapes):
+    if set(got) != set(shapes):
         raise Odd(f"names {', '.join(map(str, got)) or 'none'}")
     for name, tensor in got.items():
         if not isinstance(tensor, torch.Tensor):
@@ -87,7 +87,7 @@ def _on_rank(student: Callable[..., Any], x: torch.Tensor) -> torch.Tensor:
     for name, tensor in got.items():
         if tensor.shape != torch.Size(shapes[name]):
             raise Odd(f"shape {name} {tuple(tensor.shape)} {_few(tensor)}")
-    return torch.cat([tensor.flatten() for tensor in got.values()])
+    return torch.cat([got[name].flatten() for name in shapes])
 
 
 def _few(tensor: torch.Tensor) -> str:
