@@ -41,7 +41,9 @@ repeats = 5
 #
 # Commit all three before you go on. Here $b$ is the micro-batch, that is, how
 # many sequences are computed at once, $s$ the tokens of a sequence, and $h$
-# the model's width: each token is a row of $h$ numbers.
+# the model's width: each token is a row of $h$ numbers. A *FLOP* is one
+# addition or multiplication. The *logits* are the last layer's numbers, one
+# for each word of the vocabulary at each position.
 
 # %%
 learn.predict("second_step")
@@ -319,7 +321,8 @@ x.grad
 #
 # ●●● *15 minutes.* Write the backward. All gradients have to be those of
 # `block(x)`, bit for bit, also when the block has **dropout**, which sets
-# randomly chosen numbers to zero.
+# randomly chosen numbers to zero. Return the loss's gradient by `x`; those of
+# the weights are added where `y.backward` reaches them.
 
 
 # %% tags=["exercise"]
@@ -499,7 +502,8 @@ learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
 # Return the mean loss over the positions whose label is not -100, which is the
 # label that `F.cross_entropy` skips. Never hold the logits of more than
 # `chunk` positions, and keep none until backward. As above,
-# `torchs(f, a, b, use_reentrant=False)` calls `f(a, b)` as a checkpoint.
+# `torchs(f, a, b, use_reentrant=False)` calls `f(a, b)` as a checkpoint: once
+# more in backward, so what `f` takes from outside must still be the same then.
 
 
 # %% tags=["exercise", "stretch"]
