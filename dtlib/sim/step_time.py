@@ -43,8 +43,13 @@ def what_bounds(compute, communication, hidden, load, workers):
     counts = list(range(17))
     steps = [step_time(compute, communication, share, load, n) for n in counts]
     total, wait, exposed = steps[workers]
-    parts = {"computing": compute, "waiting for a batch": wait, "waiting for messages": exposed}
-    most = max(parts, key=lambda name: parts[name])
+    # a list, so that of two equal parts the first is named: the dicts of a page's Python are unordered
+    parts = [
+        ("computing", compute),
+        ("waiting for a batch", wait),
+        ("waiting for messages", exposed),
+    ]
+    most = max(parts, key=lambda part: part[1])[0]
     return {
         "curves": {
             "step": [[n, steps[n][0]] for n in counts],
