@@ -1,8 +1,8 @@
 """A stand-in for a Slurm allocation: batch scripts run in a real bash, on a machine with no Slurm.
 
 `srun` starts its command once for each task, one after the other, with the variables that Slurm
-sets there; `scontrol show hostnames` knows the nodes; `torchrun` trains nothing and notes how it was
-called. What a script does with variables, quotes, signals and exit codes is bash's own doing.
+sets there; `scontrol show hostnames` knows the nodes; `torchrun` notes its words, no more.
+What a script does with variables, quotes, signals and exit codes is bash's own doing.
 
 References
 ----------
