@@ -3,7 +3,7 @@
 # number: "25"
 # title: Slurm and papermill
 # objectives:
-#   - start the ranks of a job on all its nodes, and read in its log that they met
+#   - start the ranks of a job on all its nodes, so that they meet
 #   - write a job that its time limit does not kill
 #   - run a notebook as a job, and a study as an array, without a gap
 # minutes: {read: 25, exercises: 44}
@@ -130,8 +130,8 @@ assert tried.output.count("node 0") == 4
 # ```
 #
 # `"$@"` is the training, `train.py --steps 100`, with all its words. Write a
-# line that starts twelve ranks that meet. One thing about `bash -c 'text' a b`:
-# in `text`, `$0` is a, and `"$@"` is what comes after it.
+# line that starts twelve ranks that meet. About `bash -c 'text' a b`: in
+# `text`, `$0` is a, and `"$@"` is what comes after it.
 
 
 # %% tags=["exercise"]
@@ -244,9 +244,9 @@ assert ended["behind, waited once"].when("checkpoint") is None
 # %% [markdown]
 # Times are seconds after the signal. **In front**: bash waits for the command
 # and looks at its trap when that is over; on a cluster the limit comes first.
-# **Behind** (`&`), `wait` is what bash waits in, and a signal ends it: the
-# training is told, but the script runs on to its end, and with it ends the
-# job, before the checkpoint is written.
+# **Behind** (`&`), `wait` is what bash waits in, and a signal ends the wait:
+# the script runs on to its end, and with the script ends the job, before the
+# checkpoint is written.
 #
 # ## Exercise 2: survive
 #
@@ -421,6 +421,7 @@ array = """\
 #SBATCH --time=5
 echo "task $SLURM_ARRAY_TASK_ID of job $SLURM_ARRAY_JOB_ID, on $(hostname)"
 echo "row $SLURM_ARRAY_TASK_ID"
+sleep 1
 """
 seen = cluster.scene("array", array)
 rows = sorted(
@@ -451,7 +452,10 @@ notebook = nbformat.v4.new_notebook(
         nbformat.v4.new_code_cell(text, metadata={"tags": tags})
         for text, tags in cells
     ],
-    metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+        "language_info": {"name": "python"},
+    },
 )
 nbformat.write(notebook, "small.ipynb")
 
@@ -561,7 +565,7 @@ if record:
 # %% [markdown]
 # ## Quiz
 
-# %%
+# %% tags=["quiz"]
 learn.quiz()
 
 # %% [markdown]

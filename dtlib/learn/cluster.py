@@ -26,6 +26,7 @@ Scene = dict[str, Any]
 
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
          "BOOT_FAIL", "DEADLINE"}  # fmt: skip
+SHOWN = 8  # lines of a long log's beginning and end
 
 
 class Cluster:
@@ -125,7 +126,8 @@ class Cluster:
         (self._folder / f"{name}.sbatch").write_text(script)
         for old in self._folder.glob(f"{name}-*.log"):
             old.unlink()
-        command = ["sbatch", "--parsable", f"--output={self._folder}/{name}-%A%a.log", *options]
+        command = ["sbatch", "--parsable", f"--chdir={self._folder}"]
+        command += [f"--output={self._folder}/{name}-%A%a.log", *options]
         done = self._run(*command, f"{self._folder}/{name}.sbatch")
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -169,7 +171,8 @@ class Cluster:
     def _log(self, name: str, number: str) -> str:
         logs = sorted(self._folder.glob(f"{name}-*.log"))
         text = "".join(path.read_text(errors="replace") for path in logs)
-        return text.replace(str(self._folder), "~")
+        # A record holds no path of the machine that made it.
+        return text.replace(str(self._folder), "~").replace(sys.prefix, "~/env")
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=60)
@@ -186,5 +189,8 @@ def _show(name: str, scene: Scene) -> None:
     print(f"$ {' '.join(['sbatch', *scene['options'], name + '.sbatch'])}")
     for seconds, state, reason in scene["states"]:
         print(f"{seconds:>6.1f} s  {state}" + (f"  ({reason})" if reason else ""))
+    lines = scene["log"].rstrip().splitlines()
+    if len(lines) > 2 * SHOWN:
+        lines = [*lines[:SHOWN], f"… {len(lines) - 2 * SHOWN} lines …", *lines[-SHOWN:]]
     print(f"exit code {scene['exit_code']}; its log:")
-    print("\n".join(f"    {line}" for line in scene["log"].rstrip().splitlines()))
+    print("\n".join(f"    {line}" for line in lines))

@@ -265,6 +265,8 @@ def _ended(bash: subprocess.Popen[str], folder: Path, zero: float) -> Ended:
     with suppress(subprocess.TimeoutExpired):
         code = bash.wait(SECONDS)
     over = time.time()
+    while _left_behind(bash) and not _events(folder) and time.time() < over + 0.5:
+        time.sleep(0.02)  # a training that the script left alone says that it is there
     noted = [line.partition(" ")[::2] for line in _events(folder).splitlines()]
     events = [(float(at) - zero, what) for at, what in noted]
     if code is not None:
@@ -275,6 +277,14 @@ def _ended(bash: subprocess.Popen[str], folder: Path, zero: float) -> Ended:
         _started(folder / "started"),
         sorted(events),
     )
+
+
+def _left_behind(bash: subprocess.Popen[str]) -> bool:
+    try:
+        os.killpg(bash.pid, 0)
+    except (ProcessLookupError, PermissionError):  # macOS: a group of zombies
+        return False
+    return True
 
 
 def _started(path: Path) -> list[Started]:

@@ -67,12 +67,15 @@ def _judge(got: list[Any], wanted: list[dict[str, Any]], axes: Axes, repeats: in
     """Whether every run comes once, in whole turns."""
     for index, run in enumerate(got):
         if run is None:
-            raise Wrong("none_within", index=index, count=len(got))
+            raise Wrong("none_within" if any(got) else "none", index=index, count=len(got))
         if not isinstance(run, dict):
             raise Wrong("kind", got=type(run).__name__)
         if set(run) != {*axes, "repeat"}:
             keys = ", ".join(map(str, run))
             raise Wrong("keys", got=keys or "no key", want=", ".join([*axes, "repeat"]))
+    if 0 not in (run["repeat"] for run in got):
+        raise Wrong("repeat_from_1", got=got[-1]["repeat"], repeats=repeats)
+    for index, run in enumerate(got):
         if run not in wanted:
             _unknown(run, axes, repeats, index)
     times = [sum(run == other for other in got) for run in wanted]
@@ -89,9 +92,7 @@ def _judge(got: list[Any], wanted: list[dict[str, Any]], axes: Axes, repeats: in
 
 def _unknown(run: dict[str, Any], axes: Axes, repeats: int, index: int) -> None:
     repeat = run["repeat"]
-    if not isinstance(repeat, int) or not 0 <= repeat < repeats:
-        if repeat == repeats:
-            raise Wrong("repeat_from_1", got=repeat, repeats=repeats)
+    if repeat not in range(repeats):
         raise Wrong("repeat", got=repeat, last=repeats - 1, index=index)
     name = next(name for name in axes if run[name] not in axes[name])
     raise Wrong("value", name=name, got=run[name], values=axes[name], index=index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +13,8 @@ from dtlib.learn.checks.slurm_and_papermill.scripts import text_of
 from dtlib.learn.practice_cluster import JOB, Ended, Training
 
 LIFE = 3.0
-KILLED = 137  # 128 + SIGKILL, as bash says it
+# As bash says it; SIGUSR1 has another number on macOS than on Linux.
+KILLED, BY_THE_SIGNAL = 128 + signal.SIGKILL, 128 + signal.SIGUSR1
 
 # What a job may meet, all tried at once: each waits, and computes nothing.
 TRIALS = {
@@ -101,7 +103,7 @@ def _told(ended: Ended) -> None:
     if told is None:
         if ended.when("end") is not None:
             raise Wrong("too_late", seconds=round(ended.when("end") or 0.0, 1))
-        raise Wrong("died" if ended.code == 138 else "not_told", code=ended.code)
+        raise Wrong("died" if ended.code == BY_THE_SIGNAL else "not_told", code=ended.code)
     requeued = ended.when("requeue")
     if requeued is not None and (saved is None or requeued < saved):
         raise Wrong("requeued_early", at=round(requeued, 2))

@@ -64,6 +64,9 @@ def _call(words: list[str]) -> Any:
     """What torchrun makes of its words, by torchrun's own parser."""
     from torch.distributed.run import get_args_parser
 
+    rest = TRAINING[1:]
+    if words[-len(rest) :] == rest and TRAINING[0] not in words:  # torchrun may refuse what is left
+        raise Wrong("lost_word", got=" ".join(rest))
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
@@ -83,8 +86,6 @@ def _world(calls: list[Any], nodes: int, gpus: int) -> None:
         if call.nproc_per_node not in (str(gpus), "gpu"):
             raise Wrong("nproc", got=call.nproc_per_node, gpus=gpus, n=nodes)
         got = [call.training_script, *call.training_script_args]
-        if got == TRAINING[1:]:
-            raise Wrong("lost_word", got=" ".join(got))
         if " ".join(got) == " ".join(TRAINING) and got != TRAINING:
             raise Wrong("split_word", got=len(got), want=len(TRAINING))
         if got != TRAINING:

@@ -21,10 +21,11 @@ def text_of(function: Callable[[], Any]) -> str:
         script = function()
     except Exception as error:
         raise stopped_here(error) from None
+    case = "what the function returns"
     if script is None:
-        raise Wrong("none")
+        raise Wrong("none", case)
     if not isinstance(script, str):
-        raise Wrong("not_text", got=type(script).__name__)
+        raise Wrong("not_text", case, got=type(script).__name__)
     if says := practice_cluster.syntax_error(script):
-        raise Wrong("syntax", says=says.rstrip(".?"))
+        raise Wrong("syntax", case, says=says.rstrip(".?"))
     return script
