@@ -502,13 +502,17 @@ except learn.CommandFailed as failed:
 as_job = """\
 #!/bin/bash
 #SBATCH --time=5
-set -e
-cd "${SLURM_SUBMIT_DIR}"
-papermill --no-progress-bar small.ipynb out-$SLURM_JOB_ID.ipynb -p steps 500
+cd "$SLURM_SUBMIT_DIR"
+papermill small.ipynb out-$SLURM_JOB_ID.ipynb -p steps 500 >out.log 2>&1 || {
+  code=$?
+  grep Error: out.log | tail -n 1
+  exit "$code"
+}
 echo "the notebook is done"
 """
 seen = cluster.scene("notebook", as_job)
 assert seen["states"][-1][1] == "FAILED"
+assert "AssertionError: too many" in seen["log"]
 assert "the notebook is done" not in seen["log"]
 
 # %% [markdown]
