@@ -64,7 +64,8 @@ class RunConfig:
     clip
         largest 2-norm of the global gradient; larger ones are scaled down to it
     precision
-        fp32, bf16 or fp16 (autocast over fp32 weights; fp16 with loss scaling), or fp64
+        fp32, tf32 (an NVIDIA GPU multiplies fp32 with 10 bits of mantissa), bf16 or fp16 (autocast
+        over fp32 weights; fp16 with loss scaling), or fp64
     skip_limit
         most fp16 steps in a row that may overflow before the run is given up
     compile
@@ -101,6 +102,8 @@ class RunConfig:
         share of activations dropped, drawn from (seed, rank, step)
     augment
         crop and flip the training pictures
+    channels_last
+        keep pictures and kernels in memory with their channels side by side
     seed
         model initialisation, order, augmentation and generated data follow from it
     deterministic
@@ -179,6 +182,7 @@ class RunConfig:
     width: int | None = None
     dropout: float = 0.0
     augment: bool = True
+    channels_last: bool = False
     seed: int = 0
     deterministic: bool = False
     data: str | None = None
@@ -211,6 +215,8 @@ class RunConfig:
             raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
         if self.task == "text" and self.width is not None:
             raise BadInput(f"width {self.width} belongs to images; text takes a model's name.")
+        if self.task == "text" and self.channels_last:
+            raise BadInput("channels_last belongs to images: text has no channels; leave it out.")
         if self.resume and self.out is None:
             raise BadInput("resume needs out, the folder of the run to go on with.")
         if self.loader == "device" and self.workers:

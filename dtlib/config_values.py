@@ -14,7 +14,7 @@ CHOICES = {
     "task": ("images", "text"),
     "optimizer": ("adamw", "sgd"),
     "schedule": ("cosine", "constant"),
-    "precision": ("fp32", "bf16", "fp16", "fp64"),
+    "precision": ("fp32", "tf32", "bf16", "fp16", "fp64"),
     "norm": ("batch", "group"),
     "loader": ("device", "dataloader"),
     "device": ("auto", "cpu", "cuda", "mps"),

@@ -4,8 +4,34 @@ from __future__ import annotations
 
 import torch
 
+from dtlib.errors import Unavailable
+
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """What matrix products run in under autocast; weights and optimizer stay in fp32."""
+
+
+AMPERE = (8, 0)  # the compute capability of the first GPUs with TF32
+
+
+def choose_fp32(precision: str, device: torch.device) -> None:
+    """Let an NVIDIA GPU round the factors of fp32 products to TF32, or forbid it.
+
+    Left alone, torch forbids it in matrix products and allows it in convolutions, so that "fp32"
+    would mean two things: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32).
+
+    Raises
+    ------
+    Unavailable
+        On a GPU older than Ampere.
+    """
+    wanted = precision == "tf32"
+    if wanted and torch.cuda.get_device_capability(device) < AMPERE:
+        raise Unavailable(
+            f"{torch.cuda.get_device_name(device)} has no TF32, which came with Ampere; use"
+            " --precision fp32, or fp16."
+        )
+    torch.set_float32_matmul_precision("high" if wanted else "highest")
+    torch.backends.cudnn.allow_tf32 = wanted
 
 
 def weights_dtype(precision: str) -> torch.dtype:

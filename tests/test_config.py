@@ -84,7 +84,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_right_one():
         ({"steps": 2.5}, "steps is 2.5; it must be a whole number"),
         ({"steps": True}, "steps is True; it must be a whole number"),
         ({"deterministic": "perhaps"}, "deterministic is 'perhaps'; it must be true or false"),
-        ({"precision": "fp8"}, "unknown precision 'fp8'; there is fp32, bf16, fp16, fp64"),
+        ({"precision": "fp8"}, "unknown precision 'fp8'; there is fp32, tf32, bf16, fp16, fp64"),
         ({"optimizer": "adam"}, "Did you mean 'adamw'?"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'?"),
         ({"precision": "fp64", "device": "mps"}, "fp64 does not exist on mps"),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.sim import states, traffic
 
-PRECISIONS = ("bf16", "fp16", *states.RECIPES)
+PRECISIONS = ("tf32", "bf16", "fp16", *states.RECIPES)
 PLACES = ("device", "host", "disk")
 KEPT = ("framework", "paper")
 

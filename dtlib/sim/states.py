@@ -37,6 +37,8 @@ def recipe(strategy, precision):
 
     DeepSpeed turns the weights themselves into bf16 or fp16; all others keep fp32 weights.
     """
+    if precision == "tf32":  # products are rounded, what is kept is not
+        return "fp32"
     if precision not in ("bf16", "fp16"):
         return precision
     if strategy == "fsdp":

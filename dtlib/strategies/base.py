@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.errors import BadInput, DtlibError
-from dtlib.precision import AUTOCAST, weights_dtype
+from dtlib.devices import choose_backend
+from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.precision import AUTOCAST, choose_fp32, weights_dtype
 from dtlib.strategies import neutral
 from dtlib.strategies.needs import compiled
 
@@ -79,7 +80,11 @@ class Strategy:
         Unavailable
             when this machine lacks what it needs, with the remedy.
         """
-        del world_size
+        if config.precision == "tf32" and choose_backend(world_size, config.device)[0] != "cuda":
+            raise Unavailable(
+                "precision tf32 is a mode of NVIDIA's GPUs and there is none for this run; use"
+                " --precision fp32."
+            )
         for key in OPTIONS:
             value = getattr(config, key)
             if key not in cls.options and value != type(config).__dataclass_fields__[key].default:
@@ -101,6 +106,7 @@ class Strategy:
         """Note what the whole model is, then `place` it; a sharded one no longer tells."""
         self.shapes = neutral.shapes(model)
         self.parameters = sum(p.numel() for p in model.parameters())
+        choose_fp32(self.config.precision, self.world.device)
         self.place(model, make_optimizer)
 
     def place(

@@ -43,6 +43,8 @@ class Images(Task):
         self.train_size = len(self.train)
         width = config.width or shapes.RESNET[config.model]
         self.model = resnet18(width, config.norm, len(self.train.classes), seed=seed)
+        self.layout = torch.channels_last if config.channels_last else torch.contiguous_format
+        self.model = self.model.to(memory_format=self.layout)
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
@@ -53,7 +55,8 @@ class Images(Task):
             )
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
-        return self.source.batches(self._cut(shares), self.dtype)
+        for pixels, labels in self.source.batches(self._cut(shares), self.dtype):
+            yield pixels.to(memory_format=self.layout), labels
 
     def _cut(self, shares: Iterable[Share]) -> Iterator[tuple[torch.Tensor, Augmentation | None]]:
         for share in shares:
@@ -68,7 +71,8 @@ class Images(Task):
     def evaluation_batch(self, number: int) -> Batch:
         first = number * EVALUATION_BATCH
         last = min(first + EVALUATION_BATCH, len(self.test))
-        return self.test.batch(torch.arange(first, last), None, self.dtype)
+        pixels, labels = self.test.batch(torch.arange(first, last), None, self.dtype)
+        return pixels.to(memory_format=self.layout), labels
 
     def figures(self, loss: float, accuracy: float) -> dict[str, Any]:
         return {"test_loss": loss, "test_accuracy": accuracy, "test_samples": len(self.test)}

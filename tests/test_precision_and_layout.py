@@ -1,0 +1,89 @@
+"""TF32 is asked for or forbidden, never left to chance; channels_last changes no result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import dtlib
+from dtlib import dist
+from dtlib.config import RunConfig
+from dtlib.errors import BadInput, Unavailable
+from dtlib.precision import choose_fp32
+from dtlib.sim.memory import model_states
+from dtlib.strategies import find as find_strategy
+from dtlib.tasks.images import Images
+
+GPU = torch.device("cuda")
+
+
+@pytest.fixture
+def flags() -> Iterator[None]:
+    """What torch allows before and after is the same."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    yield
+    torch.set_float32_matmul_precision(before[0])
+    torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.usefixtures("flags")
+def test_tf32_is_set_for_products_and_convolutions_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    for precision, products, convolutions in (
+        ("tf32", "high", True), ("fp32", "highest", False), ("bf16", "highest", False)
+    ):  # fmt: skip
+        choose_fp32(precision, GPU)
+        found = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        assert found == (products, convolutions)
+
+
+@pytest.mark.usefixtures("flags")
+def test_a_gpu_older_than_ampere_refuses_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "T4")
+    with pytest.raises(Unavailable, match="T4 has no TF32, which came with Ampere"):
+        choose_fp32("tf32", GPU)
+
+
+def test_tf32_on_a_cpu_is_refused_before_a_rank_starts() -> None:
+    config = RunConfig("images", precision="tf32", device="cpu")
+    for strategy in ("single", "ddp", "fsdp"):
+        with pytest.raises(Unavailable, match="NVIDIA's GPUs and there is none for this run"):
+            find_strategy(strategy).check(config, 1)
+
+
+def test_tf32_keeps_what_fp32_keeps() -> None:
+    assert model_states(10**6, 2, "zero2", "tf32") == model_states(10**6, 2, "zero2", "fp32")
+
+
+def task(**settings: Any) -> Images:
+    config = RunConfig("images", num_samples=64, global_batch=8, **settings).resolved("cpu")
+    return Images(config, dist.world())
+
+
+def test_channels_last_reaches_weights_and_pictures() -> None:
+    for wanted in (False, True):
+        made = task(channels_last=wanted)
+        ((pixels, _),) = next(made.steps(made.config.plan(1), 0))
+        kernels = [p for p in made.model.parameters() if p.dim() == 4 and p.shape[2] > 1]
+        for tensor in (pixels, made.evaluation_batch(0)[0], *kernels):
+            assert tensor.is_contiguous(memory_format=torch.channels_last) is wanted
+
+
+def test_channels_last_trains_the_same() -> None:
+    settings: dict[str, Any] = {
+        "precision": "fp64", "norm": "group", "width": 8, "steps": 3, "num_samples": 64,
+        "global_batch": 8, "ranks": 2, "device": "cpu",
+    }  # fmt: skip
+    runs = [dtlib.train("images", channels_last=last, **settings) for last in (False, True)]
+    losses = [[line["loss"] for line in run.history] for run in runs]
+    # in fp64 what the order of a sum changes stays under 1e-10, as the architecture page says
+    assert losses[1] == pytest.approx(losses[0], rel=1e-10, abs=0)
+
+
+def test_text_has_no_channels() -> None:
+    with pytest.raises(BadInput, match="channels_last belongs to images"):
+        RunConfig("text", channels_last=True)
