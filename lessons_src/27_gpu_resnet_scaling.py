@@ -274,8 +274,8 @@ assert round(4451 / (2 * 4507), 2) == 0.49
 # ●●○ *12 minutes.* Rows of a scaling table say `gpus`, and what all of them
 # do together, `images_per_second`. Which number of GPUs has seen `images`
 # pictures within `deadline` hours (or exactly then) for the *fewest GPU
-# hours*? A GPU hour is one GPU for one hour. Give back the number and its GPU hours, or None if no
-# row is fast enough. The rows may come in any order.
+# hours*? A GPU hour is one GPU for one hour. Give back the number and its GPU
+# hours, or None if no row is fast enough. The rows may come in any order.
 
 
 # %% tags=["exercise"]
