@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 Peak = tuple[int, int]
@@ -38,6 +39,8 @@ def check(student: Fit) -> Passed:
         got = _ask(student, budget, small, large)
         if got != want:
             case = _case(budget, small, large)
+            if got == want - 1 and _ask(student, budget + 1, small, large) == got:
+                raise Wrong("one_sample_off", case, got=number(got), budget=budget, few=few)
             raise _explain(got, want, budget, states, each, small, large, case)
     _nothing_fits(student)
     gib = 2**30
@@ -52,10 +55,7 @@ def check(student: Fit) -> Passed:
 
 def _ask(student: Fit, budget: int, small: Peak, large: Peak) -> float:
     case = _case(budget, small, large)
-    try:
-        value = student(budget, small, large)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    value = ask(student, budget, small, large, case=case)
     if value is None:
         raise Wrong("none", case)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
