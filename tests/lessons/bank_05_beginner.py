@@ -134,6 +134,12 @@ def means_over_all(hidden, weight, labels, chunk):
     return sum(chunks(hidden, weight, labels, chunk, "mean")) / count(labels)
 
 
+def one_further_each_time(hidden, weight, labels, chunk):
+    pieces = (slice(i, i + chunk) for i in range(len(hidden)))
+    parts = [chunks(hidden[p], weight, labels[p], chunk, "sum")[0] for p in pieces]
+    return sum(parts) / count(labels)
+
+
 def so_many_pieces(hidden, weight, labels, chunk):
     return sum(chunks(hidden, weight, labels, -(-len(labels) // chunk), "sum")) / count(labels)
 
@@ -168,6 +174,26 @@ def one_sample_taken_out(budget, small, large):
     return max(0, int((budget - none) // each))
 
 
+def the_first_that_does_not_fit(budget, small, large):
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    none = small[1] - small[0] * each
+    b = 0
+    while none + b * each <= budget:
+        b += 1
+    return b
+
+
+def room_above_the_larger_one(budget, small, large):
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    return max(0, int((budget - large[1]) // each))
+
+
+def of_both_points(budget, small, large):
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    none = large[1] - small[0] * each
+    return max(0, int((budget - none) // each))
+
+
 def never_moves_on(budget, small, large):
     b = 1
     while small[1] <= budget:
@@ -185,10 +211,13 @@ WRONG = [
     ("checkpoint", "endless", calls_itself),
     ("chunked_loss", "second_call", labels_of_the_loop),
     ("chunked_loss", "means_over_count", means_over_all),
+    ("chunked_loss", "overlap", one_further_each_time),
     ("chunked_loss", "pieces", so_many_pieces),
     ("chunked_loss", "zero_skipped", only_above_zero),
     ("chunked_loss", "let_go", backward_and_let_go),
     ("largest_batch", "one_sample_off", one_sample_taken_out),
+    ("largest_batch", "one_too_many", the_first_that_does_not_fit),
+    ("largest_batch", "mixed_points", of_both_points),
     ("largest_batch", "loops", never_moves_on),
 ]
 
@@ -198,6 +227,7 @@ ALSO_WRONG = [
     ("checkpoint", "no_input", of_another_start),
     ("checkpoint", "earlier_lost", sets_the_gradients),
     ("chunked_loss", "second_call", all_of_the_loop),
+    ("largest_batch", "from_small", room_above_the_larger_one),
 ]
 
 RIGHT = [

@@ -149,6 +149,7 @@ def _name(got: float, losses: torch.Tensor, labels: torch.Tensor, chunk: int) ->
         "by_chunks": total / chunks,
         "sum_of_means": sum(means),
         "by_rows": sum(m * len(part) for m, part in zip(means, parts, strict=True)) / len(labels),
+        "overlap": sum(float(losses[i : i + chunk].sum()) for i in range(len(labels))) / count,
         "means_over_count": sum(means) / count,
         "zero_skipped": total / max(1, int((labels > 0).sum())),
         "chunk_each": sum(a / chunk for a in sums) / chunks,
