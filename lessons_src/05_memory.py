@@ -288,8 +288,9 @@ print(f"{halves / second.most['activations']:.0%} of all activations")
 # forward a second time, now with a graph, and goes back through that. Nothing
 # is written to disk; that is another kind of checkpoint.
 #
-# In torch you write a `Function` with a forward and a backward of its own.
-# Inside both, torch records nothing. Worked case, the square:
+# In torch you write a `Function` with a forward and a backward of its own;
+# `ctx` carries what forward puts aside to backward. Inside both, torch records
+# nothing. Worked case, the square:
 
 
 # %%
@@ -362,7 +363,9 @@ learn.check("checkpoint", checkpoint)
 #
 # A GPT with dropout, its blocks called in three ways: as they are, through
 # your function, and through torch's `torch.utils.checkpoint`
-# (https://docs.pytorch.org/docs/stable/checkpoint.html).
+# (https://docs.pytorch.org/docs/stable/checkpoint.html). With
+# `use_reentrant=True` that would be built as yours is; `False` is what torch
+# recommends.
 
 # %%
 from dtlib.scratch.blocks import blocks_of
@@ -563,9 +566,9 @@ learn.my_run("peak of a chunked loss over a whole one", ratio)
 
 # %% [markdown]
 # What is left is mostly the gradient of the weight itself, twice: the sum so
-# far and the next chunk's part. A kernel made for it goes further: for Gemma 2
-# with 2 billion weights its authors report 1 MB for the loss in place of 24 GB
-# (https://arxiv.org/abs/2411.09009).
+# far and the next chunk's part. A function written for GPUs, a *kernel*, goes
+# further: for Gemma 2 with 2 billion weights its authors report 1 MB for the
+# loss in place of 24 GB (https://arxiv.org/abs/2411.09009).
 #
 # ## What fits?
 #
