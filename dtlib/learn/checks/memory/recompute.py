@@ -74,9 +74,8 @@ def run(
         first = nn.Linear(WIDTH, WIDTH)
         row = [Block(dropout) for _ in range(blocks)]
         own = [*first.parameters(), *(p for block in row for p in block.parameters())]
-        if earlier is not None:
-            for p in own:
-                p.grad = torch.full_like(p, earlier)
+        for p in own:
+            p.grad = None if earlier is None else torch.full_like(p, earlier)
         x, weights = torch.randn(ROWS, WIDTH), torch.arange(1.0, 1 + ROWS * WIDTH)
         y = first(x)
         with saved_for_backward(*own) as saved:
