@@ -118,6 +118,7 @@ def test_the_usual_wrong_ways_give_different_answers_in_the_first_world():
     ways = [
         want, want + 1, want - 1, budget // (small[1] // small[0]), budget // each,
         (budget - small[1]) // each, (budget - (small[1] - few * step)) // step,
+        (budget - large[1]) // each, (budget - (large[1] - few * each)) // each,
         budget * many // large[1], many,
     ]  # fmt: skip
     assert len(set(ways)) == len(ways), ways
