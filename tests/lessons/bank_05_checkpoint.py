@@ -223,7 +223,30 @@ def with_autograd_grad(block, dice, x, gradient):
     return first
 
 
+@with_backward
+def sets_the_gradients(block, dice, x, gradient):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(dice)
+        y = block(x)
+    first, *rest = torch.autograd.grad(y, [x, *block.parameters()], gradient)
+    for p, grad in zip(block.parameters(), rest, strict=True):
+        p.grad = grad
+    return first
+
+
+# Right.
+@with_backward
+def by_a_dot_product(block, dice, x, gradient):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.set_rng_state(dice)
+        x = x.detach().requires_grad_(True)
+        (block(x) * gradient).sum().backward()
+    return x.grad.clone()
+
+
 WRONG = [
+    ("checkpoint", "overwritten", sets_the_gradients),
     ("checkpoint", "no_graph", without_grad_mode),
     ("checkpoint", "no_start", no_incoming_gradient),
     ("checkpoint", "start_ignored", sum_of_the_output),
@@ -250,6 +273,7 @@ ALSO_WRONG = [
 ]
 
 RIGHT = [
+    ("checkpoint", by_a_dot_product),
     ("checkpoint", of_torch),
     ("checkpoint", of_torch_reentrant),
     ("checkpoint", with_autograd_grad),

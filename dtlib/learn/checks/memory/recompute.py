@@ -53,13 +53,22 @@ def plainly(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return block(x)
 
 
-def run(way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None) -> Run:
-    """Pass through `blocks` blocks that `way` calls; `scale` is what the loss weighs with."""
+def run(
+    way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None,
+    earlier: float | None = None,
+) -> Run:  # fmt: skip
+    """Pass through `blocks` blocks that `way` calls.
+
+    `scale` is what the loss weighs with; `earlier` fills the gradients that weights have already.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = nn.Linear(WIDTH, WIDTH)
         row = [Block(dropout) for _ in range(blocks)]
         own = [*first.parameters(), *(p for block in row for p in block.parameters())]
+        if earlier is not None:
+            for p in own:
+                p.grad = torch.full_like(p, earlier)
         x, weights = torch.randn(ROWS, WIDTH), torch.arange(1.0, 1 + ROWS * WIDTH)
         y = first(x)
         with saved_for_backward(*own) as saved:
@@ -119,6 +128,7 @@ def check(student: Checkpoint) -> Passed:
     """One block, then one with dropout, then three; gradients first, then bytes and calls."""
     case = f"one block, {ROWS} rows of {WIDTH} numbers"
     _gradients(student, run(student, 0.0, 1, case), case)
+    _added(student)
     _dropout(student)
     for blocks in (1, 3):
         case = f"{blocks} block{'s' * (blocks > 1)}, {ROWS} rows of {WIDTH} numbers"
@@ -148,6 +158,16 @@ def _gradients(student: Checkpoint, mine: Run, case: str) -> None:
     if _equal(mine.before, [2 * grad for grad in plain.before if grad is not None]):
         raise Wrong("input_twice", case)
     _same(mine.before, plain.before, "gradients", case)
+
+
+def _added(student: Checkpoint) -> None:
+    """Gradients of an earlier batch stay, and those of this one are added."""
+    case = f"one block whose weights have gradients of 100, {ROWS} rows of {WIDTH} numbers"
+    mine, plain = run(student, 0.0, 1, case, earlier=100.0), run(plainly, 0.0, 1, earlier=100.0)
+    for got, want in zip(mine.inside, plain.inside, strict=True):
+        if not _equal([got], [want]):
+            assert got is not None and want is not None
+            raise Wrong("overwritten", case, got=_few(got), want=_few(want))
 
 
 def _identity(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
