@@ -235,16 +235,6 @@ def sets_the_gradients(block, dice, x, gradient):
     return first
 
 
-# Right.
-@with_backward
-def by_a_dot_product(block, dice, x, gradient):
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.set_rng_state(dice)
-        x = x.detach().requires_grad_(True)
-        (block(x) * gradient).sum().backward()
-    return x.grad.clone()
-
-
 WRONG = [
     ("checkpoint", "overwritten", sets_the_gradients),
     ("checkpoint", "no_graph", without_grad_mode),
@@ -273,7 +263,6 @@ ALSO_WRONG = [
 ]
 
 RIGHT = [
-    ("checkpoint", by_a_dot_product),
     ("checkpoint", of_torch),
     ("checkpoint", of_torch_reentrant),
     ("checkpoint", with_autograd_grad),

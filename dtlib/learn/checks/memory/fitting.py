@@ -67,7 +67,7 @@ def _ask(student: Fit, budget: int, small: Peak, large: Peak) -> float:
         raise Wrong("not_whole", case, got=str(float(value)))
     if value % 1:
         raise Wrong("not_whole", case, got=f"{value:.4g}")
-    return float(value) if isinstance(value, float) else int(value)
+    return float(value)
 
 
 def _case(budget: int, small: Peak, large: Peak) -> str:
