@@ -538,8 +538,8 @@ learn.table(rows, ["device", *columns, "source"], "TFLOP/s, cited")
 
 # %% [markdown]
 # A V100 has no bf16 (https://github.com/pytorch/pytorch/pull/129288). But
-# `torch.cuda.is_bf16_supported()` counts **emulation**: on an older GPU it asks no more than whether a bf16 tensor
-# can be made
+# `torch.cuda.is_bf16_supported()` counts **emulation**: on an older GPU it
+# asks no more than whether a bf16 tensor can be made
 # (https://github.com/pytorch/pytorch/blob/v2.14.0/torch/cuda/__init__.py#L231).
 # With `including_emulation=False` it asks for the chip's own. "Supported" is
 # not "fast". A CPU runs both 16-bit formats, too: what does a product cost
