@@ -13,9 +13,9 @@
 
 # %% [markdown]
 # The smallest GPT-2 has 124 million weights: half a gigabyte in fp32. Somebody
-# trains it on eight sequences of 1,024 tokens, on a GPU with 11 GB, and it
-# ends with *out of memory*. **When does a step hold the most, what are the
-# other ten gigabytes, and which of them can you do without?**
+# trains it on eight sequences of 1,024 tokens, on a GPU that has 11 GB free,
+# and it ends with *out of memory*. **When does a step hold the most, what are
+# the other ten gigabytes, and which of them can you do without?**
 #
 # You watch one step byte by byte, count by hand what it keeps, write the
 # remedy yourself, and foretell which batch fits. Exercises 1 and 2 are the
@@ -465,10 +465,11 @@ learn.my_run("time that checkpointing adds", slower, "%")
 assert 0 < again <= 100 / 3
 
 # %% [markdown]
-# Backward computes twice what forward does: the gradients by the inputs, and
-# those by the weights. A step costs as much as three forwards and now as four,
-# **at most a third more**. Here it is less, since the logits are not computed
-# again. The time need not follow; the table has what *this* machine took.
+# The FLOP are those of matrix products, and backward has two for each one of
+# forward: the gradients by the inputs, and those by the weights. A step costs
+# as much as three forwards and now as four, **at most a third more**. Here it
+# is less, since the logits are not computed again. The time need not follow;
+# the table has what *this* machine took.
 #
 # ## The logits that estimators forget
 #
@@ -565,10 +566,11 @@ ratio = rows[1][1] / rows[0][1]
 learn.my_run("peak of a chunked loss over a whole one", ratio)
 
 # %% [markdown]
-# What is left is mostly the gradient of the weight itself, twice: the sum so
-# far and the next chunk's part. A function written for GPUs, a *kernel*, goes
-# further: for Gemma 2 with 2 billion weights its authors report 1 MB for the
-# loss in place of 24 GB (https://arxiv.org/abs/2411.09009).
+# What is left is the gradient of the weight, which is as large as the weight
+# (26 MB), three times: the sum so far, the next chunk's part, and both added
+# up. A smaller chunk changes nothing there. A function written for GPUs, a
+# *kernel*, goes further: for Gemma 2 with 2 billion weights its authors report
+# 1 MB for the loss in place of 24 GB (https://arxiv.org/abs/2411.09009).
 #
 # ## What fits?
 #
@@ -636,7 +638,7 @@ learn.my_run("peak with no sample", none, "MB")
 # | `torch.cuda.memory_allocated()` | tensors, now |
 # | `torch.cuda.max_memory_allocated()` | the most of that since the start, or since `reset_peak_memory_stats()` |
 # | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
-# | `nvidia-smi` | what all processes took from the driver, that reserve included |
+# | `nvidia-smi` | what all processes took from the driver: that reserve, and what CUDA needs for itself |
 #
 # Compare an estimate with `max_memory_allocated`; what has to fit the card is
 # what the last row counts.
@@ -650,8 +652,8 @@ learn.quiz()
 # ## Take-away
 #
 # - Between steps: weights and optimizer. At most: when backward begins, unless
-#   the batch is tiny. The optimizer's states come with the first update, so
-#   trust the second step.
+#   the batch is tiny for the model. The optimizer's states come with the first
+#   update, so trust the second step.
 # - An operation keeps what its derivative needs, and a tensor is there once.
 # - Checkpointing keeps a block's input, for at most a third more FLOP and the
 #   same gradients, if it draws the same random numbers.

@@ -94,7 +94,9 @@ def _one(student: Loss, text: str, chunk: int) -> tuple[int, int, int]:
         key = "whole_logits" if seen.numel >= n * VOCABULARY else "pieces"
         raise Wrong(key, case, largest=seen.numel // VOCABULARY, **facts)
     everything = n * VOCABULARY * 4
-    if n > 2 * chunk and kept > everything / 2:
+    # One chunk's logarithms; or both gradients with a few sums, where they are made in forward.
+    room = 4 * max(chunk * VOCABULARY, weight.numel() + hidden.numel() + 16)
+    if n > 2 * chunk and kept > room:
         raise Wrong("keeps_all", case, everything=everything, **facts)
     return kept, seen.numel, chunk * VOCABULARY
 

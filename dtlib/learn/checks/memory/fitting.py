@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -60,13 +61,13 @@ def _ask(student: Fit, budget: int, small: Peak, large: Peak) -> float:
         raise Wrong("none", case)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise Wrong("no_number", case, got=type(value).__name__)
-    if value != value:
-        raise Wrong("not_whole", case, got="nan")
+    if not math.isfinite(value):
+        raise Wrong("not_whole", case, got=str(float(value)))
     if value % 1:
         raise Wrong("not_whole", case, got=f"{value:.4g}")
-    return value
+    return float(value)
 
 
 def _case(budget: int, small: Peak, large: Peak) -> str:

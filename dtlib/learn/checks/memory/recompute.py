@@ -58,24 +58,21 @@ def plainly(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 def run(
-    way: Checkpoint,
-    dropout: float,
-    blocks: int,
-    case: str = "",
-    scale: Any = None,
+    way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None,
     earlier: float | None = None,
-) -> Run:
-    """Pass through `blocks` blocks that `way` calls; `scale` is what the loss weighs with.
+) -> Run:  # fmt: skip
+    """Pass through `blocks` blocks that `way` calls.
 
-    `earlier` fills the gradients that are there from before.
+    `scale` is what the loss weighs with; `earlier` fills the gradients that weights have already.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = nn.Linear(WIDTH, WIDTH)
         row = [Block(dropout) for _ in range(blocks)]
         own = [*first.parameters(), *(p for block in row for p in block.parameters())]
-        for p in own:
-            p.grad = None if earlier is None else torch.full_like(p, earlier)
+        if earlier is not None:
+            for p in own:
+                p.grad = torch.full_like(p, earlier)
         x, weights = torch.randn(ROWS, WIDTH), torch.arange(1.0, 1 + ROWS * WIDTH)
         y = first(x)
         with saved_for_backward(*own) as saved:
@@ -134,7 +131,7 @@ def check(student: Checkpoint) -> Passed:
     """One block, then one with dropout, then three; gradients first, then bytes and calls."""
     case = f"one block, {ROWS} rows of {WIDTH} numbers"
     _gradients(student, run(student, 0.0, 1, case), case)
-    _earlier(student, case)
+    _added(student)
     _dropout(student)
     for blocks in (1, 3):
         case = f"{blocks} block{'s' * (blocks > 1)}, {ROWS} rows of {WIDTH} numbers"
@@ -167,10 +164,14 @@ def _gradients(student: Checkpoint, mine: Run, case: str) -> None:
     _same(mine.before, plain.before, "gradients", case)
 
 
-def _earlier(student: Checkpoint, case: str) -> None:
-    """Gradients that an earlier backward left have to stay in the sum."""
-    mine, plain = (run(way, 0.0, 1, case, earlier=1.0).inside for way in (student, plainly))
-    _same(mine, plain, "earlier_lost", case)
+def _added(student: Checkpoint) -> None:
+    """Gradients of an earlier batch stay, and those of this one are added."""
+    case = f"one block whose weights have gradients of 100, {ROWS} rows of {WIDTH} numbers"
+    mine, plain = run(student, 0.0, 1, case, earlier=100.0), run(plainly, 0.0, 1, earlier=100.0)
+    for got, want in zip(mine.inside, plain.inside, strict=True):
+        if not _equal([got], [want]):
+            assert got is not None and want is not None
+            raise Wrong("overwritten", case, got=_few(got), want=_few(want))
 
 
 def _identity(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
