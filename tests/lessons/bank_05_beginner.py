@@ -59,7 +59,6 @@ def zero_grad_first(block, dice, x, gradient):
 
 
 @with_backward
-@with_backward
 def goes_back_twice(block, dice, x, gradient):
     x = x.detach().requires_grad_()
     with torch.enable_grad():
