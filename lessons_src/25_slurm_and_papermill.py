@@ -289,7 +289,7 @@ import matplotlib.pyplot as plt
 ended["survive"] = timeline(learn.given("survive")())
 figure, axes = plt.subplots(figsize=(7.5, 2.6), layout="constrained")
 marks = {"told": "v", "checkpoint": "s", "requeue": "^", "end": "x"}
-for row, (name, end) in enumerate(ended.items()):
+for row, end in enumerate(ended.values()):
     over = end.when("over")
     axes.barh(row, over + 0.4, left=-0.4, height=0.4, color="0.85")
     for what, mark in marks.items():
