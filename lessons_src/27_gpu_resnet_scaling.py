@@ -332,7 +332,7 @@ EPOCHS = 8
 def curve(batch):
     """Test accuracy after each epoch at this global batch."""
     per_epoch = 2048 // batch
-    wide = dict(width=8, channels_last=True) if size != "full" else dict(model="resnet18")
+    wide = dict(model="resnet18") if size == "full" else dict(width=8)
     run = dtlib.train(
         "images",
         strategy="single",
@@ -342,6 +342,7 @@ def curve(batch):
         num_samples=2048,
         epochs=EPOCHS,
         eval_every=per_epoch,
+        channels_last=True,
         warmup_steps=per_epoch,
         **wide,
     )
