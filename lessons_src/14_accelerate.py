@@ -173,8 +173,8 @@ results["ddp"]
 # %% [markdown]
 # A fresh launch loads Python and torch on every rank. Warm ranks have them
 # loaded, so for the other configurations they get those variables of
-# `accelerate launch` that matter here, and run the same file. In a terminal you
-# would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
+# `accelerate launch` that matter here, and run the same file. In a terminal
+# you would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
 # (DeepSpeed is for Linux; without it that line is left out.)
 
 # %%
@@ -431,9 +431,10 @@ learn.table(
 # ●●○ *10 minutes.* With gradient accumulation `accumulation` micro-batches
 # of every process make one step of the optimizer. Samples that do not fill
 # the last round are padded (one process alone takes a short batch), and a
-# last group that is not full still makes a step: both divisions round **up**. A worked case: 100 samples, batch_size 8
-# on 4 processes are 32 a round and 4 rounds; with accumulation 3 a full step
-# has 96 samples, and the epoch 2 steps.
+# last group that is not full still makes a step: both divisions round **up**.
+# A worked case: 100 samples, batch_size 8 on 4 processes are 32 a round and 4
+# rounds; with accumulation 3 a full step has 96 samples, and the epoch 2
+# steps.
 
 
 # %% tags=["exercise"]
@@ -465,9 +466,9 @@ learn.my_run("steps of an epoch of 100 samples on 4 processes", steps)
 # `backward` divides every loss by `gradient_accumulation_steps`, **one number
 # for all steps**: the constructor's, or that of the variable
 # `ACCELERATE_GRADIENT_ACCUMULATION_STEPS`, which goes before it (under
-# DeepSpeed, DeepSpeed divides). Ten micro-batches in groups of four leave two for the
-# last step. Every sample here has the gradient 1, so every step should have
-# the gradient 1:
+# DeepSpeed, DeepSpeed divides). Ten micro-batches in groups of four leave two
+# for the last step. Every sample here has the gradient 1, so every step
+# should have the gradient 1:
 
 
 # %%
@@ -588,7 +589,7 @@ learn.table(
 #
 # dtlib has Accelerate as a strategy, and trains under it what one process
 # trains. Three helpers stay off: the loop owns the division, the schedule and
-# the precision, so that no trap above can close.
+# the precision, so that traps 2 and 4 cannot close.
 
 # %%
 settings = dict(model="nano", steps=2, global_batch=8, num_samples=64)

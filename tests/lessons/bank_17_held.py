@@ -227,6 +227,11 @@ def words(runs):
     return {factor: f"{gain:.1f}×" for factor, gain in found.items()}
 
 
+def digits_of_gains(runs):
+    found = compared(runs, lambda before, after: before / after)
+    return {factor: str(gain) for factor, gain in found.items()}
+
+
 def a_list(runs):
     return list(compared(runs, lambda before, after: before / after).values())
 
@@ -444,6 +449,7 @@ ALSO_WRONG = [
     ("held", "no_number", digits),
     ("gains", "mixed", the_first_run_with_it),
     ("gains", "kind", a_list),
+    ("gains", "no_number", digits_of_gains),
     ("held", "kind", total),
     ("held", "none", nothing),
 ]
