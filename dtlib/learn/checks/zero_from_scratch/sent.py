@@ -74,7 +74,7 @@ def _ask(student: Callable[..., Any], psi: int, n: int, stage: int, k: int) -> f
         got = student(psi, n, stage, k)
     except Exception as error:
         raise stopped_here(error, case) from error
-    return to_number(got, case)
+    return to_number(got, case, nan=True)
 
 
 def _case(psi: int, n: int, stage: int, k: int) -> str:
