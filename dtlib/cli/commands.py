@@ -48,6 +48,13 @@ COMMANDS = {
         training.train,
         {"images|text": "train a model over several processes, and record the run"},
     ),
+    "profile": Command(
+        elsewhere("dtlib.cli.profiles"),
+        {
+            "nsys|ncu -- train …": "a run under NVIDIA's profilers: some steps, every rank",
+            "read FILE": "what they wrote: shares of kernels, NCCL and idle; FLOP/s reached",
+        },
+    ),
     "export": Command(
         elsewhere("dtlib.checkpoint.export"),
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},

@@ -9,7 +9,7 @@ Nsight Compute: https://docs.nvidia.com/nsight-compute/NsightComputeCli/index.ht
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dtlib.errors import BadInput
 from dtlib.profiling.metrics import WANTED
@@ -21,17 +21,7 @@ KERNELS = "gemm|nvjet|cutlass|xmma|conv|fmha|flash"
 SETS = ("basic", "detailed", "full", "roofline")
 # Neither profiler follows a process that was forked and then ran no program of its own.
 OWN_RANKS = ("env", "DTLIB_START=spawn")
-
-
-def rank_variable(env: Mapping[str, str]) -> str | None:
-    """Return the variable that holds this process's rank, torchrun's before srun's, or None.
-
-    A Slurm step of one task is no world: its run starts the ranks itself.
-    """
-    if "RANK" in env:
-        return "RANK"
-    several = env.get("SLURM_STEP_NUM_TASKS", "1") != "1"
-    return "SLURM_PROCID" if "SLURM_PROCID" in env and several else None
+VARIABLES = {"torchrun": "RANK", "srun": "SLURM_PROCID"}  # who started the ranks → what has theirs
 
 
 def nsys(
@@ -57,7 +47,7 @@ def nsys(
     first, last
         Steps to record, counted from 1.
     variable
-        Environment variable with the rank, as `rank_variable` tells; None: one for all ranks.
+        One of `VARIABLES`, with the rank; None: the run starts its ranks, under one profiler.
     trace
         What is traced.
 

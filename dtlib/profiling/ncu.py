@@ -172,6 +172,11 @@ def number(text: str, unit: str) -> float | None:
 
 
 def _scale(unit: str) -> float:
-    """Return what a unit is in base units: "us" is 1e-6, "Gbyte/second" 1e9, "%" and "inst" 1."""
+    """Return what a unit is in base units: 1e-6 for "us", 1e9 for "Gbyte/s" and "cycle/nsecond"."""
+    above, _, below = unit.partition("/")
+    return _prefix(above) / _prefix(below)
+
+
+def _prefix(unit: str) -> float:
     found = re.match(r"(n|u|m)?s(?:ec(?:ond)?)?$|(K|M|G|T)(?=[a-z])", unit)
     return PREFIXES[(found[1] or found[2] or "") if found else ""]
