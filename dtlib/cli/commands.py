@@ -70,6 +70,10 @@ COMMANDS = {
         elsewhere("dtlib.batch"),
         {"submit|status": "lessons as Slurm jobs; `collect` brings their notebooks"},
     ),
+    "report": Command(
+        elsewhere("dtlib.report"),
+        {"FOLDER": "one HTML page of a run or a job: steps, devices, queue, how it ended"},
+    ),
     "study": Command(
         elsewhere("dtlib.study"),
         {
