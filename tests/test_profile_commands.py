@@ -144,12 +144,12 @@ def test_every_task_of_srun_runs_its_own_profiler_and_says_where_its_report_is(
 
 
 def test_ncu_is_asked_for_its_table_afterwards(tools, capfd):
-    assert main(["profile", "ncu", "--", "train", "text"]) == 0
-    assert capfd.readouterr().out == "Read it by `dtlib profile read ncu.csv`.\n"
-    assert Path("ncu.csv").read_text() == "the table\n"
+    assert main(["profile", "ncu", "--", "train", "text", "--out", "run"]) == 0
+    assert capfd.readouterr().out == "Read it by `dtlib profile read run/ncu.csv`.\n"
+    assert Path("run/ncu.csv").read_text() == "the table\n"
     first, second = tools.read_text().splitlines()
-    assert "--export=ncu " in first and "--nvtx-first 5 --nvtx-last 5" in first
-    assert second == "ncu --import=ncu.ncu-rep --csv --page=raw --print-units=base"
+    assert "--export=run/ncu " in first and "--nvtx-first 5 --nvtx-last 5" in first
+    assert second == "ncu --import=run/ncu.ncu-rep --csv --page=raw --print-units=base"
 
 
 def test_a_run_that_fails_under_the_profiler_fails(tools, monkeypatch, capfd):

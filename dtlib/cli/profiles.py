@@ -62,7 +62,9 @@ def profile(tool: str, words: list[str]) -> int:
         raise BadInput(f"say what to profile: `dtlib profile {tool} -- train text --steps 20`.")
     from dtlib.cli.training import parse_train, train
 
-    parse_train(run[1:])  # what is wrong with it is said before anything starts
+    config, _ = parse_train(run[1:])  # what is wrong with it is said before anything starts
+    if settings.out is None:
+        settings.out = str(Path(config.out or ".") / tool)
     there = environment_world()
     variable = commands.VARIABLES[there.source] if there else None
     line = _line(tool, settings, [sys.executable, "-m", "dtlib", *run], variable)
@@ -105,7 +107,11 @@ def _parser(tool: str) -> Parser:
     )
     first, last = STEPS[tool]
     add = parser.add_argument
-    add("--out", default=tool, metavar="NAME", help=f"of the report, no ending (default: {tool})")
+    add(
+        "--out",
+        metavar="NAME",
+        help=f"of the report, without ending (default: {tool} in the run's --out, else here)",
+    )
     add(
         "--first",
         type=_whole("first"),

@@ -146,10 +146,14 @@ def _process() -> Callable[[], Sample]:
     import psutil
 
     process = psutil.Process()
-    process.cpu_percent()  # the first call only sets the mark from which the next one counts
+    begun = False
 
     def look() -> Sample:
-        return {"cpu_util": process.cpu_percent() / 100, "rss_bytes": process.memory_info().rss}
+        nonlocal begun
+        used = process.cpu_percent() / 100
+        # the first call only sets the mark from which the next one counts
+        told, begun = (used if begun else None), True
+        return {"cpu_util": told, "rss_bytes": process.memory_info().rss}
 
     return look
 

@@ -66,7 +66,9 @@ def _results(run: Run, missing: list[str]) -> Section:
         missing.append("results (summary.json): the run is not done")
         return section
     summary = run.summary
-    section.tables.append(facts("Where it ran", {name: summary.get(name) for name in ORIGIN}))
+    where = {name: summary.get(name) for name in ORIGIN}
+    where["job_id"] = where["job_id"] or "no Slurm job"
+    section.tables.append(facts("Where it ran", where))
     timed = f"{summary['timed_steps']} steps, after {summary['warmup_steps']} of warm-up"
     results = {
         "loss of the last step": f"{run.loss:.6g}",
