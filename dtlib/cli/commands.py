@@ -51,8 +51,8 @@ COMMANDS = {
     "profile": Command(
         elsewhere("dtlib.cli.profiles"),
         {
-            "nsys|ncu -- train …": "a run under NVIDIA's profilers: some steps, every rank",
-            "read FILE": "what they wrote: shares of kernels, NCCL and idle; FLOP/s reached",
+            "nsys|ncu": "a training under NVIDIA's profilers: some steps, every rank",
+            "read FILE": "what they wrote: shares of kernels, NCCL, idle; FLOP/s reached",
         },
     ),
     "export": Command(

@@ -101,62 +101,29 @@ def _table(report: str) -> str:
 
 
 def _parser(tool: str) -> Parser:
-    parser = Parser(
-        prog=f"dtlib profile {tool}",
-        usage=f"dtlib profile {tool} [SETTING …] -- train images|text [SETTING …]",
-    )
+    usage = f"dtlib profile {tool} [SETTING …] -- train images|text [SETTING …]"
+    parser = Parser(prog=f"dtlib profile {tool}", usage=usage)
     first, last = STEPS[tool]
-    add = parser.add_argument
-    add(
-        "--out",
-        metavar="NAME",
-        help=f"of the report, without ending (default: {tool} in the run's --out, else here)",
-    )
-    add(
-        "--first",
-        type=_whole("first"),
-        default=first,
-        metavar="N",
-        help=f"first step to record (default: {first}: what settles in the first is over)",
-    )
-    add(
-        "--last",
-        type=_whole("last"),
-        default=last,
-        metavar="N",
-        help=f"last step to record (default: {last})",
-    )
-    add("--only", type=_ranks, metavar="RANKS", help="such as 0,3: the others run as they are")
-    add("--print", action="store_true", help="only print the command line")
+    out = f"of the report, without ending (default: {tool} in the run's --out, else here)"
+    parser.add_argument("--out", metavar="NAME", help=out)
+    _number(parser, "first", first, "first step to record; what settles in the first is over")
+    _number(parser, "last", last, "last step to record")
+    only = "ranks with a profiler, such as 0,3; the others run as they are (default: all)"
+    parser.add_argument("--only", type=_ranks, metavar="RANKS", help=only)
+    parser.add_argument("--print", action="store_true", help="only print the command line")
     if tool == "ncu":
-        add(
-            "--kernels",
-            default=commands.KERNELS,
-            metavar="REGEX",
-            help=f"which kernels to measure (default: {commands.KERNELS})",
-        )
-        add(
-            "--skip",
-            type=_whole("skip"),
-            default=0,
-            metavar="N",
-            help="launches of them to leave out first (default: 0)",
-        )
-        add(
-            "--count",
-            type=_whole("count"),
-            default=20,
-            metavar="N",
-            help="launches to measure (default: 20)",
-        )
-        add(
-            "--set",
-            dest="sections",
-            default="basic",
-            metavar="|".join(commands.SETS),
-            help="ncu's set of sections (default: basic)",
-        )
-    return parser  # fmt: skip
+        kernels = f"which kernels to measure (default: {commands.KERNELS})"
+        parser.add_argument("--kernels", default=commands.KERNELS, metavar="REGEX", help=kernels)
+        _number(parser, "skip", 0, "launches of them to leave out first")
+        _number(parser, "count", 20, "launches to measure")
+        sets, which = "|".join(commands.SETS), "ncu's set of sections (default: basic)"
+        parser.add_argument("--set", dest="sections", default="basic", metavar=sets, help=which)
+    return parser
+
+
+def _number(parser: Parser, name: str, default: int, note: str) -> None:
+    note = f"{note} (default: {default})"
+    parser.add_argument(f"--{name}", type=_whole(name), default=default, metavar="N", help=note)
 
 
 def _whole(name: str) -> Callable[[str], int]:
@@ -183,10 +150,11 @@ def read(words: list[str]) -> int:
         When it is none of them; the sentence says how to make one.
     """
     parser = Parser(prog="dtlib profile read", description="Print what a profiler wrote.")
-    add = parser.add_argument
-    add("file", metavar="FILE", help="NAME.sqlite of nsys, NAME.csv of ncu, or a run's profile/")
-    add("--device", metavar="NAME", help="whose peaks to compare with (default: the GPU's name)")
-    add("--top", type=_whole("top"), default=10, metavar="N", help="kernels to list (default: 10)")
+    which = "NAME.sqlite of nsys, NAME.csv of ncu, or the folder profile/ of a run"
+    parser.add_argument("file", metavar="FILE", help=which)
+    device = "whose peaks to compare with (default: the GPU's, by its name)"
+    parser.add_argument("--device", metavar="NAME", help=device)
+    _number(parser, "top", 10, "ranges and kernels to list")
     settings = parser.parse_args(words)
     from dtlib.cli import profile_tables
 
