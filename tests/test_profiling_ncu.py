@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from profiling_exports import details_csv, raw_csv
 
-from dtlib.cli import main, profile_tables
+from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.profiling import metrics, ncu
+from dtlib.profiling import metrics, ncu, tables
 from dtlib.sim.hardware import DEVICES
 
 TIME, READ, WRITTEN = metrics.DURATION, "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -116,7 +116,7 @@ def test_what_is_no_number_is_not_known():
      ("NVIDIA GeForce RTX 4090", "rtx4090"), ("", None)],
 )  # fmt: skip
 def test_a_board_is_known_by_its_name_or_not_at_all(name, row):
-    assert profile_tables.device_of(name) == row
+    assert tables.device_of(name) == row
 
 
 def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
