@@ -199,8 +199,10 @@ def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
         return
     fitting = ways(setup, found.total)
     listed = [f"{way.flags} ({_gib(way.peak)})" for way in fitting]
-    yield f"what would fit: {' or '.join(listed)}" if listed else (
-        "no smaller micro-batch and no strategy fits: take more ranks, or a smaller model"
+    yield (
+        f"what would fit: {' or '.join(listed)}"
+        if listed
+        else ("no smaller micro-batch and no strategy fits: take more ranks, or a smaller model")
     )
 
 

@@ -107,7 +107,9 @@ def test_other_errors_pass_through():
 def test_a_host_without_room_is_one_too():
     config = RunConfig("text", model="nano")
     with (
-        pytest.raises(oom.OutOfMemory, match=r"rank 0 ran out of memory on cpu: .* more were wanted"),
+        pytest.raises(
+            oom.OutOfMemory, match=r"rank 0 ran out of memory on cpu: .* more were wanted"
+        ),
         oom.explained(config, config.plan(1), dist.world()),
     ):
         torch.empty(2**60, dtype=torch.uint8)
@@ -138,3 +140,15 @@ def test_a_rank_that_is_full_ends_the_run_with_the_sentence(tmp_path):
     said = str(raised.value)
     assert said.startswith("rank 1 ran out of memory on cpu (40.0 GiB): 2.0 GiB more were wanted")
     assert "this run needs" in said and raised.value.exit_code == 1
+
+
+def test_dtlib_sim_memory_says_what_would_fit(capsys):
+    from dtlib import cli
+
+    words = ["sim", "memory", "--model", "gpt2-xl", "--ranks", "4", "--micro-batch", "8"]
+    words += ["--precision", "bf16", "--device"]
+    assert cli.main([*words, "a100-40"]) == 0
+    said = capsys.readouterr().out
+    assert "With 90% of it in use, these would fit:\n  --micro-batch 2 --accumulation 4" in said
+    assert cli.main([*words, "h100"]) == 0
+    assert "would fit" not in capsys.readouterr().out

@@ -62,7 +62,9 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
     return found
 
 
-def _first(family: Iterator[tuple[str, Setup]] | list[tuple[str, Setup]], limit: float) -> Way | None:
+def _first(
+    family: Iterator[tuple[str, Setup]] | list[tuple[str, Setup]], limit: float
+) -> Way | None:
     for flags, changed in family:
         size = peak(changed)
         if size <= limit:
@@ -89,8 +91,11 @@ def _sharded(setup: Setup) -> Iterator[tuple[str, Setup]]:
     begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0
     cut = f" --micro-batch {setup.micro_batch}" if setup.micro_batch == 1 else ""
     for name in ladder[begin:]:
-        yield f"--strategy {name}{cut}", dataclasses.replace(
-            setup, strategy=name, zero_stage=None, shard_ranks=None, cpu_offload=False
+        yield (
+            f"--strategy {name}{cut}",
+            dataclasses.replace(
+                setup, strategy=name, zero_stage=None, shard_ranks=None, cpu_offload=False
+            ),
         )
 
 
