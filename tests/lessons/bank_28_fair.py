@@ -16,8 +16,13 @@ def pairs_of(rows):
     return combinations(range(len(rows)), 2)
 
 
-def fair(rows, factor):
-    return [(i, j) for i, j in pairs_of(rows) if differing(rows[i], rows[j]) == {factor}]
+def fair(rows, factor, settings=SETTINGS):
+    return [
+        (i, j)
+        for i, j in pairs_of(rows)
+        if differing(rows[i], rows[j], settings) == {factor}
+        and None not in (rows[i][factor], rows[j][factor])
+    ]
 
 
 def all_that_differ(rows, factor):
@@ -25,17 +30,15 @@ def all_that_differ(rows, factor):
 
 
 def precision_is_enough(rows, factor):
-    some = ("strategy", "precision")
-    return [(i, j) for i, j in pairs_of(rows) if differing(rows[i], rows[j], some) == {factor}]
+    return fair(rows, factor, ("strategy", "precision"))
 
 
 def forgets_the_micro_batch(rows, factor):
-    some = [key for key in SETTINGS if key != "micro_batch"]
-    return [(i, j) for i, j in pairs_of(rows) if differing(rows[i], rows[j], some) == {factor}]
+    return fair(rows, factor, [key for key in SETTINGS if key != "micro_batch"])
 
 
 def results_must_agree_too(rows, factor):
-    return [(i, j) for i, j in pairs_of(rows) if differing(rows[i], rows[j], rows[i]) == {factor}]
+    return fair(rows, factor, list(rows[0]))
 
 
 def repeats_are_fair(rows, factor):

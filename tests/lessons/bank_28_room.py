@@ -20,16 +20,13 @@ def right(parameters, computing, strategy, ranks, card_gib, **other):
 
 
 def in_gigabytes(parameters, computing, strategy, ranks, card_gib):
-    return card_gib - (card_gib - right(parameters, computing, strategy, ranks, card_gib)) * GIB / 1e9
+    return (
+        card_gib - (card_gib - right(parameters, computing, strategy, ranks, card_gib)) * GIB / 1e9
+    )
 
 
 def card_of_decimal_gigabytes(parameters, computing, strategy, ranks, card_gib):
     return right(parameters, computing, strategy, ranks, card_gib * 1e9 / GIB)
-
-
-def all_decimal(parameters, computing, strategy, ranks, card_gib):
-    free = right(parameters, computing, strategy, ranks, card_gib)
-    return (card_gib * 1e9 - (card_gib - free) * GIB) / 1e9
 
 
 def in_bytes(parameters, computing, strategy, ranks, card_gib):
@@ -161,7 +158,6 @@ def by_branches(parameters, computing, strategy, ranks, card_gib):
 WRONG = [
     ("room_left", "gigabytes", in_gigabytes),
     ("room_left", "card_in_gigabytes", card_of_decimal_gigabytes),
-    ("room_left", "all_in_gigabytes", all_decimal),
     ("room_left", "bytes", in_bytes),
     ("room_left", "held", what_is_held),
     ("room_left", "sign", what_is_lacking),

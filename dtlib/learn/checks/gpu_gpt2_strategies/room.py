@@ -73,7 +73,7 @@ def check(student: Room) -> Passed:
 def _ask(student: Room, case: Case) -> float:
     got = ask(student, *case, case=case.label)
     if isinstance(got, bool):
-        raise Wrong("boolean", case.label, got=got and "yes" or "no")
+        raise Wrong("boolean", case.label, got="yes" if got else "no")
     return to_number(got, case.label)
 
 
@@ -88,7 +88,6 @@ def _explain(got: float, case: Case) -> Wrong:
         "bytes": (card - states - kept) * GIB,
         "gigabytes": card - (states + kept) * GIB / 1e9,
         "card_in_gigabytes": card * 1e9 / GIB - states - kept,
-        "all_in_gigabytes": (card * 1e9 - (states + kept) * GIB) / 1e9,
         "never_negative": max(0.0, card - states - kept),
         **{key: card - size - kept for key, size in _per_parameter(case).items()},
         "no_activations": card - states,
