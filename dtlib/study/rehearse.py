@@ -8,6 +8,7 @@ rehearsal, this is the way.
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,3 +72,4 @@ def _before(folder: Path, planned: Planned) -> Outcome | None:
 def _in_turn(configs: Sequence[RunConfig]) -> None:
     for config in configs:
         loop.train(config)
+        gc.collect()  # engines are in cycles, and would count as the next run's memory
