@@ -314,7 +314,7 @@ learn.check("room_left", room_left)
 
 # %%
 room = learn.given("room_left")
-CARDS = {"RTX 4090": 24, "V100": 32, "A100": 40, "H100": 80}
+CARDS = {"RTX 4090": 24, "A100": 40, "H100": 80}
 every = SEVEN.split(",")
 left = {
     (name, way, card): room(
@@ -457,8 +457,8 @@ learn.table(
         ]
         for row in mine
     ],
-    ["strategy", *RESULTS],
-    "Your table: results. Tokens/s of all ranks; MB of rank 0, reserved: GPU",
+    ["strategy", "tokens/s", "peak, MB", "reserved, MB", *RESULTS[3:]],
+    "Your table: results. Tokens/s of all ranks, bytes of rank 0",
 )
 
 # %% [markdown]
@@ -721,7 +721,7 @@ for name, windows in (("padded", padded), ("packed", packed)):
     print(f"{name}: {len(windows)} windows, {total:,.0f} tokens/s")
 
 # %% [markdown]
-# The same text, the same 10 ms a window: *packed* windows, one text behind
+# The same text, the same 10 ms a window: **packed windows**, one text behind
 # the other and cut, have no filling. The course's text is always packed.
 #
 # ## Quiz
