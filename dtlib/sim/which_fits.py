@@ -37,7 +37,7 @@ def held(parameters, strategy, ranks, computing_bytes=0):
     strategy
         One of `STRATEGIES`.
     ranks
-        N; `single` has one whatever is said.
+        N; `single` and `ddp` divide nothing by it.
     computing_bytes
         Of activations and logits.
 
@@ -46,8 +46,7 @@ def held(parameters, strategy, ranks, computing_bytes=0):
     dict
         `parameters`, `gradients`, `optimizer` (with the fp32 copy) and `computing`.
     """
-    n = 1 if strategy == "single" else ranks
-    found = model_states(parameters, n, strategy, "mixed", kept="paper")["device"]
+    found = model_states(parameters, ranks, strategy, "mixed", kept="paper")["device"]
     found["optimizer"] += found["fp32_copy"]
     found["computing"] = computing_bytes
     return {kind: found[kind] for kind in KINDS}
