@@ -92,7 +92,7 @@ shared = {
     "micro_batch": 4,
     "steps": 20 if full else 6,
     "timeout": 600 if full else 60,
-    **({"max_length": 1024} if full else rehearsal),
+    **({} if full else rehearsal),
 }
 shared
 
@@ -104,6 +104,7 @@ shared
 from pathlib import Path
 from shutil import rmtree
 
+from dtlib.shapes import GPT
 from dtlib.study import family, rehearse, rows
 from dtlib.study.strategies import plans
 
@@ -113,9 +114,10 @@ if not full:
 
 def carry_out(model, names):
     """What came of a model's runs under these strategies."""
-    planned = list(plans({**shared, "model": model}, [world], names))
+    settings = {"max_length": GPT[model]["context"], **shared, "model": model}
+    planned = list(plans(settings, [world], names))
     folder = Path("gpt2_study") / model
-    family.open_folder(folder, "strategies", {**shared, "model": model})
+    family.open_folder(folder, "strategies", settings)
     if full:
         return list(family.carry_out(folder, planned))
     return rehearse.together(folder, planned)
@@ -197,10 +199,10 @@ if not full:
 
 # %% [markdown]
 # **A strategy decides where numbers lie, not what is learnt.** In fp32 the
-# losses differ by roundings: 10⁻⁵ is twenty times the distance of two fp32
-# numbers near 4. (In bf16, at full size, DeepSpeed's weights themselves have
-# 16 bits and the others' have not: there they agree to two digits or three.)
-# A strategy whose loss is another one is broken, or the batch is another.
+# losses differ by roundings: 10⁻⁵ is forty times the distance of two fp32
+# numbers between 2 and 4. (In bf16, at full size, they part sooner: DeepSpeed
+# cuts the weights themselves to 16 bits, the others only their products.) A
+# strategy whose loss is another one is broken, or its batch is another.
 #
 # What does change is who holds what. The formulas of lesson 16 beside the
 # ledger of lesson 17, for the last model that ran:
@@ -343,7 +345,7 @@ learn.measured("how_many_fit", len(fitting), source="computed")
 # A second look at the last rows: from `ddp` to `offload` only states go away.
 # What is left of GPT-2 XL under `offload` is 2.9 GiB of weights and 11.7 GiB
 # of computing, so there a smaller micro-batch, or recomputing activations
-# (lesson 05), gains more than any strategy.
+# (lesson 05), gains more than a further strategy.
 #
 # "ZeRO-2 saves 8×" is a limit: 16/(2 + 14/N) nears 8 for many ranks.
 
@@ -372,11 +374,9 @@ COUNTS = ["micro_batch", "accumulation", "precision"]
 def peaks(row):
     """GiB at the peak of a run on a GPU: foretold, measured."""
     place = (row["model"], row["strategy"], row["world_size"])
-    setup = Setup(*place, *(row[key] for key in COUNTS))
-    return [
-        size / 2**30
-        for size in (fitting.peak(setup), row["memory_peak_bytes"])
-    ]
+    counts = [row[key] for key in COUNTS]
+    setup = Setup(*place, *counts, vocab_size=entries if full else 50_257)
+    return fitting.peak(setup) / 2**30, row["memory_peak_bytes"] / 2**30
 
 
 kept = sources_folder() / "records" / "28_gpt2.json"
@@ -497,7 +497,9 @@ learn.check("fair_pairs", fair_pairs)
 # %% [markdown]
 # The tutorial's five rows, with what its repository tells beside the table:
 # the first script trains in fp32 with torch's AdamW, the JSON files of the
-# others say fp16 and leave Adam to DeepSpeed, and `max_length` is 512.
+# others say fp16 and leave Adam to DeepSpeed, and `max_length` is 512. (The
+# learning rates differ as well, 5·10⁻⁵ after a warm-up and 10⁻⁴ without: not
+# even the losses of the first two rows belong together.)
 
 # %%
 fair = learn.given("fair_pairs")
@@ -548,7 +550,8 @@ print("pairs in world_size alone:", alone or "none")
 #
 # A folder of `.txt` files is enough, for every strategy:
 # `dtlib train text --data my_texts --strategy zero2`. Here are the words of
-# this course's own lessons; put yours beside them.
+# this course's own lessons; put yours beside them. With `-p data=my_texts`
+# the whole lesson trains on that folder.
 
 # %%
 import dtlib
@@ -592,7 +595,7 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 # | out of memory | the rank's sentence | what it lists: it is computed for your run |
 # | wrong launcher | `dtlib train` | `torchrun`, `deepspeed` or none, with one number of ranks |
 # | batch identity | `dtlib train` | give two of three numbers |
-# | no internet | `dtlib fetch` | `dtlib fetch NAME --from FILE`, `HF_HUB_OFFLINE=1` |
+# | no internet | `dtlib doctor`, `dtlib fetch` | `dtlib fetch NAME --from FILE`, `HF_HUB_OFFLINE=1` |
 
 # %%
 from dtlib import doctor
@@ -646,6 +649,9 @@ print(sentence("rank 1 ran out of memory on cuda:1", numbers(said), run))
 # error *says*: on several ranks one fails and the others wait for it, and
 # a missing package can mean a wrong start: DeepSpeed asks for `mpi4py` when
 # no launcher has told it who it is.
+#
+# A worked case: a traceback that ends in `ModuleNotFoundError: No module
+# named 'deepspeed'` has the cause `"deepspeed"`.
 
 # %% tags=["exercise", "stretch"]
 CAUSES = ["cudnn", "deepspeed", "memory", "launcher", "batch", "internet"]
@@ -678,8 +684,8 @@ learn.check("diagnose", diagnose)
 # ●●○ *10 minutes, stretch.* The tutorial's script fills every line of
 # WikiText-2 up to 512 positions and hands the filling over as labels, too
 # (`real_model_example.py`: `padding="max_length"`, `labels=input_ids`). So
-# most of what is counted is filling, in its samples a second and in its loss:
-# 0.31 would be a perplexity of 1.4, and fine-tuned GPT-2 reaches about 20
+# filling counts, in its samples a second and in its loss: 0.31 would be a
+# perplexity of 1.4, and fine-tuned GPT-2 reaches about 20
 # (https://github.com/huggingface/transformers, the README of `run_clm`).
 #
 # Count what counts. `steps` are pairs of seconds and the labels of all ranks'
