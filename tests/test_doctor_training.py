@@ -6,14 +6,10 @@ import dataclasses
 import sys
 from pathlib import Path
 
-import pytest
 from test_doctor import GOOD, machine, programs
 
-from dtlib import cli
-from dtlib.cli.launched import without_local_rank
 from dtlib.doctor import inside, probes_torch, probes_training
 from dtlib.doctor.machine import Ran
-from dtlib.errors import BadInput
 
 NO_CUDNN = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"
 MISMATCH = (
@@ -110,13 +106,3 @@ def test_no_internet_says_how_data_come_here():
     assert probes_training.internet(there).state == "ok"
     told = dataclasses.replace(lost, env={"PATH": "", "HF_HUB_OFFLINE": "1"})
     assert probes_training.internet(told).found == "not asked, since HF_HUB_OFFLINE is set"
-
-
-def test_the_word_of_the_deepspeed_launcher_is_taken_away_where_it_says_nothing_new(capsys):
-    words = ["--local_rank=1", "train", "text", "--lr", "1e-3"]
-    assert without_local_rank(words, {"LOCAL_RANK": "1"}) == words[1:]
-    for env in ({}, {"LOCAL_RANK": "0"}):
-        with pytest.raises(BadInput, match=r"LOCAL_RANK is .*dtlib train --ranks N"):
-            without_local_rank(words, env)
-    assert cli.main(["train", "text", "--local_rank=3"]) == 2
-    assert "what a launcher such as `deepspeed` says" in capsys.readouterr().err
