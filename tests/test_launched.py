@@ -44,8 +44,8 @@ def test_deepspeeds_launcher_starts_a_run_on_two_ranks(tmp_path: Path) -> None:
     folder = Path(sys.executable).parent
     launcher = shutil.which("deepspeed", path=str(folder))
     assert launcher
-    train = ["train", "text", "--strategy", "zero2", "--steps", "2", "--global-batch", "4",
-             "--max-length", "16", "--num-samples", "32", "--out", str(tmp_path / "run")]  # fmt: skip
+    train = ["train", "text", "--strategy", "zero2", "--steps", "2", "--global-batch", "4"]
+    train += ["--max-length", "16", "--num-samples", "32", "--out", str(tmp_path / "run")]
     words = ["-q", "--num_gpus=2", f"--master_port={free_port()}", "--module", "dtlib", *train]
     done = subprocess.run(
         [launcher, *words], cwd=tmp_path, capture_output=True, text=True, timeout=180,
