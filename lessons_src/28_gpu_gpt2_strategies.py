@@ -650,7 +650,7 @@ print(sentence("rank 1 ran out of memory on cuda:1", numbers(said), run))
 # a missing package can mean a wrong start: DeepSpeed asks for `mpi4py` when
 # no launcher has told it who it is.
 #
-# A worked case: a traceback that ends in `ModuleNotFoundError: No module
+# A worked case: an output that ends in `ModuleNotFoundError: No module
 # named 'deepspeed'` has the cause `"deepspeed"`.
 
 # %% tags=["exercise", "stretch"]
