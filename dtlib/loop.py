@@ -19,11 +19,12 @@ from typing import Any
 
 import torch
 
-from dtlib import dist, launcher, strategies, tasks
+from dtlib import dist, launcher, oom, strategies, tasks
 from dtlib.config import RunConfig
 from dtlib.data.batches import seed_of
 from dtlib.diary import RUNS, Diary, run_folder
 from dtlib.optim import learning_rate, make_optimizer
+from dtlib.plan import BatchPlan
 from dtlib.precision import sums_dtype
 from dtlib.profiling import mark
 from dtlib.record import Run, check_loggers, claimed, make_folder
@@ -103,7 +104,15 @@ def train_on_rank(config: RunConfig) -> str:
     plan = config.plan(world.world_size)
     choose_kernels(config.deterministic)
 
-    task = tasks.find(config.task)(config, world)
+    with oom.explained(config, plan, world) as about:
+        task = tasks.find(config.task)(config, world)
+        about.vocab_size = task.vocab_size
+        diary = train_task(task, config, plan, world)
+    return str(diary.folder)
+
+
+def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> Diary:
+    """Take all steps of a run as one of its ranks, with its strategy, and write all of it down."""
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
     config = dataclasses.replace(config, out=run_folder(config))
     with contextlib.closing(strategies.find(config.strategy)(config, world)) as strategy:
@@ -115,7 +124,7 @@ def train_on_rank(config: RunConfig) -> str:
         diary.evaluated(task, figures)
         diary.save(strategy)
         diary.finish(task, figures)
-    return str(diary.folder)
+    return diary
 
 
 def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:

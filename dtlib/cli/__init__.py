@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dtlib import __version__
 from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
+from dtlib.cli.launched import without_local_rank
 from dtlib.cli.training import parse_train, train_parser
 from dtlib.errors import BadInput, DtlibError, did_you_mean
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(words)
+        code = _dispatch(without_local_rank(words))
         print(end="", flush=True)
         return code
     except DtlibError as error:
