@@ -1,4 +1,4 @@
-"""The command line: `dtlib doctor | fetch | train | export | lessons | batch | study | sim`.
+"""The command line: `dtlib doctor | fetch | train | profile | lessons | batch | study | …`.
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
 a signal with a checkpoint written, 130 interrupted.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dtlib import __version__
 from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
+from dtlib.cli.launched import without_local_rank
 from dtlib.cli.training import parse_train, train_parser
 from dtlib.errors import BadInput, DtlibError, did_you_mean
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(words)
+        code = _dispatch(without_local_rank(words))
         print(end="", flush=True)
         return code
     except DtlibError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.flags import Parser, hyphens, parameter_notes
-from dtlib.sim import hardware, memory, states
+from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import Estimate, Setup, estimate
 
@@ -118,7 +118,8 @@ def table(setup: Setup, found: Estimate, device: str | None) -> str:
         for row in found.traffic:
             what = f"{row.collective}, {row.carries}"
             lines.append(f"    {what:<32}{_gb(row.payload):>8}{_gb(row.wire):>11}")
-    return "\n".join(lines + (["", *verdict(found, device)] if device else []))
+    said = ["", *verdict(found, device), *what_would_fit(setup, device)] if device else []
+    return "\n".join(lines + said)
 
 
 def verdict(found: Estimate, device: str) -> list[str]:
@@ -134,6 +135,17 @@ def verdict(found: Estimate, device: str) -> list[str]:
     if 0.9 < share <= 1:
         lines.append("That leaves less than the tenth that CUDA and fragmentation can take.")
     return lines
+
+
+def what_would_fit(setup: Setup, device: str) -> list[str]:
+    """Return a line for each change after which a run fits that does not, or a line without one."""
+    memory = hardware.DEVICES[device]["memory"]
+    if fitting.peak(setup) <= memory:
+        return []
+    ways = fitting.ways(setup, memory)
+    lines = [f"  {way.flags}: at most {_gb(way.peak)} GB" for way in ways]
+    lines = lines or ["  no smaller micro-batch and no strategy; more ranks, or a smaller model"]
+    return [f"With {1 - fitting.SPARE:.0%} of it in use, these would fit:", *lines]
 
 
 def to_json(setup: Setup, found: Estimate, device: str | None) -> str:

@@ -18,6 +18,7 @@ from dtlib.doctor.machine import Finding, Machine
 from dtlib.doctor.nodes import Answers, examine_nodes, table
 from dtlib.doctor.probes_system import SYSTEM
 from dtlib.doctor.probes_torch import TORCH
+from dtlib.doctor.probes_training import TRAINING
 from dtlib.doctor.tools import TOOLS, missing_tools
 from dtlib.errors import Unavailable
 
@@ -26,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 Probe = Callable[[Machine], Finding]
-PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TOOLS)
+PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TRAINING, *TOOLS)
 PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machine
 CANNOT_RUN = Unavailable.exit_code
 # Where no answer means that lessons cannot be promised to run.

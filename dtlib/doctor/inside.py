@@ -21,6 +21,7 @@ def torch() -> dict[str, Any]:
     there = dist.is_available()
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     nccl = there and dist.is_nccl_available()
+    cudnn, error = _cudnn_version() if gpus else (None, None)
     return {
         "version": torch.__version__,
         "gloo": there and dist.is_gloo_available(),
@@ -28,9 +29,30 @@ def torch() -> dict[str, Any]:
         "mps": torch.backends.mps.is_available(),
         "gpus": [torch.cuda.get_device_name(index) for index in range(gpus)],
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if gpus else None,
+        "cudnn": cudnn,
+        "cudnn_error": error,
         "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if gpus and nccl else None,
     }
+
+
+def _cudnn_version() -> tuple[int | None, str | None]:
+    """Its number, or what torch says of one that it was not compiled for."""
+    import torch
+
+    try:
+        return torch.backends.cudnn.version(), None
+    except RuntimeError as error:
+        return None, " ".join(str(error).split())
+
+
+def cudnn() -> dict[str, Any]:
+    """Let a GPU do one small convolution, which loads all of cuDNN's parts that training needs."""
+    import torch
+
+    picture, kernel = torch.ones(1, 8, 8, 8, device="cuda"), torch.ones(8, 8, 3, 3, device="cuda")
+    picture.requires_grad_()
+    torch.nn.functional.conv2d(picture, kernel).sum().backward()
+    return {"version": torch.backends.cudnn.version()}
 
 
 def collective() -> dict[str, Any]:
@@ -104,6 +126,7 @@ def operators() -> dict[str, Any]:
 QUESTIONS = {
     "operators": operators,
     "torch": torch,
+    "cudnn": cudnn,
     "collective": collective,
     "nodes": nodes,
     "data": data,

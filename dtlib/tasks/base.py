@@ -43,6 +43,8 @@ class Task(ABC):
         samples (pictures, windows of text) in the training data.
     sample, units_per_sample, unit
         what a sample is called; what a throughput counts: the tokens of a window and "tokens/s".
+    vocab_size
+        entries of a text's vocabulary; None for pictures.
     metric, held_out_loss
         names of two of the evaluation's figures: what a table shows, what the best checkpoint is
         chosen by.
@@ -53,6 +55,7 @@ class Task(ABC):
     sample: str
     units_per_sample: int = 1
     unit: str
+    vocab_size: int | None = None
     metric: str
     held_out_loss: str
 

@@ -43,8 +43,8 @@ class Text(Task):
         self.valid = DeviceText(self.data.valid, context, world.device)
         self.train_size = self.train.complete
         self.units_per_sample = context
-        vocab_size = self.data.tokenizer.vocab_size
-        shape = gpt.shape(config.model, vocab_size=vocab_size, dropout=config.dropout)
+        self.vocab_size = self.data.tokenizer.vocab_size
+        shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
         self.model = gpt.GPT(shape, seed=config.seed)
 
     @classmethod

@@ -1,0 +1,103 @@
+"""What would fit where a run does not: another cut of its batch, another strategy, both.
+
+The same experiment throughout: model, global batch and window stay. Order: what costs least first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dtlib.sim.estimate import Setup, estimate
+
+SPARE = 0.1
+"""Of a GPU's memory, for CUDA, its libraries and fragmentation, which `estimate` leaves out."""
+
+LADDER = ("zero1", "zero2", "zero3", "offload", "infinity")
+"""From what sends no more than data parallel to what waits for a disk."""
+
+
+class Way(NamedTuple):
+    """A change that fits: its flags for `dtlib train`, its setup, and its peak in bytes."""
+
+    flags: str
+    setup: Setup
+    peak: int
+
+
+def peak(setup: Setup) -> int:
+    """Bytes that a rank's device holds at most."""
+    return estimate(setup).peak()[1]
+
+
+def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
+    """Return up to four changes after which a rank fits, each alone if one alone is enough.
+
+    Parameters
+    ----------
+    setup
+        The run that does not fit; its micro-batch, accumulation and ranks are the global batch.
+    memory
+        Bytes of the device.
+    spare
+        Share of them to keep free.
+
+    Returns
+    -------
+    list of Way
+        The largest micro-batch that fits; the first strategy that does; where neither alone is
+        enough, the first strategy with a micro-batch of 1; activation checkpointing.
+    """
+    limit = memory * (1 - spare)
+    families = [_smaller(setup), _sharded(setup)]
+    found = [way for way in (_first(family, limit) for family in families) if way]
+    if not found:
+        smallest = _micro(setup, 1)
+        both = _first(_sharded(smallest), limit)
+        found = [both] if both else []
+    if setup.is_text and setup.checkpointing == "none":
+        again = _first([("activation checkpointing (lesson 05)", _checkpointed(setup))], limit)
+        found += [again] if again else []
+    return found
+
+
+def _first(
+    family: Iterator[tuple[str, Setup]] | list[tuple[str, Setup]], limit: float
+) -> Way | None:
+    for flags, changed in family:
+        size = peak(changed)
+        if size <= limit:
+            return Way(flags, changed, size)
+    return None
+
+
+def _smaller(setup: Setup) -> Iterator[tuple[str, Setup]]:
+    """Yield the same global batch in smaller and smaller micro-batches."""
+    for micro in range(setup.micro_batch - 1, 0, -1):
+        if setup.micro_batch * setup.accumulation % micro == 0:
+            changed = _micro(setup, micro)
+            yield f"--micro-batch {micro} --accumulation {changed.accumulation}", changed
+
+
+def _micro(setup: Setup, micro: int) -> Setup:
+    total = setup.micro_batch * setup.accumulation
+    return dataclasses.replace(setup, micro_batch=micro, accumulation=total // micro)
+
+
+def _sharded(setup: Setup) -> Iterator[tuple[str, Setup]]:
+    """Yield the strategies that hold less than this one; on one rank only those that move."""
+    ladder = LADDER if setup.ranks > 1 else LADDER[-2:]
+    begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0
+    cut = f" --micro-batch {setup.micro_batch}" if setup.micro_batch == 1 else ""
+    for name in ladder[begin:]:
+        yield (
+            f"--strategy {name}{cut}",
+            dataclasses.replace(
+                setup, strategy=name, zero_stage=None, shard_ranks=None, cpu_offload=False
+            ),
+        )
+
+
+def _checkpointed(setup: Setup) -> Setup:
+    return dataclasses.replace(setup, checkpointing="full")

@@ -1,0 +1,75 @@
+"""A family of small runs in a few launches: the runs of equal ranks share their processes.
+
+`family.carry_out` gives every run processes of its own, so that one that dies takes no other along,
+and memory is fresh. Where a run takes less time than its processes take to start, as in a
+rehearsal, this is the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib import launcher, loop
+from dtlib.config import RunConfig
+from dtlib.errors import BadInput, Unavailable
+from dtlib.record import Run
+from dtlib.study.family import Outcome, Planned
+
+
+def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:
+    """Carry out runs, those of equal ranks in one launch, and return what came of each.
+
+    Parameters
+    ----------
+    out
+        Folder of the runs; one that is done there is not run again.
+    plans
+        Each says its number of ranks.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of `plans`: done, unavailable or refused.
+
+    Raises
+    ------
+    RankFailed, Stopped
+        When a run fails or is stopped: those after it in its launch are not run.
+    """
+    found = {planned.name: _before(out / planned.name, planned) for planned in plans}
+    by_ranks: dict[int | None, list[RunConfig]] = {}
+    for planned in plans:
+        if found[planned.name] is None:
+            config = dataclasses.replace(planned.config, out=str(out / planned.name))
+            by_ranks.setdefault(config.ranks, []).append(config)
+    for ranks, configs in by_ranks.items():
+        first = configs[0]
+        launcher.launch(
+            _in_turn, configs, ranks=ranks, device=first.device, threads=first.threads,
+            timeout=max(config.timeout for config in configs), show=False,
+        )  # fmt: skip
+    return [
+        found[planned.name] or Outcome(planned, Run.load(out / planned.name)) for planned in plans
+    ]
+
+
+def _before(folder: Path, planned: Planned) -> Outcome | None:
+    """Return the outcome of a run that is done or cannot be; None for one that is to be run."""
+    if (folder / "summary.json").exists():
+        return Outcome(planned, Run.load(folder))
+    try:
+        loop.check(dataclasses.replace(planned.config, out=str(folder)))
+    except Unavailable as error:
+        return Outcome(planned, None, "unavailable", str(error))
+    except BadInput as error:
+        return Outcome(planned, None, "refused", str(error))
+    return None
+
+
+def _in_turn(configs: Sequence[RunConfig]) -> None:
+    for config in configs:
+        loop.train(config)
+        gc.collect()  # engines are in cycles, and would count as the next run's memory
