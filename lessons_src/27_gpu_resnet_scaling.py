@@ -37,9 +37,8 @@ repeats = 2
 record = False
 
 # %%
-import torch
-
 import dtlib
+import torch
 
 GPUS = torch.cuda.device_count()
 if size == "full":
@@ -73,9 +72,8 @@ learn.predict("bigger_batch")
 # it runs:
 
 # %%
-from torch.utils.flop_counter import FlopCounterMode
-
 from dtlib.models.resnet import resnet18
+from torch.utils.flop_counter import FlopCounterMode
 
 model = resnet18()
 image = torch.zeros(1, 3, 32, 32)
