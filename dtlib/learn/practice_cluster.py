@@ -167,7 +167,7 @@ def _bash(
         process = subprocess.Popen(
             ["bash", str(folder / "script"), *arguments], stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            cwd=folder, env={**clean, **variables, "PRACTICE": str(folder), "PATH": path},
+            cwd=folder, env={**clean, **variables, "PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"},
         )  # fmt: skip
     try:
         yield process
