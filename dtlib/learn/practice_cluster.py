@@ -162,12 +162,13 @@ def _bash(
 ) -> Iterator[subprocess.Popen[str]]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    mine = {"PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"}  # bash speaks English
     (folder / "script").write_text(script)
     with (folder / "output").open("w") as output:
         process = subprocess.Popen(
             ["bash", str(folder / "script"), *arguments], stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            cwd=folder, env={**clean, **variables, "PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"},
+            cwd=folder, env={**clean, **variables, **mine},
         )  # fmt: skip
     try:
         yield process
