@@ -163,13 +163,11 @@ code=$?
     ("died", script("no_trap", TRAP + 'wait "$training"; code=$?\n' + REQUEUE)),
     ("not_told", script("told_too_roughly",
                         TRAP + SET.replace("-USR1", "-TERM") + LOOP + REQUEUE)),
-    ("did_not_wait", script("waits_once", TRAP + SET + 'wait "$training"; code=$?\n' + REQUEUE)),
-    ("did_not_wait", script("waits_once_without_told", TRAP + SET.replace("told=yes;", "")
+    ("did_not_wait", script("waits_once", TRAP + SET.replace("told=yes;", "")
                             + 'wait $training; code=$?\n' + REQUEUE)),
     ("code_of_wait", script("waits_in_the_trap", TRAP + SET.replace(
         '"$training"\'', '"$training"; wait "$training"\'')
         + 'wait $training; code=$?\n' + REQUEUE)),
-    ("not_requeued", script("exits_first", TRAP + SET + LOOP + 'exit "$code"\n' + REQUEUE)),
     ("requeued_early", script("requeues_in_the_trap", TRAP + SET.replace(
         "told=yes;", 'told=yes; scontrol requeue "$SLURM_JOB_ID";') + LOOP + 'exit "$code"')),
     ("not_requeued", script("hands_on_75", TRAP + SET + LOOP + 'exit "$code"')),
