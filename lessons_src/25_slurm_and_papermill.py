@@ -94,7 +94,8 @@ assert seen["exit_code"] == "0:0"
 # (https://slurm.schedmd.com/srun.html, "Output environment variables")
 #
 # A variable is replaced by a shell. **By which one, and where does it run?**
-# The *practice cluster* has an `srun` that starts its command with the
+# `bash -c 'text'` starts one more bash, which runs the text as a script. The
+# *practice cluster* has an `srun` that starts its command with the
 # variables of each task in turn; everything else is your machine's bash.
 
 # %%
@@ -130,8 +131,9 @@ assert tried.output.count("node 0") == 4
 # ```
 #
 # `"$@"` is the training, `train.py --steps 100`, with all its words. Write a
-# line that starts twelve ranks that meet. About `bash -c 'text' a b`: in
-# `text`, `$0` is a, and `"$@"` is what comes after it.
+# line that starts twelve ranks that meet, and return it as a text: best in
+# `r"""…"""`, where Python leaves each backslash alone. In the text of
+# `bash -c 'text' a b`, `$0` is a, and `"$@"` is what comes after it.
 
 
 # %% tags=["exercise"]
@@ -198,11 +200,15 @@ assert ended.code == 1
 # ## A word before the end
 #
 # At the time limit everything is killed. `#SBATCH --signal=B:USR1@120` asks
-# for a word before it: SIGUSR1, to the batch script, 120 seconds early (up to
-# 60 more: https://slurm.schedmd.com/sbatch.html, "--signal"). A **trap** says
-# what bash does then. Three scripts, and a training that would run for 3 s.
-# When it is sent SIGUSR1 it writes a checkpoint, which takes 0.2 s, and ends
-# with exit code 75, which says: stopped, but not done.
+# for a word before it: the **signal** SIGUSR1, a number that interrupts a
+# program, to the batch script, 120 seconds early (up to 60 more:
+# https://slurm.schedmd.com/sbatch.html, "--signal"). A **trap** says what bash
+# does then. `kill -USR1 N` sends the signal to process N, and `$!` is the
+# number of the last process that was started with `&`, behind the script.
+#
+# Two scripts, and a training that would run for 3 s. When it is sent SIGUSR1
+# it writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which
+# says: stopped, but not done.
 
 # %%
 scripts = {
@@ -256,8 +262,9 @@ assert ended["behind, waited once"].when("checkpoint") is None
 # - hands SIGUSR1 on to it, and waits until it has ended;
 # - calls `scontrol requeue "$SLURM_JOB_ID"` if, and only if, that code is 75.
 #
-# Slurm then puts the job back into the queue, under the same number. Note that
-# `wait` returns when the training has ended *or* when a signal came.
+# Slurm then puts the job back into the queue, under the same number. `wait N`
+# returns when process N has ended, with its exit code in `$?`, *or* when a
+# signal came, with 128 + the signal's number.
 
 
 # %% tags=["exercise"]
@@ -525,9 +532,11 @@ assert "the notebook is done" not in seen["log"]
 #
 # ●●○ *8 minutes.* In the morning you have fifty jobs. From what is known of
 # one, say `"done"`, `"again"` (run it on from its checkpoint) or `"mend"` (it
-# would fail again, so look at it first). `job` has `state`, `exit_code` (75:
-# stopped with a checkpoint), `step`, `began_at` (where this start of it
-# began), `steps` (how many it should do), `ran` and `cells` of its notebook.
+# would fail again, so look at it first). It is an object with `job.state`
+# (COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, or PREEMPTED: it made
+# room for another), `job.exit_code` (75: stopped with a checkpoint), `step`,
+# `began_at` (where this start of it began), `steps` (how many it should do),
+# and `ran` of the `cells` of its notebook.
 
 
 # %% tags=["exercise", "stretch"]

@@ -43,3 +43,10 @@ def test_the_curves_are_those_of_the_function() -> None:
         == in_pieces(20, 4, 0.5, 1, 1, False)[0] / 24
     )
     assert shown["says"].startswith("Told in time: 6 jobs")
+
+
+def test_a_job_shorter_than_the_way_to_its_first_checkpoint_saves_nothing() -> None:
+    assert in_pieces(40, 3, 0.5, 4, 0, told=False) == (math.inf, 0, math.inf)
+    assert "so for ever" in pieces(40, 3, 30, 240, 0)["says"]
+    # what fits into one job needs no checkpoint
+    assert in_pieces(2, 3, 0.5, 4, 0, told=False) == (2.5, 1, 0.5)

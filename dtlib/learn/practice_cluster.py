@@ -23,82 +23,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dtlib.learn.practice_programs import HOSTNAME, PYTHON, SCONTROL, SRUN, TORCHRUN, TRAIN
+
 JOB = "4711"
 SECONDS = 10.0  # that a script may take
-
-# Without a value of their own; any other option of srun has one, after "=" or as the next word.
-_FLAGS = "--exclusive|--overlap|--label|-l|--unbuffered|-u|--pty|-K|--kill-on-bad-exit|-v|-Q"
-_SRUN = f"""#!/bin/bash
-nodes=$SLURM_NNODES each= all=
-while [ $# -gt 0 ]; do
-  word=$1
-  case $word in
-    --) shift; break ;;
-    {_FLAGS}) shift; continue ;;
-    --*=*) value=${{word#*=}} word=${{word%%=*}}; shift ;;
-    -[A-Za-z]?*) value=${{word#-?}} word=${{word%"$value"}}; shift ;;
-    -*) value=$2; shift 2 ;;
-    *) break ;;
-  esac
-  case $word in
-    --nodes|-N) nodes=$value ;;
-    --ntasks-per-node) each=$value ;;
-    --ntasks|-n) all=$value ;;
-  esac
-done
-[ -n "$each" ] || each=$(( all > nodes ? all / nodes : 1 ))
-code=0
-for (( node = 0; node < nodes; node++ )); do
-  for (( task = 0; task < each; task++ )); do
-    SLURM_NODEID=$node SLURM_LOCALID=$task SLURM_PROCID=$(( node * each + task )) \\
-      SLURM_NTASKS=$(( nodes * each )) SLURMD_NODENAME=n$(( node + 1 )) "$@" || code=$?
-  done
-done
-exit $code
-"""
-_TORCHRUN = """#!/bin/bash
-{ printf '%s\\0' "$SLURMD_NODENAME" "${0##*/}" "$@"; printf '\\n\\0'; } >> "$PRACTICE/started"
-"""
-_PYTHON = """#!/bin/bash
-if [ "$1" = -m ] && [ "$2" = torch.distributed.run ]; then shift 2; exec torchrun "$@"; fi
-{ printf '%s\\0' "$SLURMD_NODENAME" python "$@"; printf '\\n\\0'; } >> "$PRACTICE/started"
-"""
-_HOSTNAME = '#!/bin/bash\necho "$SLURMD_NODENAME"\n'
-_NOTE = """
-import os, sys, time
-def note(what):
-    with open(os.environ["PRACTICE"] + "/events", "a") as file:
-        file.write(f"{time.time()} {what}\\n")
-"""
-_SCONTROL = (
-    _NOTE
-    + """
-if sys.argv[1:3] == ["show", "hostnames"]:
-    print("\\n".join(f"n{i + 1}" for i in range(int(os.environ["SLURM_NNODES"]))))
-elif sys.argv[1:2] == ["requeue"]:
-    note("requeue " + " ".join(sys.argv[2:]))
-"""
-)
-# Training: it says when it is ready, writes a checkpoint when it is told to stop, and ends with 75.
-_TRAIN = (
-    _NOTE
-    + """
-import signal
-life, code = float(os.environ["LIFE"]), int(os.environ["CODE"])
-def stop(*_):
-    note("told")
-    time.sleep(float(os.environ["SAVING"]))
-    note("checkpoint")
-    os._exit(75)
-signal.signal(signal.SIGUSR1, stop)
-note("ready")
-time.sleep(life)
-note("end")
-if code < 0:
-    os.kill(os.getpid(), -code)
-sys.exit(code)
-"""
-)
 
 
 @dataclass(frozen=True)
@@ -125,12 +53,15 @@ class Ended:
     events
         Seconds since the signal (else since the start), and what happened then: "ready", "told",
         "checkpoint", "end", "requeue ID", "over" (the script itself).
+    killed
+        Whether a signal ended it. Else it ended with that code of its own will.
     """
 
     code: int | None
     output: str
     started: list[Started] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
+    killed: bool = False
 
     def when(self, what: str) -> float | None:
         """Seconds at which something first happened; None if it never did."""
@@ -192,7 +123,7 @@ def train(script: str, training: Training) -> Ended:
                 time.sleep(0.4)  # the script may set its trap after the training was started
                 zero = time.time()
                 bash.send_signal(signal.SIGUSR1)
-            return _ended(bash, folder, zero)
+            return _ended(bash, folder, zero, "told" if training.told else "")
 
 
 @contextmanager
@@ -200,13 +131,13 @@ def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="practice-") as name:
         folder = Path(name)
         (folder / "bin").mkdir()
-        (folder / "train.py").write_text(_TRAIN)
-        (folder / "scontrol.py").write_text(_SCONTROL)
+        (folder / "train.py").write_text(TRAIN)
+        (folder / "scontrol.py").write_text(SCONTROL)
         python = shlex.quote(sys.executable)
         scontrol = f'#!/bin/bash\nexec {python} -S "$PRACTICE/scontrol.py" "$@"\n'
         programs = {
-            "srun": _SRUN, "torchrun": _TORCHRUN, "python": _PYTHON, "python3": _PYTHON,
-            "hostname": _HOSTNAME, "scontrol": scontrol,
+            "srun": SRUN, "torchrun": TORCHRUN, "python": PYTHON, "python3": PYTHON,
+            "hostname": HOSTNAME, "scontrol": scontrol,
         }  # fmt: skip
         for program, text in programs.items():
             (folder / "bin" / program).write_text(text)
@@ -231,12 +162,13 @@ def _bash(
 ) -> Iterator[subprocess.Popen[str]]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    mine = {"PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"}  # bash speaks English
     (folder / "script").write_text(script)
     with (folder / "output").open("w") as output:
         process = subprocess.Popen(
             ["bash", str(folder / "script"), *arguments], stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            cwd=folder, env={**clean, **variables, "PRACTICE": str(folder), "PATH": path},
+            cwd=folder, env={**clean, **variables, **mine},
         )  # fmt: skip
     try:
         yield process
@@ -260,15 +192,17 @@ def _events(folder: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _ended(bash: subprocess.Popen[str], folder: Path, zero: float) -> Ended:
+def _ended(bash: subprocess.Popen[str], folder: Path, zero: float, due: str = "") -> Ended:
     code: int | None = None
     with suppress(subprocess.TimeoutExpired):
         code = bash.wait(SECONDS)
     over = time.time()
-    while _left_behind(bash) and not _events(folder) and time.time() < over + 0.5:
-        time.sleep(0.02)  # a training that the script left alone says that it is there
-    noted = [line.partition(" ")[::2] for line in _events(folder).splitlines()]
-    events = [(float(at) - zero, what) for at, what in noted]
+    while _left_behind(bash) and time.time() < over + 0.5:
+        if (noted := _events(folder)) and due in noted:
+            break  # a training that the script left alone says that it is there, or was told
+        time.sleep(0.02)
+    lines = [line.partition(" ")[::2] for line in _events(folder).splitlines()]
+    events = [(float(at) - zero, what) for at, what in lines]
     if code is not None:
         events.append((over - zero, "over"))
     return Ended(
@@ -276,6 +210,7 @@ def _ended(bash: subprocess.Popen[str], folder: Path, zero: float) -> Ended:
         (folder / "output").read_text(errors="replace"),
         _started(folder / "started"),
         sorted(events),
+        code is not None and code < 0,
     )
 
 

@@ -31,11 +31,12 @@ def in_pieces(work, limit, start_up, between, wait, told):
         job gets nowhere: infinity, 0, infinity.
     """
     lost = 0 if told else between / 2
-    useful = limit - start_up - lost
-    if useful <= 0:
+    trains = limit - start_up
+    useful = trains - lost
+    if useful <= 0 or (not told and trains < min(between, work)):  # it never saves
         return math.inf, 0, math.inf
     # the last job is not cut off, so it loses nothing
-    cut = max(0, math.ceil((work - (limit - start_up)) / useful))
+    cut = max(0, math.ceil((work - trains) / useful))
     jobs = cut + 1
     wasted = jobs * start_up + cut * lost
     return work + wasted + jobs * wait, jobs, wasted
@@ -61,12 +62,12 @@ def pieces(work, limit, start_up, between, wait):
     if jobs == 0:
         says = "A job of that length ends before it trains."
     else:
-        says = f"Told in time: {jobs} jobs, {hours / 24:.2f} days, {wasted:.1f} h for nothing."
+        says = f"Told in time: {_jobs(jobs)}, {hours / 24:.2f} days, {wasted:.1f} h for nothing."
         if cut_jobs == 0:
             says += " Cut off: each job ends before its first checkpoint, and so for ever."
         else:
             says += (
-                f" Cut off: {cut_jobs} jobs, {cut_hours / 24:.2f} days, {cut_wasted:.1f} h"
+                f" Cut off: {_jobs(cut_jobs)}, {cut_hours / 24:.2f} days, {cut_wasted:.1f} h"
                 " for nothing."
             )
     return {
@@ -76,3 +77,7 @@ def pieces(work, limit, start_up, between, wait):
         "y": "days until it is done",
         "says": says,
     }
+
+
+def _jobs(count):
+    return "1 job" if count == 1 else f"{count} jobs"

@@ -61,6 +61,18 @@ def places_for_values(index, axes, repeats):
     return {**settings, "repeat": index} if index < repeats else None
 
 
+def one_dict_for_all(index, axes, repeats):
+    run, runs = {}, []
+    for repeat, *values in itertools.product(range(repeats), *axes.values()):
+        run.update(zip([*axes, "repeat"], [*values, repeat], strict=True))
+        runs.append(run)
+    return runs[index] if index < len(runs) else None
+
+
+def nothing_is_a_dict(index, axes, repeats):
+    return by_product(index, axes, repeats) or {}
+
+
 def in_step(index, axes, repeats):
     count = 1
     for values in axes.values():
@@ -120,6 +132,10 @@ def by_product(index, axes, repeats):
 
 
 # --- 25.4 next_step ---------------------------------------------------------------------------
+
+
+def as_a_dict(job):
+    return "done" if job["state"] == "COMPLETED" else "mend"
 
 
 def silent(job):
@@ -203,10 +219,13 @@ WRONG = [
     ("array_run", "value", places_for_values),
     ("array_run", "in_step", in_step),
     ("array_run", "lost", halves_for_every_axis),
+    ("array_run", "one_for_all", one_dict_for_all),
+    ("array_run", "not_none", nothing_is_a_dict),
     ("array_run", "one_after_another", repeats_first),
     ("array_run", "beyond", round_again),
     ("array_run", "raises_beyond", stops_beyond),
     ("next_step", "none", silent),
+    ("next_step", "no_dict", as_a_dict),
     ("next_step", "word", a_truth),
     ("next_step", "all_well", only_fresh_ones_are_done),
     ("next_step", "a_bug", restarts_all),

@@ -47,6 +47,16 @@ STARTS = [
                                  srun="srun --ntasks-per-node=$SLURM_GPUS_ON_NODE bash -c")),
     ("one_node", script("no_srun", f'{TORCHRUN} --master-addr=$(hostname) "$@"')),
     ("refused", started_by_hand("misspelt", f'{TORCHRUN} --master=$0 --port=1 "$@"')),
+    ("misread", started_by_hand("cut_line", TORCHRUN.replace("\\", "") + f' {MEET} "$@"')),
+    ("misread", script("spaces_around_is", f"""
+first = $(hostname)
+{THERE} '{TORCHRUN} {MEET} "$@"' "$first" "$@" """)),
+    ("literal", script("nobody_to_replace_it", f'srun {TORCHRUN} --master-addr=$(hostname) "$@"'
+                       .replace("$SLURM_NODEID", "'$SLURM_NODEID'"))),
+    ("empty", script("not_exported", f"""
+first=$(hostname)
+{THERE} '{TORCHRUN} --master-addr=$first "$@"' _ "$@" """)),
+    ("no_training", started_by_hand("no_words", f'{TORCHRUN} --master-addr=n1 "$@"', after="")),
     ("lonely", started_by_hand("standalone",
                                'torchrun --standalone --nproc-per-node=$SLURM_GPUS_ON_NODE "$@"')),
     ("nnodes", started_by_hand(
@@ -93,6 +103,15 @@ srun -n "$SLURM_NNODES" -N "$SLURM_NNODES" bash -c '
     --nproc_per_node gpu --master_addr $MASTER --master_port $PORT "$@"
 ' bash "$@"
 """),
+    script("node_by_node", f"""
+place=0
+for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+  srun --nodes=1 --ntasks=1 -w "$node" {TORCHRUN.replace("$SLURM_NODEID", "$place")} \\
+    --master-addr=$(hostname) "$@" &
+  place=$((place + 1))
+done
+wait
+"""),
 ]  # fmt: skip
 
 TRAP = """"$@" &
@@ -135,10 +154,20 @@ while [ "$code" -gt 128 ]; do wait "$training"; code=$?; sleep 0.05; done
 "$@"
 code=$?
 """ + REQUEUE)),
+    ("no_number", script("kills_no_number",
+                         'trap "kill -USR1 $!" USR1\n' + TRAP + LOOP + REQUEUE)),
+    ("misread", script("bracket_is_a_command", TRAP + SET + LOOP + REQUEUE.replace("[ ", "["))),
+    ("misread", script("no_test", TRAP + SET + LOOP + REQUEUE.replace('[ "$code" = 75 ]',
+                                                                    "$code == 75"))),
+    ("misread", script("spaces_around_is", (TRAP + SET + LOOP + REQUEUE).replace("=$!", " = $!"))),
     ("died", script("no_trap", TRAP + 'wait "$training"; code=$?\n' + REQUEUE)),
     ("not_told", script("told_too_roughly",
                         TRAP + SET.replace("-USR1", "-TERM") + LOOP + REQUEUE)),
-    ("did_not_wait", script("waits_once", TRAP + SET + 'wait "$training"; code=$?\n' + REQUEUE)),
+    ("did_not_wait", script("waits_once", TRAP + SET.replace("told=yes;", "")
+                            + 'wait $training; code=$?\n' + REQUEUE)),
+    ("code_of_wait", script("waits_in_the_trap", TRAP + SET.replace(
+        '"$training"\'', '"$training"; wait "$training"\'')
+        + 'wait $training; code=$?\n' + REQUEUE)),
     ("requeued_early", script("requeues_in_the_trap", TRAP + SET.replace(
         "told=yes;", 'told=yes; scontrol requeue "$SLURM_JOB_ID";') + LOOP + 'exit "$code"')),
     ("not_requeued", script("hands_on_75", TRAP + SET + LOOP + 'exit "$code"')),
@@ -163,6 +192,10 @@ while [ -n "$signalled" ]; do signalled=; wait $child; code=$?; done
 case $code in 75) scontrol requeue $SLURM_JOB_ID;; esac
 exit $code
 """),
+    script("under_srun", (TRAP + SET + LOOP + REQUEUE).replace('"$@" &', 'srun "$@" &')),
+    script("noisy_but_right", TRAP + SET + """
+while kill -0 "$training"; do wait "$training"; code=$?; done
+""" + REQUEUE),
 ]  # fmt: skip
 
 WRONG = [

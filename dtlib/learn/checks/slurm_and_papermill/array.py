@@ -83,6 +83,7 @@ def _judge(got: list[Any], wanted: list[dict[str, Any]], axes: Axes, repeats: in
         lost = wanted[times.index(0)]
         twice = wanted[times.index(max(times))]
         key = "in_step" if len(axes) > 1 and repeats == 1 else "lost"
+        key = "one_for_all" if max(times) == len(got) else key
         raise Wrong(key, lost=_words(lost), twice=_words(twice), times=max(times), n=len(got))
     turn = len(got) // repeats
     first = [run["repeat"] for run in got[:turn]]
@@ -107,8 +108,9 @@ def _beyond(function: Callable[..., Any], count: int, axes: Axes, repeats: int) 
             raise Wrong("raises_beyond", index=count) from None
         raise
     if run is not None:
-        said = _words(run) if isinstance(run, dict) else repr(run)
-        raise Wrong("beyond", index=count, count=count, got=said)
+        if not isinstance(run, dict) or not run:
+            raise Wrong("not_none", index=count, got=repr(run))
+        raise Wrong("beyond", index=count, count=count, got=_words(run))
 
 
 def _words(run: dict[str, Any]) -> str:

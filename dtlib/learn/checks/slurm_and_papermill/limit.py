@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from typing import Any
 
 from dtlib.learn import practice_cluster
 from dtlib.learn.checking import Passed, Verdict, Wrong
-from dtlib.learn.checks.slurm_and_papermill.scripts import text_of
+from dtlib.learn.checks.slurm_and_papermill.scripts import misread, text_of
 from dtlib.learn.practice_cluster import JOB, Ended, Training
 
 LIFE = 3.0
@@ -56,12 +57,21 @@ def check(function: Callable[[], Any]) -> Verdict:
             judge(ended)
         except Wrong as wrong:
             wrong.case = case
+            if wrong.mistake != "never_trained" and (says := misread(ended.output)):
+                raise Wrong("misread", case, says=says) from None
+            if wrong.mistake in ("not_told", "too_late") and _kills_nobody(script, ended):
+                raise Wrong("no_number", case) from None
             raise
     seconds = found[-2].when("checkpoint") or 0.0
     return Passed(
         measures=(("from the signal to the checkpoint", round(seconds, 2), 0.2, "s"),),
         note="The checkpoint itself takes 0.2 s of that.",
     )
+
+
+def _kills_nobody(script: str, ended: Ended) -> bool:
+    """Whether kill got no number, though the script put something behind itself."""
+    return "kill: usage" in ended.output and bool(re.search(r"(?<![&>])&(?![&>\d])", script))
 
 
 def _well(ended: Ended) -> None:
@@ -103,7 +113,8 @@ def _told(ended: Ended) -> None:
     if told is None:
         if ended.when("end") is not None:
             raise Wrong("too_late", seconds=round(ended.when("end") or 0.0, 1))
-        raise Wrong("died" if ended.code == BY_THE_SIGNAL else "not_told", code=ended.code)
+        died = ended.killed and ended.code == BY_THE_SIGNAL
+        raise Wrong("died" if died else "not_told", code=ended.code)
     requeued = ended.when("requeue")
     if requeued is not None and (saved is None or requeued < saved):
         raise Wrong("requeued_early", at=round(requeued, 2))
@@ -112,7 +123,8 @@ def _told(ended: Ended) -> None:
     if ended.code is None:
         raise Wrong("never_ends", how="saved", seconds=practice_cluster.SECONDS)
     if requeued is None:
-        raise Wrong("not_requeued", code=ended.code)
+        of_wait = ended.code == BY_THE_SIGNAL
+        raise Wrong("code_of_wait" if of_wait else "not_requeued", code=ended.code)
     asked = [what for _, what in ended.events if what.startswith("requeue")]
     if asked[0] != f"requeue {JOB}":
         raise Wrong("which_job", got=asked[0], job=JOB)

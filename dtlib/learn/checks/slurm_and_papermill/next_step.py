@@ -69,6 +69,8 @@ def check(function: Callable[[Job], Any]) -> Verdict:
         try:
             got = function(job)
         except Exception as error:
+            if "not subscriptable" in str(error):
+                raise Wrong("no_dict", case) from None
             raise stopped_here(error, case) from None
         if got is None:
             raise Wrong("none", case)

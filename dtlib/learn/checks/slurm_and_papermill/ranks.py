@@ -9,7 +9,7 @@ from typing import Any
 
 from dtlib.learn import practice_cluster
 from dtlib.learn.checking import Passed, Verdict, Wrong
-from dtlib.learn.checks.slurm_and_papermill.scripts import text_of
+from dtlib.learn.checks.slurm_and_papermill.scripts import misread, text_of
 from dtlib.learn.practice_cluster import Ended
 
 CASES = ((1, 2), (3, 4), (4, 1))  # nodes, GPUs of each
@@ -40,6 +40,8 @@ def check(function: Callable[[], Any]) -> Verdict:
             _meeting(calls, [one.node for one in ended.started], nodes)
         except Wrong as wrong:
             wrong.case = case
+            if wrong.mistake != "nothing" and (says := misread(ended.output)):
+                raise Wrong("misread", case, says=says) from None
             raise
         ranks += nodes * gpus
     return Passed(measures=(("ranks that met, in three jobs", ranks, 18, "ranks"),))
@@ -67,12 +69,19 @@ def _call(words: list[str]) -> Any:
     rest = TRAINING[1:]
     if words[-len(rest) :] == rest and TRAINING[0] not in words:  # torchrun may refuse what is left
         raise Wrong("lost_word", got=" ".join(rest))
+    for word in words:
+        if word.startswith("-") and "$" in word:
+            raise Wrong("literal", got=word)
+        if word.startswith("--") and word.endswith("="):
+            raise Wrong("empty", got=word)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
             return get_args_parser().parse_args(words)
     except SystemExit:
         lines = said.getvalue().strip().splitlines() or ["no message"]
+        if "required: training_script" in lines[-1]:
+            raise Wrong("no_training", got=" ".join(words)) from None
         raise Wrong("refused", says=lines[-1].rpartition("error: ")[2].rstrip(".?")) from None
 
 

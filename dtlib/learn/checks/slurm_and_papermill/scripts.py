@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from dtlib.learn import practice_cluster
 from dtlib.learn.checking import Wrong, stopped_here
+
+# What bash says of a line that it took for something else than its author did.
+_MISREAD = re.compile(
+    r"line \d+: (.*(?:command not found|operator expected|expression expected|missing `\]'"
+    r"|too many arguments|not a valid identifier|no such job))"
+)
+
+
+def misread(output: str) -> str:
+    """The first such complaint in what a script printed; empty if there is none."""
+    found = _MISREAD.search(output)
+    return found[1] if found else ""
 
 
 def text_of(function: Callable[[], Any]) -> str:
