@@ -68,13 +68,14 @@ def check(student: Callable[..., Any]) -> Passed:
         if not isinstance(got, str) or got not in WORDS:
             raise Wrong("word", case, got=repr(got)[:30])
         if got != reference(before, after):
-            key = f"{row.key}_as_numbers" if got == NUMBERS else row.key
-            if got == NUMBERS and row.key != "cut" and row.key != "worst":
-                key = "numbers_too_often"
-            if row.key == "precision":
-                key = "precision_ignored" if got == SAME else "precision_is_another"
-            raise Wrong(key, case, got=got, **_facts(before, after))
+            raise Wrong(_key(row, got), case, got=got, **_facts(before, after))
     return Passed((("changes judged", len(ROWS), len(ROWS), ""),))
+
+
+def _key(row: Row, got: str) -> str:
+    if row.key == "precision":
+        return "precision_ignored" if got == SAME else "precision_is_another"
+    return "numbers_too_often" if got == NUMBERS and row.key != "worst" else row.key
 
 
 def _case(row: Row) -> str:

@@ -121,12 +121,10 @@ def on_rank(
         kept += [p.detach().clone().flatten() for p in ddp.parameters()]
         if step == 0:
             loss = got
-            sums = log.tallies.get("all_reduce")
-            calls = sum(t.calls for name, t in log.tallies.items() if name != "broadcast")
-            payload = sum(t.payload for name, t in log.tallies.items() if name != "broadcast")
-            most, rows = ddp.most, ROWS
-            facts = [calls, payload, reads.count, most / rows, len(steps), ddp.entered]
-            del sums
+            # DDP's own broadcast, when it rebuilds its buckets, is none of the student's
+            sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
+            calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
+            facts = [calls, payload, reads.count, ddp.most / ROWS, len(steps), ddp.entered]
     if isinstance(loss, (int, float)) and not isinstance(loss, bool):
         value = torch.tensor([float(loss)], dtype=torch.float64)
     elif isinstance(loss, torch.Tensor) and loss.numel() == 1:
