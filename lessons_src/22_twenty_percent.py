@@ -239,7 +239,7 @@ learn.table(
 #   the machine does then meets them alike. The first step of a turn is not
 #   timed.
 # - **Pair.** Compare a turn with the other setting's turn of the same round.
-# - **Turn the order round** in every other round, so that none is always first.
+# - **Turn the order round** every other time, so that none is always first.
 
 
 # %%
@@ -332,7 +332,7 @@ learn.check("gain", gain)
 # %%
 gain_of = learn.given("gain")
 middle, low, high = gain_of(turns["slow"], turns["the same again"])
-print(f"no change at all: {middle:.2f} times, between {low:.2f} and {high:.2f}")
+print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 
 # %% [markdown]
 # ## Exercise 2: say it once
@@ -465,12 +465,12 @@ assert apart["twice the batch"] > 10 * max(apart[name] for name in free)
 # the first two losses agree to 10⁻⁵; later ones part slowly, as lesson 02
 # showed for any change in the order of sums. bf16 has 8 bits of precision
 # instead of 24: name it when you report its gain. Twice the batch takes half
-# as many updates from the same pictures: a faster program for another question.
+# as many updates from the same pictures: a fast answer to another question.
 #
 # ## What a lever can give
 #
-# A lever that touches the share s of a step and makes it f times as fast leaves
-# 1 − s + s/f of the time. However good it is, the gain is below 1 / (1 − s).
+# A lever that touches the share s of a step and makes it f times as fast
+# leaves 1 − s + s/f of the time. However good it is, the gain is below 1 / (1 − s).
 # This is **Amdahl's law** (https://doi.org/10.1145/1465482.1465560), and the
 # reason to begin with the largest share. Levers on *different* parts add up in
 # saved time; two on the *same* part share what is there.
@@ -522,8 +522,8 @@ print(f"multiplied, the single gains above would make {product:.2f} times")
 # After every step the shares are others: what was 20 % of a long step is 40 %
 # of a short one. So a lever is judged by what it adds to those before it.
 #
-# Those that seemed worth it were *chosen* by the numbers above, and the best of
-# nine noisy numbers flatters. So they prove nothing: fresh turns do.
+# Those that seemed worth it were *chosen* by the numbers above, and the best
+# of nine noisy numbers flatters. So they prove nothing: fresh turns do.
 
 # %%
 worth = [name for name in free if gains[name][0] > 1.05] or [best]
@@ -658,9 +658,9 @@ else:
 steps_of = learn.given("break_even")
 learn.table(
     [
-        [name, f"{cost:.1f} s", f"{slow * 1e3:.2f} ms", f"{quick * 1e3:.2f} ms"]
-        + [steps_of(cost, slow, quick)]
-        for name, (cost, slow, quick) in found.items()
+        [name, f"{cost:.1f} s", f"{old * 1e3:.2f} ms", f"{new * 1e3:.2f} ms"]
+        + [steps_of(cost, old, new)]
+        for name, (cost, old, new) in found.items()
     ],
     ["", "to compile", "before", "after", "pays after"],
     "torch.compile on a CPU, cache empty",
@@ -671,8 +671,8 @@ learn.table(
 #
 # ●●● *10 minutes, stretch.* Two settings, before and after a change. Say
 #
-# - `"another"` when other things are learnt from: the global batch (ranks ×
-#   micro_batch × accumulation), the learning rate, the seed or the norm differ.
+# - `"another"` when something else is learnt: the global batch (ranks ×
+#   micro_batch × accumulation), learning rate, seed or norm differ.
 #   A batch norm takes its mean and deviation from each *micro-batch*, so with
 #   `norm` "batch" its size counts as well;
 # - else `"numbers"` when the precision differs: the same experiment in other
@@ -704,8 +704,8 @@ learn.check("same_experiment", same_experiment)
 
 # %% tags=["stretch"]
 judge = learn.given("same_experiment")
-base = dict(ranks=2, micro_batch=8, accumulation=4, lr=1e-3, seed=0,
-            precision="fp32", norm="none", bucket_cap_mb=0.05, workers=0)  # fmt: skip
+base = dict(ranks=2, micro_batch=8, accumulation=4, lr=1e-3, seed=0)
+base |= dict(precision="fp32", norm="none", bucket_cap_mb=0.05, workers=0)
 proposed = {
     "usual buckets": dict(bucket_cap_mb=25),
     "one micro-batch": dict(micro_batch=32, accumulation=1),
@@ -725,7 +725,8 @@ learn.quiz()
 # ## Take-away
 #
 # - Measure no change at all first: that spread is what a gain has to beat.
-# - Interleave, pair, leave the warm-up out. All n pairs above g by luck: 1 of 2ⁿ.
+# - Interleave, pair, leave the warm-up out. All n pairs are above g by luck in
+#   1 of 2ⁿ experiments.
 # - 20 % less time is 25 % more throughput. Say which of the two you mean.
 # - A lever gives at most 1 / (1 − share). Begin with the largest share, and
 #   look at the shares again after each change.
