@@ -470,10 +470,11 @@ assert apart["twice the batch"] > 10 * max(apart[name] for name in free)
 # ## What a lever can give
 #
 # A lever that touches the share s of a step and makes it f times as fast
-# leaves 1 − s + s/f of the time. However good it is, the gain is below 1 / (1 − s).
-# This is **Amdahl's law** (https://doi.org/10.1145/1465482.1465560), and the
-# reason to begin with the largest share. Levers on *different* parts add up in
-# saved time; two on the *same* part share what is there.
+# leaves 1 − s + s/f of the time. However good it is, the gain is below
+# 1 / (1 − s). This is **Amdahl's law**
+# (https://doi.org/10.1145/1465482.1465560), and the reason to begin with the
+# largest share. Levers on *different* parts add up in saved time; two on the
+# *same* part share what is there.
 
 # %%
 learn.what_if("levers")
