@@ -89,6 +89,8 @@ def _middles(before: Turns, after: Turns) -> list[tuple[str, float]]:
     saved = statistics.median(1 - y / x for x, y in zip(b, a, strict=True))
     in_order = statistics.median(x / y for x, y in zip(sorted(b), sorted(a), strict=True))
     return [
+        ("middle", sorted(ratios)[len(ratios) // 2]),
+        ("middle", sorted(ratios)[(len(ratios) - 1) // 2]),
         ("upside_down", 1 / middle),
         ("upside_down", statistics.median(y / x for x, y in zip(b, a, strict=True))),
         ("saved", saved),
@@ -96,7 +98,6 @@ def _middles(before: Turns, after: Turns) -> list[tuple[str, float]]:
         ("excess", middle - 1),
         ("percent", 100 * (middle - 1)),
         ("percent", 100 * middle),
-        ("difference", statistics.median(x - y for x, y in zip(b, a, strict=True))),
         ("warm_up", statistics.median(with_warm)),
         ("warm_up", statistics.mean(with_warm)),
         ("unpaired", statistics.median(b) / statistics.median(a)),
@@ -106,8 +107,7 @@ def _middles(before: Turns, after: Turns) -> list[tuple[str, float]]:
         ("sorted", in_order),
         ("mean", statistics.mean(ratios)),
         ("unsorted", ratios[len(ratios) // 2]),
-        ("middle", sorted(ratios)[len(ratios) // 2]),
-        ("middle", sorted(ratios)[(len(ratios) - 1) // 2]),
+        ("difference", statistics.median(x - y for x, y in zip(b, a, strict=True))),
         ("warm_unpaired", statistics.median(before) / statistics.median(after)),
         ("warm_unpaired", sum(before) / sum(after)),
     ]

@@ -21,14 +21,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from dtlib.ledger.collectives import CollectiveLog
 
 MICRO, PLAIN, SGD, ADAMW = (
-    "3 micro-batches",
+    "4 micro-batches",
     "one micro-batch",
     "SGD with momentum, 4 micro-batches",
     "AdamW, 4 micro-batches",
 )
 LABELS = (MICRO, PLAIN, SGD, ADAMW)
-COUNTS = {MICRO: 3, PLAIN: 1, SGD: 4, ADAMW: 4}
-PAINT = (3.0, 6.0, 12.0)  # of the micro-batches; their mean is 7
+COUNTS = {MICRO: 4, PLAIN: 1, SGD: 4, ADAMW: 4}
+PAINT = (2.0, 4.0, 8.0, 14.0)  # of the micro-batches; their mean is 7
 PAINTED = 3  # parameters of the painted model, 8 bytes each
 ROWS = 2  # samples of a micro-batch
 NUMBER = 8  # bytes of one number in float64
@@ -103,35 +103,43 @@ class Painted(nn.Module):
         return x * (self.weights[0] + self.weights[1] + self.weights[2])
 
 
-def on_rank(
-    group_of: Callable[[], Any], student: Callable[..., Any], code: torch.Tensor
-) -> torch.Tensor | Any:
+def on_rank(group_of: Callable[[], Any], student: Callable[..., Any], code: torch.Tensor) -> Any:
     """Take two steps of a case; return the facts of the first, its loss, and weights."""
     label, rank, n = LABELS[int(code)], dist.get_rank(), dist.get_world_size()
+    group = group_of()
     model, loss_fn = network(label)
-    ddp = Watched(model, process_group=group_of())
+    ddp = Watched(model, process_group=group)
     optimizer, steps = _counted(label, ddp)
     kept: list[torch.Tensor] = []
-    facts: list[float] = []
-    loss: Any = None
+    found: list[list[float]] = []
+    losses: list[Any] = []
     for step in range(2):
-        log, reads = CollectiveLog(), Reads()
-        with log, reads:
-            got = student(ddp, optimizer, loss_fn, micro_batches(label, step, rank, n))
+        log, reads, done = CollectiveLog(), Reads(), torch.zeros(1)
+        try:
+            with log, reads:
+                losses.append(student(ddp, optimizer, loss_fn, micro_batches(label, step, rank, n)))
+            done += 1
+        finally:  # the next step meets in DDP's backward: nobody may go there alone
+            dist.all_reduce(done, dist.ReduceOp.MIN, group=group)
+        if not done:
+            return None
         kept += [p.detach().clone().flatten() for p in ddp.parameters()]
-        if step == 0:
-            loss = got
-            # DDP's own broadcast, when it rebuilds its buckets, is none of the student's
-            sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
-            calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
-            facts = [calls, payload, reads.count, ddp.most / ROWS, len(steps), ddp.entered]
+        # DDP's own broadcast, when it rebuilds its buckets, is none of the student's
+        sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
+        calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
+        found.append([calls, payload, reads.count, ddp.most / ROWS, len(steps), ddp.entered])
+    return _told(found[0], losses[0], kept)
+
+
+def _told(facts: list[float], loss: Any, kept: list[torch.Tensor]) -> Any:
+    """All in one tensor; a loss that is no number goes home as it is."""
     if isinstance(loss, (int, float)) and not isinstance(loss, bool):
         value = torch.tensor([float(loss)], dtype=torch.float64)
     elif isinstance(loss, torch.Tensor) and loss.numel() == 1:
         value = loss.detach().double().flatten()
     else:
         return loss
-    facts.append(float(isinstance(loss, torch.Tensor)))
+    facts = [*facts, float(isinstance(loss, torch.Tensor))]
     return torch.cat([torch.tensor(facts, dtype=torch.float64), value, *kept])
 
 
@@ -170,7 +178,7 @@ def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
 
 
 def micro_batches(label: str, step: int, rank: int, n: int) -> list[Any]:
-    """A rank's micro-batches of `ROWS` samples: painted 10**rank times 3, 6, 12, or drawn."""
+    """A rank's micro-batches of `ROWS` samples: painted 10**rank times 2, 4, 8, 14, or drawn."""
     count = COUNTS[label]
     if label in (MICRO, PLAIN):
         paint = PAINT if label == MICRO else (7.0,)
