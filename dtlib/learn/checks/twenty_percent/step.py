@@ -1,8 +1,8 @@
 """Exercise 22.2: a step that says less and waits less, and leaves the same weights.
 
-The painted gradient of a sample is 10**r on rank r, times 2, 4, 8 and 14 in four micro-batches,
-whose mean is 7: on three ranks 259 is right, 1036 is not divided by the micro-batches, 129.5 is the
-newest alone, and 7, 70, 700 never met.
+The painted gradient of a sample is 10**r on rank r, times 2, 4, 9 and 13 in four micro-batches,
+whose mean is 7: on three ranks 259 is right, 1036 is not divided by the micro-batches, 120.25 is
+the newest alone, and 7, 70, 700 never met.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ MICRO, PLAIN, SGD, ADAMW = (
 )
 LABELS = (MICRO, PLAIN, SGD, ADAMW)
 COUNTS = {MICRO: 4, PLAIN: 1, SGD: 4, ADAMW: 4}
-PAINT = (2.0, 4.0, 8.0, 14.0)  # of the micro-batches; their mean is 7
+PAINT = (2.0, 4.0, 9.0, 13.0)  # of the micro-batches; their mean is 7
 PAINTED = 3  # parameters of the painted model, 8 bytes each
 ROWS = 2  # samples of a micro-batch
 NUMBER = 8  # bytes of one number in float64
@@ -178,7 +178,7 @@ def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
 
 
 def micro_batches(label: str, step: int, rank: int, n: int) -> list[Any]:
-    """A rank's micro-batches of `ROWS` samples: painted 10**rank times 2, 4, 8, 14, or drawn."""
+    """A rank's micro-batches of `ROWS` samples: painted 10**rank times 2, 4, 9, 13, or drawn."""
     count = COUNTS[label]
     if label in (MICRO, PLAIN):
         paint = PAINT if label == MICRO else (7.0,)
