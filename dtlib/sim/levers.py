@@ -21,8 +21,8 @@ def total_gain(shares, speedups):
         Old time over new time; infinity when nothing is left.
     """
     left = 1.0
-    for share, speedup in zip(shares, speedups):  # a page's Python knows no strict
-        left += share / speedup - share
+    for k, share in enumerate(shares):
+        left += share / speedups[k] - share
     return 1 / left if left > 0 else float("inf")
 
 

@@ -78,7 +78,7 @@ def test_the_quiz_has_one_right_answer_for_every_gain(own: float) -> None:
         assert len(set(texts)) == len(texts), texts
 
 
-def raises(model, optimizer, loss_fn, micro_batches):  # noqa: ANN001
+def raises(model, optimizer, loss_fn, micro_batches):
     raise KeyError("lost")
 
 
@@ -100,5 +100,5 @@ def raises(model, optimizer, loss_fn, micro_batches):  # noqa: ANN001
         ("faster_step", lambda model, optimizer, loss_fn, micro_batches: -1),
     ],
 )
-def test_a_hostile_answer_gets_a_verdict(exercise, answer) -> None:  # noqa: ANN001
+def test_a_hostile_answer_gets_a_verdict(exercise, answer) -> None:
     assert isinstance(verdict("22", exercise, answer), Wrong)

@@ -1,7 +1,7 @@
-"""The checks of lesson 22: a paired gain, a cheaper step, Amdahl's bound, and what stays the same."""
+"""The checks of lesson 22: paired gains, a cheaper step, bounds, prices, what stays the same."""
 
 from dtlib.learn.checking import Exercise
-from dtlib.learn.checks.twenty_percent import bounds, paying, pairs, same, step
+from dtlib.learn.checks.twenty_percent import bounds, pairs, paying, same, step
 
 EXERCISES = {
     "gain": Exercise(pairs.check, pairs.reference, minutes=10),

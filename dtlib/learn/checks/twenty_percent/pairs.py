@@ -13,8 +13,8 @@ from dtlib.learn.diagnosis import number
 
 Turns = list[float]
 MOST = 100  # values that are taken from an answer that never ends
-# Seconds before and after, the first pair while both warm up. In the second case the machine is slow
-# in some pairs, for both, so that every shortcut has a number of its own.
+# Seconds before and after, the first pair while both warm up. In the second case the machine is
+# slow in some pairs, for both, so that every shortcut has a number of its own.
 CASES: tuple[tuple[Turns, Turns], ...] = (
     ([9.0, 5.0], [3.0, 4.0]),
     ([40.0, 3.2, 5.0, 4.5, 11.0, 10.0], [10.0, 2.0, 4.0, 5.0, 10.0, 5.0]),

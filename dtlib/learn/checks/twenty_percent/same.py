@@ -17,7 +17,7 @@ BASE: Setting = {
 
 
 class Row(NamedTuple):
-    """What both settings have besides `BASE`, what changes, and the mistake that a wrong word is."""
+    """What both settings have besides `BASE`, what changes, and which mistake a wrong word is."""
 
     key: str
     shared: Setting

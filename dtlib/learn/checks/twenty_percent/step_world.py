@@ -144,7 +144,7 @@ def _told(facts: list[float], loss: Any, kept: list[torch.Tensor]) -> Any:
 
 
 def _counted(label: str, model: nn.Module) -> tuple[torch.optim.Optimizer, list[int]]:
-    """An optimizer, and a list that grows with each of its steps; what it reads itself is its own."""
+    """An optimizer, and a list that grows with its steps; what it reads itself does not count."""
     optimizer = make_optimizer(label, model)
     steps: list[int] = []
     plain = optimizer.step
