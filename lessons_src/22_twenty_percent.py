@@ -56,13 +56,12 @@ learn.predict("two_levers")
 # %% [markdown]
 # ## The patient
 #
-# Nobody planted a `sleep` in it. Each line had a reason once: pictures are
-# cropped and flipped one at a time, as most tutorials do; a rank takes its 32
-# pictures in four micro-batches, since they did not fit an old GPU; buckets
-# are small, because somebody read that small ones overlap better; and each
-# micro-batch reports its loss. The network is small on purpose: what is around
-# the computation then weighs as much as it does around a large network on a
-# quick GPU.
+# Nobody planted a `sleep` in it. Each line had a reason once: a data set hands
+# out pictures one at a time, and crops and flips each; a rank takes its 32 in
+# four micro-batches, since they did not fit an old GPU; buckets are small,
+# because small ones start to travel sooner; and each micro-batch reports its
+# loss. The network is small on purpose: it stands for a larger one on a quick
+# GPU, where the computation is over soon and all else shows.
 
 # %%
 import contextlib
@@ -293,7 +292,8 @@ learn.table(
 # row by row, and you see how large a gain can be that nobody made:
 
 # %%
-assert losses["slow"] == losses["the same again"]
+if device == "cpu":  # a GPU may add in another order each time
+    assert losses["slow"] == losses["the same again"]
 pairs = list(zip(turns["slow"], turns["the same again"]))[1:]
 ratios = sorted(one / other for one, other in pairs)
 print("ratios:", *(f"{ratio:.2f}" for ratio in ratios))
@@ -309,10 +309,10 @@ learn.measured("same_again", ratios[-1] / ratios[0])
 # the largest of them. A worked case: pairs (4, 2), (4, 2.5) and (4, 4) after
 # the warm-up gain 2, 1.6 and 1, so the answer is (1.6, 1, 2).
 #
-# The smallest is worth more than it looks. If a change gave no more than g,
-# each pair would exceed g at most half of the time, and all of n would by luck
-# in 1 of 2ⁿ experiments: for 8 pairs in 1 of 256. This is the **sign test**;
-# it asks nothing of the times but that pairs are independent.
+# The smallest is worth more than it looks. If a change gave no more than g in
+# the median, each pair would exceed g at most half of the time, and all of n
+# would by luck in 1 of 2ⁿ experiments: for 8 pairs in 1 of 256. This is the
+# **sign test**; it asks nothing of the times but that pairs are independent.
 
 
 # %% tags=["exercise"]
@@ -338,9 +338,10 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 #
 # ●●○ *15 minutes.* `slow_step` sends all gradients after each of its
 # micro-batches, and once more the loss; and `.item()` makes Python wait until
-# the number is there, which on a GPU empties its queue (lesson 20). None of it
-# is needed before the last micro-batch. DDP has a context for that, where
-# gradients add up and stay on their rank:
+# the number is there, which on a GPU empties its queue (lesson 20; a CPU has
+# none, so here it costs nothing). None of it is needed before the last
+# micro-batch. DDP has a context for that, where gradients add up and stay on
+# their rank:
 #
 # ```
 # with model.no_sync():
@@ -383,21 +384,21 @@ learn.check("faster_step", faster_step)
 #
 # | lever | what it touches |
 # | --- | --- |
-# | a loader's worker | pictures are made by another process, while this one computes |
-# | batches on the device | 64 pictures are cropped by a few operations, not one by one |
-# | usual buckets | 25 MiB as DDP has them: all gradients in one message |
+# | a loader worker | pictures are made by another process, while this one computes |
+# | pictures cropped in batches | a few operations for all of them, not some for each |
+# | buckets of 25 MiB | DDP's default: here all gradients in one message |
 # | one micro-batch | the 32 pictures at once: fewer operations, fewer messages |
-# | channels_last, fused AdamW | the layout of pictures; one pass over all weights |
+# | channels_last, fused AdamW | how pictures lie in memory; one pass over all weights |
 # | bf16 | half the bytes for products; other numbers |
 # | twice the batch | fewer steps; another experiment |
 
 # %%
 mine = learn.given("faster_step")
 levers = {
-    "my step": dict(step=mine),
-    "a loader's worker": dict(workers=1),
-    "batches on the device": dict(loader="device"),
-    "usual buckets": dict(bucket_cap_mb=25),
+    "my step, which sends once": dict(step=mine),
+    "a loader worker": dict(workers=1),
+    "pictures cropped in batches": dict(loader="device"),
+    "buckets of 25 MiB": dict(bucket_cap_mb=25),
     "one micro-batch": dict(cuts=1),
     "channels_last": dict(channels_last=True),
     "fused AdamW": dict(fused=True),
@@ -434,7 +435,7 @@ plt.show()
 learn.table(
     [
         [name, sent[name], *(f"{x:.2f}" for x in gains[name])]
-        + [f"{apart[name]:.0e}"]
+        + [f"{apart[name]:.0e}" if apart[name] else "0"]
         for name in gains
     ],
     ["lever", "all-reduces", "gain", "smallest", "largest", "losses apart"],
@@ -444,7 +445,7 @@ learn.table(
 
 # %% [markdown]
 # Read three things. **The ends:** a bar whose line crosses 1 may be luck, as
-# the row of no change shows. **Levers that lose:** a loader's worker helps
+# the row of no change shows. **Levers that lose:** a loader worker helps
 # where a core is idle, and here every core has a rank. Whether bf16 pays
 # depends on what the processor can do, which you see only by measuring.
 # **The last column:** a gain belongs to *this* experiment only while the loss
@@ -454,17 +455,18 @@ learn.table(
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
 best = max(levers, key=lambda name: gains[name][0])
 learn.measured("most", best)
-for name in free:  # the same numbers but for the order of sums in fp32
+close = 1e-5 if device == "cpu" else 1e-2  # GPUs convolve in TF32
+for name in free:  # the same numbers but for the order of sums
     first = list(zip(losses["slow"], losses[name]))[:2]
-    assert all(abs(a - b) < 1e-5 * a for a, b in first), name
+    assert all(abs(a - b) < close * a for a, b in first), name
 assert apart["twice the batch"] > 10 * max(apart[name] for name in free)
 
 # %% [markdown]
 # fp32 rounds to about 6·10⁻⁸, and a loss is the end of some thousand sums, so
-# the first two losses agree to 10⁻⁵; later ones part slowly, as lesson 02
-# showed for any change in the order of sums. bf16 has 8 bits of precision
-# instead of 24: name it when you report its gain. Twice the batch takes half
-# as many updates from the same pictures: a fast answer to another question.
+# the first two losses agree to 10⁻⁵; later ones part slowly, since a seed does
+# not fix the order of sums (lesson 02). bf16 has 8 bits of precision instead
+# of 24: name it when you report its gain. Twice the batch takes half as many
+# updates from the same pictures: a fast answer to another question.
 #
 # ## What a lever can give
 #
@@ -548,7 +550,7 @@ hatches = ["//", *[""] * (len(chain) - 2), ".."]
 bars = axes.barh(list(chain), list(rates.values()), hatch=hatches, ec="white")
 axes.bar_label(bars, [f"{proof[name][0]:.2f} times" for name in chain])
 axes.invert_yaxis()
-axes.margins(x=0.15)
+axes.margins(x=0.2)
 axes.set(xlabel="pictures/s, all ranks; hatched: before, dotted: bf16")
 plt.show()
 
@@ -576,10 +578,9 @@ learn.table(
 # %%
 middle, low, high = proof[exact]
 drift = max(abs(a - b) for a, b in zip(losses["slow"], losses[exact]))
-print(
-    f"{exact}: {middle:.2f} times the throughput of slow, all {repeats} pairs",
-    f"between {low:.2f} and {high:.2f}; losses apart by {drift:.0e} at most.",
-)
+print(f"All levers up to '{exact}' give {middle:.2f} times the throughput,")
+print(f"in {repeats} pairs between {low:.2f} and {high:.2f} times,")
+print(f"and losses that part by {drift:.0e} at most.")
 if low > 1.2:
     print(f"At least 20 %: proven here; by luck in 1 of {2**repeats}.")
 else:
@@ -711,7 +712,7 @@ judge = learn.given("same_experiment")
 base = dict(ranks=2, micro_batch=8, accumulation=4, lr=1e-3, seed=0)
 base |= dict(precision="fp32", norm="none", bucket_cap_mb=0.05, workers=0)
 proposed = {
-    "usual buckets": dict(bucket_cap_mb=25),
+    "buckets of 25 MiB": dict(bucket_cap_mb=25),
     "one micro-batch": dict(micro_batch=32, accumulation=1),
     "bf16": dict(precision="bf16"),
     "twice the batch": dict(micro_batch=16),

@@ -51,7 +51,7 @@ def two_levers(share_a, speedup_a, share_b, speedup_b):
         "curves": {
             "A alone": [[f, total_gain([a], [f])] for f in speeds],
             "A and B": [[f, total_gain([a, b], [f, speedup_b])] for f in speeds],
-            "their gains multiplied": [[f, total_gain([a], [f]) * alone_b] for f in speeds],
+            "multiplied": [[f, total_gain([a], [f]) * alone_b] for f in speeds],
         },
         "point": [speedup_a, both],
         "x": "A's part becomes so many times as fast",
