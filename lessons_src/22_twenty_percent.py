@@ -618,6 +618,7 @@ learn.check("break_even", break_even)
 
 
 # %% tags=["stretch"]
+import tempfile
 from functools import partial
 
 
@@ -654,10 +655,11 @@ if with_compile:
         ("a training step of the network", network()),
         ("a colour jitter of 32 pictures", jitter),
     ):
-        cache = {"TORCHINDUCTOR_CACHE_DIR": str(Path(name).resolve())}
-        found[name] = dtlib.launch(
-            compiled, call, ranks=1, device="cpu", env=cache
-        )[0]
+        with tempfile.TemporaryDirectory() as folder:
+            empty = {"TORCHINDUCTOR_CACHE_DIR": folder}
+            found[name] = dtlib.launch(
+                compiled, call, ranks=1, device="cpu", env=empty
+            )[0]
 else:
     found = learn.recorded("22_compile")
 steps_of = learn.given("break_even")
