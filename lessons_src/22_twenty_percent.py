@@ -130,14 +130,16 @@ from dtlib.dist import world
 from dtlib.profiling import input_of
 from torch.nn.parallel import DistributedDataParallel
 
-PICTURES = 2000
+pictures = open_images("pictures", "train", count=2000)
 
 
 def plan(batch, cuts):
     """This rank's pictures and crops, one micro-batch after another."""
     size = batch // dist.get_world_size() // cuts
     for step in itertools.count():
-        indices = torch.arange(step * batch, (step + 1) * batch) % PICTURES
+        indices = torch.arange(step * batch, (step + 1) * batch) % len(
+            pictures
+        )
         crops = augmentation(batch, seed=0, step=step)
         for cut in range(cuts):
             begin = (dist.get_rank() * cuts + cut) * size
@@ -158,12 +160,11 @@ class Run:
             model, bucket_cap_mb=setting["bucket_cap_mb"]
         )
         self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=1e-3, foreach=False if not setting["fused"]
-            else None, fused=setting["fused"],
-        )  # fmt: skip
+            model.parameters(), fused=setting["fused"]
+        )
         source = image_source(
-            open_images("pictures", "train", count=PICTURES),
-            self.device, setting["loader"], workers=setting["workers"],
+            pictures, self.device, setting["loader"],
+            workers=setting["workers"],
         )  # fmt: skip
         self.batches = source.batches(
             plan(setting["global_batch"], setting["cuts"])
@@ -267,9 +268,9 @@ def measure(settings, repeats, steps):
             run.take(steps)
             wait()
             dist.barrier()
-            pictures = steps * settings[name]["global_batch"]
             seconds = time.perf_counter() - begin
-            turns[name].append(seconds / pictures * 1000)
+            taken = steps * settings[name]["global_batch"]
+            turns[name].append(seconds / taken * 1000)
     for run in runs.values():
         run.batches.close()
     losses = {n: [float(x) for x in run.losses] for n, run in runs.items()}
@@ -674,6 +675,11 @@ learn.table(
 )
 
 # %% [markdown]
+# Seconds against parts of a millisecond: such a price pays in long runs, or
+# where the cache is kept for the next one (`TORCHINDUCTOR_CACHE_DIR`). How
+# much a compiled step gains depends on the model and the device, like all else
+# here.
+#
 # ## Exercise 5: is it still the same experiment?
 #
 # ●●● *10 minutes, stretch.* Two settings, before and after a change. Say
