@@ -137,9 +137,8 @@ def plan(batch, cuts):
     """This rank's pictures and crops, one micro-batch after another."""
     size = batch // dist.get_world_size() // cuts
     for step in itertools.count():
-        indices = torch.arange(step * batch, (step + 1) * batch) % len(
-            pictures
-        )
+        first = step * batch
+        indices = torch.arange(first, first + batch) % len(pictures)
         crops = augmentation(batch, seed=0, step=step)
         for cut in range(cuts):
             begin = (dist.get_rank() * cuts + cut) * size
@@ -385,7 +384,7 @@ learn.check("faster_step", faster_step)
 #
 # | lever | what it touches |
 # | --- | --- |
-# | a loader worker | pictures are made by another process, while this one computes |
+# | a loader worker | another process makes pictures ahead (prefetch), while this one computes |
 # | pictures cropped in batches | a few operations for all of them, not some for each |
 # | buckets of 25 MiB | DDP's default: here all gradients in one message |
 # | one micro-batch | the 32 pictures at once: fewer operations, fewer messages |
@@ -447,8 +446,8 @@ learn.table(
 # %% [markdown]
 # Read three things. **The ends:** a bar whose line crosses 1 may be luck, as
 # the row of no change shows. **Levers that lose:** a loader worker helps
-# where a core is idle, and here every core has a rank. Whether bf16 pays
-# depends on what the processor can do, which you see only by measuring.
+# where a core is idle, and on two cores with two ranks none is. Whether bf16
+# pays depends on what the processor can do, which you see only by measuring.
 # **The last column:** a gain belongs to *this* experiment only while the loss
 # curve stays.
 
@@ -460,7 +459,6 @@ close = 1e-5 if device == "cpu" else 1e-2  # GPUs convolve in TF32
 for name in free:  # the same numbers but for the order of sums
     first = list(zip(losses["slow"], losses[name]))[:2]
     assert all(abs(a - b) < close * a for a, b in first), name
-assert apart["twice the batch"] > 10 * max(apart[name] for name in free)
 
 # %% [markdown]
 # fp32 rounds to about 6·10⁻⁸, and a loss is the end of some thousand sums, so
@@ -529,7 +527,9 @@ print(f"multiplied, the single gains above would make {product:.2f} times")
 # of nine noisy numbers flatters. So they prove nothing: fresh turns do.
 
 # %%
-worth = [name for name in free if gains[name][0] > 1.05] or [best]
+worth = [name for name in free if gains[name][0] > 1.05] or [
+    max(free, key=lambda name: gains[name][0])
+]
 worth.sort(key=lambda name: -gains[name][0])
 chain, setting = {"slow": slow}, slow
 for name in worth:
@@ -690,8 +690,8 @@ learn.table(
 #   `norm` "batch" its size counts as well;
 # - else `"numbers"` when the precision differs: the same experiment in other
 #   numbers, which a report has to name;
-# - else `"same"`. Buckets, workers and the way to cut a batch change only the
-#   order of sums.
+# - else `"same"`. Buckets, workers and the way to cut a batch change at most
+#   the order of sums.
 #
 # A worked case: twice the ranks with half the accumulation is the same.
 
