@@ -61,7 +61,7 @@ def _ask(student: Callable[..., Any], before: Turns, after: Turns, case: str) ->
     except (TypeError, ValueError, Wrong):
         raise Wrong("not_three", case, got=repr(got)[:40]) from None
     if len(values) != 3:
-        raise Wrong("not_three", case, got=f"{len(values)} numbers")
+        raise Wrong("not_three", case, got=f"{len(values)} number{'s' * (len(values) != 1)}")
     return values
 
 
