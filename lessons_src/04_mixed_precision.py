@@ -13,8 +13,8 @@
 # ---
 
 # %% [markdown]
-# By its data sheet an H100 multiplies matrices at 67 TFLOP/s in fp32 and at
-# 989 in 16 bits. You change one word in your script, and it is fast, and soon
+# By its data sheet an H100 (SXM) computes at 67 TFLOP/s in fp32 and at 989 in
+# 16 bits. You change one word in your script, and it is fast, and soon
 # its loss is `nan`; or it runs, and learns next to nothing. **Which numbers
 # got lost, and how do you keep them?**
 #
@@ -218,8 +218,9 @@ sums
 # way, so every sum is rounded back. fp16 sees a step, though a rounded one.
 #
 # So the two lose different things. fp16 loses **what is too small or too
-# large**, and that hits gradients. bf16 loses **small differences**, and
-# that hits weights. We take them in turn.
+# large**, and that hits gradients. bf16 loses **small differences**, up to
+# eight times as large as those that fp16 loses, and that hits weights. We
+# take them in turn.
 #
 # ## Gradients that fp16 loses
 #
@@ -268,7 +269,7 @@ def fate(scale):
 learn.table(
     [[f"2^{k}", *(f"{v:.2f}" for v in fate(2**k))] for k in range(0, 33, 8)],
     ["times", "0, %", "fewer digits, %", "infinite, %"],
-    f"What fp16 makes of nano's {len(gradients):,} gradients",
+    f"What fp16 makes of nano's {len(gradients):,} gradients other than 0",
 )
 
 # %%
@@ -278,8 +279,9 @@ assert sum(fate(2**16)) < harmed
 
 # %% [markdown]
 # Left alone, many of them lose digits, and some vanish. Moved to the right
-# they fit, and moving them changes nothing else: **a loss that is multiplied
-# by $S$ has gradients that are.** Too far, and they fall off the other end.
+# nearly all fit, and a power of two moves them without a change of digits. It
+# is done in one place: **a loss that is multiplied by $S$ has gradients that
+# are.** Too far, and they fall off the other end.
 # How wide is the safe range for gradients that are smaller, or more spread?
 
 # %%
@@ -290,7 +292,8 @@ learn.what_if("lost_gradients")
 #
 # Worked case: one fp32 weight, used in fp16, with a gradient of $10^{-8}$.
 # The loss is multiplied by $S$ before `backward`. The gradient arrives at
-# the fp32 weight, and only there it is divided by $S$.
+# the fp32 weight, and only there it is divided by $S$
+# (https://arxiv.org/abs/1710.03740).
 
 
 # %%
@@ -305,8 +308,9 @@ assert gradient_with(1) == 0 < gradient_with(1024)
 gradient_with(1), gradient_with(1024)
 
 # %% [markdown]
-# Which $S$? As large as it goes, found by trying
-# (**dynamic loss scaling**, https://arxiv.org/abs/1710.03740):
+# Which $S$? As large as it goes, found by trying: **dynamic loss scaling**.
+# This is the rule of torch's `GradScaler`
+# (https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling):
 #
 # - If any gradient is infinite or nan, $S$ was too large. **The step is
 #   skipped**: the optimizer is not called. $S$ is halved.
@@ -399,15 +403,15 @@ learn.table(
 )
 
 # %% [markdown]
-# **The same scale and the same weights after every step, bit for bit.** A
-# few skipped steps are the method at work and no fault; a learning-rate
-# schedule must not move on with them. `dtlib.scratch.loss_scaling` has all
-# of it as one class.
+# **The same scale and the same weights after every step, bit for bit.**
+# Skipped steps are the method at work and no fault; the longer the interval,
+# the fewer. A learning-rate schedule should not move on with them, since no
+# step was taken. `dtlib.scratch.loss_scaling` has all of it as one class.
 #
 # ## Weights that bf16 loses
 #
 # bf16 reaches as far as fp32, so its gradients need no scale. But a weight
-# of 1 cannot take a step of 0.001. The remedy: the optimizer keeps the
+# of 1 cannot take a step of 0.001. The usual remedy: the optimizer keeps the
 # weights in fp32 (**master weights**), the model computes with a 16-bit copy.
 #
 # ## Exercise 3: the master remembers
@@ -469,9 +473,9 @@ assert fits["bf16 alone"][-1] > 10 * fits["bf16 and master"][-1]
 
 # %% [markdown]
 # bf16 alone stalls where a step is less than half the way to the next
-# number. With a master only the copy is rounded. Its 4 bytes a parameter are
-# part of the 12 in the 2 + 2 + 12 of the ZeRO paper
-# (https://arxiv.org/abs/1910.02054).
+# number. With a master the steps add up in fp32; only the gradient and the
+# copy are rounded. Its 4 bytes a parameter are part of the 12 in the
+# 2 + 2 + 12 of the ZeRO paper (https://arxiv.org/abs/1910.02054).
 #
 # ## Who decides? autocast
 #
@@ -533,12 +537,13 @@ for key in ("v100", "a100-80", "h100", "b200", "mi300x", "rtx3090"):
 learn.table(rows, ["device", *columns, "source"], "TFLOP/s, cited")
 
 # %% [markdown]
-# A V100 has no bf16. But `torch.cuda.is_bf16_supported()` counts
-# **emulation**: on an older GPU it asks no more than whether a bf16 tensor
-# can be made
+# A V100 has no bf16 (https://github.com/pytorch/pytorch/pull/129288). But
+# `torch.cuda.is_bf16_supported()` counts **emulation**: on an older GPU it
+# asks no more than whether a bf16 tensor can be made
 # (https://github.com/pytorch/pytorch/blob/v2.14.0/torch/cuda/__init__.py#L231).
 # With `including_emulation=False` it asks for the chip's own. "Supported" is
-# not "fast". A CPU runs all formats, too: what does a product cost here?
+# not "fast". A CPU runs both 16-bit formats, too: what does a product cost
+# here, with the one thread that the first cells asked for?
 
 # %%
 from statistics import median
@@ -610,13 +615,14 @@ learn.measured("nearer", median(apart["bf16"]) / median(apart["fp16"]))
 assert max(map(max, apart.values())) < 0.05
 
 # %% [markdown]
-# Over these steps all three learn the same. fp16 is the finer one, by three
+# Over these steps all three learn alike. fp16 is the finer one, by three
 # bits, as long as its scale keeps it in range. bf16 does without a scale.
 #
 # ## Eight bits
 #
-# e4m3 covers 2⁻⁹ to 448, less than many a tensor needs. So each tensor gets
-# a scale of its own, kept in fp32: its largest size (**amax**) becomes 448.
+# e4m3 covers 2⁻⁹ to 448, less than many a tensor needs. In the simplest
+# recipe each tensor gets a scale of its own, kept in fp32, by which its
+# largest size (**amax**) becomes 448. A loss scale would be one for all.
 # Do not rely on what lies beyond: torch's cast gave nan up to version 2.11,
 # and gives 448 since (https://github.com/pytorch/pytorch/pull/178817).
 

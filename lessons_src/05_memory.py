@@ -13,9 +13,9 @@
 
 # %% [markdown]
 # The smallest GPT-2 has 124 million weights: half a gigabyte in fp32. Somebody
-# trains it on eight sequences of 1,024 tokens, on a card with 11 GB, and it
-# ends with *out of memory*. **When does a step hold the most, what are the
-# other ten gigabytes, and which of them can you do without?**
+# trains it on eight sequences of 1,024 tokens, on a GPU that has 11 GB free,
+# and it ends with *out of memory*. **When does a step hold the most, what are
+# the other ten gigabytes, and which of them can you do without?**
 #
 # You watch one step byte by byte, count by hand what it keeps, write the
 # remedy yourself, and foretell which batch fits. Exercises 1 and 2 are the
@@ -98,10 +98,11 @@ second
 
 # %% [markdown]
 # *Between steps* weights and the optimizer's states are left: AdamW keeps two
-# fp32 numbers for each weight (and *counters* of its steps; *other* is the
-# batch and its loss). The page's timeline says when the rest comes and goes.
-# At each event torch keeps a tensor for backward, or uses one. The dashed line
-# is the most that torch's **allocator** gave out at once, for whatever.
+# fp32 numbers for each weight, its *moments* (and *counters* of its steps;
+# *other* is the batch and its loss). The page's timeline says when the rest
+# comes and goes. At each event torch keeps a tensor for backward, or uses one.
+# The dashed line is the most that torch's **allocator**, which hands out the
+# memory of all tensors, had given out at once.
 
 # %%
 import matplotlib.pyplot as plt
@@ -193,7 +194,8 @@ learn.table(
 )
 
 # %% [markdown]
-# The states agree to the byte. Every other difference has a name:
+# Weights, gradients and optimizer agree to the byte. The other differences
+# have names:
 
 # %%
 named = {
@@ -217,12 +219,13 @@ assert abs(rest) < 0.01 * peak(second)
 #
 # A GPT is a row of $L$ equal blocks, each of them attention and then an *MLP*:
 # two linear layers with an activation function (GELU, ReLU) between them.
-# Which tensors does an operation keep? Those that its derivative needs:
+# Which tensors does an operation keep? Those that its derivative needs (a
+# *position* is one token of one sequence; there are $bs$ of them):
 #
 # | operation | keeps |
 # | --- | --- |
 # | linear layer | its input |
-# | layer norm | its input, and for each position a mean and a deviation |
+# | layer norm | its input, and two numbers for each position, mean and deviation |
 # | GELU | its input |
 # | ReLU | its *output*: where that is 0, the gradient is 0 |
 # | addition | nothing |
@@ -285,8 +288,9 @@ print(f"{halves / second.most['activations']:.0%} of all activations")
 # forward a second time, now with a graph, and goes back through that. Nothing
 # is written to disk; that is another kind of checkpoint.
 #
-# In torch you write a `Function` with a forward and a backward of its own.
-# Inside both, torch records nothing. Worked case, the square:
+# In torch you write a `Function` with a forward and a backward of its own;
+# `ctx` carries what forward puts aside to backward. Inside both, torch records
+# nothing. Worked case, the square:
 
 
 # %%
@@ -359,7 +363,9 @@ learn.check("checkpoint", checkpoint)
 #
 # A GPT with dropout, its blocks called in three ways: as they are, through
 # your function, and through torch's `torch.utils.checkpoint`
-# (https://docs.pytorch.org/docs/stable/checkpoint.html).
+# (https://docs.pytorch.org/docs/stable/checkpoint.html). With
+# `use_reentrant=True` that would be built as yours is; `False` is what torch
+# recommends.
 
 # %%
 from dtlib.scratch.blocks import blocks_of
@@ -441,9 +447,9 @@ learn.table(
 # %% [markdown]
 # The dashed line climbs by one input a block. Then it has a tooth for each
 # block: its activations come back, are used, and go. *Kept* is what waits when
-# backward begins, what lies outside the blocks and one input of $4bsh$ bytes
-# for each. *At most* is what the allocator gave out on top of the weights.
-# And the gradients differ in no bit:
+# backward begins: for each block its input, $4bsh$ bytes, and all that lies
+# outside the blocks. *At most* is what the allocator gave out on top of the
+# weights. And the gradients differ in no bit:
 
 # %%
 with saved_for_backward(*gpt.parameters()) as saved:
@@ -459,10 +465,11 @@ learn.my_run("time that checkpointing adds", slower, "%")
 assert 0 < again <= 100 / 3
 
 # %% [markdown]
-# Backward computes twice what forward does: the gradients by the inputs, and
-# those by the weights. A step costs as much as three forwards and now as four,
-# **at most a third more**. Here it is less, since the logits are not computed
-# again. The time need not follow; the table has what *this* machine took.
+# The FLOP are those of matrix products, and backward has two for each one of
+# forward: the gradients by the inputs, and those by the weights. A step costs
+# as much as three forwards and now as four, **at most a third more**. Here it
+# is less, since the logits are not computed again. The time need not follow;
+# the table has what *this* machine took.
 #
 # ## The logits that estimators forget
 #
@@ -559,10 +566,11 @@ ratio = rows[1][1] / rows[0][1]
 learn.my_run("peak of a chunked loss over a whole one", ratio)
 
 # %% [markdown]
-# What is left is mostly the gradient of the weight itself, twice: the sum so
-# far and the next chunk's part. A kernel made for it goes further: for Gemma 2
-# with 2 billion weights its authors report 1 MB for the loss in place of 24 GB
-# (https://arxiv.org/abs/2411.09009).
+# What is left is the gradient of the weight, which is as large as the weight
+# (26 MB), three times: the sum so far, the next chunk's part, and both added
+# up. A smaller chunk changes nothing there. A function written for GPUs, a
+# *kernel*, goes further: for Gemma 2 with 2 billion weights its authors report
+# 1 MB for the loss in place of 24 GB (https://arxiv.org/abs/2411.09009).
 #
 # ## What fits?
 #
@@ -630,7 +638,7 @@ learn.my_run("peak with no sample", none, "MB")
 # | `torch.cuda.memory_allocated()` | tensors, now |
 # | `torch.cuda.max_memory_allocated()` | the most of that since the start, or since `reset_peak_memory_stats()` |
 # | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
-# | `nvidia-smi` | what all processes took from the driver, that reserve included |
+# | `nvidia-smi` | what all processes took from the driver: that reserve, and what CUDA needs for itself |
 #
 # Compare an estimate with `max_memory_allocated`; what has to fit the card is
 # what the last row counts.
@@ -644,8 +652,8 @@ learn.quiz()
 # ## Take-away
 #
 # - Between steps: weights and optimizer. At most: when backward begins, unless
-#   the batch is tiny. The optimizer's states come with the first update, so
-#   trust the second step.
+#   the batch is tiny for the model. The optimizer's states come with the first
+#   update, so trust the second step.
 # - An operation keeps what its derivative needs, and a tensor is there once.
 # - Checkpointing keeps a block's input, for at most a third more FLOP and the
 #   same gradients, if it draws the same random numbers.

@@ -56,13 +56,13 @@ learn.predict("tail_gradient")
 # | --- | --- |
 # | `accelerator = Accelerator()` | finds this process's rank and device |
 # | `prepare(model, optimizer, loader)` | wraps the model, deals out batches, moves both to the device |
-# | `accelerator.backward(loss)` | in place of `loss.backward()`: scales, divides, lets gradients travel |
+# | `accelerator.backward(loss)` | in place of `loss.backward()`: divides by the accumulation, scales for fp16 |
 # | `accelerator.reduce`, `gather_for_metrics` | for whatever is printed or scored |
 #
 # The next cell writes a script. `rehearsal.accelerator()` is
 # `Accelerator()` on GPUs; on a laptop it also lets CPU ranks have what the
-# configuration asks for, which Accelerate 1.15 keeps for GPUs, as you will
-# see.
+# configuration asks for, which Accelerate 1.15 keeps for GPUs and the like,
+# as you will see.
 
 # %%
 # %%writefile train_accelerate.py
@@ -119,8 +119,8 @@ if accelerator.is_main_process:
     Path("result.json").write_text(json.dumps(result))
 
 # %% [markdown]
-# A **configuration** is a small YAML file. `accelerate config` asks you a
-# dozen questions and writes one; yours differ in little more than one word.
+# A **configuration** is a small YAML file. `accelerate config` asks you what
+# you want and writes one; yours differ in a few lines each.
 
 # %%
 from pathlib import Path
@@ -172,9 +172,9 @@ results["ddp"]
 
 # %% [markdown]
 # A fresh launch loads Python and torch on every rank. Warm ranks have them
-# loaded, so for the other configurations they get the variables that
-# `accelerate launch` would set, and run the same file. In a terminal you
-# would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
+# loaded, so for the other configurations they get those variables of
+# `accelerate launch` that matter here, and run the same file. In a terminal
+# you would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
 # (DeepSpeed is for Linux; without it that line is left out.)
 
 # %%
@@ -238,37 +238,50 @@ for name, (_, _, loss, weights, moments, _) in results.items():
 # %% [markdown]
 # ## Trap 1: what you asked for is not what you got
 #
-# Now the plain `Accelerator()` on two CPU ranks, with the variable by which
-# `accelerate launch` asks for FSDP:
+# Now no `rehearsal`: `Accelerator(cpu=True)` on two CPU ranks, with the
+# variable by which `accelerate launch` asks for FSDP:
 
 
 # %%
-def plain_accelerator():
+def plain(cpu):
     from accelerate import Accelerator
 
     os.environ["ACCELERATE_USE_FSDP"] = "true"
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator(cpu=cpu)
     model = accelerator.prepare(torch.nn.Linear(64, 64))
     held = sum(p.numel() for p in model.parameters())
-    return accelerator.distributed_type.name, type(model).__name__, held
+    kind, n = accelerator.distributed_type.name, accelerator.num_processes
+    return kind, n, type(model).__name__, held
 
 
-kind, wrapper, held = dtlib.launch(plain_accelerator, ranks=2, device="cpu")[0]
+found = dtlib.launch(plain, True, ranks=2, device="cpu")[0]
+kind, _, wrapper, held = found
 print(kind, wrapper, f"holds {held} of {64 * 64 + 64}")
 silent = "DDP, each rank holding all of the model, without a word"
 sharded = "FSDP, each rank holding a half of the model"
 learn.measured("fsdp_without_a_gpu", silent if "Data" in wrapper else sharded)
 
 # %% [markdown]
-# No error, no warning, right losses, and no memory saved. It is a general
-# rule of layers over layers: **print what you got**, the type, the wrapper,
-# and the numbers that a rank holds.
+# No error, no warning, and no memory saved. And `Accelerator()`, with no
+# `cpu=True`, where there is no GPU?
+
+# %%
+if not torch.cuda.is_available():
+    kind, n, wrapper, _ = dtlib.launch(plain, False, ranks=2)[0]
+    print(f"{kind}, num_processes {n}, the model is a {wrapper}")
+    assert (kind, n, wrapper) == ("NO", 1, "Linear")
+
+# %% [markdown]
+# It takes itself for the only process: two of them train alone, each on all
+# of the data. It is a general rule of layers over layers: **print what you
+# got**, the type, the wrapper, and the numbers that a rank holds.
 #
 # ## Trap 2: the schedule runs N times too fast
 #
 # A prepared scheduler steps once **for each process** whenever you step it
-# once, since `batch_size` is per process and a schedule is taken to count
-# batches of one (https://huggingface.co/docs/accelerate/concept_guides/performance).
+# once, since `batch_size` is per process and a schedule is taken to count the
+# batches of one process (https://huggingface.co/docs/accelerate/concept_guides/performance).
+# (With `split_batches=True`, see trap 3, it steps once.)
 # A line over 40 steps, on one process and on four:
 
 # %%
@@ -325,8 +338,8 @@ learn.measured("rate_is_zero", first_zero)
 assert first_zero == 40 // 4
 
 # %% [markdown]
-# Three quarters of the run train with rate 0. The loss curve only looks
-# tired. How much of *your* run would that be?
+# Three quarters of the run train with rate 0: the weights stand still, and
+# no message says so. How much of *your* run would that be?
 
 # %%
 learn.what_if("prepared")
@@ -417,10 +430,11 @@ learn.table(
 #
 # ●●○ *10 minutes.* With gradient accumulation `accumulation` micro-batches
 # of every process make one step of the optimizer. Samples that do not fill
-# the last round are padded, and a last group that is not full still makes a
-# step: both divisions round **up**. A worked case: 100 samples, batch_size 8
-# on 4 processes are 32 a round and 4 rounds; with accumulation 3 a full step
-# has 96 samples, and the epoch 2 steps.
+# the last round are padded (one process alone takes a short batch), and a
+# last group that is not full still makes a step: both divisions round **up**.
+# A worked case: 100 samples, batch_size 8 on 4 processes are 32 a round and 4
+# rounds; with accumulation 3 a full step has 96 samples, and the epoch 2
+# steps.
 
 
 # %% tags=["exercise"]
@@ -449,10 +463,12 @@ learn.my_run("steps of an epoch of 100 samples on 4 processes", steps)
 # %% [markdown]
 # ## Trap 4: the tail of the accumulation
 #
-# `backward` divides every loss by `gradient_accumulation_steps`, **the number
-# in the constructor**. Ten micro-batches in groups of four leave two for the
-# last step. Every sample here has the gradient 1, so every step should have
-# the gradient 1:
+# `backward` divides every loss by `gradient_accumulation_steps`, **one number
+# for all steps**: the constructor's, or that of the variable
+# `ACCELERATE_GRADIENT_ACCUMULATION_STEPS`, which goes before it (under
+# DeepSpeed, DeepSpeed divides). Ten micro-batches in groups of four leave two
+# for the last step. Every sample here has the gradient 1, so every step
+# should have the gradient 1:
 
 
 # %%
@@ -480,7 +496,7 @@ learn.measured("tail_gradient", gradients[-1])
 assert gradients == [1, 1, 0.5]
 
 # %% [markdown]
-# The last step of every epoch is half as long as it should be. Text makes it
+# The last gradient of every epoch is half of what it should be. Text makes it
 # worse: micro-batches have unequal numbers of tokens, and a mean of their
 # means weighs them alike (lesson 09). Both go away if the loss is divided by
 # **what the step really holds**.
@@ -573,7 +589,7 @@ learn.table(
 #
 # dtlib has Accelerate as a strategy, and trains under it what one process
 # trains. Three helpers stay off: the loop owns the division, the schedule and
-# the precision, so that no trap above can close.
+# the precision, so that traps 2 and 4 cannot close.
 
 # %%
 settings = dict(model="nano", steps=2, global_batch=8, num_samples=64)

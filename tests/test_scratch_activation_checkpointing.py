@@ -7,7 +7,12 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as torchs
 
 from dtlib.models.gpt import GPT, GPTConfig
-from dtlib.scratch.activation_checkpointing import checkpoint, saved_for_backward
+from dtlib.scratch.activation_checkpointing import (
+    as_it_was,
+    checkpoint,
+    dice_of,
+    saved_for_backward,
+)
 from dtlib.scratch.blocks import blocks_of
 
 LAYERS, B, S, H, VOCAB = 3, 2, 5, 8, 11
@@ -89,3 +94,37 @@ def test_other_arguments_and_no_grad():
     torch.testing.assert_close(x.grad, 2 * x.detach() * y * y)
     with torch.no_grad():
         assert not checkpoint(torch.sin, x).requires_grad
+
+
+class Dice:
+    """A GPU's random numbers, as `torch.cuda` and `torch.mps` hand out their state."""
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(5)
+
+    def get_rng_state(self):
+        return self.generator.get_state()
+
+    def set_rng_state(self, state):
+        self.generator.set_state(state)
+
+
+def test_a_gpus_own_random_numbers_are_drawn_again_and_then_go_on(monkeypatch):
+    gpu = Dice()
+    monkeypatch.setattr(torch, "get_device_module", lambda device: {"mps": gpu}[device])
+    then = dice_of("mps")
+    first = torch.rand(3, generator=gpu.generator), torch.rand(3)
+    goes_on = dice_of("mps")
+    with as_it_was("mps", then, (False, torch.bfloat16)):
+        assert torch.equal(torch.rand(3, generator=gpu.generator), first[0])
+        assert torch.equal(torch.rand(3), first[1])
+    assert all(map(torch.equal, dice_of("mps"), goes_on))
+
+
+def test_the_random_numbers_go_on_although_the_block_fails():
+    then = dice_of("cpu")
+    torch.rand(3)
+    (now,) = dice_of("cpu")
+    with pytest.raises(ZeroDivisionError), as_it_was("cpu", then, (False, torch.bfloat16)):
+        raise ZeroDivisionError
+    assert torch.equal(now, torch.get_rng_state())

@@ -6,9 +6,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from dtlib import dist as dtlibs
 from dtlib.errors import BadInput, DtlibError
 from dtlib.launcher import launch
-from dtlib.scratch.loss_scaling import LossScaler
+from dtlib.scratch.loss_scaling import LossScaler, _device_of_collectives
 
 SEED = 20261128
 
@@ -157,3 +158,24 @@ def on_shards():
 
 def test_ranks_with_shards_skip_together():
     assert launch(on_shards, ranks=3, timeout=20, show=False) == [(False, True, 32768.0, -1.0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "used"),
+    [
+        ("nccl", "cuda:1", "cuda:1"),  # refuses a tensor of the CPU
+        ("cpu:gloo,cuda:nccl", "cuda:0", "cuda:0"),
+        ("gloo", "cuda:0", "cpu"),
+        ("gloo", "mps", "cpu"),  # refuses a tensor of an Apple GPU
+    ],
+)
+def test_the_flag_of_a_skip_is_where_the_backend_takes_it(monkeypatch, backend, device, used):
+    here = dtlibs.World(0, 0, 1, 1, torch.device(device), backend)
+    monkeypatch.setattr(dtlibs, "world", lambda: here)
+    assert _device_of_collectives() == torch.device(used)
+
+
+def test_a_world_of_one_agrees_with_itself():
+    scaler, (p, optimizer) = LossScaler(sharded=True), one_weight()
+    assert not attempt(scaler, p, optimizer, float("inf"))
+    assert attempt(scaler, p, optimizer, 1.0)

@@ -14,23 +14,21 @@ if TYPE_CHECKING:
 def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
     """Return an `Accelerator` that does what its configuration says, on ranks without a GPU too.
 
-    With GPUs, or with one process, it is `Accelerator(gradient_accumulation_steps=…)` and nothing
-    else. Accelerate (1.15) turns FSDP on only for device types that it lists, among which CPU
-    ranks are not: it says nothing and trains with DDP. DeepSpeed it starts there with no backend,
-    and then believes that there is one process. Here such ranks get gloo, and FSDP if that is what
-    `accelerate launch` was told.
+    With ranks on GPUs, or without ranks, it is `Accelerator(gradient_accumulation_steps=…)` and
+    nothing else. Accelerate (1.15) turns FSDP on only for device types that it lists, among which
+    CPU ranks are not: with `cpu=True` it says nothing and trains with DDP, and without it, where
+    there is no GPU, it finds no backend and believes that there is one process, under DeepSpeed as
+    well. Here such ranks get gloo, and FSDP if that is what `accelerate launch` was told.
 
     Parameters
     ----------
     gradient_accumulation_steps
         Micro-batches in one step of the optimizer.
     """
-    import torch
     from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
     from accelerate.utils import DistributedType, InitProcessGroupKwargs
 
-    on_cpu_ranks = "RANK" in os.environ and not torch.cuda.is_available()
-    if not on_cpu_ranks:
+    if not _on_cpu_ranks():
         return Accelerator(gradient_accumulation_steps=gradient_accumulation_steps)
     if _asked_for("DEEPSPEED"):
         ops.deepspeed("cpu")  # which keeps it from compiling what it does not need here
@@ -44,6 +42,18 @@ def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
             state["distributed_type"] = DistributedType.FSDP
         result.state.fsdp_plugin = FullyShardedDataParallelPlugin()
     return result
+
+
+def _on_cpu_ranks() -> bool:
+    """Whether this is a rank that has no GPU of its own; a machine may have fewer than ranks."""
+    import torch
+    import torch.distributed as dist
+
+    if "RANK" not in os.environ:
+        return False
+    if dist.is_initialized():  # dtlib's ranks have met already, on the device that was asked for
+        return "nccl" not in dist.get_backend()
+    return torch.cuda.device_count() < int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def _asked_for(what: str) -> bool:

@@ -68,23 +68,36 @@ def checkpoint(block: Callable[..., torch.Tensor], *inputs: Any) -> torch.Tensor
 def surroundings(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a computation depends on beside its inputs: random numbers, autocast."""
     device = next((x.device.type for x in inputs if isinstance(x, torch.Tensor)), "cpu")
-    cuda = torch.cuda.get_rng_state() if device == "cuda" else None
     autocast = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-    return device, torch.get_rng_state(), cuda, autocast
+    return device, dice_of(device), autocast
+
+
+def dice_of(device: str) -> list[torch.Tensor]:
+    """Return the state of the CPU's random numbers, and of those of a current GPU (cuda, mps)."""
+    own = [] if device == "cpu" else [torch.get_device_module(device).get_rng_state()]
+    return [torch.get_rng_state(), *own]
+
+
+def set_dice(device: str, states: list[torch.Tensor]) -> None:
+    """Draw from here on what followed `dice_of`."""
+    torch.set_rng_state(states[0])
+    if device != "cpu":
+        torch.get_device_module(device).set_rng_state(states[1])
 
 
 @contextlib.contextmanager
 def as_it_was(
-    device: str, state: torch.Tensor, cuda: torch.Tensor | None, autocast: tuple[bool, torch.dtype]
+    device: str, dice: list[torch.Tensor], autocast: tuple[bool, torch.dtype]
 ) -> Iterator[None]:
     """Draw the random numbers of then again, and afterwards go on with those of now."""
     enabled, dtype = autocast
-    devices = [torch.cuda.current_device()] if cuda is not None else []
-    with torch.random.fork_rng(devices), torch.autocast(device, dtype=dtype, enabled=enabled):
-        torch.set_rng_state(state)
-        if cuda is not None:
-            torch.cuda.set_rng_state(cuda)
-        yield
+    now = dice_of(device)
+    with torch.autocast(device, dtype=dtype, enabled=enabled):
+        set_dice(device, dice)
+        try:
+            yield
+        finally:
+            set_dice(device, now)
 
 
 @contextlib.contextmanager

@@ -5,14 +5,17 @@ that every gradient is, and gradients are divided by it before they are used. To
 makes infinities: such a step is skipped and the scale halved. After so many good steps in a row it
 is doubled, to stay as large as it can.
 
-P. Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2.
+Loss scaling, with a constant scale: P. Micikevicius et al., "Mixed Precision Training", ICLR 2018,
+section 3.2. The rule for the scale is that of torch's `GradScaler`
+(https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling).
 """
 
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 
+from dtlib import dist
 from dtlib.errors import BadInput, DtlibError
 
 
@@ -20,8 +23,8 @@ class LossScaler:
     """Scale a loss, and keep optimizer and scale right through overflows.
 
     A step is `scale(loss).backward()`, `unscale_(optimizer)`, a clip if there is one, which must
-    see true gradients, `step(optimizer)`, `update()`. With `hysteresis` 1 it is torch's
-    `GradScaler`, number for number.
+    see true gradients, `step(optimizer)`, `update()`. With `hysteresis` 1, and one optimizer, it is
+    torch's `GradScaler`, number for number.
 
     Parameters
     ----------
@@ -138,11 +141,17 @@ class LossScaler:
             self.value = scaled
 
     def _agreed(self, overflow: bool) -> bool:
-        if not self.sharded:
+        if not self.sharded or not dist.in_world():
             return overflow
-        flag = torch.tensor(float(overflow))
-        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        flag = torch.tensor(float(overflow), device=_device_of_collectives())
+        torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
         return bool(flag)
+
+
+def _device_of_collectives() -> torch.device:
+    """NCCL takes tensors of GPUs alone; gloo takes none of Apple's."""
+    here = dist.world()
+    return here.device if "nccl" in (here.backend or "") else torch.device("cpu")
 
 
 def _fp32(number: float) -> float:

@@ -43,7 +43,7 @@ def what_bounds(compute, communication, hidden, load, workers):
     counts = list(range(17))
     steps = [step_time(compute, communication, share, load, n) for n in counts]
     total, wait, exposed = steps[workers]
-    # a list, so that of two equal parts the first is named: the dicts of a page's Python are unordered
+    # a list, so that of two equal parts the first is named: MicroPython's dicts have no order
     parts = [
         ("computing", compute),
         ("waiting for a batch", wait),

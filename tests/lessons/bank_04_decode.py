@@ -116,6 +116,14 @@ def literals_of_fp16(bits, e, m):
     return sign * (1 + fraction) * 2.0 ** (exponent - 15)
 
 
+def hidden_one_below_too(bits, e, m):
+    """The exponent of subnormal numbers is right, and the hidden 1 is left in them."""
+    sign, exponent, fraction, bias = parts(bits, e, m)
+    if exponent == 0:
+        return sign * (1 + fraction) * 2.0 ** (1 - bias)
+    return decodes_by_hand(bits, e, m)
+
+
 def returns_text(bits, e, m):
     return f"{one_rule_for_all(bits, e, m)} as a float"
 
@@ -173,6 +181,7 @@ WRONG = [
 ]
 
 ALSO_WRONG = [
+    ("decode", "zero", hidden_one_below_too),
     ("decode", "none", lambda bits, e, m: None if bits else 0.0),
     ("decode", "kind", lambda bits, e, m: [1.0, 2.0]),
     ("decode", "raised", lambda bits, e, m: 1 / (bits - bits)),

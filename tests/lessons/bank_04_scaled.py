@@ -274,7 +274,7 @@ WRONG = [
     ("scaled_step", "only_nan", sees_only_nan),
     ("scaled_step", "only_infinity", sees_only_infinity),
     ("scaled_step", "only_plus", sees_only_plus),
-    ("scaled_step", "first_only", sees_only_the_first),
+    ("scaled_step", "one_weight", sees_only_the_first),
     ("scaled_step", "one_element", sees_one_element),
     ("scaled_step", "no_backoff", keeps_the_scale),
     ("scaled_step", "wrong_way", doubles_on_overflow),

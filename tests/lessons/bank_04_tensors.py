@@ -78,7 +78,25 @@ def rounds_the_master(low, master, gradient, lr):
     low.copy_(master)
 
 
+def cuts_the_copy_off(low, master, gradient, lr):
+    """The front half of fp32, not rounded."""
+    master -= lr * gradient.float()
+    low.copy_((master.view(torch.int32) & -65536).view(torch.float32))
+
+
+def through_half(low, master, gradient, lr):
+    master -= lr * gradient.float()
+    low.copy_(master.half())
+
+
 # Right.
+def by_optimizer(low, master, gradient, lr):
+    p = torch.nn.Parameter(master)
+    p.grad = gradient.float()
+    torch.optim.SGD([p], lr=lr).step()
+    low[...] = p.detach()
+
+
 def by_sub(low, master, gradient, lr):
     master.sub_(gradient, alpha=lr)
     low.copy_(master)
@@ -188,6 +206,7 @@ WRONG = [
     ("master_step", "rebuilt", master_from_low),
     ("master_step", "coarse_step", multiplies_in_bf16),
     ("master_step", "short_steps", rounds_the_master),
+    ("master_step", "not_rounded", cuts_the_copy_off),
     ("to_fp8", "not_fp8", stays_fp32),
     ("to_fp8", "many_scales", a_scale_each),
     ("to_fp8", "no_scale", zero_scale),
@@ -204,6 +223,7 @@ WRONG = [
 ]
 
 ALSO_WRONG = [
+    ("master_step", "not_rounded", through_half),
     ("master_step", "nothing_moved", lambda low, master, gradient, lr: (low, master)),
     ("master_step", "raised", lambda low, master, gradient, lr: master.nothing()),
     ("to_fp8", "none", lambda x: print(end="")),
@@ -214,6 +234,7 @@ ALSO_WRONG = [
 ]
 
 RIGHT = [
+    ("master_step", by_optimizer),
     ("master_step", by_sub),
     ("master_step", by_slices),
     ("to_fp8", with_a_floor),

@@ -223,7 +223,20 @@ def with_autograd_grad(block, dice, x, gradient):
     return first
 
 
+@with_backward
+def sets_the_gradients(block, dice, x, gradient):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(dice)
+        y = block(x)
+    first, *rest = torch.autograd.grad(y, [x, *block.parameters()], gradient)
+    for p, grad in zip(block.parameters(), rest, strict=True):
+        p.grad = grad
+    return first
+
+
 WRONG = [
+    ("checkpoint", "overwritten", sets_the_gradients),
     ("checkpoint", "no_graph", without_grad_mode),
     ("checkpoint", "no_start", no_incoming_gradient),
     ("checkpoint", "start_ignored", sum_of_the_output),

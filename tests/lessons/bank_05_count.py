@@ -5,6 +5,7 @@ Each wrong answer stands under the key of the sentence that it must get.
 
 import math
 
+import numpy as np
 import torch
 
 # --- 5.1 mlp_bytes --------------------------------------------------------------------------
@@ -247,7 +248,15 @@ ALSO_WRONG = [
     ("largest_batch", "too_small", a_tenth_less),
 ]
 
+
+def in_numpy(budget, small, large):
+    (few, at_few), (many, at_many) = small, large
+    each = np.int64(at_many - at_few) // np.int64(many - few)
+    return np.maximum(0, few + (budget - at_few) // each)
+
+
 RIGHT = [
+    ("largest_batch", in_numpy),
     ("mlp_bytes", added_up_layer_by_layer),
     ("mlp_bytes", measured_instead),
     ("largest_batch", counts_up),

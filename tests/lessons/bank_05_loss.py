@@ -146,6 +146,19 @@ def gradients_in_forward(hidden, weight, labels, chunk):
     return Eager.apply(hidden, weight, labels, chunk)
 
 
+def first_chunk_waits(hidden, weight, labels, chunk):
+    first = F.cross_entropy(hidden[:chunk] @ weight.T, labels[:chunk], reduction="sum")
+    rest = chunks(hidden[chunk:], weight, labels[chunk:], chunk, "sum")
+    return sum(rest, first) / (labels != -100).sum()
+
+
+# Right.
+def without_the_ignored(hidden, weight, labels, chunk):
+    """Rows without a label are left out before anything is computed."""
+    rows, targets = hidden[labels != -100], labels[labels != -100]
+    return sum(chunks(rows, weight, targets, chunk, "sum")) / len(targets)
+
+
 WRONG = [
     ("chunked_loss", "mean_of_means", mean_of_the_chunks_means),
     ("chunked_loss", "by_rows", means_weighed_by_rows),
@@ -167,10 +180,12 @@ WRONG = [
 ]
 
 ALSO_WRONG = [
+    ("chunked_loss", "keeps_all", first_chunk_waits),
     ("chunked_loss", "mean_of_means", nanmean_of_the_chunks_means),
 ]
 
 RIGHT = [
+    ("chunked_loss", without_the_ignored),
     ("chunked_loss", weighed_means),
     ("chunked_loss", gradients_in_forward),
 ]

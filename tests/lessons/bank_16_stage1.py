@@ -222,7 +222,88 @@ def gathers_each_gradient(weights, make_optimizer):
     return step
 
 
+def a_master_for_all(weights, make_optimizer):
+    masters = weights.clone().float()
+    optimizer = make_optimizer([mine(masters)])
+
+    def step(gradient):
+        own = optimizer.param_groups[0]["params"][0]
+        own.grad = reduce_scatter(gradient).float() / dist.get_world_size()
+        optimizer.step()
+        mine(weights).copy_(own)
+        optimizer.zero_grad()
+        all_gather(weights)
+
+    return step
+
+
+class WeightsTwice:
+    def __init__(self, weights, make_optimizer):
+        self.weights, self.copy = weights, weights.clone()
+        self.master = mine(weights).float().clone()
+        self.optimizer = make_optimizer([self.master])
+
+    def step(self, gradient):
+        self.master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
+        self.optimizer.step()
+        mine(self.copy).copy_(self.master)
+        all_gather(self.copy)
+        self.weights.copy_(self.copy)
+
+
+def weights_twice(weights, make_optimizer):
+    return WeightsTwice(weights, make_optimizer).step
+
+
 # Right.
+def own_buffers(weights, make_optimizer):
+    n = dist.get_world_size()
+    master = mine(weights).clone().float()
+    buffer = torch.empty_like(master)
+    optimizer = make_optimizer([master])
+
+    def step(gradient):
+        buffer.copy_(reduce_scatter(gradient))
+        master.grad = buffer.div_(n)
+        optimizer.step()
+        optimizer.zero_grad()
+        mine(weights).copy_(master)
+        all_gather(weights)
+
+    return step
+
+
+def gradient_of_all(weights, make_optimizer):
+    master = mine(weights).clone().float()
+    optimizer = make_optimizer([master])
+
+    def step(gradient):
+        reduce_scatter(gradient)
+        master.grad = mine(gradient.float().div_(dist.get_world_size()))  # a window on all
+        optimizer.step()
+        mine(weights).copy_(master)
+        all_gather(weights)
+
+    return step
+
+
+def by_a_generator(weights, make_optimizer):
+    def steps():
+        master = mine(weights).float()
+        optimizer = make_optimizer([master])
+        gradient = yield
+        while True:
+            master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
+            optimizer.step()
+            mine(weights).copy_(master)
+            all_gather(weights)
+            gradient = yield
+
+    running = steps()
+    next(running)
+    return running.send
+
+
 def pads(weights, make_optimizer):
     rank, n = dist.get_rank(), dist.get_world_size()
     psi = len(weights)
@@ -277,14 +358,19 @@ WRONG = [
     ("stage1", "weights", the_ring_of_lesson_7),
     ("stage1", "no_step", steps_at_once),
     ("stage1", "too_much", gathers_each_gradient),
+    ("stage1", "whole_copy", a_master_for_all),
 ]
 
 # The same mistakes in other words.
 ALSO_WRONG = [
     ("stage1", "no_master", no_master),
+    ("stage1", "whole_copy", weights_twice),
 ]
 
 RIGHT = [
     ("stage1", pads),
+    ("stage1", own_buffers),
+    ("stage1", gradient_of_all),
+    ("stage1", by_a_generator),
     ("stage1", Shards),
 ]

@@ -76,6 +76,19 @@ def other_names(psi, n, stage, precision):
     return {"weights": p, "grads": g, "adam": o}
 
 
+def held_in_words(psi, n, stage, precision):
+    return {k: str(v) for k, v in by_hand(psi, n, stage, precision).items()}
+
+
+def copy_in_words(psi, n, stage, precision):
+    found = in_four_kinds(psi, n, stage, precision)
+    return {**found, "fp32_copy": str(found["fp32_copy"])}
+
+
+def sent_in_words(psi, n, stage, k):
+    return str(by_cases(psi, n, stage, k))
+
+
 # Right.
 def by_hand(psi, n, stage, precision):
     p, g, o = sizes_of(precision)
@@ -205,6 +218,9 @@ WRONG = [
 # The same mistakes in other words.
 ALSO_WRONG = [
     ("held", "kinds", one_number),
+    ("held", "kinds", held_in_words),
+    ("held", "kinds", copy_in_words),
+    ("sent", "kind", sent_in_words),
 ]
 
 RIGHT = [

@@ -32,6 +32,23 @@ def weights_at_stage_2(parameters, ranks, stage, sixteen_bit):
     return parts(weights, gradients, 8 * share, 4 * share)
 
 
+def weights_too_at_stage_2(parameters, ranks, stage, sixteen_bit):
+    each, share = 2 if sixteen_bit else 4, parameters / ranks
+    weights = each * (share if stage >= 2 else parameters)
+    return {**right(parameters, ranks, stage, sixteen_bit), "weights": weights}
+
+
+def both_by_one_eighth(parameters, ranks, stage, sixteen_bit):
+    found = right(parameters, ranks, stage, sixteen_bit)
+    if stage == 2:
+        found |= {"weights": found["weights"] / 8, "gradients": found["gradients"] / 8}
+    return found
+
+
+def digits(parameters, ranks, stage, sixteen_bit):
+    return {k: f"{v:.0f}" for k, v in right(parameters, ranks, stage, sixteen_bit).items()}
+
+
 def gradients_at_stage_1(parameters, ranks, stage, sixteen_bit):
     each, share = 2 if sixteen_bit else 4, parameters / ranks
     return parts(each * (share if stage == 3 else parameters), each * share, 8 * share, 4 * share)
@@ -210,6 +227,11 @@ def words(runs):
     return {factor: f"{gain:.1f}×" for factor, gain in found.items()}
 
 
+def digits_of_gains(runs):
+    found = compared(runs, lambda before, after: before / after)
+    return {factor: str(gain) for factor, gain in found.items()}
+
+
 def a_list(runs):
     return list(compared(runs, lambda before, after: before / after).values())
 
@@ -378,6 +400,7 @@ WRONG = [
     ("held", "no_copy", the_papers_rule),
     ("held", "copy_whole", whole_copy),
     ("held", "weights_at_2", weights_at_stage_2),
+    ("held", "weights_sharded_at_2", weights_too_at_stage_2),
     ("held", "gradients_at_1", gradients_at_stage_1),
     ("held", "all_at_1", everything_from_1_on),
     ("held", "moments_whole", moments_of_all),
@@ -422,8 +445,11 @@ WRONG = [
 ]
 
 ALSO_WRONG = [
+    ("held", "unrecognised", both_by_one_eighth),
+    ("held", "no_number", digits),
     ("gains", "mixed", the_first_run_with_it),
     ("gains", "kind", a_list),
+    ("gains", "no_number", digits_of_gains),
     ("held", "kind", total),
     ("held", "none", nothing),
 ]

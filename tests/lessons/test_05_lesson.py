@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from dtlib import ledger
 from dtlib.learn import predictions, source
 from dtlib.learn.checks.memory import by_hand, chunked, fitting, recompute
+from dtlib.ledger.allocator import Allocations
 from dtlib.scratch.activation_checkpointing import saved_for_backward
 from dtlib.sim import activations
 from dtlib.sim.estimate import Setup, estimate
@@ -118,6 +120,7 @@ def test_the_usual_wrong_ways_give_different_answers_in_the_first_world():
     ways = [
         want, want + 1, want - 1, budget // (small[1] // small[0]), budget // each,
         (budget - small[1]) // each, (budget - (small[1] - few * step)) // step,
+        (budget - large[1]) // each, (budget - (large[1] - few * each)) // each,
         budget * many // large[1], many,
     ]  # fmt: skip
     assert len(set(ways)) == len(ways), ways
@@ -154,3 +157,38 @@ def test_whole_logits_are_seen_in_forward_and_backward():
         x = torch.ones(7, 3, requires_grad=True)
         (x @ torch.ones(3, 11)).sum().backward()
     assert seen.numel == 7 * 11
+
+
+def test_a_chunked_loss_ends_at_three_times_the_weight_whatever_the_chunk():
+    """The sum so far, the next chunk's part, and both added up, with hardly any logits."""
+    weight = torch.randn(4096, 64, requires_grad=True)
+    hidden, labels = torch.randn(64, 64, requires_grad=True), torch.arange(64)
+    for chunk in (8, 2):
+        weight.grad = hidden.grad = None
+        with Allocations(torch.device("cpu")) as made:
+            chunked.reference(hidden, weight, labels, chunk).backward()
+        assert 3 * weight.nbytes < made.rise < 3.2 * weight.nbytes
+
+
+def test_a_loss_in_a_list_keeps_no_activation_after_backward():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 1))
+    losses, held = [], []
+    for backward in (True, False):
+        with ledger.watch(model) as page:
+            losses.append(model(torch.randn(64, 8)).sum())
+            if backward:
+                losses[-1].backward()
+        held.append(page.timeline[-1][0])
+    assert held[0] == 0 < held[1]
+
+
+def test_relu_in_place_keeps_as_much():
+    kept = []
+    for in_place in (False, True):
+        half = torch.nn.Sequential(
+            torch.nn.Linear(8, 32), torch.nn.ReLU(in_place), torch.nn.Linear(32, 8)
+        )
+        with saved_for_backward(*half.parameters()) as saved:
+            half(torch.randn(4, 8, requires_grad=True))
+            kept.append(saved())
+    assert kept[0] == kept[1]

@@ -116,6 +116,42 @@ def test_fsdp_on_cpu_ranks_is_ddp_without_a_word_and_fsdp_in_rehearsal() -> None
     assert sharded[0][3] == pytest.approx(silent[0][3], rel=1e-6)
 
 
+def believed() -> tuple[str, int, str]:
+    from accelerate import Accelerator
+
+    os.environ["ACCELERATE_USE_FSDP"] = "true"
+    accelerator = Accelerator()
+    model = accelerator.prepare(torch.nn.Linear(2, 2))
+    return accelerator.distributed_type.name, accelerator.num_processes, type(model).__name__
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which Accelerate takes")
+def test_without_a_gpu_and_cpu_true_every_process_trains_alone() -> None:
+    assert launch(believed, ranks=2, show=False, timeout=60) == [("NO", 1, "Linear")] * 2
+
+
+def test_a_variable_goes_before_the_constructors_accumulation() -> None:
+    def divides_by() -> int:
+        from dtlib.learn import rehearsal
+
+        os.environ["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] = "2"
+        return rehearsal.accelerator(4).gradient_accumulation_steps
+
+    assert launch(divides_by, ranks=1, device="cpu", show=False, timeout=60) == [2]
+
+
+def test_ranks_beyond_the_gpus_are_cpu_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dtlib.learn import rehearsal
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.delenv("RANK", raising=False)
+    assert not rehearsal._on_cpu_ranks()
+    monkeypatch.setenv("RANK", "0")
+    for ranks, on_cpu in (("1", False), ("2", True)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+        assert rehearsal._on_cpu_ranks() == on_cpu
+
+
 @pytest.mark.parametrize(
     ("value", "right"), [(1.0, "1, since"), (0.5, "0.5, since"), (0, "the last")]
 )

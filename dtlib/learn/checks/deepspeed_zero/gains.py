@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong, stopped_here
 
 FACTORS = ("precision", "optimizer", "stage")
@@ -118,11 +119,14 @@ def _gains(student: Callable[..., Any], runs: list[Run], label: str) -> dict[str
     strange = [key for key in got if key not in FACTORS]
     if strange:
         raise Wrong("strange_key", label, got=strange[0])
+    return {key: _number(value, key, label) for key, value in got.items()}
+
+
+def _number(value: Any, factor: str, label: str) -> float:
     try:
-        return {key: float(value) for key, value in got.items()}
-    except (TypeError, ValueError):
-        key, value = next((k, v) for k, v in got.items() if not isinstance(v, (int, float)))
-        raise Wrong("no_number", label, factor=key, got=type(value).__name__) from None
+        return to_number(value, label, nan=True)
+    except Wrong:
+        raise Wrong("no_number", label, factor=factor, got=type(value).__name__) from None
 
 
 def _same(got: Mapping[str, float], want: Mapping[str, float]) -> bool:

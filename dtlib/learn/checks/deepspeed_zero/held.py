@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong, stopped_here
 from dtlib.sim import states
 
@@ -59,11 +60,14 @@ def _held(student: Callable[..., Any], case: tuple[int, int, int, bool]) -> dict
         raise Wrong("kind", _label(case), got=f"{type(got).__name__}")
     if set(got) != set(KINDS):
         raise Wrong("keys", _label(case), got=", ".join(sorted(map(str, got))) or "no key")
+    return {kind: _number(got[kind], kind, case) for kind in KINDS}
+
+
+def _number(value: Any, kind: str, case: tuple[int, int, int, bool]) -> float:
     try:
-        return {kind: float(got[kind]) for kind in KINDS}
-    except (TypeError, ValueError):
-        odd = next(k for k in KINDS if not isinstance(got[k], (int, float)))
-        raise Wrong("no_number", _label(case), which=odd, got=type(got[odd]).__name__) from None
+        return to_number(value, _label(case), nan=True)
+    except Wrong:
+        raise Wrong("no_number", _label(case), which=kind, got=type(value).__name__) from None
 
 
 def _explain(
@@ -86,8 +90,9 @@ def _explain(
         return Wrong("no_copy", label, **facts)
     if n > 1 and wrong == {"fp32_copy"} and off("fp32_copy", n):
         return Wrong("copy_whole", label, **facts)
-    if n > 1 and {"weights", "gradients"} == wrong and stage == 2:
-        return Wrong("weights_at_2", label, **facts)
+    if n > 1 and stage == 2 and off("weights", 1 / n):
+        key = "weights_at_2" if off("gradients", n) else "weights_sharded_at_2"
+        return Wrong(key, label, **facts)
     if n > 1 and stage == 1 and off("gradients", 1 / n):
         key = "all_at_1" if off("weights", 1 / n) else "gradients_at_1"
         return Wrong(key, label, **facts)

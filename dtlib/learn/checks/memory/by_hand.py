@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.scratch.activation_checkpointing import saved_for_backward
 
 Count = Callable[[int, int, int, str], Any]
@@ -51,19 +52,20 @@ def check(student: Count) -> Passed:
                 raise Wrong("bytes", _case(b, s, h, activation), got=_say(got), want=f"{want:,}")
     b, s, h = PROOF[-1]
     rows = [
-        (f"{name}, b = {b}, s = {s}, h = {h}", student(b, s, h, name), measured(b, s, h, name),
-         "bytes")
+        (
+            f"{name}, b = {b}, s = {s}, h = {h}",
+            int(_ask(student, b, s, h, name)),
+            measured(b, s, h, name),
+            "bytes",
+        )
         for name in LAYERS
-    ]  # fmt: skip
+    ]
     return Passed(tuple(rows), "The target is what autograd saved for the real layers.")
 
 
 def _ask(student: Count, b: int, s: int, h: int, activation: str) -> float:
     case = _case(b, s, h, activation)
-    try:
-        value = student(b, s, h, activation)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    value = ask(student, b, s, h, activation, case=case)
     if value is None:
         raise Wrong("none", case)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
@@ -106,7 +108,10 @@ def _explain(student: Count, activation: str) -> None:
     right = 4 * WIDTH[activation]
     if (each, rest) == (right, 8):
         return
-    raise Wrong(_name(each, rest, right, activation), case, each=_say(each), **seen)
+    name = _name(each, rest, right, activation)
+    if name == "as_relu" and _ask(student, 1, 1, 10, "GELU") == seen["want"]:
+        name = "capitals"
+    raise Wrong(name, case, each=_say(each), **seen)
 
 
 def _name(each: float, rest: float, right: int, activation: str) -> str:
@@ -118,6 +123,10 @@ def _name(each: float, rest: float, right: int, activation: str) -> str:
         return "no_statistics"
     if (each, rest) == (right, 4):
         return "one_statistic"
+    if (each, rest) == (20, 0):
+        return "worked_case"
+    if (each, rest) == (right + 8, 0):
+        return "wide_statistics"
     other = {"gelu": ("as_relu", 24), "relu": ("relu_twice", 40)}[activation]
     if each == other[1]:
         return other[0]

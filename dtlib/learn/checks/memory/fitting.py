@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 
 Peak = tuple[int, int]
@@ -16,8 +18,8 @@ Fit = Callable[[int, Peak, Peak], Any]
 
 # (states, bytes of a sample, the two micro-batches that were measured, room for so many, rest)
 WORLDS = (
-    (100, 10, (2, 6), 11, 0),  # every usual wrong way gives another number here
-    (100, 10, (2, 6), 11, 8),
+    (100, 10, (2, 6), 40, 0),  # every usual wrong way gives another number here
+    (100, 10, (2, 6), 40, 8),
     (100, 10, (1, 2), 1, 0),
     (7_000, 300, (4, 8), 26, 299),
 )
@@ -38,6 +40,8 @@ def check(student: Fit) -> Passed:
         got = _ask(student, budget, small, large)
         if got != want:
             case = _case(budget, small, large)
+            if got == want - 1 and _ask(student, budget + 1, small, large) == got:
+                raise Wrong("one_sample_off", case, got=number(got), budget=budget, few=few)
             raise _explain(got, want, budget, states, each, small, large, case)
     _nothing_fits(student)
     gib = 2**30
@@ -52,21 +56,18 @@ def check(student: Fit) -> Passed:
 
 def _ask(student: Fit, budget: int, small: Peak, large: Peak) -> float:
     case = _case(budget, small, large)
-    try:
-        value = student(budget, small, large)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    value = ask(student, budget, small, large, case=case)
     if value is None:
         raise Wrong("none", case)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise Wrong("no_number", case, got=type(value).__name__)
-    if value != value:
-        raise Wrong("not_whole", case, got="nan")
+    if not math.isfinite(value):
+        raise Wrong("not_whole", case, got=str(float(value)))
     if value % 1:
         raise Wrong("not_whole", case, got=f"{value:.4g}")
-    return value
+    return float(value)
 
 
 def _case(budget: int, small: Peak, large: Peak) -> str:
@@ -83,6 +84,8 @@ def _explain(
         "states_each_time": budget // (small[1] // small[0]),
         "states_forgotten": budget // each,
         "from_small": (budget - small[1]) // each,
+        "from_large": (budget - large[1]) // each,
+        "mixed_points": (budget - (large[1] - small[0] * each)) // each,
         "not_per_sample": (budget - (small[1] - small[0] * step)) // step,
         "in_proportion": budget * large[0] // large[1],
     }
@@ -90,10 +93,13 @@ def _explain(
     seen |= {"budget": f"{budget:,}", "peak": f"{states + int(got) * each:,}", "few": small[0]}
     seen |= {"many": large[0], "at_few": small[1], "share": number(small[1] / small[0])}
     if got == want + 1:
-        return Wrong("rounded_up", case, **seen)
+        exact = states + want * each == budget  # where there was nothing to round
+        return Wrong("one_too_many" if exact else "rounded_up", case, **seen)
     if got == want - 1 and states + want * each == budget:
         return Wrong("to_spare", case, **seen)
     for name, value in ways.items():
+        if got == value and name == "from_large":
+            return Wrong("from_small", case, **{**seen, "few": large[0]})
         if got == value:
             return Wrong(name, case, **seen)
     return Wrong("too_large" if got > want else "too_small", case, **seen)

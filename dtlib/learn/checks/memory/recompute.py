@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
 from dtlib.scratch.activation_checkpointing import checkpoint, saved_for_backward
 
@@ -20,6 +21,7 @@ Checkpoint = Callable[..., Any]
 reference = checkpoint
 ROWS, WIDTH = 3, 4
 INPUT = ROWS * WIDTH * 4  # bytes of a block's input
+ENDLESS = 20  # calls of one block: torch would start threads for ever, and no clock could stop it
 
 
 class Block(nn.Module):
@@ -34,6 +36,8 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
+        if self.calls > ENDLESS:
+            raise Wrong("endless", f"one block, {ROWS} rows of {WIDTH} numbers", calls=ENDLESS)
         return self.inside(x)
 
 
@@ -53,13 +57,22 @@ def plainly(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return block(x)
 
 
-def run(way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None) -> Run:
-    """Pass through `blocks` blocks that `way` calls; `scale` is what the loss weighs with."""
+def run(
+    way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None,
+    earlier: float | None = None,
+) -> Run:  # fmt: skip
+    """Pass through `blocks` blocks that `way` calls.
+
+    `scale` is what the loss weighs with; `earlier` fills the gradients that weights have already.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = nn.Linear(WIDTH, WIDTH)
         row = [Block(dropout) for _ in range(blocks)]
         own = [*first.parameters(), *(p for block in row for p in block.parameters())]
+        if earlier is not None:
+            for p in own:
+                p.grad = torch.full_like(p, earlier)
         x, weights = torch.randn(ROWS, WIDTH), torch.arange(1.0, 1 + ROWS * WIDTH)
         y = first(x)
         with saved_for_backward(*own) as saved:
@@ -84,10 +97,7 @@ def run(way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any
 
 
 def _forward(way: Checkpoint, block: Block, x: torch.Tensor, case: str) -> torch.Tensor:
-    try:
-        y = way(block, x)
-    except Exception as error:
-        raise stopped_here(error, case) from error
+    y = ask(way, block, x, case=case)
     if y is None:
         raise Wrong("none", case)
     if not isinstance(y, torch.Tensor):
@@ -102,10 +112,12 @@ def _forward(way: Checkpoint, block: Block, x: torch.Tensor, case: str) -> torch
 def _in_backward(error: Exception, case: str) -> Wrong:
     """Recognise what torch says of a recomputation that has no graph, or no start."""
     text = str(error)
+    if isinstance(error, Wrong):
+        return error
     if "does not require grad" in text:
         return Wrong("no_graph", case)
     if "a second time" in text:
-        return Wrong("second_time", case)
+        return Wrong("graph_used" if innermost(error).name else "second_time", case)
     if "created only for scalar" in text:
         return Wrong("no_start", case, shape=[ROWS, WIDTH])
     if "inplace operation" in text or "leaf Variable" in text:
@@ -119,6 +131,7 @@ def check(student: Checkpoint) -> Passed:
     """One block, then one with dropout, then three; gradients first, then bytes and calls."""
     case = f"one block, {ROWS} rows of {WIDTH} numbers"
     _gradients(student, run(student, 0.0, 1, case), case)
+    _added(student)
     _dropout(student)
     for blocks in (1, 3):
         case = f"{blocks} block{'s' * (blocks > 1)}, {ROWS} rows of {WIDTH} numbers"
@@ -135,7 +148,8 @@ def _gradients(student: Checkpoint, mine: Run, case: str) -> None:
     if not torch.equal(mine.output, plain.output):
         raise Wrong("output", case, got=_few(mine.output), want=_few(plain.output))
     if any(grad is None for grad in mine.inside):
-        raise Wrong("no_parameters", case)
+        asked = _equal(mine.before, plain.before)
+        raise Wrong("no_parameters" if asked else "no_way_back", case)
     if _equal(mine.inside, uniform.inside):
         raise Wrong("start_ignored", case)
     if _equal(mine.inside, [2 * grad for grad in plain.inside if grad is not None]):
@@ -148,6 +162,16 @@ def _gradients(student: Checkpoint, mine: Run, case: str) -> None:
     if _equal(mine.before, [2 * grad for grad in plain.before if grad is not None]):
         raise Wrong("input_twice", case)
     _same(mine.before, plain.before, "gradients", case)
+
+
+def _added(student: Checkpoint) -> None:
+    """Gradients of an earlier batch stay, and those of this one are added."""
+    case = f"one block whose weights have gradients of 100, {ROWS} rows of {WIDTH} numbers"
+    mine, plain = run(student, 0.0, 1, case, earlier=100.0), run(plainly, 0.0, 1, earlier=100.0)
+    for got, want in zip(mine.inside, plain.inside, strict=True):
+        if not _equal([got], [want]):
+            assert got is not None and want is not None
+            raise Wrong("overwritten", case, got=_few(got), want=_few(want))
 
 
 def _identity(block: nn.Module, x: torch.Tensor) -> torch.Tensor:

@@ -86,7 +86,7 @@ def _sign(row: str, got: float, want: float) -> Wrong | None:
 
 
 def _zero(row: str, got: float, want: float) -> Wrong | None:
-    return Wrong("zero", _case(row), got=_words(got)) if got == 2.0**-15 else None
+    return Wrong("zero", _case(row), got=_words(got)) if got in (2.0**-15, 2.0**-14) else None
 
 
 def _smallest(row: str, got: float, want: float) -> Wrong | None:

@@ -42,7 +42,7 @@ def check(student: Callable[..., Any]) -> Passed:
     error = _error(stored, scale, SMALL)
     return Passed(
         (("largest relative error, %", round(100 * error, 2), 6.25, "% at most"),),
-        "Three bits of mantissa: a number is off by 1/16 of itself at most.",
+        "Three bits of mantissa: off by 1/16 of itself at most, where e4m3 has all its digits.",
     )
 
 

@@ -1,7 +1,7 @@
 """Exercise 4.3: a step on fp32 master weights, of which the model holds a bf16 copy.
 
 One long step tells which of the two tensors moved and how; a thousand short ones tell which of them
-remembers.
+remembers; a last one, whether the copy is the nearest that bf16 has.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def reference(low: torch.Tensor, master: torch.Tensor, gradient: torch.Tensor, l
 
 
 def check(student: Step) -> Passed:
-    """Take one long step, and then a thousand short ones."""
+    """Take one long step, a thousand short ones, and one between two numbers of bf16."""
     _long_step(student)
     low, master = _walk(student, 1000)
     _short_steps(low, master)
+    _rounds(student)
     return Passed(
         (
             ("master weight after 1000 steps of 0.001", round(master, 4), 2.0, ""),
@@ -91,6 +92,18 @@ def _short_steps(low: float, master: float) -> None:
     if abs(master - (1 + 1000 * COARSE)) < NEAR:
         raise Wrong("coarse_step", case, **facts)
     raise Wrong("short_steps", case, **facts)
+
+
+def _rounds(student: Step) -> None:
+    """1.006 is nearer to 1.0078 than to 1; 100000 is a number of bf16, and fp16 ends before it."""
+    master = torch.tensor([1.0, 100_000.0])
+    low, gradient = master.bfloat16(), torch.tensor([-1.0, 0.0]).bfloat16()
+    case = "weights 1 and 100000, gradients -1 and 0, lr 0.006"
+    ask(student, low, master, gradient, 0.006, case=case)
+    want = master.bfloat16()
+    if not torch.equal(low, want):
+        facts = {"low": low.tolist(), "master": master.tolist(), "want": want.tolist()}
+        raise Wrong("not_rounded", case, **{k: _pair(v) for k, v in facts.items()})
 
 
 def _kind(tensor: torch.Tensor) -> str:

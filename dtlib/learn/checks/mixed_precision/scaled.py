@@ -139,7 +139,8 @@ def _bad_steps(student: Callable[..., Any]) -> None:
         moved[name] = any(_values(weights)), _words(_values(weights))
     for name, (went, values) in moved.items():
         if went:
-            raise Wrong(_blind(name, moved), answers[name][0], got=values)
+            which = "second" if name == "second" else "first"
+            raise Wrong(_blind(name, moved), answers[name][0], got=values, which=which)
     case, (scale, good) = answers["inf"]
     facts = {"scale": f"{scale:g}", "good": good}
     if scale == SCALE:
@@ -163,7 +164,7 @@ def _blind(name: str, moved: dict[str, tuple[bool, str]]) -> str:
         return "only_infinity"
     if name == "-inf":
         return "only_plus"
-    return "first_only" if name == "second" else "one_element"
+    return "one_weight" if name == "second" or moved["inf"][0] else "one_element"
 
 
 def _after_momentum(student: Callable[..., Any]) -> None:

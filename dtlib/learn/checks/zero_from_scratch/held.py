@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong, stopped_here
 from dtlib.learn.diagnosis import number
 from dtlib.sim.states import model_states
@@ -56,14 +57,15 @@ def _ask(student: Callable[..., Any], psi: float, n: int, stage: int, precision:
         number_ = isinstance(got, (int, float))
         raise Wrong("kinds", case, got=f"{got:.4g}" if number_ else f"a {type(got).__name__}")
     found = dict(got)
-    if "fp32_copy" in found and "optimizer" in found:
-        found["optimizer"] += found.pop("fp32_copy")
+    copy = found.pop("fp32_copy", 0)
     if set(found) != set(KINDS):
         raise Wrong("kinds", case, got="the keys " + (", ".join(map(str, got)) or "of no kind"))
     try:
-        return {kind: float(found[kind]) for kind in KINDS}
-    except (TypeError, ValueError):
+        bytes_of = {kind: to_number(found[kind], case, nan=True) for kind in KINDS}
+        bytes_of["optimizer"] += to_number(copy, case, nan=True)
+    except Wrong:
         raise Wrong("kinds", case, got="values that are no numbers") from None
+    return bytes_of
 
 
 def _case(psi: float, n: int, stage: int, precision: str) -> str:

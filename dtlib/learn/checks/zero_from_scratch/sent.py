@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong, stopped_here
 from dtlib.learn.diagnosis import number
 from dtlib.sim.states import passes
@@ -73,12 +74,7 @@ def _ask(student: Callable[..., Any], psi: int, n: int, stage: int, k: int) -> f
         got = student(psi, n, stage, k)
     except Exception as error:
         raise stopped_here(error, case) from error
-    if got is None:
-        raise Wrong("none", case)
-    try:
-        return float(got)
-    except (TypeError, ValueError):
-        raise Wrong("kind", case, rank=0, n=n, got=type(got).__name__) from None
+    return to_number(got, case, nan=True)
 
 
 def _case(psi: int, n: int, stage: int, k: int) -> str:

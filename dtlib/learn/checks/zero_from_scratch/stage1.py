@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.checks.zero_from_scratch.kept import bytes_kept
 from dtlib.learn.diagnosis import examine, number, numbers, read_paint
 from dtlib.learn.elements import elements_sent
 from dtlib.scratch import ring
@@ -140,7 +141,7 @@ def serial(which: int, n: int, renewed: bool = False) -> torch.Tensor:
 
 
 def _on_rank(student: Callable[..., Any], which: torch.Tensor) -> Any:
-    """Return the weights, and behind them the bytes of the optimizer's state."""
+    """Return the weights, then the bytes of the optimizer's state, and of all that is kept."""
     k = int(which)
     _, make, steps, _ = RUNS[k]
     made: list[torch.optim.Optimizer] = []
@@ -153,15 +154,18 @@ def _on_rank(student: Callable[..., Any], which: torch.Tensor) -> Any:
     step = student(weights, noted)
     if not callable(step):
         raise NoStep("nothing" if step is None else f"a {type(step).__name__}")
-    for number_ in range(steps):
-        step(gradient(k, dist.get_rank(), number_))
+    gradients = [gradient(k, dist.get_rank(), number_) for number_ in range(steps)]
+    for own in gradients:
+        step(own)
     found = [v for optimizer in made for state in optimizer.state.values() for v in state.values()]
     state = sum(v.nbytes for v in found if isinstance(v, torch.Tensor) and v.dim())
-    return torch.cat([weights.detach().float().flatten(), torch.tensor([float(state)])])
+    kept = bytes_kept([step, *made], [weights, *gradients])
+    behind = torch.tensor([float(state), float(kept)])
+    return torch.cat([weights.detach().float().flatten(), behind])
 
 
 def _state(values: Sequence[float]) -> int:
-    return int(values[-1])
+    return int(values[-2])
 
 
 def explain(round_: Round) -> Wrong | None:
@@ -169,7 +173,7 @@ def explain(round_: Round) -> Wrong | None:
     own = [f for _, f in round_.failures if f.error == "NoStep"]
     if own:
         return Wrong("no_step", round_.label, what=own[0].message)
-    if round_.failures or any(len(seen.values) != PSI + 1 for seen in round_.ranks):
+    if round_.failures or any(len(seen.values) != PSI + 2 for seen in round_.ranks):
         return None
     which = int(round_.case.make(0, round_.n))
     weights = [seen.values[:PSI] for seen in round_.ranks]
@@ -251,13 +255,20 @@ def _differs(round_: Round, weights: list[list[float]], want: list[float]) -> Wr
 
 def _held(round_: Round) -> None:
     """Equal weights: is only the own part's state held?"""
-    if round_.case.label != _case(ADAMW).label:
+    moments = {_case(ADAMW).label: 2, _case(LOW).label: 1}.get(round_.case.label)
+    if moments is None:
         return
-    right = 8 * share(PSI, round_.n)
+    right = 4 * moments * share(PSI, round_.n)
+    # beside the moments a master, and a gradient or another thing as long as the shard
+    most = right + 8 * share(PSI, round_.n)
     for seen in round_.ranks:
+        facts: dict[str, Any] = {"rank": seen.rank, "n": round_.n, "psi": PSI}
         if _state(seen.values) > right:
-            facts = {"got": _state(seen.values), "want": right, "rank": seen.rank, "n": round_.n}
-            raise Wrong("whole_state", round_.label, **facts)
+            got = _state(seen.values)
+            raise Wrong("whole_state", round_.label, got=got, want=right, **facts)
+        if seen.values[-1] > most:
+            got = int(seen.values[-1])
+            raise Wrong("whole_copy", round_.label, got=got, want=most, **facts)
 
 
 def _sent(round_: Round) -> None:
