@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.checks.ddp_torchrun.ddp_loss import _plain_group
+from dtlib.learn.checks.ddp_torchrun.ddp_loss import plain_group
 from dtlib.learn.checks.twenty_percent.step_world import (
     ADAMW,
     COUNTS,
@@ -61,7 +61,7 @@ def check(student: Callable[..., Any]) -> Passed:
         (3, [case[MICRO], case[PLAIN], case[SGD], case[ADAMW]]),
         (4, [case[MICRO], case[ADAMW]]),
     ]
-    rounds = examine(functools.partial(on_rank, _plain_group, student), plan, explain)
+    rounds = examine(functools.partial(on_rank, plain_group, student), plan, explain)
     facts = next(Facts.of(r.ranks[0].values) for r in rounds if r.n == 4 and r.case.label == MICRO)
     k = len(PAINT)
     return Passed(
