@@ -59,7 +59,7 @@ def _mean(lists: Lists) -> str:
 def _on_rank(student: Callable[..., Any], x: torch.Tensor) -> Any:
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
-    group = _plain_group()
+    group = plain_group()
     ddp = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
     loss, everyone = None, torch.zeros(1)
     try:
@@ -88,7 +88,7 @@ def what_lacks(loss: Any) -> str | None:
     return None if loss.numel() == 1 else f"a tensor of {loss.numel()} numbers"
 
 
-def _plain_group() -> Any:
+def plain_group() -> Any:
     """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
 
     It waits as long as a check may take: the first DDP of a process loads much, each in its time.
