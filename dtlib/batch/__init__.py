@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse and carry out; returns the exit code, raises `DtlibError` for what cannot be done."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["launch"]:
-        from dtlib.batch.distributed import main as launch
+        from dtlib.batch.launching import main as launch
 
         return launch(words[1:])
     words, further = _split(words)
