@@ -174,7 +174,7 @@ def test_the_line_is_printed_for_a_shell(capsys: pytest.CaptureFixture[str]) -> 
 def test_it_trains(tmp_path: Path) -> None:
     """The line takes the place of the process that made it, with the settings of the file."""
     file = tmp_path / "mine.yaml"
-    file.write_text("trainer:\n  accelerator: cpu\n  devices: 2\n")
+    file.write_text("trainer:\n  accelerator: cpu\n  strategy: single\n")
     small = "--steps=2 --global-batch=4 --max-length=16 --num-samples=16 --json"
     done = subprocess.run(
         [sys.executable, "-m", "dtlib", "batch", "launch", file, "text", *small.split()],
@@ -182,4 +182,4 @@ def test_it_trains(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
-    assert (summary["world_size"], summary["steps"]) == (2, 2)
+    assert (summary["world_size"], summary["steps"]) == (1, 2)
