@@ -89,6 +89,14 @@ class RunConfig:
         also measure the bytes and the collectives of one step
     profile
         also record three of the first steps on every rank, and say what bounds them
+    nvtx
+        name the parts of each step for NVIDIA's profilers, and let them record some steps
+    nvtx_first
+        first step of this start that they record, counted from 1
+    nvtx_last
+        last step that they record
+    monitor
+        also note what device and process are at, once a second, in monitor.rankN.csv
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
     max_length
@@ -173,6 +181,10 @@ class RunConfig:
     cpu_offload: bool = False
     ledger: bool = False
     profile: bool = False
+    nvtx: bool = False
+    nvtx_first: int = 5
+    nvtx_last: int = 7
+    monitor: bool = False
     num_samples: int | None = None
     max_length: int | None = None
     norm: str = "batch"
@@ -215,6 +227,11 @@ class RunConfig:
             raise BadInput("resume needs out, the folder of the run to go on with.")
         if self.loader == "device" and self.workers:
             raise BadInput(f"workers {self.workers} serve loader dataloader; loader is device.")
+        if self.nvtx_last < self.nvtx_first:
+            steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
+            raise BadInput(
+                f"{steps} leave no step to record; the last may not be before the first."
+            )
 
     def resolved(self, device_type: str) -> RunConfig:
         """Return this configuration with every default that follows from the task filled in."""

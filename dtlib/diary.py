@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from dtlib import dist, launcher, ledger, profiling
+from dtlib import dist, launcher, ledger
 from dtlib.checkpoint import (
     Checkpoints,
     refuse_other_model,
@@ -24,6 +24,7 @@ from dtlib.checkpoint import (
     what_is_incomplete,
 )
 from dtlib.errors import BadInput, DtlibError, Stopped
+from dtlib.looks import Looks
 from dtlib.precision import sums_dtype
 from dtlib.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
 
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.dist import World
     from dtlib.plan import BatchPlan
+    from dtlib.profiling import Recording, Steps
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.tasks.base import Task
 
 RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
-PROFILE = "profile"  # the folder of the traces, in the run's
-PROFILED = 5  # one step left alone, one for the profiler to warm up, three that are kept
 WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
@@ -66,11 +66,10 @@ class Diary:
         assert config.out is not None  # `run_folder` has filled it in
         self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        looked_at = max(WATCHED * config.ledger, PROFILED * config.profile)
-        untimed = max(config.untimed_steps, looked_at)
+        self._looks = Looks(config, world, self.folder)
+        untimed = max(config.untimed_steps, WATCHED * config.ledger, self._looks.untimed)
         self.timer = StepTimer(untimed, synchronize=synchronizer(world.device))
         self._page: ledger.Page | None = None
-        self._profiled = False
         self._waiting: list[dict[str, Any]] = []
         self._saved_at = -1
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
@@ -94,13 +93,9 @@ class Diary:
             print(f"Resuming {self.folder} after step {self.progress.step}, {where}.")
         self.recorder = Recorder(self.folder, self._settings(), self.world, resumed_from=step)
 
-    def profiled(self) -> contextlib.AbstractContextManager[profiling.Recording]:
-        """Around all steps: record some of the first if a profile is wanted and enough are left."""
-        self._profiled = self.config.profile and self.total - self.progress.step >= PROFILED
-        folder = self.folder / PROFILE
-        if self._profiled and dist.is_main():  # of ranks that an earlier run had, and this has not
-            profiling.forget(folder, self.world.world_size)
-        return profiling.recording(folder if self._profiled else None)
+    def looking(self) -> contextlib.AbstractContextManager[tuple[Recording, Steps]]:
+        """Around all steps: profile, mark and monitor what is wanted of those that are left."""
+        return self._looks.around(self.total - self.progress.step)
 
     def watching(self, strategy: Strategy) -> contextlib.AbstractContextManager[Any]:
         """Around a step: measure its bytes if the ledger is wanted and this is the step for it."""
@@ -193,6 +188,7 @@ class Diary:
     def finish(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Write the summary."""
         pages = dist.gather_objects(self._page.to_dict()) if self._page else []
+        seen = self._looks.columns()
         if not dist.is_main():
             self.recorder.close()
             return
@@ -211,28 +207,9 @@ class Diary:
                 **timing,
                 **memory_columns(self.world.device),
                 **_ledger_columns(pages, self.world.device.type),
-                **self._profile_columns(),
+                **seen,
             }
         )
-
-    def _profile_columns(self) -> dict[str, Any]:
-        """What the summary has of the profile: every rank's shares, and the verdict."""
-        if not self.config.profile:
-            return {}
-        if not self._profiled:  # traces that are there are an earlier run's
-            print(f"No profile: it takes {PROFILED} steps, and fewer were left.")
-            return {}
-        shares = profiling.shares(profiling.read(self.folder / PROFILE))
-        verdict = profiling.verdict(shares)
-        print(verdict)
-        return {
-            "profile": {
-                "shares": [dataclasses.asdict(one) for one in shares],
-                "verdict": str(verdict),
-            },
-            "comm_share": shares[0].communication,
-            "data_share": shares[0].input,
-        }
 
     def _settings(self) -> dict[str, Any]:
         told = {"framework": self._framework} if self._framework else {}

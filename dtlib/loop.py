@@ -25,6 +25,7 @@ from dtlib.data.batches import seed_of
 from dtlib.diary import RUNS, Diary, run_folder
 from dtlib.optim import learning_rate, make_optimizer
 from dtlib.precision import sums_dtype
+from dtlib.profiling import mark
 from dtlib.record import Run, check_loggers, claimed, make_folder
 from dtlib.strategies.base import Strategy
 from dtlib.tasks.base import Batch, Task
@@ -126,24 +127,24 @@ def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
         when a rank was asked to stop, once a checkpoint is there.
     """
     config, progress, total = diary.config, diary.progress, diary.total
-    with diary.profiled() as profile:
+    with diary.looking() as (profile, marked):
         batches = profile.input_of(task.steps(diary.plan, first=progress.step))
         while progress.step < total:
             diary.timer.start()
-            micro_batches = next(batches)
-            with diary.watching(strategy):
-                count, stop = agree(task, micro_batches)
-                if stop:
-                    diary.stopped(strategy)
-                if config.dropout:
-                    torch.manual_seed(
-                        seed_of("dropout", config.seed, diary.world.rank, progress.step)
-                    )
-                loss_sum = accumulate(task, strategy, micro_batches, count)
-                # the rate belongs to the step that moves the weights: one that is skipped keeps it
-                lr = learning_rate(config, progress.optimizer_steps, total)
-                result = strategy.step(lr)
-            diary.step(result, lr, loss_sum, count)
+            with marked.step():
+                with mark("data"):
+                    micro_batches = next(batches)
+                with diary.watching(strategy):
+                    count, stop = agree(task, micro_batches)
+                    if stop:
+                        diary.stopped(strategy)
+                    seed_dropout(diary)
+                    loss_sum = accumulate(task, strategy, micro_batches, count)
+                    # the rate belongs to the step that moves the weights: a skipped one keeps it
+                    lr = learning_rate(config, progress.optimizer_steps, total)
+                    with mark("optimizer"):
+                        result = strategy.step(lr)
+                diary.step(result, lr, loss_sum, count)
             profile.step()
 
             if progress.step < total:  # the end has an evaluation and a checkpoint of its own
@@ -151,6 +152,13 @@ def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
                     diary.evaluated(task, task.evaluate(strategy))
                 if diary.due(config.checkpoint_every):
                     diary.save(strategy)
+
+
+def seed_dropout(diary: Diary) -> None:
+    """Let this step's dropout follow from seed, rank and step."""
+    if diary.config.dropout:
+        rank, step = diary.world.rank, diary.progress.step
+        torch.manual_seed(seed_of("dropout", diary.config.seed, rank, step))
 
 
 def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:
@@ -161,7 +169,8 @@ def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, boo
     count = torch.stack([task.count(labels) for _, labels in micro_batches]).sum()
     message = count.to(sums_dtype(count.device)).new_tensor([0, dist.stop_requested()])
     message[0] = count
-    count, stop = dist.sum_over_ranks(message)
+    with mark("communication"):
+        count, stop = dist.sum_over_ranks(message)
     return count, bool(stop)
 
 
@@ -172,9 +181,10 @@ def accumulate(
     loss = torch.zeros_like(count)
     for number, (inputs, labels) in enumerate(micro_batches, start=1):
         with strategy.micro_step(last=number == len(micro_batches)):
-            with strategy.autocast():
+            with mark("forward"), strategy.autocast():
                 loss_sum = task.loss_sum(strategy.model(inputs), labels)
-            strategy.backward(loss_sum, count)
+            with mark("backward"):
+                strategy.backward(loss_sum, count)
         loss += loss_sum.detach()
     return loss
 

@@ -1,4 +1,4 @@
-"""The command line: `dtlib doctor | fetch | train | export | lessons | batch | study | sim`.
+"""The command line: `dtlib doctor | fetch | train | profile | lessons | batch | study | …`.
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 69 not available on this machine, 75 stopped by
 a signal with a checkpoint written, 130 interrupted.

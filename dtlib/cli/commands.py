@@ -48,6 +48,13 @@ COMMANDS = {
         training.train,
         {"images|text": "train a model over several processes, and record the run"},
     ),
+    "profile": Command(
+        elsewhere("dtlib.cli.profiles"),
+        {
+            "nsys|ncu": "a training under NVIDIA's profilers: some steps, every rank",
+            "read FILE": "what they wrote: shares of kernels, NCCL, idle; FLOP/s reached",
+        },
+    ),
     "export": Command(
         elsewhere("dtlib.checkpoint.export"),
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},
@@ -62,6 +69,10 @@ COMMANDS = {
     "batch": Command(
         elsewhere("dtlib.batch"),
         {"submit|status": "lessons as Slurm jobs; `collect` brings their notebooks"},
+    ),
+    "report": Command(
+        elsewhere("dtlib.report"),
+        {"FOLDER": "one HTML page of a run or a job: steps, devices, queue, how it ended"},
     ),
     "study": Command(
         elsewhere("dtlib.study"),

@@ -8,6 +8,8 @@ print(profiling.verdict(profiling.shares(profiling.read("trace"))))
 """
 
 from dtlib.profiling.intervals import length, overlap, union, without
+from dtlib.profiling.monitor import Monitor, read_samples
+from dtlib.profiling.ranges import Steps, mark, marked, nvtx
 from dtlib.profiling.recording import (
     Recording,
     communication,
@@ -22,16 +24,22 @@ from dtlib.profiling.traces import Step, read
 from dtlib.profiling.verdict import Verdict, verdict
 
 __all__ = [
+    "Monitor",
     "Recording",
     "Shares",
     "Step",
+    "Steps",
     "Verdict",
     "communication",
     "forget",
     "input_of",
     "length",
+    "mark",
+    "marked",
+    "nvtx",
     "overlap",
     "read",
+    "read_samples",
     "record",
     "recording",
     "seconds_of",

@@ -1,0 +1,182 @@
+"""`dtlib profile nsys | ncu | read`: a run under NVIDIA's profilers, and what they wrote."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.flags import Parser
+from dtlib.profiling import commands
+from dtlib.rankenv import environment_world
+
+HELP = """\
+dtlib profile nsys|ncu [--out NAME] [--first N] [--last N] [--only RANKS] [--print] -- train …
+dtlib profile read FILE [--device NAME] [--top N]
+
+nsys: when each kernel of some steps ran; ncu: what single kernels reached. Under torchrun or srun
+every rank has a profiler of its own. `dtlib profile nsys --help` lists all settings.
+"""
+WHERE = {
+    "nsys": "Nsight Systems; it comes with the CUDA toolkit (cuda/bin) and from"
+    " https://developer.nvidia.com/nsight-systems",
+    "ncu": "Nsight Compute; it comes with the CUDA toolkit (cuda/bin) and from"
+    " https://developer.nvidia.com/nsight-compute",
+}
+# ncu measures a kernel by running it again and again, so it gets fewer steps
+STEPS = {"nsys": (5, 7), "ncu": (5, 5)}
+
+
+def main(words: list[str]) -> int:
+    """Run `dtlib profile …` and return its exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return 0
+    if words[0] == "read":
+        return read(words[1:])
+    if words[0] not in STEPS:
+        near = did_you_mean(words[0], (*STEPS, "read"))
+        raise BadInput(f"unknown profile {words[0]!r}; there is nsys, ncu, read.{near}")
+    return profile(words[0], words[1:])
+
+
+def profile(tool: str, words: list[str]) -> int:
+    """Run `dtlib train …` under a profiler, or print the line that would.
+
+    Raises
+    ------
+    BadInput
+        When no training run follows `--`, or a setting is wrong.
+    Unavailable
+        Where the profiler is not installed.
+    """
+    at = words.index("--") if "--" in words else len(words)
+    settings, run = _parser(tool).parse_args(words[:at]), words[at + 1 :]
+    if run[:1] != ["train"]:
+        raise BadInput(f"say what to profile: `dtlib profile {tool} -- train text --steps 20`.")
+    from dtlib.cli.training import parse_train, train
+
+    config, _ = parse_train(run[1:])  # what is wrong with it is said before anything starts
+    if settings.out is None:
+        settings.out = str(Path(config.out or ".") / tool)
+    there = environment_world()
+    variable = commands.VARIABLES[there.source] if there else None
+    line = _line(tool, settings, [sys.executable, "-m", "dtlib", *run], variable)
+    if settings.print:
+        print(shlex.join(line))
+        return 0
+    if shutil.which(tool) is None:
+        raise Unavailable(f"there is no {tool} here ({WHERE[tool]}); --print shows its line.")
+    if there and settings.only is not None and there.rank not in settings.only:
+        return train(commands.marked(run, settings.first, settings.last)[1:])
+    report = settings.out + (f".rank{there.rank}" if there else "")
+    Path(report).parent.mkdir(parents=True, exist_ok=True)
+    code = subprocess.run(line, check=False).returncode
+    written = _table(report) if tool == "ncu" and code == 0 else f"{report}.sqlite"
+    if code == 0:
+        print(f"Read it by `dtlib profile read {written}`.")
+    return code
+
+
+def _line(
+    tool: str, settings: argparse.Namespace, command: Sequence[str], variable: str | None
+) -> list[str]:
+    given = {key: value for key, value in vars(settings).items() if key not in ("only", "print")}
+    build = commands.nsys if tool == "nsys" else commands.ncu
+    return build(command, variable=variable, **given)
+
+
+def _table(report: str) -> str:
+    """Write a report of ncu as CSV beside it, and return the name."""
+    name = f"{report}.csv"
+    with Path(name).open("w", encoding="utf-8") as file:
+        subprocess.run(commands.ncu_csv(f"{report}.ncu-rep"), stdout=file, check=False)
+    return name
+
+
+def _parser(tool: str) -> Parser:
+    usage = f"dtlib profile {tool} [SETTING …] -- train images|text [SETTING …]"
+    parser = Parser(prog=f"dtlib profile {tool}", usage=usage)
+    first, last = STEPS[tool]
+    out = f"of the report, without ending (default: {tool} in the run's --out, else here)"
+    parser.add_argument("--out", metavar="NAME", help=out)
+    _number(parser, "first", first, "first step to record; what settles in the first is over")
+    _number(parser, "last", last, "last step to record")
+    only = "ranks with a profiler, such as 0,3; the others run as they are (default: all)"
+    parser.add_argument("--only", type=_ranks, metavar="RANKS", help=only)
+    parser.add_argument("--print", action="store_true", help="only print the command line")
+    if tool == "ncu":
+        kernels = f"which kernels to measure (default: {commands.KERNELS})"
+        parser.add_argument("--kernels", default=commands.KERNELS, metavar="REGEX", help=kernels)
+        _number(parser, "skip", 0, "launches of them to leave out first")
+        _number(parser, "count", 20, "launches to measure")
+        sets, which = "|".join(commands.SETS), "ncu's set of sections (default: basic)"
+        parser.add_argument("--set", dest="sections", default="basic", metavar=sets, help=which)
+    return parser
+
+
+def _number(parser: Parser, name: str, default: int, note: str) -> None:
+    note = f"{note} (default: {default})"
+    parser.add_argument(f"--{name}", type=_whole(name), default=default, metavar="N", help=note)
+
+
+def _whole(name: str) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"\d+", text):
+            raise BadInput(f"{name} is {text!r}; it must be a whole number.")
+        return int(text)
+
+    return convert
+
+
+def _ranks(text: str) -> set[int]:
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise BadInput(f"only is {text!r}; it takes ranks such as 0 or 0,3.")
+    return {int(number) for number in text.split(",")}
+
+
+def read(words: list[str]) -> int:
+    """Print what is in an export of nsys, a CSV of ncu, or a folder of torch.profiler's traces.
+
+    Raises
+    ------
+    BadInput
+        When it is none of them; the sentence says how to make one.
+    """
+    parser = Parser(prog="dtlib profile read", description="Print what a profiler wrote.")
+    which = "NAME.sqlite of nsys, NAME.csv of ncu, or the folder profile/ of a run"
+    parser.add_argument("file", metavar="FILE", help=which)
+    device = "whose peaks to compare with (default: the GPU's, by its name)"
+    parser.add_argument("--device", metavar="NAME", help=device)
+    _number(parser, "top", 10, "ranges and kernels to list")
+    settings = parser.parse_args(words)
+    from dtlib.cli import profile_tables
+
+    path = Path(settings.file)
+    if path.is_dir():
+        from dtlib import profiling
+
+        shares = profiling.shares(profiling.read(path))
+        print(profile_tables.say_traces(shares, profiling.verdict(shares)))
+        return 0
+    remedies = {
+        ".nsys-rep": f"nsys export --type sqlite {path}",
+        ".ncu-rep": f"{shlex.join(commands.ncu_csv(str(path)))} > {path.with_suffix('.csv')}",
+    }
+    if path.suffix in remedies:
+        raise BadInput(f"{path} is for NVIDIA's own viewer; first `{remedies[path.suffix]}`.")
+    if path.suffix == ".csv":
+        from dtlib.profiling import ncu
+
+        print(profile_tables.say_ncu(ncu.read(path), settings.device, settings.top))
+    else:
+        from dtlib.profiling import nsys
+
+        print(profile_tables.say_nsys(nsys.read(path), settings.top))
+    return 0

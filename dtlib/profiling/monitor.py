@@ -1,0 +1,185 @@
+"""Sample what a rank's device and process are at while it works: a line a second in a CSV file.
+
+An NVIDIA GPU tells by NVML (package nvidia-ml-py, which is imported as pynvml), the process by
+psutil. What a machine does not tell stays empty.
+
+https://docs.nvidia.com/deploy/nvml-api/ ; https://psutil.readthedocs.io/
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from dtlib.errors import BadInput
+
+if TYPE_CHECKING:
+    import torch
+
+# time is in seconds since 1970; gpu_util is a share, 0 to 1; cpu_util too, where 1 is one core;
+# clocks are in MHz, the temperature is in °C
+FIELDS = (
+    "time", "gpu_util", "gpu_memory_bytes", "power_w", "sm_clock_mhz", "memory_clock_mhz",
+    "temperature_c", "cpu_util", "rss_bytes",
+)  # fmt: skip
+MISSING = (
+    "No figures of the GPU: NVML cannot be asked ({why}); `pip install 'dtlib[gpu]'` brings"
+    " nvidia-ml-py, and the NVIDIA driver has the library."
+)
+Sample = dict[str, float | None]
+
+
+class Monitor:
+    """Samples until its block ends, however it ends; each line is on the disk at once.
+
+    Parameters
+    ----------
+    path
+        The CSV file, whose columns are `FIELDS`.
+    device
+        Of this rank; for another one than an NVIDIA GPU the GPU's columns stay empty.
+    seconds
+        Between two samples. A sample takes NVML and psutil about a millisecond.
+    append
+        Go on in a file that is there, as a resumed run does.
+
+    Attributes
+    ----------
+    missing
+        A sentence, where there is a GPU that NVML does not tell of; else empty.
+
+    Raises
+    ------
+    BadInput
+        when the file cannot be written.
+    """
+
+    def __init__(
+        self, path: Path, device: torch.device, *, seconds: float = 1.0, append: bool = False
+    ) -> None:
+        self.path, self._seconds = path, seconds
+        self.missing = ""
+        self.samples: list[Sample] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dtlib monitor", daemon=True)
+        self._gpu: Gpu | None = None
+        if device.type == "cuda":
+            try:
+                self._gpu = Gpu(device)
+            except Exception as error:  # no package, no library, no driver, no such device: no GPU
+                self.missing = MISSING.format(why=str(error) or type(error).__name__)
+        self._process = _process()
+        self._file = _opened(path, append)
+
+    def __enter__(self) -> Monitor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._file.close()
+
+    def _run(self) -> None:
+        writer = csv.DictWriter(self._file, FIELDS)
+        if self._file.tell() == 0:
+            writer.writeheader()
+        while True:
+            sample: Sample = {"time": time.time(), **self._look()}
+            self.samples.append(sample)
+            writer.writerow(sample)
+            self._file.flush()
+            if self._ended.wait(self._seconds):
+                return
+
+    def _look(self) -> Sample:
+        return {**(self._gpu.look() if self._gpu else {}), **self._process()}
+
+    def mean(self, field: str) -> float | None:
+        """Return the mean of a column over the samples that know it, or None."""
+        known = [sample[field] for sample in self.samples if sample.get(field) is not None]
+        return statistics.fmean(value for value in known if value is not None) if known else None
+
+
+class Gpu:
+    """One NVIDIA GPU, asked through NVML."""
+
+    def __init__(self, device: torch.device) -> None:
+        import pynvml
+        import torch
+
+        self._nvml: Any = pynvml
+        pynvml.nvmlInit()
+        # By its UUID: CUDA_VISIBLE_DEVICES gives a process numbers of its own
+        uuid = str(torch.cuda.get_device_properties(device).uuid)
+        name = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+        self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+
+    def look(self) -> Sample:
+        """Return what the GPU tells now; what it does not support is None."""
+        nvml, handle = self._nvml, self._handle
+        asked: dict[str, Callable[[], float]] = {
+            "gpu_util": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
+            "gpu_memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
+            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "sm_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(
+                handle, nvml.NVML_TEMPERATURE_GPU
+            ),
+        }
+        return {field: self._or_none(ask) for field, ask in asked.items()}
+
+    def _or_none(self, ask: Callable[[], float]) -> float | None:
+        try:
+            return ask()
+        except self._nvml.NVMLError:  # a slice of a GPU has no power of its own, say
+            return None
+
+
+def _process() -> Callable[[], Sample]:
+    import psutil
+
+    process = psutil.Process()
+    begun = False
+
+    def look() -> Sample:
+        nonlocal begun
+        used = process.cpu_percent() / 100
+        # the first call only sets the mark from which the next one counts
+        told, begun = (used if begun else None), True
+        return {"cpu_util": told, "rss_bytes": process.memory_info().rss}
+
+    return look
+
+
+def _opened(path: Path, append: bool) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a" if append else "w", newline="", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """Read a file that a `Monitor` wrote; a last line that a kill cut short is left out.
+
+    Raises
+    ------
+    BadInput
+        when it is none.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = [line for line in file if line.endswith("\n")]
+        for row in csv.DictReader(lines):
+            yield {name: float(row[name]) if row[name] else None for name in FIELDS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"{path} cannot be read as what --monitor writes ({type(error).__name__}: {error})."
+        ) from None

@@ -1,0 +1,175 @@
+"""The tables of an export of Nsight Systems as rows; or an export made by hand, for a lesson.
+
+A row of CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY or _MEMSET has `start` and `end` in nanoseconds; a
+kernel's `shortName` is a number that StringIds turns into text. A table is there when something
+came to be put into it, and columns came with the years, so any of both may lack.
+https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite schema reference)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+# (stream, name, start, end) in nanoseconds; a copy has no name
+Row = tuple[int, str, int, int]
+KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", ("MEMCPY", "MEMSET")
+LAUNCHES, RANGES, GPUS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "TARGET_INFO_GPU"
+
+
+class Activity(NamedTuple):
+    """A kernel, or a copy (whose name is empty), in nanoseconds."""
+
+    process: int
+    device: int
+    name: str
+    start: int
+    end: int
+    correlation: int
+
+
+def activities_of(database: sqlite3.Connection) -> list[Activity]:
+    """All kernels and copies of an export."""
+    found = []
+    there = _columns(database, KERNELS)
+    if there:
+        name = "shortName" if "shortName" in there else "demangledName"
+        query = f"SELECT {_fields(there)}, value FROM {KERNELS} LEFT JOIN StringIds ON {name} = id"
+        for process, device, start, end, correlation, text in _rows(database, query):
+            named = text or "unknown kernel"
+            found.append(Activity(_number(process), device, named, start, end, correlation))
+    for kind in COPIES:
+        table = f"CUPTI_ACTIVITY_KIND_{kind}"
+        there = _columns(database, table)
+        for process, device, start, end, correlation in (
+            _rows(database, f"SELECT {_fields(there)} FROM {table}") if there else ()
+        ):
+            found.append(Activity(_number(process), device, "", start, end, correlation))
+    return found
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    """The columns of a table; of one that is not there, none."""
+    return {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+
+
+def _fields(there: set[str]) -> str:
+    wanted = ("globalPid", "deviceId", "start", "end", "correlationId")
+    return ", ".join(f'"{name}"' if name in there else "0" for name in wanted)
+
+
+def _rows(database: sqlite3.Connection, query: str) -> list[tuple[Any, ...]]:
+    return database.execute(query).fetchall()
+
+
+def _number(identifier: int | None) -> int:
+    """The process in a globalPid or globalTid; 24 bits each for machine, process and thread."""
+    return (identifier or 0) // 0x1000000 % 0x1000000
+
+
+# process → name → spans of its ranges
+Named = Mapping[int, Mapping[str, list[tuple[float, float]]]]
+
+
+def ranges_of(database: sqlite3.Connection) -> Named:
+    """All NVTX ranges that were closed."""
+    found: dict[int, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    there = _columns(database, RANGES)
+    if not there:
+        return found
+    by_number = "textId" in there and _columns(database, "StringIds")
+    text = "COALESCE(text, value)" if by_number else "text"
+    join = "LEFT JOIN StringIds ON textId = StringIds.id" if by_number else ""
+    process = "globalTid" if "globalTid" in there else "0"
+    query = f'SELECT {process}, {text}, start, "end" FROM {RANGES} {join}'
+    for thread, name, start, end in _rows(database, query):
+        if name and end is not None and end > start:  # a mark, or a range that was left open
+            found[_number(thread)][name].append((start, end))
+    return found
+
+
+def gpu_names(database: sqlite3.Connection) -> dict[int, str]:
+    """Device → its name, where the export has it."""
+    if not {"id", "name"} <= _columns(database, GPUS):
+        return {}
+    return dict(_rows(database, f"SELECT id, name FROM {GPUS}"))
+
+
+def launches_of(
+    database: sqlite3.Connection, activities: list[Activity]
+) -> dict[int, list[tuple[int, Activity]]]:
+    """Process → (when it was launched, kernel), in order; of any thread of the process.
+
+    Backward launches its kernels from autograd's own thread while the loop's thread waits in it.
+    """
+    if not {"correlationId", "globalTid"} <= _columns(database, LAUNCHES):
+        return {}
+    query = f"SELECT globalTid, correlationId, start FROM {LAUNCHES}"
+    starts = {(_number(thread), number): at for thread, number, at in _rows(database, query)}
+    found: dict[int, list[tuple[int, Activity]]] = defaultdict(list)
+    for one in activities:
+        at = starts.get((one.process, one.correlation))
+        if at is not None and one.name:
+            found[one.process].append((at, one))
+    return {process: sorted(some) for process, some in found.items()}
+
+
+def kind_of(name: str) -> str:
+    """What a row of an export is: "nccl", another kernel ("compute"), or, nameless, a "copy"."""
+    return "copy" if not name else "nccl" if "nccl" in name.lower() else "compute"
+
+
+def made_export(rows: Iterable[Row]) -> sqlite3.Connection:
+    """Make a database with the tables of an export and these rows: not recorded on any GPU.
+
+    Parameters
+    ----------
+    rows
+        Kernels by their names, and copies with an empty name.
+
+    Returns
+    -------
+    sqlite3.Connection
+        In memory.
+    """
+    database = sqlite3.connect(":memory:")
+    database.executescript(
+        """
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL
+            (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, shortName INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY
+            (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, bytes INTEGER);
+        """
+    )
+    names: dict[str, int] = {}
+    for stream, name, start, end in rows:
+        if not name:
+            database.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, 0, ?, ?)",
+                (start, end, stream, 4 * (end - start)),
+            )
+            continue
+        if name not in names:
+            names[name] = 1000 + len(names)  # no text has a number that could be taken for a place
+            database.execute("INSERT INTO StringIds VALUES (?, ?)", (names[name], name))
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, ?)",
+            (start, end, stream, names[name]),
+        )
+    return database
+
+
+def spans_of(database: sqlite3.Connection) -> dict[str, list[tuple[float, float]]]:
+    """The spans of "compute", "nccl" and "copy", in seconds, as they stand in an export."""
+    kernels = database.execute(
+        "SELECT value, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON shortName = id"
+    ).fetchall()
+    copies = database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY").fetchall()
+    found: dict[str, list[tuple[float, float]]] = {"compute": [], "nccl": [], "copy": []}
+    for name, start, end in kernels:
+        found[kind_of(name)].append((start * 1e-9, end * 1e-9))
+    found["copy"] += [(start * 1e-9, end * 1e-9) for start, end in copies]
+    return found

@@ -1,0 +1,183 @@
+"""What a run's folder tells: how it ended, its settings and results, its steps, its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dtlib.profiling import read_samples
+from dtlib.profiling.monitor import Sample
+from dtlib.record import Run
+from dtlib.report.content import Figure, Page, Section, Table, facts, spelled
+from dtlib.report.figures import Line, lines
+
+SETTINGS = (
+    "task", "model", "strategy", "precision", "world_size", "global_batch", "micro_batch",
+    "accumulation", "optimizer", "lr", "seed", "data", "loader", "workers", "compile",
+    "bucket_cap_mb",
+)  # fmt: skip
+ORIGIN = ("device", "host", "nodes", "gpus_per_node", "job_id", "commit", "started", "ended")
+# a column of the monitor's files → what is drawn, its unit and by what it is divided
+DEVICE = {
+    "gpu_util": ("Use of each GPU", "%", 0.01),
+    "gpu_memory_bytes": ("Memory in use on each GPU", "GB (10⁹ bytes)", 1e9),
+    "power_w": ("Power of each GPU", "W", 1.0),
+    "sm_clock_mhz": ("Clock of each GPU", "MHz", 1.0),
+    "temperature_c": ("Temperature of each GPU", "°C", 1.0),
+    "cpu_util": ("Processor time of each rank", "% of a core", 0.01),
+    "rss_bytes": ("Memory of each rank's process", "GB (10⁹ bytes)", 1e9),
+}
+LOG_LINES = 15
+
+
+def page_of_run(folder: Path) -> Page:
+    """Gather a page from a run's folder."""
+    run = Run.load(folder)
+    page = Page(f"Run {folder.resolve().name}", ending(run))
+    page.sections, page.missing = sections_of(run)
+    return page
+
+
+def ending(run: Run) -> str:
+    """Return in a sentence how a run ended, as far as its files tell."""
+    steps = f"{len(run.history)} steps are recorded"
+    if (run.folder / "requeue").exists():
+        return f"stopped by a signal with a checkpoint, and wants to go on; {steps}."
+    if run.summary:
+        return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
+    return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."
+
+
+def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
+    """Return the sections of a run, and what is missing of it."""
+    missing: list[str] = []
+    parts = (_results, _steps, _shares, _devices, _log)
+    found = [section for part in parts if (section := part(run, missing)) is not None]
+    for section in found:
+        section.level = level
+    return found, missing
+
+
+def _results(run: Run, missing: list[str]) -> Section:
+    settings = {name: run.config[name] for name in SETTINGS if run.config.get(name) is not None}
+    section = Section("Settings and results", tables=[facts("Settings", settings)])
+    if not run.summary:
+        missing.append("results (summary.json): the run is not done")
+        return section
+    summary = run.summary
+    where = {name: summary.get(name) for name in ORIGIN}
+    where["job_id"] = where["job_id"] or "no Slurm job"
+    section.tables.append(facts("Where it ran", where))
+    timed = f"{summary['timed_steps']} steps, after {summary['warmup_steps']} of warm-up"
+    results = {
+        "loss of the last step": f"{run.loss:.6g}",
+        "restarts of the job": summary.get("restart_count"),
+        "median step": _with("{:.4g} s", summary.get("step_time_s")),
+        "throughput": _with("{:,.4g} " + summary["throughput_unit"], summary.get("throughput")),
+        "timed": timed,
+        "memory of rank 0 at its peak": _with("{:,} bytes", summary.get("memory_peak_bytes")),
+        "mean use of the GPUs": _with("{:.1%}", summary.get("gpu_util")),
+    }
+    for name, value in (summary.get("evaluation") or {}).items():
+        results[name] = f"{value:.4g}" if isinstance(value, float) else str(value)
+    section.tables.append(facts("Results", results))
+    return section
+
+
+def _with(form: str, value: Any) -> str | None:
+    return None if value is None else form.format(value)
+
+
+def _steps(run: Run, missing: list[str]) -> Section | None:
+    if not run.history:
+        missing.append("steps (metrics.jsonl): none was recorded")
+        return None
+    section = Section("Steps")
+    summary = run.summary
+    per_step, unit = run.config.get("global_batch"), "samples/s"
+    if summary.get("throughput"):
+        per_step, unit = summary["throughput"] * summary["step_time_s"], summary["throughput_unit"]
+    section.figures = [
+        lines("Loss of each step", "step", "loss", _line(run, lambda line: line["loss"]),
+              from_zero=False),
+        lines("Time of each step", "step", "seconds", _line(run, lambda line: line["seconds"])),
+    ]  # fmt: skip
+    if per_step:
+        speed = _line(run, lambda line: per_step / line["seconds"] if line["seconds"] else None)
+        section.figures.append(lines("Throughput of each step", "step", unit, speed))
+    if summary.get("warmup_steps"):
+        section.sentences.append(
+            f"The first {summary['warmup_steps']} steps of a start are warm-up or were looked at:"
+            " the median above leaves them out, the figures show them."
+        )
+    return section
+
+
+def _line(run: Run, value: Callable[[dict[str, Any]], float | None]) -> dict[str, Line]:
+    points = [(line["step"], value(line)) for line in run.history]
+    return {"this run": [(x, y) for x, y in points if y is not None]}
+
+
+def _shares(run: Run, missing: list[str]) -> Section | None:
+    profile = run.summary.get("profile")
+    if not profile:
+        missing.append("shares of a step and a verdict: run with --profile")
+        return None
+    parts = ("compute", "communication", "input", "idle", "hidden", "waited")
+    rows = [
+        (f"rank {one['rank']}", f"{1e3 * one['seconds']:.1f}", *(f"{one[p]:.1%}" for p in parts))
+        for one in profile["shares"]
+    ]
+    head = ("rank", "ms/step", "compute", "exposed communication", "input wait", "idle",
+            "hidden communication", "waited for others")  # fmt: skip
+    table = Table("Shares of the profiled steps", head, rows)
+    return Section("What bounds it", [f"Verdict: {profile['verdict']}"], [table])
+
+
+def _devices(run: Run, missing: list[str]) -> Section | None:
+    files = sorted(run.folder.glob("monitor.rank*.csv"), key=lambda path: _rank(path))
+    samples = {f"rank {_rank(path)}": list(read_samples(path)) for path in files}
+    samples = {name: some for name, some in samples.items() if some}
+    if not samples:
+        missing.append("use, memory, power and clocks of the devices: run with --monitor")
+        return None
+    first = min(some[0]["time"] or 0.0 for some in samples.values())
+    drawn = {field: _over_time(samples, field, first) for field in DEVICE}
+    section = Section(
+        "Devices", figures=[_drawn(f, series) for f, series in drawn.items() if series]
+    )
+    last = max(some[-1]["time"] or 0.0 for some in samples.values())
+    section.sentences = [f"Sampled over {spelled(last - first)}, while the run took its steps."]
+    if not drawn["gpu_util"]:
+        missing.append("figures of a GPU: the monitor was told of none")
+    return section
+
+
+def _rank(path: Path) -> int:
+    return int(path.name.removeprefix("monitor.rank").removesuffix(".csv"))
+
+
+def _over_time(samples: dict[str, list[Sample]], field: str, first: float) -> dict[str, Line]:
+    divisor = DEVICE[field][2]
+    found: dict[str, Line] = {}
+    for name, some in samples.items():
+        points = [(one["time"], one[field]) for one in some]
+        line = [(x - first, y / divisor) for x, y in points if x is not None and y is not None]
+        if line:
+            found[name] = line
+    return found
+
+
+def _drawn(field: str, series: dict[str, Line]) -> Figure:
+    caption, unit, _ = DEVICE[field]
+    return lines(caption, "seconds since the first sample", unit, series)
+
+
+def _log(run: Run, missing: list[str]) -> Section | None:
+    """The last lines of rank 0's log, where the run did not come to its end."""
+    path = run.folder / "rank0.log"
+    if run.summary or not path.exists():
+        return None
+    last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    return Section("The end of rank 0's log", text="\n".join(last))

@@ -1,0 +1,111 @@
+"""NVTX ranges, by a tool that takes notes: nesting, capture, and a run that fails."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from toy import Toy, config, ready
+
+import dtlib
+from dtlib import dist, profiling
+from dtlib.config import RunConfig
+from dtlib.diary import Diary
+from dtlib.errors import BadInput, DtlibError
+from dtlib.loop import take_steps
+from dtlib.profiling import ranges
+
+SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "strategy": "single", "ranks": 1}
+
+
+class Notes:
+    """Writes a range as `name( … )`, and a capture as `[ … ]`."""
+
+    def __init__(self) -> None:
+        self.written = ""
+
+    def push(self, name: str) -> None:
+        self.written += f"{name}("
+
+    def pop(self) -> None:
+        self.written += ")"
+
+    def start(self) -> None:
+        self.written += "["
+
+    def stop(self) -> None:
+        self.written += "]"
+
+
+def test_the_loop_marks_every_part_and_captures_the_steps_it_was_told(tmp_path, monkeypatch):
+    notes = Notes()
+    monkeypatch.setattr(profiling, "nvtx", lambda: notes)
+    settings = config(
+        strategy="single", out=str(tmp_path), nvtx=True, nvtx_first=2, nvtx_last=3, steps=4
+    )
+    run_toy(settings, [[[1.0], [2.0]]] * 4)
+    parts = "forward()backward()" * 2
+    step = f"step(data()communication(){parts}optimizer())"
+    # the losses are collected outside of any part, hence not in the notes
+    assert notes.written == f"{step}[{step}{step}]{step}"
+    assert set(re.findall(r"\w+", notes.written)) == set(ranges.NAMES)
+
+
+def run_toy(settings: RunConfig, data: list) -> None:
+    world = dist.world()
+    task = Toy(settings, world, data)
+    from dtlib import strategies
+
+    strategy = ready(strategies.find("single"), settings, task.model)
+    diary = Diary(settings, settings.plan(1), world, settings.steps or 0)
+    diary.open(strategy)
+    take_steps(task, strategy, diary)
+
+
+def test_ranges_are_closed_and_the_capture_ends_when_a_step_fails():
+    notes = Notes()
+    with pytest.raises(DtlibError), profiling.marked(1, 3, notes) as steps:
+        with steps.step():
+            pass
+        with steps.step(), profiling.mark("forward"):
+            raise DtlibError("out of memory")
+    assert notes.written == "[step()step(forward())]"
+    with profiling.mark("forward"):  # nobody listens any more
+        pass
+    assert notes.written.endswith("]")
+
+
+def test_without_a_tool_nothing_is_marked():
+    with profiling.marked(1, 1, None) as steps, steps.step(), profiling.mark("data") as told:
+        assert told is None
+    assert profiling.nvtx() is None or torch.cuda.is_available()
+
+
+def test_torch_is_told_where_there_is_cuda(monkeypatch):
+    told = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "nvtx", SimpleNamespace(
+        range_push=told.append, range_pop=lambda: told.append("pop")))  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "profiler", SimpleNamespace(
+        start=lambda: told.append("start"), stop=lambda: told.append("stop")))  # fmt: skip
+    with profiling.marked(1, 1, profiling.nvtx()) as steps, steps.step():
+        pass
+    assert told == ["start", "step", "pop", "stop"]
+
+
+def test_a_run_with_ranges_has_the_losses_of_one_without(tmp_path):
+    losses = [
+        [line["loss"] for line in dtlib.train(
+            "text", steps=3, nvtx=nvtx, out=str(tmp_path / str(nvtx)), **SMALL).history]
+        for nvtx in (False, True)
+    ]  # fmt: skip
+    assert losses[0] == losses[1]
+
+
+def test_steps_that_leave_nothing_to_capture_are_refused():
+    with pytest.raises(BadInput, match="nvtx_first 5 and nvtx_last 4 leave no step"):
+        RunConfig("text", nvtx_last=4)
+    with pytest.raises(BadInput, match="nvtx_first is 0"):
+        RunConfig("text", nvtx_first=0)
