@@ -43,7 +43,7 @@ class Slurm:
 
     def submit(self, *words: str, **env: str) -> str:
         """`dtlib batch submit …`: return the job's number."""
-        said = self.dtlib("batch", "submit", *words, "--out", "batch", "--cpus-per-task=2", **env)
+        said = self.dtlib("batch", "submit", "--out=batch", "--cpus-per-task=2", *words, **env)
         return self._note(said.split()[1].rstrip(":"))
 
     def lesson(self, *cells: str) -> dict[str, str]:
