@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -97,15 +98,24 @@ class Slurm:
         return [path.read_text().strip() for path in files]
 
     @contextlib.contextmanager
-    def unplugged(self, node: str) -> Iterator[None]:
-        """A node nobody reaches; afterwards Slurm has it again."""
+    def lost(self, node: str) -> Iterator[None]:
+        """A node without power, and so without all that ran on it; afterwards it boots.
+
+        Its link goes first: nobody hears from the processes that end.
+        """
         link = ["ip", "link", "set", node.replace("n", "dtlib")]
         subprocess.run([*link, "down"], check=True)
+        inside = ["ip", "netns", "pids", node.replace("n", "dtlib-n")]
+        for pid in subprocess.run(inside, capture_output=True, text=True).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         try:
             yield
         finally:
             subprocess.run([*link, "up"], check=True)
-            self.until(lambda: self.node(node) in ("idle", "mixed", "allocated", "completing"))
+            cluster = Path(self.env["SLURM_CONF"]).parents[1]
+            start = Path(__file__).with_name("start_slurm.sh")
+            subprocess.run([start, cluster], check=True, capture_output=True, timeout=120)
 
     def node(self, name: str) -> str:
         """How Slurm sees a node: "idle", "down*" …"""

@@ -14,14 +14,14 @@ FLAGS = (
 
 
 def test_a_job_whose_node_is_lost_goes_on_or_says_so(slurm: Slurm) -> None:
-    """Two jobs train when n2 is unplugged; one of them may be started again."""
+    """Two jobs train when n2 loses its power; one of them may be started again."""
     script = ("ddp_baseline", "text", "--steps=1000", *FLAGS[2:])
     alone = slurm.submit(*script, "--", "--nodelist=n2", "--no-requeue", **SLOW_STEPS)
     both = slurm.script("ddp_baseline.sbatch", "text", *FLAGS, **SLOW_STEPS)
     run = slurm.folder / f"batch/dtlib-ddp-{both}/run"
     slurm.until(lambda: len(steps(run)) > EVERY, both)
     slurm.until(lambda: steps(slurm.made(alone) / "run"), alone)
-    with slurm.unplugged("n2"):
+    with slurm.lost("n2"):
         slurm.until(lambda: slurm.node("n2").startswith("down"))
         slurm.until(lambda: slurm.state(both).startswith("PENDING"))
         assert slurm.state(alone).startswith("NODE_FAIL")
@@ -32,6 +32,7 @@ def test_a_job_whose_node_is_lost_goes_on_or_says_so(slurm: Slurm) -> None:
         )
     assert slurm.waited(both) == "COMPLETED 0:0", slurm.log(both)
     assert slurm.state(alone).startswith("NODE_FAIL")
+    assert slurm.exit_codes(alone) == []
     assert slurm.exit_codes(both)[-1] == "0"
     log = slurm.log(both)
     resumed = stopped // EVERY * EVERY
