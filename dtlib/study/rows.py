@@ -32,6 +32,7 @@ DIFFERENCES = (
 )  # fmt: skip
 UNEXPLAINED = "unexplained"
 
+
 def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
     """Return one row a run, with `record.COLUMNS` and `LEDGER`; what was not measured is None."""
     everything = list(outcomes)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-def table(
-    rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()
-) -> str:
+
+def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()) -> str:
     """Return times, speed-ups and efficiencies as text, with their spread over the repeats.
 
     Parameters

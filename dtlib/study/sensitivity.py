@@ -77,7 +77,7 @@ def plans(
     configs = [RunConfig.from_mapping({**shared, **dict(zip(axes, one))}) for one in grid]  # noqa: B905
     names = [setting_name(vars(config), axes) for config in configs]
     for at, config in enumerate(configs):
-        config.plan(config.ranks or 1)  # a batch that the ranks cannot share is refused at the start
+        config.plan(config.ranks or 1)  # refuses a batch that they cannot share
         if names[at] in names[:at]:
             raise BadInput(f"the setting {names[at]} stands twice in the grid; give it once.")
     for repeat in range(repeats):

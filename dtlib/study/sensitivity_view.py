@@ -173,9 +173,7 @@ def gained(rows: Sequence[Row]) -> str:
     return f"{after['gain']:+.1%} ({spread}){word.get(after['verdict'], '')}"
 
 
-def save(
-    rows: Sequence[Row], runs: Sequence[Row], path: Path, judged: Sequence[str] = ()
-) -> str:
+def save(rows: Sequence[Row], runs: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> str:
     """Write both figures, with their numbers in words inside, and the table; return the table."""
     down, across = chosen(rows)
     words = "; ".join(
