@@ -79,6 +79,8 @@ COMMANDS = {
         {
             "strategies": "the same model under every strategy, predicted beside measured",
             "strong|weak": "the same model on more and more ranks: honest efficiency, with spread",
+            "sensitivity": "every combination of a few settings: what gains, and what is noise",
+            "figure": "any study's tables and figures again, from its CSV file alone",
         },
     ),
     "sim": Command(

@@ -122,7 +122,10 @@ class Slurm:
         return self.run("sinfo", "-hN", "-n", name, "-o", "%T").strip()
 
     def log(self, number: str) -> str:
-        return "".join(path.read_text() for path in self.folder.rglob(f"*-{number}.log"))
+        """What a job printed, or all tasks of an array."""
+        names = (f"*-{number}.log", f"*-{number}_*.log")
+        files = [path for name in names for path in sorted(self.folder.rglob(name))]
+        return "".join(path.read_text() for path in files)
 
     def logs(self) -> str:
         return "\n".join(f"job {number}:\n{self.log(number)}" for number in self.ids[-1:])

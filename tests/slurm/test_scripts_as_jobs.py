@@ -56,10 +56,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_a_study_as_an_array_is_one_table_without_gaps(slurm: Slurm) -> None:
     """Four runs, one of them over both nodes at a time; the fifth task has nothing to do."""
-    study = ("text", "--ranks=1,2", "--repeats=2", "--steps=4", "--untimed-steps=1", *SMALL)
-    number = slurm.submit(
-        "ddp_strong_scaling", "--nodes=2", *study, "--", "--array=0-4", "--output=%x-%A_%a.log"
-    )
+    study = ("text", "--ranks=1,2", "--repeats=2", "--steps=10", *SMALL)
+    number = slurm.submit("ddp_strong_scaling", "--nodes=2", *study, "--", "--array=0-4")
     slurm.until(lambda: slurm.over(number))
     said = slurm.dtlib("batch", "status", "--out=batch")
     assert f"{number}  ddp_strong_scaling  2      COMPLETED   0:0" in said
