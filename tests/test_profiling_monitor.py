@@ -149,3 +149,19 @@ def test_every_rank_of_a_run_has_its_file(tmp_path):
     ]
     assert list(profiling.read_samples(run.folder / "monitor.rank1.csv"))
     assert "gpu_util" not in run.summary  # nothing has measured it
+
+
+def test_the_summary_has_the_mean_of_what_the_gpus_were_used(tmp_path, monkeypatch):
+    from dtlib import dist
+    from dtlib.config import RunConfig
+    from dtlib.looks import Looks
+
+    class Told(profiling.Monitor):
+        def mean(self, field: str) -> float | None:
+            return {"gpu_util": 0.75}[field]
+
+    monkeypatch.setattr(profiling, "Monitor", Told)
+    looks = Looks(RunConfig("text", monitor=True), dist.world(), tmp_path)
+    with looks.around(left=3):
+        pass
+    assert looks.columns() == {"gpu_util": 0.75}

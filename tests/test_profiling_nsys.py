@@ -46,6 +46,15 @@ def test_kernels_are_added_up_by_name(tmp_path):
     ]
 
 
+def test_copies_alone_have_shares_and_no_kernels(tmp_path, capsys):
+    made = NsysExport(tmp_path / "copies.sqlite")
+    made.range("step", 0, 10)
+    made.copy("MEMCPY", 2, 4)
+    assert main(["profile", "read", str(made.done())]) == 0
+    out = capsys.readouterr().out
+    assert "20.0 %  80.0 %" in out and out.endswith("\nThere is no kernel.\n")
+
+
 def test_each_gpu_of_each_process_has_its_own_shares_and_its_own_steps(tmp_path):
     made = NsysExport(tmp_path / "two.sqlite")
     made.range("step", 0, 10, process=FIRST)
@@ -118,7 +127,7 @@ def test_the_command_prints_exactly_the_shares(tmp_path, capsys):
     assert main(["profile", "read", str(made), "--top", "2"]) == 0
     assert capsys.readouterr().out == (
         "Shares of the captured time; kinds may overlap, exposed NCCL runs beside no kernel.\n"
-        "GPU  process       ms  kernels    NCCL  exposed NCCL  copies    idle\n"
+        "GPU  process       ms  kernels    NCCL  exposed NCCL  copies    idle  name\n"
         "  0     4001  100.000   50.0 %  30.0 %        20.0 %  10.0 %  20.0 %"
         "  NVIDIA H100 80GB HBM3\n"
         "\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 from dtlib.flags import Parser
-from dtlib.profiling import commands
+from dtlib.profiling import commands, tables
 from dtlib.rankenv import environment_world
 
 HELP = """\
@@ -156,14 +156,9 @@ def read(words: list[str]) -> int:
     parser.add_argument("--device", metavar="NAME", help=device)
     _number(parser, "top", 10, "ranges and kernels to list")
     settings = parser.parse_args(words)
-    from dtlib.cli import profile_tables
-
     path = Path(settings.file)
     if path.is_dir():
-        from dtlib import profiling
-
-        shares = profiling.shares(profiling.read(path))
-        print(profile_tables.say_traces(shares, profiling.verdict(shares)))
+        print(_traces(path))
         return 0
     remedies = {
         ".nsys-rep": f"nsys export --type sqlite {path}",
@@ -172,11 +167,42 @@ def read(words: list[str]) -> int:
     if path.suffix in remedies:
         raise BadInput(f"{path} is for NVIDIA's own viewer; first `{remedies[path.suffix]}`.")
     if path.suffix == ".csv":
-        from dtlib.profiling import ncu
-
-        print(profile_tables.say_ncu(ncu.read(path), settings.device, settings.top))
+        print(_ncu(path, settings.device, settings.top))
     else:
-        from dtlib.profiling import nsys
-
-        print(profile_tables.say_nsys(nsys.read(path), settings.top))
+        print(_nsys(path, settings.top))
     return 0
+
+
+def _traces(folder: Path) -> str:
+    from dtlib import profiling
+
+    shares = profiling.shares(profiling.read(folder))
+    return f"{_aligned(tables.of_ranks(shares), left=1)}\n{profiling.verdict(shares)}"
+
+
+def _nsys(path: Path, top: int) -> str:
+    from dtlib.profiling import nsys
+
+    export = nsys.read(path)
+    none = "There is no NVTX range: `dtlib profile nsys` makes them."
+    parts = [
+        "Shares of the captured time; kinds may overlap, exposed NCCL runs beside no kernel.\n"
+        + _aligned(tables.of_gpus(export)),
+        _aligned(tables.of_ranges(export, top)) if export.ranges else none,
+        _aligned(tables.of_kernels(export, top)) if export.kernels else "There is no kernel.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _ncu(path: Path, device: str | None, top: int) -> str:
+    from dtlib.profiling import ncu
+
+    reached = ncu.read(path)
+    rows = tables.of_reached(reached, device, top)
+    return f"{_aligned(rows)}\n{tables.peaks_of(reached[:top], device)}"
+
+
+def _aligned(rows: tables.Rows, left: int = 0) -> str:
+    from dtlib.study.reading import aligned
+
+    return aligned(rows, left=left, last=left == 0)
