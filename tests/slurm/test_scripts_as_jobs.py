@@ -60,7 +60,7 @@ def test_a_study_as_an_array_is_one_table_without_gaps(slurm: Slurm) -> None:
     number = slurm.submit("ddp_strong_scaling", "--nodes=2", *study, "--", "--array=0-4")
     slurm.until(lambda: slurm.over(number))
     said = slurm.dtlib("batch", "status", "--out=batch")
-    assert f"{number}  ddp_strong_scaling  2      COMPLETED   0:0" in said
+    assert f"{number}  ddp_strong_scaling  2      COMPLETED   0:0" in said, said + slurm.log(number)
     made = slurm.made(number)
     codes = {path.name: path.read_text().strip() for path in made.glob("exit-code.*")}
     assert codes == {f"exit-code.t{task}.r0": "0" for task in range(5)}
