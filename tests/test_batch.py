@@ -99,6 +99,7 @@ def test_the_state_of_an_array_is_that_of_all_its_tasks(
     assert f"Its log: {place / 'batch/dtlib-ddp_strong_scaling-41_%a.log'}" in (
         capsys.readouterr().out
     )
+    assert f"--output={place / 'batch/%x-%A_%a.log'}" in (place / "arguments").read_text()
     out = place / "batch"
     for states, found in [
         (["COMPLETED 0", "PENDING 0", "RUNNING 0"], ("RUNNING", "0:0", "")),
@@ -177,6 +178,15 @@ def test_a_state_is_kept_when_slurm_has_forgotten(place: Path) -> None:
     (place / "state").unlink()
     (job,) = batch.refreshed(out)
     assert (job.state, job.exit_code) == ("FAILED", "1:0")
+
+
+def test_a_job_whose_node_was_lost_may_start_again(place: Path) -> None:
+    assert main(["batch", "submit", "80"]) == 0
+    for state in ("NODE_FAIL", "PENDING", "COMPLETED", "COMPLETED"):
+        (place / "state").write_text(f"JobState={state} ExitCode=0:0")
+        assert [job.state for job in batch.refreshed(place / "batch")] == [state]
+    (place / "state").write_text("JobState=RUNNING ExitCode=0:0")  # another job of that number
+    assert [job.state for job in batch.refreshed(place / "batch")] == ["COMPLETED"]
 
 
 def test_the_jobs_own_files_tell_how_it_ended(place: Path) -> None:

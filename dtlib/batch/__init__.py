@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.batch.following import ENDED, Job, collect, jobs, refreshed, status
+from dtlib.batch.following import ENDED, Job, ask, collect, jobs, refreshed, status
 from dtlib.batch.submitting import home, out_folder, script_names, site_variables, submit
 from dtlib.errors import BadInput
 from dtlib.flags import Parser
 
 __all__ = [
-    "ENDED", "Job", "collect", "home", "jobs", "main", "parser", "refreshed", "site_variables",
-    "status", "submit",
+    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "refreshed",
+    "site_variables", "status", "submit",
 ]  # fmt: skip
 
 
