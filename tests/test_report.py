@@ -3,64 +3,20 @@
 from __future__ import annotations
 
 import base64
-import itertools
-import json
-import os
-import re
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from profiling_exports import one_step, raw_csv
+from report_reading import read, rows_of
 
 import dtlib
 from dtlib.cli import main
 from dtlib.errors import BadInput
+from dtlib.profiling.metrics import DURATION
 from dtlib.profiling.monitor import FIELDS
 from dtlib.report import figures, page_of, write
 from dtlib.report.content import Page, Section, spelled
 
 SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "ranks": 1, "strategy": "single"}
-
-
-class Reader(HTMLParser):
-    """Every element with its attributes, the text, and what was not closed in its order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.wrong = "", []
-        self._open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in ("meta", "img", "br"):
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        if not self._open or self._open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        self.text += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-
-def read(path: Path) -> Reader:
-    text = path.read_text(encoding="utf-8")
-    page = Reader(text)
-    assert not page.wrong
-    # no other machine is asked, and nothing runs
-    assert not re.search(r"(?:src|href)=\"(?!data:image/svg)", text) and "<script" not in text
-    assert all(image["alt"] for image in page.all("img"))
-    assert len(page.all("table")) == len(page.all("caption"))
-    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h\d", tag)]
-    assert levels[0] == 1
-    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
-    assert page.all("html") == [{"lang": "en"}]
-    return page
 
 
 @pytest.fixture(scope="module")
@@ -133,108 +89,26 @@ def test_a_gpu_s_figures_are_drawn_for_every_rank(run, tmp_path):
     assert len(devices.figures) == 7 and "2 s" in devices.sentences[0]
 
 
-# --- A job --------------------------------------------------------------------------------------
-
-LOG = """2026-11-28 10:00:30 job 41, start 0, on n[1-2]; what it makes is in batch/x-41
-some output
-2026-11-28 10:10:30 job 41, start 0, ended with exit code 75
-2026-11-28 10:15:00 job 41, start 1, on n[2-3]; what it makes is in batch/x-41
-2026-11-28 10:20:00 job 41, start 1, ended with exit code 0
-"""
-SACCT = """41|REQUEUED|2026-11-28T10:00:00|2026-11-28T10:00:30|2026-11-28T10:10:31
-41|COMPLETED|2026-11-28T10:10:31|2026-11-28T10:15:00|2026-11-28T10:20:01
-"""
-
-
-@pytest.fixture
-def job(run, tmp_path, monkeypatch):
-    """A job that was requeued once, and a Slurm that says what two files say."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("sacct", "scontrol"):
-        (programs / name).write_text(f"#!/bin/sh\ncat {tmp_path / name} 2>/dev/null\n")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    folder = tmp_path / "batch" / "x-41"
-    inside = folder / "r1" / "runs" / "text-001"
-    inside.mkdir(parents=True)
+def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
+    folder = tmp_path / "profiled"
+    folder.mkdir()
     for name in ("config.json", "metrics.jsonl", "summary.json"):
-        (inside / name).write_text((run.folder / name).read_text())
-    told = {"id": 41, "name": "x", "lesson": "09", "nodes": 2, "state": "COMPLETED",
-            "exit_code": "0:0"}  # fmt: skip
-    (folder / "job.json").write_text(json.dumps(told))
-    (folder / "exit-code.r0").write_text("75\n")
-    (folder / "exit-code.r1").write_text("0\n")
-    (folder.parent / "x-41.log").write_text(LOG)
-    (tmp_path / "sacct").write_text(SACCT)
-    return folder
-
-
-def rows_of(page: Page, heading: str) -> list[tuple[str, ...]]:
-    section = next(one for one in page.sections if one.heading == heading)
-    return [tuple(row) for table in section.tables for row in table.rows]
-
-
-def test_the_page_of_a_job_has_queue_starts_and_its_runs(job, capsys):
-    assert main(["report", str(job)]) == 0
-    assert capsys.readouterr().out.startswith("Job 41, x: COMPLETED, exit code 0:0.\n")
-    page = page_of(job)
-    assert rows_of(page, "In the queue") == [
-        ("41", "REQUEUED", "30 s", "10 min 1 s", "2026-11-28 10:00:30"),
-        ("41", "COMPLETED", "4 min 29 s", "5 min 1 s", "2026-11-28 10:15:00"),
-    ]
-    assert rows_of(page, "Starts") == [
-        ("0", "2026-11-28 10:00:30", "n[1-2]",
-         "75, stopped with a checkpoint, to be started again"),
-        ("1", "2026-11-28 10:15:00", "n[2-3]", "0, done"),
-    ]  # fmt: skip
-    headings = [section.heading for section in page.sections]
-    assert headings[2:] == [
-        "Run r1/runs/text-001", "Settings and results", "Steps", "What bounds it",
-        "The end of x-41.log",
-    ]  # fmt: skip
-    assert page.missing == ["run r1/runs/text-001: use, memory, power and clocks of the devices:"
-                            " run with --monitor"]  # fmt: skip
-    read(job / "report.html")
-
-
-def test_without_accounting_the_controller_tells_of_the_last_start(job, tmp_path):
-    (tmp_path / "sacct").unlink()
-    (tmp_path / "scontrol").write_text(
-        "JobId=41 JobState=RUNNING SubmitTime=2026-11-28T10:00:00 StartTime=2026-11-28T10:00:45"
-        " EndTime=Unknown\n"
-    )
-    assert rows_of(page_of(job), "In the queue") == [
-        ("41", "RUNNING", "45 s", "not known", "2026-11-28 10:00:45")
-    ]
-
-
-def test_what_slurm_no_longer_tells_is_said_to_be_unknown(job, tmp_path):
-    (tmp_path / "sacct").unlink()
-    page = page_of(job)
-    assert "time in the queue: neither sacct nor scontrol knows the job" in page.missing
-    assert rows_of(page, "In the queue") == [] and page.ended == "COMPLETED, exit code 0:0."
-
-
-def test_a_job_by_plain_sbatch_is_known_by_its_exit_codes(job, tmp_path):
-    (job / "job.json").unlink()
-    assert page_of(job).ended == "COMPLETED."
-    (tmp_path / "sacct").unlink()
-    assert page_of(job).ended == "see the exit codes of its starts."
-
-
-def test_a_start_that_was_killed_has_no_exit_code(job):
-    (job / "exit-code.r1").unlink()
-    assert rows_of(page_of(job), "Starts")[1][-1] == (
-        "none was written: it was killed, or still runs"
-    )
-
-
-def test_the_tasks_of_an_array_are_starts_of_their_own(job):
-    for task in (0, 10, 2):
-        (job / f"exit-code.t{task}.r0").write_text("1\n")
-    names = [row[0] for row in rows_of(page_of(job), "Starts")]
-    assert names == ["0", "task 0 0", "1", "task 2 0", "task 10 0"]
+        (folder / name).write_text((run.folder / name).read_text())
+    one_step(folder / "nsys.rank0.sqlite").done()
+    (folder / "nsys.rank1.sqlite").write_text("cut short")
+    columns = {DURATION: "us", "dram__bytes_read.sum": "Mbyte", "dram__bytes_write.sum": "byte"}
+    raw_csv(folder / "ncu.rank0.csv", columns, [("gemm", ["10", "20", "0"])])
+    page = page_of(folder)
+    assert rows_of(page, "Nsight Systems")[0][:8] == (
+        "0", "4001", "100.000", "50.0 %", "30.0 %", "20.0 %", "10.0 %", "20.0 %"
+    )  # fmt: skip
+    assert ("step", "1", "100.000", "70.000") in rows_of(page, "Nsight Systems")
+    assert rows_of(page, "Nsight Compute") == [("gemm", "1", "10.0", "2,000.00", "", "", "")]
+    assert any("nsys.rank1.sqlite cannot be read" in one for one in page.missing)
+    read(write(page, tmp_path / "page.html"))
+    # the traces of torch.profiler are read by the command, too
+    assert main(["profile", "read", str(run.folder / "profile")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == run.summary["profile"]["verdict"]
 
 
 # --- Parts --------------------------------------------------------------------------------------

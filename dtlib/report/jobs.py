@@ -150,13 +150,13 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
         if found:
             codes[found[1] or "", int(found[2])] = path.read_text().strip()
     section = Section("Starts")
-    keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or 0), key[1]))
+    keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or -1), key[1]))
     if not keys:
         missing.append("starts: no log and no exit code lies there, so it has not begun")
         section.sentences = ["It has not begun."]
         return section
     rows = [
-        (" ".join(filter(None, [task and f"task {task}", str(number)])),
+        (f"task {task}, start {number}" if task else f"start {number}",
          *begun.get((task, number), (UNKNOWN, UNKNOWN)), _code(codes.get((task, number))))
         for task, number in keys
     ]  # fmt: skip

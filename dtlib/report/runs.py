@@ -9,7 +9,8 @@ from typing import Any
 from dtlib.profiling import read_samples
 from dtlib.profiling.monitor import Sample
 from dtlib.record import Run
-from dtlib.report.content import Figure, Page, Section, Table, facts, spelled
+from dtlib.report import profiles
+from dtlib.report.content import Figure, Page, Section, facts, spelled
 from dtlib.report.figures import Line, lines
 
 SETTINGS = (
@@ -52,7 +53,7 @@ def ending(run: Run) -> str:
 def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
     """Return the sections of a run, and what is missing of it."""
     missing: list[str] = []
-    parts = (_results, _steps, _shares, _devices, _log)
+    parts = (_results, _steps, profiles.shares, profiles.systems, profiles.compute, _devices, _log)
     found = [section for part in parts if (section := part(run, missing)) is not None]
     for section in found:
         section.level = level
@@ -117,22 +118,6 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
 def _line(run: Run, value: Callable[[dict[str, Any]], float | None]) -> dict[str, Line]:
     points = [(line["step"], value(line)) for line in run.history]
     return {"this run": [(x, y) for x, y in points if y is not None]}
-
-
-def _shares(run: Run, missing: list[str]) -> Section | None:
-    profile = run.summary.get("profile")
-    if not profile:
-        missing.append("shares of a step and a verdict: run with --profile")
-        return None
-    parts = ("compute", "communication", "input", "idle", "hidden", "waited")
-    rows = [
-        (f"rank {one['rank']}", f"{1e3 * one['seconds']:.1f}", *(f"{one[p]:.1%}" for p in parts))
-        for one in profile["shares"]
-    ]
-    head = ("rank", "ms/step", "compute", "exposed communication", "input wait", "idle",
-            "hidden communication", "waited for others")  # fmt: skip
-    table = Table("Shares of the profiled steps", head, rows)
-    return Section("What bounds it", [f"Verdict: {profile['verdict']}"], [table])
 
 
 def _devices(run: Run, missing: list[str]) -> Section | None:
