@@ -68,7 +68,10 @@ COMMANDS = {
     ),
     "batch": Command(
         elsewhere("dtlib.batch"),
-        {"submit|status": "lessons as Slurm jobs; `collect` brings their notebooks"},
+        {
+            "submit|status": "lessons and scripts as Slurm jobs; `collect` brings what they made",
+            "launch": "a training as slurm/distributed.yaml says, by its launcher",
+        },
     ),
     "report": Command(
         elsewhere("dtlib.report"),
