@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
-from mini_cluster import Slurm
+from mini_cluster import PROJECT, Slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SMALL = ("--global-batch=4", "--max-length=8", "--num-samples=16")
@@ -31,6 +32,21 @@ def test_each_strategy_has_its_launcher(slurm: Slurm) -> None:
             )
     assert slurm.waited(refused) == "FAILED 69:0"
     assert "dtlib: a TPU needs a TPU machine with torch_xla" in slurm.log(refused)
+
+
+def test_a_nodes_number_is_expanded_in_its_task(slurm: Slurm) -> None:
+    """In the batch script, where the launch begins, `SLURM_NODEID` is 0."""
+    launch = f"bash {PROJECT}/slurm/launch_training.sh --print --devices=2 text --steps=3"
+    number = slurm.sbatch(
+        "--nodes=2", "--output=launch.log", f"--wrap=echo $SLURM_NODEID; {launch}",
+        DTLIB_PYTHON=sys.executable,
+    )  # fmt: skip
+    assert slurm.waited(number) == "COMPLETED 0:0"
+    first, *lines = (slurm.folder / "launch.log").read_text().splitlines()
+    assert (first, len(lines)) == ("0", 2)
+    for node, line in enumerate(sorted(lines, key=lambda line: "--node-rank=1" in line)):
+        where = f"--nnodes=2 --node-rank={node} --rdzv-conf=timeout=120 --master-addr=n1"
+        assert where in line and line.endswith("-m dtlib train text --steps=3 --strategy ddp")
 
 
 def test_every_rank_has_its_profiler(slurm: Slurm) -> None:
