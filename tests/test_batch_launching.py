@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from dtlib.batch.distributed import FILE, Distributed, read
 from dtlib.batch.launching import command, spread, srun_options
-
 from dtlib.cli import main
 from dtlib.errors import BadInput, Unavailable
 
