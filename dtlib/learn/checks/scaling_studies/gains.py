@@ -13,7 +13,7 @@ Pair = tuple[list[float], list[float]]
 # Throughputs before and after; what an answer that goes wrong here has done.
 CASES: tuple[tuple[Pair, str, str], ...] = (
     (([100, 100, 100], [105, 106, 104]), GAIN, "blind"),
-    (([100, 100, 100], [95, 94, 97]), LOSS, "swapped"),
+    (([100, 100, 100], [95, 94, 97]), LOSS, "loss"),
     (([100, 100, 100], [120, 99, 110]), NOISE, "median_only"),
     (([100, 100, 100], [80, 90, 101]), NOISE, "median_only"),
     (([100, 50, 80], [105, 53, 84]), GAIN, "unpaired"),
@@ -45,7 +45,8 @@ def check(student: Callable[..., Any]) -> Passed:
         if got not in (GAIN, LOSS, NOISE):
             raise Wrong("not_a_word", case, got=repr(got)[:40])
         if got != want:
-            raise Wrong(key, case, got=got, want=want)
+            opposite = {got, want} == {GAIN, LOSS}
+            raise Wrong("swapped" if opposite else key, case, got=got, want=want)
     return Passed((("ten pairs of lists", "as judged", "as judged", ""),))
 
 
