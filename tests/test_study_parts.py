@@ -43,6 +43,7 @@ def test_parts_are_listed_and_one_beyond_the_last_is_nothing_to_do(tmp_path, cap
         study.main([*SMALL, "--out", str(out), "--part=-1"])
 
 
+@pytest.mark.slow
 def test_parts_that_end_at_once_leave_one_table_without_gaps(tmp_path, capsys) -> None:
     out = tmp_path / "s"
     words = [*SMALL, "--out", str(out), "--part"]
@@ -78,6 +79,7 @@ def test_a_run_that_ends_while_the_table_is_written_is_in_the_table(tmp_path, mo
     assert written == [NAMES[:1], NAMES[:2]]
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on(tmp_path, capsys) -> None:
     out = tmp_path / "s"
     killed = start(*SMALL, "--out", str(out))

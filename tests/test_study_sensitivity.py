@@ -117,7 +117,7 @@ def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(t
         '{"study": "sensitivity", "bucket_cap_mb": ["1", "25"], "precision": ["fp32", "bf16"],'
         ' "runs": ["bucket1-fp32-repeat0", "bucket1-bf16-repeat0"]}'
     )
-    tables.write(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:6])
+    tables.write(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
     text, written = drawing.draw(tmp_path)
     assert text.startswith("No gain yet: bucket1-fp32") and not written
 
