@@ -117,9 +117,9 @@ learn.check("efficiency", efficiency)
 # One command runs a study: each number of ranks, each repeat, in turns. Every
 # rank has one thread, whatever N is, and the learning rate stays. A step
 # enters the timing only after the first ones, which warm up and are profiled.
-# A study that is interrupted goes on where it stopped. This is the command
-# `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then `weak`; what the
-# twelve runs say goes into a file, and the table below is left. Half a minute:
+# A study that is interrupted goes on where it stopped. On the command line
+# this is `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then `weak`.
+# What the twelve runs say goes into a file; their tables come below.
 
 # %%
 from contextlib import redirect_stdout
