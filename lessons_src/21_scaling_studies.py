@@ -122,6 +122,7 @@ learn.check("efficiency", efficiency)
 # What the twelve runs say goes into a file; their tables come below.
 
 # %%
+import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -134,8 +135,9 @@ small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
 def run(kind, *more):
     """Carry out a study in a folder of its own, and show its table."""
     out = Path("studies") / kind
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "runs.log").open("a") as log, redirect_stdout(log):
+    shutil.rmtree(out, ignore_errors=True)  # of an earlier sitting
+    out.mkdir(parents=True)
+    with (out / "runs.log").open("w") as log, redirect_stdout(log):
         code = study.main([kind, *small.split(), *more, "--out", str(out)])
     assert code == 0
     print((out / f"{kind}.txt").read_text())

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import study
-from dtlib.errors import BadInput
+from dtlib import loop, study
+from dtlib.errors import BadInput, DtlibError
 from dtlib.study import drawing, family, running, tables
 
 WORDS = "--model nano --max-length 16 --global-batch 4 --num-samples 16 --steps 7 --repeats 2"
@@ -77,6 +77,18 @@ def test_a_run_that_ends_while_the_table_is_written_is_in_the_table(tmp_path, mo
     monkeypatch.setattr(drawing, "draw", lambda path: ("", []))
     running.collect("weak", tmp_path)
     assert written == [NAMES[:1], NAMES[:2]]
+
+
+def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypatch) -> None:
+    def fails(config) -> None:
+        raise DtlibError("the loss is nan in step 3")
+
+    monkeypatch.setattr(loop, "train", fails)
+    with pytest.raises(DtlibError, match="1 runs are not done: ranks2-repeat0"):
+        study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
+    assert not (tmp_path / "s" / "weak.csv").exists()
+    with pytest.raises(BadInput, match="none of its 4 runs is done"):
+        study.main(["figure", str(tmp_path / "s")])
 
 
 @pytest.mark.slow
