@@ -43,7 +43,7 @@ def plans(
 ) -> Iterator[Planned]:
     """Yield the runs of a study, a whole turn over the grid for each repeat.
 
-    Every other turn goes backwards: whoever always came first would always meet the coldest machine.
+    Every other turn goes backwards: what always came first would always meet the coldest machine.
 
     Parameters
     ----------
