@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import study
-from dtlib.errors import BadInput
+from dtlib import loop, study
+from dtlib.errors import BadInput, DtlibError
 from dtlib.study import drawing, family, running, tables
 
 WORDS = "--model nano --max-length 16 --global-batch 4 --num-samples 16 --steps 7 --repeats 2"
@@ -43,6 +43,7 @@ def test_parts_are_listed_and_one_beyond_the_last_is_nothing_to_do(tmp_path, cap
         study.main([*SMALL, "--out", str(out), "--part=-1"])
 
 
+@pytest.mark.slow
 def test_parts_that_end_at_once_leave_one_table_without_gaps(tmp_path, capsys) -> None:
     out = tmp_path / "s"
     words = [*SMALL, "--out", str(out), "--part"]
@@ -78,6 +79,19 @@ def test_a_run_that_ends_while_the_table_is_written_is_in_the_table(tmp_path, mo
     assert written == [NAMES[:1], NAMES[:2]]
 
 
+def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypatch) -> None:
+    def fails(config) -> None:
+        raise DtlibError("the loss is nan in step 3")
+
+    monkeypatch.setattr(loop, "train", fails)
+    with pytest.raises(DtlibError, match="1 runs are not done: ranks2-repeat0"):
+        study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
+    assert not (tmp_path / "s" / "weak.csv").exists()
+    with pytest.raises(BadInput, match="none of its 4 runs is done"):
+        study.main(["figure", str(tmp_path / "s")])
+
+
+@pytest.mark.slow
 def test_a_killed_study_goes_on(tmp_path, capsys) -> None:
     out = tmp_path / "s"
     killed = start(*SMALL, "--out", str(out))

@@ -27,6 +27,7 @@ def runs(kind: str, seconds: dict[int, list[float]], **more: float | None) -> li
          "70 %: not measured here (no run on 8 ranks; on 2 it is 80.0% (one run, no spread))"),
         ("weak", {1: [8.0] * 2, 8: [8.4, 8.72]},
          "one rank: reached: 7.0% (5.0% to 9.0%) on 8 ranks"),
+        ("strong", {1: [8.0], 8: [1.25], 16: [2.0]}, "70 %: reached: 80.0% (one run, no spread)"),
         ("weak", {1: [8.0], 8: [10.0]}, "one rank: not reached: 25.0% (one run, no spread)"),
         ("weak", {1: [8.0]}, "one rank: not measured here (no run on 8 ranks)"),
     ],

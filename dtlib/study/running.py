@@ -111,6 +111,8 @@ def collect(kind: str, out: Path) -> None:
     run that was not seen even then ends later, and its own part writes later still.
     """
     names = family.read_folder(out)["runs"]
+    if not family.finished(out, names):
+        return
     seen: set[str] | None = None
     while (runs := family.finished(out, names)).keys() != seen:
         seen = set(runs)

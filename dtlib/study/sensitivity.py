@@ -43,6 +43,8 @@ def plans(
 ) -> Iterator[Planned]:
     """Yield the runs of a study, a whole turn over the grid for each repeat.
 
+    Every other turn goes backwards: what always came first would always meet the coldest machine.
+
     Parameters
     ----------
     settings
@@ -81,7 +83,8 @@ def plans(
         if names[at] in names[:at]:
             raise BadInput(f"the setting {names[at]} stands twice in the grid; give it once.")
     for repeat in range(repeats):
-        for one, config in zip(names, configs, strict=True):
+        turn = list(zip(names, configs, strict=True))
+        for one, config in turn[::-1] if repeat % 2 else turn:
             yield Planned(f"{one}{REPEAT}{repeat}", config)
 
 

@@ -153,7 +153,7 @@ def bars(rows: Sequence[Row], runs: Sequence[Row]) -> Figure:
     names = [sensitivity.setting_name(row, axes_of) for row in (before, after)]
     axes.set_xticks([0, 1], [f"before\n{names[0]}", f"after\n{names[1]}"])
     axes.set(ylabel=rows[0]["throughput_unit"] or "throughput", title=gained(rows))
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left")
     return drawn
 
 
