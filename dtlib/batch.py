@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.errors import BadInput, Unavailable
 from dtlib.files import write_atomically
 from dtlib.learn.source import Lesson, find, lessons
 
@@ -197,28 +197,40 @@ def _need(program: str, instead: str) -> None:
         )
 
 
+def read(path: Path) -> Job:
+    """Read what `dtlib batch submit` wrote down of a job.
+
+    Raises
+    ------
+    BadInput
+        when it is something else.
+    """
+    try:
+        return Job(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it.") from error
+
+
 def jobs(out: Path) -> list[Job]:
     """The jobs that were submitted from here, oldest first, as their files say."""
-    found = []
-    for path in out.glob("*/job.json"):
-        try:
-            found.append(Job(**json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, TypeError) as error:
-            raise DtlibError(f"{path} is damaged ({error}); remove it.") from error
+    found = [read(path) for path in out.glob("*/job.json")]
     return sorted(found, key=lambda job: job.id)
 
 
 def refreshed(out: Path) -> list[Job]:
     """The jobs with the state that Slurm tells, or told last."""
-    everything = jobs(out)
-    for job in everything:
-        if job.state in ENDED:
-            continue
-        told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
-        if told and told != (job.state, job.exit_code, job.reason):
-            job.state, job.exit_code, job.reason = told
-            job.save(out)
-    return everything
+    return [refresh(job, out) for job in jobs(out)]
+
+
+def refresh(job: Job, out: Path) -> Job:
+    """Ask Slurm how a job stands, write that down, and return the job."""
+    if job.state in ENDED:
+        return job
+    told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
+    if told and told != (job.state, job.exit_code, job.reason):
+        job.state, job.exit_code, job.reason = told
+        job.save(out)
+    return job
 
 
 def _ask(*command: str) -> str:

@@ -72,6 +72,8 @@ def write(page: Page, to: Path) -> Path:
     BadInput
         when it cannot be written.
     """
+    if to.is_dir():
+        raise BadInput(f"{to} is a folder: give the page's own name, such as {to / 'report.html'}.")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
