@@ -233,7 +233,7 @@ def refresh(job: Job, out: Path) -> Job:
     return job
 
 
-def _ask(*command: str) -> str:
+def ask(*command: str) -> str:
     """Return what a program of Slurm says, or nothing where it is missing or has nothing to say."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
@@ -244,7 +244,7 @@ def _ask(*command: str) -> str:
 def _from_scontrol(number: int) -> tuple[str, str, str] | None:
     """Slurm's controller knows a job until a while after its end (MinJobAge, often 5 minutes)."""
     words: Mapping[str, str] = dict(
-        re.findall(r"(\w+)=(\S*)", _ask("scontrol", "-o", "show", "job", str(number)))
+        re.findall(r"(\w+)=(\S*)", ask("scontrol", "-o", "show", "job", str(number)))
     )
     if "JobState" not in words:
         return None
@@ -253,7 +253,7 @@ def _from_scontrol(number: int) -> tuple[str, str, str] | None:
 
 
 def _from_sacct(number: int) -> tuple[str, str, str] | None:
-    text = _ask("sacct", "-X", "-n", "-P", "-o", "State,ExitCode", "-j", str(number))
+    text = ask("sacct", "-X", "-n", "-P", "-o", "State,ExitCode", "-j", str(number))
     state, bar, code = text.strip().partition("|")
     return (state.split()[0], code, "") if bar else None
 
