@@ -64,8 +64,8 @@ def refuse_channels_last(config: RunConfig) -> None:
     """
     if config.channels_last:
         raise BadInput(
-            f"channels_last does not go with strategy {config.strategy}, which takes only contiguous"
-            " parameters; leave it out, or use ddp."
+            f"channels_last does not go with strategy {config.strategy}, which takes contiguous"
+            " parameters only; leave it out, or use ddp."
         )
 
 
