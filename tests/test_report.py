@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 
 import pytest
 from profiling_exports import one_step, raw_csv
@@ -162,6 +163,12 @@ def test_a_folder_that_is_neither_is_refused(tmp_path, capsys):
         write(Page("a", "b"), odd / "exit-code.r0" / "page.html")
     with pytest.raises(BadInput, match="is a folder: give the page's own name"):
         write(Page("a", "b"), odd)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="is no regular file and stays as it is"):
+        write(Page("a", "b"), tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(BadInput, match="cannot be written"):
+        write(Page("a", "b"), tmp_path / ("a" * 300))
 
 
 def test_markup_in_what_was_recorded_stays_text(tmp_path):
