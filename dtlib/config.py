@@ -111,7 +111,8 @@ class RunConfig:
     augment
         crop and flip the training pictures
     channels_last
-        keep pictures and kernels in memory with their channels side by side
+        keep pictures and kernels in memory with their channels side by side; strategies that shard
+        take no such parameters
     seed
         model initialisation, order, augmentation and generated data follow from it
     deterministic

@@ -59,3 +59,8 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_script_that_bash_cannot_read() -> None:
     assert "unexpected" in practice_cluster.syntax_error("if true; then")
     assert practice_cluster.syntax_error("true") == ""
+
+
+def test_an_option_of_srun_without_its_value_ends_at_once() -> None:
+    ended = practice_cluster.run("srun -N")
+    assert ended.code == 1 and "option -N requires an argument" in ended.output

@@ -76,6 +76,16 @@ def test_ways_fit_and_keep_the_global_batch(memory, strategy):
         assert way.setup.model == setup.model
 
 
+def test_a_strategy_with_another_micro_batch_says_the_accumulation_too():
+    """The flags are added to a run's own: an --accumulation there would else cut its batch."""
+    setup = dataclasses.replace(XL, accumulation=2)
+    least = peak(dataclasses.replace(_micro(setup, 1), strategy="zero3"))
+    (way, *_) = ways(setup, (least + 1) / (1 - SPARE))
+    whole = setup.micro_batch * 2
+    assert way.flags.endswith(f" --micro-batch 1 --accumulation {whole}"), way.flags
+    assert way.flags.startswith("--strategy") and way.setup.accumulation == whole
+
+
 def test_the_first_strategy_that_fits_and_the_largest_micro_batch():
     tight = (peak(dataclasses.replace(XL, strategy="zero1")) + 1) / (1 - SPARE)
     found = {way.flags: way for way in ways(XL, tight)}

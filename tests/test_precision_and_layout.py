@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist
+from dtlib import dist, loop
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
 from dtlib.precision import choose_fp32
@@ -82,6 +82,13 @@ def test_channels_last_trains_the_same() -> None:
     losses = [[line["loss"] for line in run.history] for run in runs]
     # in fp64 what the order of a sum changes stays under 1e-10, as the architecture page says
     assert losses[1] == pytest.approx(losses[0], rel=1e-10, abs=0)
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "zero1", "zero2", "zero3", "offload", "infinity"])
+def test_what_shards_refuses_channels_last(strategy: str) -> None:
+    config = RunConfig("images", strategy=strategy, channels_last=True, ranks=2, device="cpu")
+    with pytest.raises(BadInput, match=f"channels_last does not go with strategy {strategy}"):
+        loop.check(config)
 
 
 def test_text_has_no_channels() -> None:

@@ -58,6 +58,9 @@ def test_a_resumed_run_goes_on_in_the_same_file(tmp_path):
     after = len(two_samples(path, CPU, append=True).samples)
     assert len(list(profiling.read_samples(path))) == before + after
     assert path.read_text().count("time") == 1
+    path.write_text(path.read_text()[:-9])  # a kill
+    more = len(two_samples(path, CPU, append=True).samples)
+    assert len(list(profiling.read_samples(path))) == before + after - 1 + more
 
 
 class NVMLError(Exception):

@@ -130,5 +130,17 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     raw_csv(path, {READ: "byte"}, [("gemm", ["1"])])
     with pytest.raises(BadInput, match="has no duration of kernel gemm"):
         ncu.read(path)
-    with pytest.raises(BadInput, match="cannot be read as CSV"):
+    raw_csv(path, {TIME: "ns"}, [("gemm", ["nan"])])
+    with pytest.raises(BadInput, match="has no duration of kernel gemm"):
+        ncu.read(path)
+    path.write_text('"ID","Kernel Name","Metric Name"\n"0","gemm","Duration"\n')
+    with pytest.raises(BadInput, match="has no table of ncu in it"):
+        ncu.read(path)
+    with pytest.raises(BadInput, match=r"cannot be read as CSV.*make it by `ncu --import"):
         ncu.read(tmp_path)
+
+
+def test_a_mark_of_the_byte_order_is_passed_over(tmp_path):
+    raw_csv(tmp_path / "x.csv", {TIME: "ns"}, [("gemm", ["5"])])
+    (tmp_path / "x.csv").write_text((tmp_path / "x.csv").read_text(), encoding="utf-8-sig")
+    assert [one.kernel for one in ncu.read(tmp_path / "x.csv")] == ["gemm"]

@@ -9,7 +9,7 @@ from profiling_exports import FIRST, GEMM, NCCL, SECOND, SOFTMAX, NsysExport, on
 
 from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.profiling import nsys
+from dtlib.profiling import nsys, tables
 
 
 def shares_of(gpu: nsys.GpuShares) -> dict[str, float]:
@@ -118,8 +118,27 @@ def test_what_is_no_export_is_refused_in_a_sentence(tmp_path):
         nsys.read(empty)
     sqlite3.connect(tmp_path / "other.sqlite").close()
     (tmp_path / "other.sqlite").touch()
-    with pytest.raises(BadInput, match="has no kernel and no copy"):
+    with pytest.raises(BadInput, match=r"other\.sqlite is no export of Nsight Systems"):
         nsys.read(tmp_path / "other.sqlite")
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "x'ff'"])
+@pytest.mark.parametrize("column", ["start", "end", "deviceId"])
+def test_an_export_with_another_type_in_a_column_is_refused(tmp_path, column, value):
+    path = one_step(tmp_path / "damaged.sqlite").done()
+    with sqlite3.connect(path) as database:
+        for table in ("KERNEL", "MEMCPY"):
+            database.execute(
+                f"UPDATE CUPTI_ACTIVITY_KIND_{table} SET {column} = {value} WHERE rowid = 1"
+            )
+    with pytest.raises(BadInput, match=r"damaged\.sqlite cannot be read as an export"):
+        nsys.read(path)
+
+
+def test_kernels_of_no_length_have_no_share(tmp_path):
+    made = NsysExport(tmp_path / "a.sqlite")
+    made.kernel("gemm", 5, 5)
+    assert tables.of_kernels(nsys.read(made.done()))[1] == ["1", "0.000", "0.0 %", "gemm"]
 
 
 def test_the_command_prints_exactly_the_shares(tmp_path, capsys):

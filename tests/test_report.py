@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 
 import pytest
 from profiling_exports import one_step, raw_csv
@@ -111,6 +113,41 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == run.summary["profile"]["verdict"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
+     ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
+     ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
+     ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
+     ("timed_steps", None, "settings and results: the records have another form"),
+     ("nsys.sqlite", "no database", "nsys.sqlite cannot be read")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_and_the_rest_is_told(name, content, said, run, tmp_path):
+    summary = json.loads((run.folder / "summary.json").read_text())
+    for one in ("config.json", "metrics.jsonl", "monitor.rank0.csv"):
+        (tmp_path / one).write_text((run.folder / one).read_text())
+    if name in summary:
+        summary[name] = content
+        summary = {key: value for key, value in summary.items() if value is not None}
+    else:
+        (tmp_path / name).write_text(content)
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    page = page_of(tmp_path)
+    assert len([one for one in page.missing if said in one]) == 1
+    assert len(page.sections) >= 3 and page.ended.startswith("done: 7 steps")
+    read(write(page, tmp_path / "page.html"))
+
+
+def test_a_loss_that_is_no_number_is_said_and_has_no_place_in_an_order():
+    line = [(1, 3.0), (2, float("nan")), (3, 1.0), (4, float("inf"))]
+    assert figures.lines("Loss", "step", "loss", {"run": line}).words == (
+        "Loss (loss). run: 4 points, first 3, last inf, 2 of them not finite, smallest 1, median 2,"
+        " largest 3."
+    )
+    nothing = figures.words("Loss", "loss", {"run": [(1, float("nan"))]})
+    assert nothing == "Loss (loss). run: 1 points, first nan, last nan, 1 of them not finite."
+
+
 # --- Parts --------------------------------------------------------------------------------------
 
 
@@ -124,6 +161,14 @@ def test_a_folder_that_is_neither_is_refused(tmp_path, capsys):
         page_of(odd)
     with pytest.raises(BadInput, match="cannot be written"):
         write(Page("a", "b"), odd / "exit-code.r0" / "page.html")
+    with pytest.raises(BadInput, match="is a folder: give the page's own name"):
+        write(Page("a", "b"), odd)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="is no regular file and stays as it is"):
+        write(Page("a", "b"), tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(BadInput, match="cannot be written"):
+        write(Page("a", "b"), tmp_path / ("a" * 300))
 
 
 def test_markup_in_what_was_recorded_stays_text(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from report_reading import read, rows_of
 
 from dtlib.cli import main
+from dtlib.errors import BadInput
 from dtlib.report import page_of
 
 LOG = """2026-11-28 10:00:30 job 41, start 0, on n[1-2]; what it makes is in batch/x-41
@@ -111,3 +112,17 @@ def test_the_tasks_of_an_array_are_starts_of_their_own(job):
         (job / f"exit-code.t{task}.r0").write_text("1\n")
     names = [row[0] for row in rows_of(page_of(job), "Starts")]
     assert names == ["start 0", "start 1", *(f"task {task}, start 0" for task in (0, 2, 10))]
+
+
+def test_a_run_or_another_job_that_is_damaged_spoils_no_page(job):
+    other = job.parent / "other-9"
+    other.mkdir()
+    (other / "job.json").write_text("cut")
+    (job / "exit-code.r7").write_bytes(b"\xff")
+    (job / "r1" / "runs" / "text-001" / "config.json").write_text("cut")
+    page = page_of(job)
+    assert any("config.json cannot be read" in one for one in page.missing)
+    assert len(rows_of(page, "Starts")) == 3
+    (job / "job.json").write_text("cut")
+    with pytest.raises(BadInput, match=r"job\.json is damaged"):
+        page_of(job)

@@ -201,6 +201,7 @@ BAD = {
     "sim memory --ranks many": "ranks is 'many'; it must be a whole number.",
     "sim memory --ranks 0": "ranks is 0; it must be at least 1.",
     "sim memory --micro-batch 0": "micro_batch is 0; it must be at least 1.",
+    "sim memory --micro-batch 1000000000000 --device v100": "it must be at most 1000000.",
     "sim memory --max-length 2000": "max_length 2000 exceeds the context of gpt2, which is 1024",
     "sim memory --model resnet18 --attention materialised": "belongs to a GPT; resnet18 is",
     "sim memory --strategy single --ranks 4": "single is one rank, not 4",

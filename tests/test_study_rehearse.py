@@ -47,3 +47,12 @@ def test_what_is_done_is_not_run_again_and_what_cannot_run_is_an_outcome(
     assert [o.status for o in again] == ["done", "done", "refused"]
     assert again[2].because == "ddp cannot run here." and again[2].run is None
     assert (again[0].run.folder / "summary.json").stat().st_mtime_ns == before
+
+
+def test_a_run_that_was_cut_short_is_gone_on_with(tmp_path: Path) -> None:
+    whole = together(tmp_path / "whole", [plan("ddp", 2)])
+    (tmp_path / "cut" / "ddp-2").mkdir(parents=True)
+    config = (tmp_path / "whole" / "ddp-2" / "config.json").read_text()
+    (tmp_path / "cut" / "ddp-2" / "config.json").write_text(config)
+    found = together(tmp_path / "cut", [plan("ddp", 2)])
+    assert [o.run.loss for o in found] == [o.run.loss for o in whole]

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.batch.following import ENDED, Job, ask, collect, jobs, refreshed, status
+from dtlib.batch.following import ENDED, Job, ask, collect, jobs, read, refresh, refreshed, status
 from dtlib.batch.submitting import home, out_folder, script_names, site_variables, submit
 from dtlib.errors import BadInput
 from dtlib.flags import Parser
 
 __all__ = [
-    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "refreshed",
+    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "read", "refresh", "refreshed",
     "site_variables", "status", "submit",
 ]  # fmt: skip
 

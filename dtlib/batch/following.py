@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dtlib.errors import DtlibError
+from dtlib.errors import BadInput
 from dtlib.files import write_atomically
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
@@ -48,31 +48,42 @@ class Job:
         write_atomically(self.folder(out) / "job.json", json.dumps(asdict(self), indent=1) + "\n")
 
 
+def read(path: Path) -> Job:
+    """Read what `dtlib batch submit` wrote down of a job.
+
+    Raises
+    ------
+    BadInput
+        When it is something else.
+    """
+    try:
+        return Job(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it.") from error
+
+
 def jobs(out: Path) -> list[Job]:
     """The jobs that were submitted from here, oldest first, as their files say."""
-    found = []
-    for path in out.glob("*/job.json"):
-        try:
-            found.append(Job(**json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, TypeError) as error:
-            raise DtlibError(f"{path} is damaged ({error}); remove it.") from error
-    return sorted(found, key=lambda job: job.id)
+    return sorted((read(path) for path in out.glob("*/job.json")), key=lambda job: job.id)
 
 
 def refreshed(out: Path) -> list[Job]:
-    """The jobs with the state that Slurm tells, or told last.
+    """The jobs with the state that Slurm tells, or told last."""
+    return [refresh(job, out) for job in jobs(out)]
 
-    A job whose node was lost is asked for again: Slurm may have started it anew.
+
+def refresh(job: Job, out: Path) -> Job:
+    """Ask Slurm how a job stands, write that down, and return the job.
+
+    One whose node was lost is asked for again: Slurm may have started it anew.
     """
-    everything = jobs(out)
-    for job in everything:
-        if job.state in ENDED and job.state != "NODE_FAIL":
-            continue
-        told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
-        if told and told != (job.state, job.exit_code, job.reason):
-            job.state, job.exit_code, job.reason = told
-            job.save(out)
-    return everything
+    if job.state in ENDED and job.state != "NODE_FAIL":
+        return job
+    told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
+    if told and told != (job.state, job.exit_code, job.reason):
+        job.state, job.exit_code, job.reason = told
+        job.save(out)
+    return job
 
 
 def ask(*command: str) -> str:

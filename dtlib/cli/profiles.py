@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 from dtlib.flags import Parser
 from dtlib.profiling import commands, tables
-from dtlib.rankenv import environment_world
+from dtlib.rankenv import EnvWorld, environment_world
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
 
 HELP = """\
 dtlib profile nsys|ncu [--out NAME] [--first N] [--last N] [--only RANKS] [--print] -- train …
@@ -63,9 +67,9 @@ def profile(tool: str, words: list[str]) -> int:
     from dtlib.cli.training import parse_train, train
 
     config, _ = parse_train(run[1:])  # what is wrong with it is said before anything starts
-    if settings.out is None:
-        settings.out = str(Path(config.out or ".") / tool)
     there = environment_world()
+    _refuse(tool, settings, config, there)
+    settings.out = settings.out or str(Path(config.out or ".") / tool)
     variable = commands.VARIABLES[there.source] if there else None
     line = _line(tool, settings, [sys.executable, "-m", "dtlib", *run], variable)
     if settings.print:
@@ -82,6 +86,28 @@ def profile(tool: str, words: list[str]) -> int:
     if code == 0:
         print(f"Read it by `dtlib profile read {written}`.")
     return code
+
+
+def _refuse(
+    tool: str, settings: argparse.Namespace, config: RunConfig, there: EnvWorld | None
+) -> None:
+    """Raise BadInput where the run is fine and the settings too, and they contradict each other."""
+    if config.profile:
+        raise BadInput(
+            f"--profile and {tool} cannot look at one run: CUPTI serves one profiler at a time;"
+            " leave --profile out."
+        )
+    if config.steps is not None and settings.first > config.steps:
+        raise BadInput(
+            f"first is {settings.first} and the run has {config.steps} steps, so nothing would be"
+            " recorded: give a smaller --first, or more --steps."
+        )
+    if settings.only is not None and there is None:
+        raise BadInput(
+            f"only {','.join(map(str, sorted(settings.only)))} goes by the ranks of torchrun or"
+            f" srun, and this is neither: start `dtlib profile {tool}` by one of them, or leave"
+            " --only out."
+        )
 
 
 def _line(
@@ -106,33 +132,46 @@ def _parser(tool: str) -> Parser:
     first, last = STEPS[tool]
     out = f"of the report, without ending (default: {tool} in the run's --out, else here)"
     parser.add_argument("--out", metavar="NAME", help=out)
-    _number(parser, "first", first, "first step to record; what settles in the first is over")
-    _number(parser, "last", last, "last step to record")
+    settles = "first step to record; what settles in the first is over"
+    _number(parser, "first", first, settles, least=1)
+    _number(parser, "last", last, "last step to record", least=1)
     only = "ranks with a profiler, such as 0,3; the others run as they are (default: all)"
     parser.add_argument("--only", type=_ranks, metavar="RANKS", help=only)
     parser.add_argument("--print", action="store_true", help="only print the command line")
     if tool == "ncu":
         kernels = f"which kernels to measure (default: {commands.KERNELS})"
-        parser.add_argument("--kernels", default=commands.KERNELS, metavar="REGEX", help=kernels)
+        parser.add_argument(
+            "--kernels", type=_pattern, default=commands.KERNELS, metavar="REGEX", help=kernels
+        )
         _number(parser, "skip", 0, "launches of them to leave out first")
-        _number(parser, "count", 20, "launches to measure")
+        _number(parser, "count", 20, "launches to measure", least=1)
         sets, which = "|".join(commands.SETS), "ncu's set of sections (default: basic)"
         parser.add_argument("--set", dest="sections", default="basic", metavar=sets, help=which)
     return parser
 
 
-def _number(parser: Parser, name: str, default: int, note: str) -> None:
-    note = f"{note} (default: {default})"
-    parser.add_argument(f"--{name}", type=_whole(name), default=default, metavar="N", help=note)
+def _number(parser: Parser, name: str, default: int, note: str, least: int = 0) -> None:
+    note, kind = f"{note} (default: {default})", _whole(name, least)
+    parser.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=note)
 
 
-def _whole(name: str) -> Callable[[str], int]:
+def _whole(name: str, least: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        if not re.fullmatch(r"\d+", text):
-            raise BadInput(f"{name} is {text!r}; it must be a whole number.")
+        if not re.fullmatch(r"\d+", text) or int(text) < least:
+            raise BadInput(f"{name} is {text!r}; it must be a whole number of at least {least}.")
         return int(text)
 
     return convert
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadInput(f"kernels is {text!r}, no regular expression ({error}).") from None
+    if not text:  # it would find NCCL's kernels too, see `commands.KERNELS`
+        raise BadInput("kernels is empty; it must name kernels, such as gemm.")
+    return text
 
 
 def _ranks(text: str) -> set[int]:
@@ -154,23 +193,31 @@ def read(words: list[str]) -> int:
     parser.add_argument("file", metavar="FILE", help=which)
     device = "whose peaks to compare with (default: the GPU's, by its name)"
     parser.add_argument("--device", metavar="NAME", help=device)
-    _number(parser, "top", 10, "ranges and kernels to list")
+    _number(parser, "top", 10, "ranges and kernels to list", least=1)
     settings = parser.parse_args(words)
     path = Path(settings.file)
-    if path.is_dir():
-        print(_traces(path))
-        return 0
-    remedies = {
-        ".nsys-rep": f"nsys export --type sqlite {path}",
-        ".ncu-rep": f"{shlex.join(commands.ncu_csv(str(path)))} > {path.with_suffix('.csv')}",
-    }
-    if path.suffix in remedies:
-        raise BadInput(f"{path} is for NVIDIA's own viewer; first `{remedies[path.suffix]}`.")
+    if not path.exists():
+        raise BadInput(f"there is no file {path}; give {which}.")
+    if path.suffix in (".nsys-rep", ".ncu-rep"):
+        raise BadInput(f"{path} is for NVIDIA's own viewer; first `{_remedy(path)}`.")
     if path.suffix == ".csv":
         print(_ncu(path, settings.device, settings.top))
+    elif settings.device is not None:
+        raise BadInput(
+            f"device {settings.device} has peaks to compare a CSV of ncu with, which {path} is not:"
+            " leave --device out."
+        )
     else:
-        print(_nsys(path, settings.top))
+        print(_traces(path) if path.is_dir() else _nsys(path, settings.top))
     return 0
+
+
+def _remedy(path: Path) -> str:
+    """The line that makes of a report what can be read."""
+    if path.suffix == ".nsys-rep":
+        return shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
+    table = shlex.quote(str(path.with_suffix(".csv")))
+    return f"{shlex.join(commands.ncu_csv(str(path)))} > {table}"
 
 
 def _traces(folder: Path) -> str:

@@ -16,7 +16,7 @@ while [ $# -gt 0 ]; do
     {_FLAGS}) shift; continue ;;
     --*=*) value=${{word#*=}} word=${{word%%=*}}; shift ;;
     -[A-Za-z]?*) value=${{word#-?}} word=${{word%"$value"}}; shift ;;
-    -*) value=$2; shift 2 ;;
+    -*) value=$2; shift 2 || {{ echo "srun: option $word requires an argument" >&2; exit 1; }} ;;
     *) break ;;
   esac
   case $word in

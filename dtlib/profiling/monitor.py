@@ -9,6 +9,7 @@ https://docs.nvidia.com/deploy/nvml-api/ ; https://psutil.readthedocs.io/
 from __future__ import annotations
 
 import csv
+import os
 import statistics
 import threading
 import time
@@ -161,6 +162,8 @@ def _process() -> Callable[[], Sample]:
 def _opened(path: Path, append: bool) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if append and path.exists():  # what a kill cut short is no line to go on after
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return path.open("a" if append else "w", newline="", encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}).") from None

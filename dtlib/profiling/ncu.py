@@ -9,6 +9,7 @@ https://docs.nvidia.com/nsight-compute/NsightComputeCli/index.html#output-pages
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from dtlib.profiling.metrics import DURATION, dram_bytes, flop
 
 # What the details page calls the metrics of the sections
 LABELS = {"Duration": DURATION, "Memory Throughput": "dram__bytes.sum.per_second"}
+MAKE = "make it by `ncu --import REPORT --csv --page raw --print-units base`"
 NAME_OF_GPU = "device__attribute_display_name"
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "n": 1e-9, "u": 1e-6, "m": 1e-3}
 THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
@@ -82,7 +84,7 @@ def read(path: str | Path) -> list[Reached]:
     launches = read_launches(path)
     together: dict[tuple[str, str], list[Launch]] = defaultdict(list)
     for one in launches:
-        if one.metrics.get(DURATION, 0.0) <= 0:
+        if not 0 < one.metrics.get(DURATION, 0.0) < math.inf:  # nan is neither
             raise BadInput(
                 f"{path} has no duration of kernel {one.kernel}; measure {DURATION} too, as"
                 " `dtlib profile ncu` does."
@@ -108,17 +110,14 @@ def _reached(kernel: str, gpu: str, some: list[Launch]) -> Reached:
 def read_launches(path: str | Path) -> list[Launch]:
     """Read each launch of a file; see `read`."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
         lines = csv.reader(text.splitlines())
         head = next((row for row in lines if row[:1] == ["ID"] and "Kernel Name" in row), None)
-        if head is None:
-            raise BadInput(
-                f"{path} has no table of ncu in it; make it by `ncu --import REPORT --csv --page"
-                " raw --print-units base`."
-            )
+        if head is None or ("Metric Name" in head and "Metric Value" not in head):
+            raise BadInput(f"{path} has no table of ncu in it; {MAKE}.")
         rows = [dict(zip(head, row, strict=True)) for row in lines if len(row) == len(head)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read as CSV of ncu ({error}).") from None
+        raise BadInput(f"{path} cannot be read as CSV of ncu ({error}); {MAKE}.") from None
     found = list(_by_row(rows) if "Metric Name" in head else _by_column(rows))
     if not found:
         raise BadInput(

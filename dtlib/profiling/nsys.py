@@ -17,6 +17,7 @@ from dtlib.profiling.nsys_rows import (
     Row,
     activities_of,
     gpu_names,
+    has_texts,
     kind_of,
     launches_of,
     made_export,
@@ -101,7 +102,7 @@ def read(path: str | Path) -> Export:
     try:
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
             return analyse(db)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, TypeError) as error:  # TypeError: null or text where a time belongs
         raise BadInput(
             f"{path} cannot be read as an export of Nsight Systems ({error}); make it by"
             " `nsys export --type sqlite`."
@@ -112,6 +113,11 @@ def read(path: str | Path) -> Export:
 
 def analyse(database: sqlite3.Connection) -> Export:
     """Work out shares, ranges and kernels of an open export; see `read`."""
+    if not has_texts(database):
+        raise BadInput(
+            "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
+            " --type sqlite`."
+        )
     activities = activities_of(database)
     if not activities:
         raise BadInput(

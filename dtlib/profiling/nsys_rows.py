@@ -50,6 +50,11 @@ def activities_of(database: sqlite3.Connection) -> list[Activity]:
     return found
 
 
+def has_texts(database: sqlite3.Connection) -> bool:
+    """Say whether there is the table of texts, which every export has."""
+    return bool(_columns(database, "StringIds"))
+
+
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     """The columns of a table; of one that is not there, none."""
     return {row[1] for row in database.execute(f"PRAGMA table_info({table})")}

@@ -67,7 +67,7 @@ def of_ranges(export: Export, top: int = 10) -> Rows:
 
 def of_kernels(export: Export, top: int = 10) -> Rows:
     """The kernels that took longest, and their shares of the time of all."""
-    whole = sum(one.seconds for one in export.kernels)
+    whole = sum(one.seconds for one in export.kernels) or 1.0  # a damaged export can have 0
     return [["times", "ms", "of kernels", "kernel"]] + [
         [str(one.count), f"{1e3 * one.seconds:.3f}", percent(one.seconds / whole),
          one.name[:NAME_WIDTH]]

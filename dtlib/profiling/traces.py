@@ -67,7 +67,10 @@ def read(folder: str | Path) -> list[Step]:
     """
     files = sorted(path for path in Path(folder).glob("rank*") if FILE.fullmatch(path.name))
     if not files:
-        raise BadInput(f"{folder} holds no trace: files rank0.json, rank1.json, … are expected.")
+        raise BadInput(
+            f"{folder} holds no trace (rank0.json, rank1.json, …): give the folder profile/ of a"
+            " run with --profile."
+        )
     ranks = [int(path.name.split(".")[0][len("rank") :]) for path in files]
     twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
     if twice:

@@ -83,6 +83,11 @@ def write(page: Page, to: Path) -> Path:
     )
     text = environment.get_template("page.html").render(page=page)
     try:
+        if to.is_dir():
+            page_there = to / "report.html"
+            raise BadInput(f"{to} is a folder: give the page's own name, such as {page_there}.")
+        if to.exists() and not to.is_file():  # a device or a pipe, which a rename would replace
+            raise BadInput(f"{to} is no regular file and stays as it is: choose another --to.")
         to.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(to, text)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -68,11 +69,16 @@ def words(caption: str, up: str, series: Mapping[str, Line]) -> str:
     parts = []
     for name, points in series.items():
         values = [y for _, y in points]
-        parts.append(
-            f"{name}: {len(values)} points, first {values[0]:.4g}, last {values[-1]:.4g},"
-            f" smallest {min(values):.4g}, median {statistics.median(values):.4g},"
-            f" largest {max(values):.4g}"
-        )
+        said = f"{name}: {len(values)} points, first {values[0]:.4g}, last {values[-1]:.4g}"
+        finite = [y for y in values if math.isfinite(y)]  # nan has no place in an order
+        if len(finite) < len(values):
+            said += f", {len(values) - len(finite)} of them not finite"
+        if finite:
+            said += (
+                f", smallest {min(finite):.4g}, median {statistics.median(finite):.4g},"
+                f" largest {max(finite):.4g}"
+            )
+        parts.append(said)
     return f"{caption} ({up}). {'; '.join(parts)}."
 
 

@@ -50,8 +50,12 @@ def page_of_job(folder: Path) -> Page:
     page.ended = _ending(job, starts)
     runs = sorted(path.parent for path in folder.rglob("metrics.jsonl"))
     for path in runs:
-        run = Run.load(path)
         name = str(path.relative_to(folder))
+        try:
+            run = Run.load(path)
+        except BadInput as error:
+            page.missing.append(f"run {name}: {error}")
+            continue
         page.sections.append(Section(f"Run {name}", [f"How it ended: {ending(run)}"]))
         sections, missing = sections_of(run, level=3)
         page.sections += sections
@@ -69,8 +73,11 @@ def _job_of(folder: Path) -> Job:
         raise BadInput(
             f"the folder {folder} is not named NAME-JOBID, as a job's is: give it its name back."
         )
-    found = (one for one in batch.refreshed(folder.parent) if one.folder(folder.parent) == folder)
-    return next(found, Job(int(named[2]), named[1], "", 0, state=UNKNOWN))
+    if (folder / "job.json").exists():
+        job = batch.read(folder / "job.json")
+        if job.folder(folder.parent) == folder:  # else a copy under another name
+            return batch.refresh(job, folder.parent)
+    return Job(int(named[2]), named[1], "", 0, state=UNKNOWN)
 
 
 def _ending(job: Job, starts: list[Start]) -> str:
@@ -147,8 +154,8 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
     codes = {}
     for path in folder.glob("exit-code.*"):
         found = re.fullmatch(r"exit-code(?:\.t(\d+))?\.r(\d+)", path.name)
-        if found:
-            codes[found[1] or "", int(found[2])] = path.read_text().strip()
+        if found and path.is_file():
+            codes[found[1] or "", int(found[2])] = path.read_text(errors="replace").strip()
     section = Section("Starts")
     keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or -1), key[1]))
     if not keys:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dtlib.errors import BadInput
 from dtlib.profiling import read_samples
 from dtlib.profiling.monitor import Sample
 from dtlib.record import Run
@@ -45,18 +46,26 @@ def ending(run: Run) -> str:
     steps = f"{len(run.history)} steps are recorded"
     if (run.folder / "requeue").exists():
         return f"stopped by a signal with a checkpoint, and wants to go on; {steps}."
-    if run.summary:
+    if {"steps", "loss"} <= run.summary.keys():
         return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
     return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."
 
 
 def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
     """Return the sections of a run, and what is missing of it."""
+    found: list[Section] = []
     missing: list[str] = []
-    parts = (_results, _steps, profiles.shares, profiles.systems, profiles.compute, _devices, _log)
-    found = [section for part in parts if (section := part(run, missing)) is not None]
-    for section in found:
-        section.level = level
+    for name, part in PARTS.items():
+        try:
+            section = part(run, missing)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # another's records
+            missing.append(
+                f"{name}: the records have another form ({type(error).__name__}: {error})"
+            )
+            continue
+        if section is not None:
+            section.level = level
+            found.append(section)
     return found, missing
 
 
@@ -99,14 +108,18 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
     per_step, unit = run.config.get("global_batch"), "samples/s"
     if summary.get("throughput"):
         per_step, unit = summary["throughput"] * summary["step_time_s"], summary["throughput_unit"]
+    speed = {line["step"]: per_step / line["seconds"] for line in run.history
+             if per_step and line["seconds"]}  # fmt: skip
+    drawn = (
+        ("Loss of each step", "loss", {line["step"]: line["loss"] for line in run.history}),
+        ("Time of each step", "seconds", {line["step"]: line["seconds"] for line in run.history}),
+        ("Throughput of each step", unit, speed),
+    )
     section.figures = [
-        lines("Loss of each step", "step", "loss", _line(run, lambda line: line["loss"]),
-              from_zero=False),
-        lines("Time of each step", "step", "seconds", _line(run, lambda line: line["seconds"])),
-    ]  # fmt: skip
-    if per_step:
-        speed = _line(run, lambda line: per_step / line["seconds"] if line["seconds"] else None)
-        section.figures.append(lines("Throughput of each step", "step", unit, speed))
+        lines(caption, "step", up, {"this run": list(values.items())}, from_zero=up != "loss")
+        for caption, up, values in drawn
+        if values
+    ]
     if summary.get("warmup_steps"):
         section.sentences.append(
             f"The first {summary['warmup_steps']} steps of a start are warm-up or were looked at:"
@@ -115,17 +128,25 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
     return section
 
 
-def _line(run: Run, value: Callable[[dict[str, Any]], float | None]) -> dict[str, Line]:
-    points = [(line["step"], value(line)) for line in run.history]
-    return {"this run": [(x, y) for x, y in points if y is not None]}
-
-
 def _devices(run: Run, missing: list[str]) -> Section | None:
-    files = sorted(run.folder.glob("monitor.rank*.csv"), key=lambda path: _rank(path))
-    samples = {f"rank {_rank(path)}": list(read_samples(path)) for path in files}
-    samples = {name: some for name, some in samples.items() if some}
-    if not samples:
+    files = list(run.folder.glob("monitor.rank*.csv"))
+    samples: dict[str, list[Sample]] = {}
+    for path in sorted(
+        files, key=lambda path: (len(path.name), path.name)
+    ):  # rank 9 before rank 10
+        try:
+            some = list(read_samples(path))
+        except BadInput as error:
+            missing.append(str(error))
+            continue
+        if not some:
+            missing.append(f"samples in {path}: there is none yet")
+        else:
+            name = path.name.removeprefix("monitor.rank").removesuffix(".csv")
+            samples[f"rank {name}"] = some
+    if not files:
         missing.append("use, memory, power and clocks of the devices: run with --monitor")
+    if not samples:
         return None
     first = min(some[0]["time"] or 0.0 for some in samples.values())
     drawn = {field: _over_time(samples, field, first) for field in DEVICE}
@@ -137,10 +158,6 @@ def _devices(run: Run, missing: list[str]) -> Section | None:
     if not drawn["gpu_util"]:
         missing.append("figures of a GPU: the monitor was told of none")
     return section
-
-
-def _rank(path: Path) -> int:
-    return int(path.name.removeprefix("monitor.rank").removesuffix(".csv"))
 
 
 def _over_time(samples: dict[str, list[Sample]], field: str, first: float) -> dict[str, Line]:
@@ -166,3 +183,15 @@ def _log(run: Run, missing: list[str]) -> Section | None:
         return None
     last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
     return Section("The end of rank 0's log", text="\n".join(last))
+
+
+PARTS: dict[str, Callable[[Run, list[str]], Section | None]] = {
+    "settings and results": _results,
+    "steps": _steps,
+    "shares of a step": profiles.shares,
+    "exports of Nsight Systems": profiles.systems,
+    "pages of Nsight Compute": profiles.compute,
+    "devices": _devices,
+    "log": _log,
+}
+"""A part of the page → what makes it, and notes what is missing of it."""

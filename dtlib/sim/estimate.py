@@ -11,6 +11,7 @@ from dtlib.errors import BadInput
 from dtlib.sim import activations, flops, states, tensors, traffic
 from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, choose, communication, model_states
 
+MOST = 10**6  # samples of a micro-batch; none that fits is near it
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
 BACKWARD, END, STEP = MOMENTS
 
@@ -91,6 +92,8 @@ class Setup:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadInput(f"{name} is {value}; it must be at least 1.")
+        if self.micro_batch > MOST:  # `fitting` goes through all that are smaller
+            raise BadInput(f"micro_batch is {self.micro_batch}; it must be at most {MOST}.")
         if self.is_text and self.sequence > shapes.GPT[self.model]["context"]:
             raise BadInput(
                 f"max_length {self.max_length} exceeds the context of {self.model}, which is"

@@ -54,7 +54,8 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
     found = [way for way in (_first(family, limit) for family in families) if way]
     if not found:
         smallest = _micro(setup, 1)
-        both = _first(_sharded(smallest), limit)
+        cut = f" --micro-batch 1 --accumulation {smallest.accumulation}"
+        both = _first(_sharded(smallest, cut), limit)
         found = [both] if both else []
     if setup.is_text and setup.checkpointing == "none":
         again = _first([("activation checkpointing (lesson 05)", _checkpointed(setup))], limit)
@@ -85,14 +86,16 @@ def _micro(setup: Setup, micro: int) -> Setup:
     return dataclasses.replace(setup, micro_batch=micro, accumulation=total // micro)
 
 
-def _sharded(setup: Setup) -> Iterator[tuple[str, Setup]]:
-    """Yield the strategies that hold less than this one; on one rank only those that move."""
+def _sharded(setup: Setup, more: str = "") -> Iterator[tuple[str, Setup]]:
+    """Yield the strategies that hold less than this one; on one rank only those that move.
+
+    `more` are the flags of what was changed before.
+    """
     ladder = LADDER if setup.ranks > 1 else LADDER[-2:]
     begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0
-    cut = f" --micro-batch {setup.micro_batch}" if setup.micro_batch == 1 else ""
     for name in ladder[begin:]:
         yield (
-            f"--strategy {name}{cut}",
+            f"--strategy {name}{more}",
             dataclasses.replace(
                 setup, strategy=name, zero_stage=None, shard_ranks=None, cpu_offload=False
             ),

@@ -16,7 +16,7 @@ from torch import nn
 from dtlib.errors import BadInput
 from dtlib.precision import AUTOCAST, weights_dtype
 from dtlib.strategies.base import Strategy
-from dtlib.strategies.needs import need_compiler, refuse_mps
+from dtlib.strategies.needs import need_compiler, refuse_channels_last, refuse_mps
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
@@ -50,6 +50,7 @@ class FSDP(Strategy):
         if config.cpu_offload and config.precision == "fp16":
             raise BadInput("cpu_offload has no loss scaling; use precision bf16, or no offload.")
         refuse_mps(config)
+        refuse_channels_last(config)
 
     def place(
         self,

@@ -57,6 +57,18 @@ def refuse_mps(config: RunConfig) -> None:
         raise BadInput(f"strategy {config.strategy} does not run on mps; use device cpu.")
 
 
+def refuse_channels_last(config: RunConfig) -> None:
+    """Refuse that layout for what shards, which takes parameters without gaps, row by row, alone.
+
+    DeepSpeed views them as bytes (`engine._broadcast_model`); torch's FSDP says it of itself.
+    """
+    if config.channels_last:
+        raise BadInput(
+            f"channels_last does not go with strategy {config.strategy}, which takes contiguous"
+            " parameters only; leave it out, or use ddp."
+        )
+
+
 @contextlib.contextmanager
 def unchanged_process() -> Iterator[None]:
     """Take back what a framework changes for the whole process as it is loaded and made.

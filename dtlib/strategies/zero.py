@@ -20,7 +20,7 @@ from dtlib.precision import AUTOCAST
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies.base import StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
-from dtlib.strategies.needs import need_compiler
+from dtlib.strategies.needs import need_compiler, refuse_channels_last
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -41,6 +41,7 @@ class Zero(Strategy):
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
         super().check(config, world_size)
+        refuse_channels_last(config)
         name = f"strategy {config.strategy}"
         ops.refuse_without_deepspeed(name)
         if config.precision == "fp64":

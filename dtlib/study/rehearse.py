@@ -43,7 +43,7 @@ def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:
     by_ranks: dict[int | None, list[RunConfig]] = {}
     for planned in plans:
         if found[planned.name] is None:
-            config = dataclasses.replace(planned.config, out=str(out / planned.name))
+            config = _config(out / planned.name, planned)
             by_ranks.setdefault(config.ranks, []).append(config)
     for ranks, configs in by_ranks.items():
         first = configs[0]
@@ -61,12 +61,18 @@ def _before(folder: Path, planned: Planned) -> Outcome | None:
     if (folder / "summary.json").exists():
         return Outcome(planned, Run.load(folder))
     try:
-        loop.check(dataclasses.replace(planned.config, out=str(folder)))
+        loop.check(_config(folder, planned))
     except Unavailable as error:
         return Outcome(planned, None, "unavailable", str(error))
     except BadInput as error:
         return Outcome(planned, None, "refused", str(error))
     return None
+
+
+def _config(folder: Path, planned: Planned) -> RunConfig:
+    """The run's configuration in this folder, where it goes on with what was cut short."""
+    begun = (folder / "config.json").exists()
+    return dataclasses.replace(planned.config, out=str(folder), resume=begun)
 
 
 def _in_turn(configs: Sequence[RunConfig]) -> None:
