@@ -43,6 +43,19 @@ def test_each_reference_passes() -> None:
         assert isinstance(exercise.check(exercise.reference), Passed)
 
 
+def test_a_rehearsal_beside_a_gpu_asks_for_nothing_that_only_a_gpu_has() -> None:
+    (cell,) = [cell.text for cell in LESSON.cells if "settings = {" in cell.text]
+    head = cell.partition("rates = ")[0]
+    asked = {}
+    for size in ("rehearsal", "full"):
+        names = {"GPUS": 1, "size": size}
+        exec(head, names)
+        asked[size] = set(names["settings"])
+    assert asked["full"] - asked["rehearsal"] == {
+        "tf32", "bf16, channels_last", "bf16, channels_last, compile",
+    }  # fmt: skip
+
+
 def test_the_recorded_curves_have_the_lessons_epochs() -> None:
     curves = recorded("27_batches")["curves"]
     assert list(curves) == ["64", "256", "1024"]
