@@ -358,3 +358,12 @@ def test_links_of_the_pages_lead_somewhere():
         for link in re.findall(r"\]\(([^)#\s]+)", text):
             if "://" not in link:
                 assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
+
+
+def test_no_source_is_ignored_by_git():
+    """A pattern such as `batch/` also hides a package of that name: it would never be committed."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    asked = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "dtlib", "tests"]
+    found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [path for path in found.splitlines() if path.endswith((".py", ".sh", ".yaml"))] == []

@@ -22,7 +22,7 @@ def test_the_flop_of_a_picture_are_those_of_the_formula() -> None:
 
 
 @pytest.mark.parametrize(
-    "measured", ["less: it has taken fewer steps", "as much: it has seen the same pictures"]
+    "measured", ["less, after a sixteenth of the steps", "as much: it has seen the same pictures"]
 )
 def test_what_is_measured_is_an_option(measured: str) -> None:
     spec = LESSON.sidecar["predictions"]["bigger_batch"]
