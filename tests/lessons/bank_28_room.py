@@ -143,7 +143,6 @@ def two_digits(parameters, computing, strategy, ranks, card_gib):
     return round(by_letters(parameters, computing, strategy, ranks, card_gib), 2)
 
 
-
 def by_branches(parameters, computing, strategy, ranks, card_gib):
     weights = gradients = 2 * parameters
     optimizer = 12 * parameters

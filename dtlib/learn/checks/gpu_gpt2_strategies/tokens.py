@@ -12,6 +12,10 @@ from dtlib.learn.checking import Passed, Wrong
 
 PADDING = -100
 Step = tuple[float, list[list[int]]]
+SAME = {
+    "warm_up_in_total": "warm_up", "last": "one_step", "first": "one_step",
+    "lower_middle": "half_the_middle", "upper_middle": "half_the_middle",
+}  # fmt: skip
 # label, steps (seconds, labels of the global batch), ranks, warm-up
 CASES: tuple[tuple[str, list[Step], int, int], ...] = (
     ("one step of 2 s with 8 tokens, 1 rank", [(2.0, [[5] * 8])], 1, 0),
@@ -67,7 +71,7 @@ def reference(steps: Sequence[Step], ranks: int, warmup: int) -> tuple[float, fl
 
 
 def check(student: Callable[..., Any]) -> Passed:
-    """One step; ranks; a warm-up; padding; label 0; a disturbed step; unequal steps; an even number."""
+    """One step; ranks; a warm-up; padding; label 0; a disturbed step; unequal and even steps."""
     for label, steps, ranks, warmup in CASES:
         got, want = _ask(student, steps, ranks, warmup, label), reference(steps, ranks, warmup)
         if any(abs(a - b) > 1e-6 * b for a, b in zip(got, want, strict=True)):
@@ -126,13 +130,11 @@ def _explain(
         "medians_apart": statistics.median(counted(b) for _, b in timed)
         / statistics.median(s for s, _ in timed),
     }
-    joined = {"warm_up_in_total": "warm_up", "last": "one_step", "first": "one_step"}
-    joined |= {"lower_middle": "half_the_middle", "upper_middle": "half_the_middle"}
     facts = {"got": f"{total:.4g}", "each": f"{got[1]:.4g}", "n": ranks, "warmup": warmup}
     if abs(total - want[0]) <= 1e-6 * want[0]:
         same = abs(got[1] - total) <= 1e-6 * total
         return Wrong("each_is_all" if same else "each", label, **facts)
     for key, value in ways.items():
         if abs(total - value) <= 1e-6 * value:
-            return Wrong(joined.get(key, key), label, **facts)
+            return Wrong(SAME.get(key, key), label, **facts)
     return Wrong("other", label, **facts)

@@ -79,5 +79,6 @@ def check(function: Callable[[Job], Any]) -> Verdict:
             raise Wrong("word", case, got=got)
         if got != want:
             raise Wrong(key, case, got=got, step=job.step, began=job.began_at, steps=job.steps,
-                        ran=job.ran, cells=job.cells, state=job.state, code=job.exit_code)  # fmt: skip
+                        ran=job.ran, cells=job.cells, state=job.state,
+                        code=job.exit_code)  # fmt: skip
     return Passed(measures=(("jobs judged", len(JOBS), len(JOBS), "jobs"),))
