@@ -422,9 +422,11 @@ learn.measured(
 )
 
 # %% [markdown]
-# One seed each, and no tuning beyond the scaled rate, so no law. But it shows
-# what images per second leave out: 1024 took a sixteenth of the steps that 64
-# took for the same pictures. What counts is time to accuracy.
+# One seed each, and no tuning beyond the scaled rate, so no law: whether 1024
+# suffers from its few steps or from its rate of 0.8, these curves do not tell.
+# (Guessing is right once in ten.) But they show what images per second leave
+# out: 1024 took a sixteenth of the steps that 64 took for the same pictures.
+# What counts is time to accuracy.
 #
 # ## Exercise 3: hours to accuracy (stretch)
 #

@@ -105,21 +105,33 @@ def _explain(
     label: str,
 ) -> Wrong:
     total = got[0]
+    facts = {"got": f"{total:.4g}", "each": f"{got[1]:.4g}", "n": ranks, "warmup": warmup}
+    if abs(total - want[0]) <= 1e-6 * want[0]:
+        same = abs(got[1] - total) <= 1e-6 * total
+        return Wrong("each_is_all" if same else "each", label, **facts)
+    for key, value in _ways(want[0], steps, ranks, warmup).items():
+        if abs(total - value) <= 1e-6 * value:
+            return Wrong(SAME.get(key, key), label, **facts)
+    return Wrong("other", label, **facts)
+
+
+def _ways(want: float, steps: list[Step], ranks: int, warmup: int) -> dict[str, float]:
+    """The rate of all ranks that usual mistakes lead to."""
     timed = steps[warmup:]
     rates = [counted(labels) / seconds for seconds, labels in timed]
     places = [sum(map(len, labels)) / seconds for seconds, labels in timed]
     above_0 = [sum(x > 0 for one in labels for x in one) / s for s, labels in timed]
     every = [counted(labels) / seconds for seconds, labels in steps]
     seconds = sum(s for s, _ in timed)
-    ways = {
-        "swapped": want[0] / ranks,
-        "times_ranks": want[0] * ranks,
+    return {
+        "swapped": want / ranks,
+        "times_ranks": want * ranks,
         "padding": statistics.median(places),
         "label_0": statistics.median(above_0),
         "windows": statistics.median(len(labels) / s for s, labels in timed),
         "warm_up": statistics.median(every),
         "warm_up_in_total": sum(counted(b) for _, b in steps) / sum(s for s, _ in steps),
-        "upside_down": 1 / want[0],
+        "upside_down": 1 / want,
         "mean": statistics.mean(rates),
         "sums": sum(counted(labels) for _, labels in timed) / seconds,
         "fastest": max(rates),
@@ -130,11 +142,3 @@ def _explain(
         "medians_apart": statistics.median(counted(b) for _, b in timed)
         / statistics.median(s for s, _ in timed),
     }
-    facts = {"got": f"{total:.4g}", "each": f"{got[1]:.4g}", "n": ranks, "warmup": warmup}
-    if abs(total - want[0]) <= 1e-6 * want[0]:
-        same = abs(got[1] - total) <= 1e-6 * total
-        return Wrong("each_is_all" if same else "each", label, **facts)
-    for key, value in ways.items():
-        if abs(total - value) <= 1e-6 * value:
-            return Wrong(SAME.get(key, key), label, **facts)
-    return Wrong("other", label, **facts)
