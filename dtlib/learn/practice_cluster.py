@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ from dtlib.learn.practice_programs import HOSTNAME, PYTHON, SCONTROL, SRUN, TORC
 
 JOB = "4711"
 SECONDS = 10.0  # that a script may take
+# A process that is forked while a program is being written holds it open until it has become bash,
+# and meanwhile the program cannot be run: "Text file busy", exit code 126.
+_FORKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,10 @@ def _folder() -> Iterator[Path]:
             "srun": SRUN, "torchrun": TORCHRUN, "python": PYTHON, "python3": PYTHON,
             "hostname": HOSTNAME, "scontrol": scontrol,
         }  # fmt: skip
-        for program, text in programs.items():
-            (folder / "bin" / program).write_text(text)
-            (folder / "bin" / program).chmod(0o755)
+        with _FORKING:
+            for program, text in programs.items():
+                (folder / "bin" / program).write_text(text)
+                (folder / "bin" / program).chmod(0o755)
         yield folder
 
 
@@ -168,7 +173,7 @@ def _bash(
     path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     mine = {"PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"}  # bash speaks English
     (folder / "script").write_text(script)
-    with (folder / "output").open("w") as output:
+    with _FORKING, (folder / "output").open("w") as output:
         process = subprocess.Popen(
             ["bash", str(folder / "script"), *arguments], stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,
