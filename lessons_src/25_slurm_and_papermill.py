@@ -17,9 +17,9 @@
 # hand over a run so that it arrives with nobody watching?**
 #
 # You write the two scripts that every such job needs, and try them: on a real
-# Slurm if this machine has one. Else you see the same jobs as a cluster of two
-# nodes ran them. What bash does, bash does here. Exercises 1 and 2 are the
-# core; 3 and 4 are *stretch*.
+# Slurm if this machine has one. Else you see the same jobs as a test cluster
+# of two nodes ran them. What bash does, bash does here. Exercises 1 and 2 are
+# the core; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -91,12 +91,15 @@ assert seen["exit_code"] == "0:0"
 # | `SLURM_PROCID` | 0 | which of all tasks |
 # | `SLURM_GPUS_ON_NODE` | GPUs of the first node | GPUs of this node |
 #
-# (https://slurm.schedmd.com/srun.html, "Output environment variables")
+# ("Output environment variables" of https://slurm.schedmd.com/sbatch.html and
+# https://slurm.schedmd.com/srun.html; here `srun` takes all nodes of the job.)
 #
 # A variable is replaced by a shell. **By which one, and where does it run?**
 # `bash -c 'text'` starts one more bash, which runs the text as a script. The
 # *practice cluster* has an `srun` that starts its command with the
-# variables of each task in turn; everything else is your machine's bash.
+# variables of each task in turn, and stand-ins for `scontrol`, `hostname`,
+# `torchrun` and `python`. Variables, quotes, signals and exit codes are those
+# of your machine's bash.
 
 # %%
 tried = practice_cluster.run(
@@ -187,8 +190,10 @@ learn.measured("state_of_false", state)
 assert state == "COMPLETED"
 
 # %% [markdown]
-# COMPLETED, and nobody will ever look. `set -e` at the script's top ends it at
-# the first command that fails, with that command's code:
+# COMPLETED, and nobody has a reason to look. `set -e` at the script's top ends
+# it at the first command that fails, with that command's code. (Not one that
+# is asked whether it fails, as after `if` or before `||`, nor the front of a
+# pipe.)
 
 # %%
 for head in ("", "set -e"):
@@ -249,10 +254,11 @@ assert ended["behind, waited once"].when("checkpoint") is None
 
 # %% [markdown]
 # Times are seconds after the signal. **In front**: bash waits for the command
-# and looks at its trap when that is over; on a cluster the limit comes first.
-# **Behind** (`&`), `wait` is what bash waits in, and a signal ends the wait:
-# the script runs on to its end, and with the script ends the job, before the
-# checkpoint is written.
+# and looks at its trap when that is over; a long training meets the limit
+# first.
+# **Behind** (`&`), `wait` is what bash waits in, and a signal with a trap ends
+# the wait: the script runs on to its end, and with the script ends the job,
+# before the checkpoint is written.
 #
 # ## Exercise 2: survive
 #
@@ -264,7 +270,7 @@ assert ended["behind, waited once"].when("checkpoint") is None
 #
 # Slurm then puts the job back into the queue, under the same number. `wait N`
 # returns when process N has ended, with its exit code in `$?`, *or* when a
-# signal came, with 128 + the signal's number.
+# signal came that has a trap, with 128 + the signal's number.
 
 
 # %% tags=["exercise"]
@@ -334,8 +340,9 @@ assert ended["survive"].code == 75
 
 # %% [markdown]
 # A real job that is told, requeued and done. Its training counts to 8, and
-# keeps in a file how far it came. (A test cluster requeues within seconds. By
-# Slurm's own settings it takes some two minutes.)
+# keeps in a file how far it came. (The test cluster is set to wait only
+# seconds before the second start. Slurm's default is 120 s:
+# https://slurm.schedmd.com/slurm.conf.html, "cred_expire".)
 
 # %%
 counting = """\
@@ -372,10 +379,12 @@ assert "start 1" in seen["log"]
 
 # %% [markdown]
 # Every step once: none lost, none done twice. `scancel --signal` sent the word
-# here; at the time limit Slurm sends the same one.
+# here; before the time limit Slurm sends the same one to a script that asked
+# for it with `--signal=B:USR1@…`.
 #
 # What is a word before the end worth? Each job pays its start, and one that is
-# cut off loses what came after its last checkpoint:
+# cut off loses what came after its last checkpoint. Computed, with half of the
+# time between two checkpoints as the loss:
 
 # %%
 learn.what_if("pieces")
@@ -383,9 +392,10 @@ learn.what_if("pieces")
 # %% [markdown]
 # ## An array is a study
 #
-# `#SBATCH --array=0-5%2` makes six tasks of one script, two of them at a time;
-# `SLURM_ARRAY_TASK_ID` is all that differs. So a study needs a function from
-# an index to the settings of a run.
+# `#SBATCH --array=0-5%2` makes six tasks of one script, at most two of them at
+# a time. Each is a job with a number of its own, and `SLURM_ARRAY_TASK_ID`, 0
+# to 5, tells which. So a study needs a function from an index to the settings
+# of a run.
 #
 # ## Exercise 3: which run am I? (stretch)
 #
@@ -493,8 +503,8 @@ learn.measured(
 assert said == "trained 2 steps"
 
 # %% [markdown]
-# A warning, among other lines of a log, and exit code 0. The course refuses it
-# before the job is in the queue:
+# A warning, among other lines of a log, and exit code 0. The course refuses
+# it, here and in `dtlib batch submit`, before a job is in the queue:
 
 # %%
 try:
@@ -524,9 +534,9 @@ assert "the notebook is done" not in seen["log"]
 
 # %% [markdown]
 # FAILED, as it should be, and the notebook is kept as far as it came. One more
-# trap: when a kernel *dies* (no memory, for instance), papermill's notebook
-# calls its cells "completed". Believe the exit code, and count the cells that
-# ran.
+# trap: when a kernel *dies* (no memory, for instance), papermill 2.7 ends with
+# an error, and its notebook calls every cell "completed", also those that
+# never ran. Believe the exit code, and count the cells that ran.
 #
 # ## Exercise 4: what next? (stretch)
 #
@@ -568,7 +578,7 @@ learn.check("next_step", next_step)
 # ```
 #
 # `slurm/lesson.sbatch` is your exercise 2 around papermill. The training in
-# the notebook sees the word, all its ranks agree on a step, and one writes the
+# the notebook sees the word, all its ranks agree on a step and write the
 # checkpoint; the job then requeues itself, and `resume=True` goes on.
 
 # %%
@@ -586,9 +596,10 @@ learn.quiz()
 #
 # - A script runs once; `srun` runs a command on every node. A variable that
 #   differs between nodes must be replaced *there*.
-# - A job's state is its script's exit code. Never lose it.
+# - The state of a job that ends by itself is its script's exit code. Never
+#   lose it.
 # - A job that is told in time, waits for the checkpoint and requeues itself
-#   loses nothing. One that requeues whatever happened never ends.
+#   loses no step. One that requeues whatever happened never ends.
 # - An array's task is an index. Turn it into settings so that none is missing
 #   and none comes twice.
 

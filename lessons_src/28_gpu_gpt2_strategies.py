@@ -23,6 +23,8 @@
 # | ZeRO stage 3 | gpt2-large | 1 | 2 | 105 | 21.03 | 0.2298 |
 # | ZeRO-Offload | gpt2-large | 1 | 2 | 375 | 10.10 | 0.2298 |
 #
+# (For the last two rows the same page also says 106 and 352 s.)
+#
 # **Which of these rows may you compare, and which model fits on your card?**
 #
 # Its learning path is a good one, and you follow it: a quick win, ZeRO, scale
@@ -151,8 +153,9 @@ learn.measured("first_loss", losses[0] / math.log(entries))
 # %% [markdown]
 # So a log that begins at 10.85 is not one of *fine-tuning a pretrained
 # GPT-2*, whatever its title says: those weights never came. nanoGPT's README
-# gives 3.12 for the published 124 million on web text it never saw
-# (https://github.com/karpathy/nanoGPT). The first line of a log is a test.
+# gives 3.12 for the published 124 million on OpenWebText, which imitates the
+# text they were trained on (https://github.com/karpathy/nanoGPT, "baselines").
+# The first line of a log is a test.
 #
 # ## ZeRO
 #
@@ -200,8 +203,8 @@ if not full:
 # %% [markdown]
 # **A strategy decides where numbers lie, not what is learnt.** In fp32 the
 # losses differ by roundings: 10⁻⁵ is forty times the distance of two fp32
-# numbers between 2 and 4. (In bf16, at full size, they part sooner: DeepSpeed
-# cuts the weights themselves to 16 bits, the others only their products.) A
+# numbers between 2 and 4. (In bf16, at full size, expect more: DeepSpeed cuts
+# the weights themselves to 16 bits, the others only what enters a product.) A
 # strategy whose loss is another one is broken, or its batch is another.
 #
 # What does change is who holds what. The formulas of lesson 16 beside the
@@ -391,15 +394,16 @@ else:
 # %% [markdown]
 # | run | model | cards | tokens a step | s a step | tokens/s |
 # | --- | --- | --- | --- | --- | --- |
-# | nanoGPT, torch.compile | 124M | 1 × A100-40 | 12,288 | 0.135 | 91,000 |
+# | nanoGPT, data parallel | 124M | 8 × A100-40 | 491,520 | 0.58 | 850,000 |
 # | llm.c, ZeRO-1 | 124M | 8 × A100-80 | 524,288 | 0.300 | 1,750,000 |
 # | llm.c, ZeRO-1 | 350M | 8 × A100-80 | 524,288 | 0.820 | 639,000 |
 # | llm.c, ZeRO-1 | 774M | 8 × A100-80 | 524,288 | 1.7 | 308,000 |
 # | llm.c, ZeRO-1 | 1558M | 8 × H100 | 1,048,576 | 2.80 | 374,000 |
 #
 # Published by others, with 1,024 tokens a window, in bf16; tokens/s follow
-# from the two columns before (https://github.com/karpathy/nanoGPT, README;
-# https://github.com/karpathy/llm.c, `scripts/run_gpt2_*.sh`).
+# from the two columns before (https://github.com/karpathy/llm.c,
+# `scripts/run_gpt2_*.sh`; https://github.com/karpathy/nanoGPT: the 600,000
+# steps of `config/train_gpt2.py` in "about 4 days").
 #
 # ## A table done right
 #
@@ -496,16 +500,21 @@ learn.check("fair_pairs", fair_pairs)
 
 # %% [markdown]
 # The tutorial's five rows, with what its repository tells beside the table:
-# the first script trains in fp32 with torch's AdamW, the JSON files of the
-# others say fp16 and leave Adam to DeepSpeed, and `max_length` is 512. (The
-# learning rates differ as well, 5·10⁻⁵ after a warm-up and 10⁻⁴ without: not
-# even the losses of the first two rows belong together.)
+# its script trains the first row in fp32 with torch's AdamW, the JSON files of
+# the others say fp16 and leave Adam to DeepSpeed, and `max_length` is 512. For
+# the large model the table says a batch of 2, and the text below it one of 4
+# in every JSON file: so its batch is not told. (The learning rates differ as
+# well, 5·10⁻⁵ after a warm-up and 10⁻⁴ without: not even the losses of the
+# first two rows belong together.)
 
 # %%
 fair = learn.given("fair_pairs")
 ALL = {"world_size": 1, "max_length": 512}
 MEDIUM = {**ALL, "model": "gpt2-medium", "global_batch": 4, "micro_batch": 4}
-LARGE = {**ALL, "model": "gpt2-large", "global_batch": 2, "micro_batch": 2}
+LARGE = {**ALL, "model": "gpt2-large"} | {
+    "global_batch": None,
+    "micro_batch": None,
+}
 FP16 = {"precision": "fp16", "optimizer": "DeepSpeed's Adam"}
 FP32 = {"precision": "fp32", "optimizer": "torch's AdamW"}
 five = [
@@ -586,7 +595,7 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 #
 # ## When it breaks
 #
-# Six things stop most first runs on a cluster. Each is a sentence here:
+# Six things that stop first runs on a cluster. Each is a sentence here:
 #
 # | what is wrong | where you read it | what helps |
 # | --- | --- | --- |
@@ -685,7 +694,7 @@ learn.check("diagnose", diagnose)
 # WikiText-2 up to 512 positions and hands the filling over as labels, too
 # (`real_model_example.py`: `padding="max_length"`, `labels=input_ids`). So
 # filling counts, in its samples a second and in its loss: 0.31 would be a
-# perplexity of 1.4, and fine-tuned GPT-2 reaches about 20
+# perplexity of 1.4, and the small GPT-2, fine-tuned, reaches about 20
 # (https://github.com/huggingface/transformers, the README of `run_clm`).
 #
 # Count what counts. `steps` are pairs of seconds and the labels of all ranks'
@@ -738,7 +747,7 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - The first loss is ln V, or weights have come from somewhere.
+# - The first loss is near ln V, or weights have come from somewhere.
 # - Strategies agree in the loss. They differ in bytes, and the formulas say
 #   by how much before you ask for a card.
 # - 2 + 2 + 12 bytes a parameter, divided by stage; activations by nothing.

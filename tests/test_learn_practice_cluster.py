@@ -25,9 +25,17 @@ def test_words_reach_torchrun_as_they_were_given() -> None:
     ]  # fmt: skip
 
 
-def test_nodes_of_a_list_are_unfolded() -> None:
-    ended = practice_cluster.run('scontrol show hostnames "$SLURM_JOB_NODELIST"', nodes=3)
+@pytest.mark.parametrize("word", ["hostnames", "hostname"])  # Slurm takes both
+def test_nodes_of_a_list_are_unfolded(word: str) -> None:
+    ended = practice_cluster.run(f'scontrol show {word} "$SLURM_JOB_NODELIST"', nodes=3)
     assert ended.output == "n1\nn2\nn3\n"
+
+
+def test_names_that_slurm_keeps_for_older_scripts_are_there() -> None:
+    ended = practice_cluster.run(
+        'echo "$SLURM_JOBID $HOSTNAME"; srun bash -c \'echo "$SLURM_LAUNCH_NODE_IPADDR"\'', nodes=2
+    )
+    assert ended.output == "4711 n1\nn1\nn1\n"
 
 
 def test_srun_fails_when_a_task_does() -> None:

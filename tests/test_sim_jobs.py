@@ -14,6 +14,10 @@ def test_one_job_that_is_long_enough_loses_its_start_alone() -> None:
     assert in_pieces(10, 12, 1, 2, 3, told=False) == (10 + 1 + 3, 1, 1)
 
 
+def test_one_job_that_is_long_enough_needs_no_checkpoint() -> None:
+    assert in_pieces(1, 2, 0, 4, 0, told=False) == (1, 1, 0)
+
+
 def test_every_job_pays_its_start_and_its_wait() -> None:
     # 4 hours each, 1 of them start-up: 3 + 3 + 3 + 1 of the 10
     assert in_pieces(10, 4, 1, 0, 2, told=True) == (10 + 4 * 1 + 4 * 2, 4, 4)

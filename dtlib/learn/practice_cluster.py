@@ -1,12 +1,14 @@
 """A stand-in for a Slurm allocation: batch scripts run in a real bash, on a machine with no Slurm.
 
 `srun` starts its command once for each task, one after the other, with the variables that Slurm
-sets there; `scontrol show hostnames` knows the nodes; `torchrun` notes its words, no more.
+sets there; `scontrol show hostnames` knows the nodes, and `hostname` the node; `torchrun` and
+`python` note their words, no more.
 What a script does with variables, quotes, signals and exit codes is bash's own doing.
 
 References
 ----------
-Slurm's variables: https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES".
+Slurm's variables: https://slurm.schedmd.com/sbatch.html (of a script) and srun.html (of a task),
+"OUTPUT ENVIRONMENT VARIABLES"; HOSTNAME, which it sets for a script to the name of its node.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +30,9 @@ from dtlib.learn.practice_programs import HOSTNAME, PYTHON, SCONTROL, SRUN, TORC
 
 JOB = "4711"
 SECONDS = 10.0  # that a script may take
+# A process that is forked while a program is being written holds it open until it has become bash,
+# and meanwhile the program cannot be run: "Text file busy", exit code 126.
+_FORKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -139,9 +145,10 @@ def _folder() -> Iterator[Path]:
             "srun": SRUN, "torchrun": TORCHRUN, "python": PYTHON, "python3": PYTHON,
             "hostname": HOSTNAME, "scontrol": scontrol,
         }  # fmt: skip
-        for program, text in programs.items():
-            (folder / "bin" / program).write_text(text)
-            (folder / "bin" / program).chmod(0o755)
+        with _FORKING:
+            for program, text in programs.items():
+                (folder / "bin" / program).write_text(text)
+                (folder / "bin" / program).chmod(0o755)
         yield folder
 
 
@@ -149,10 +156,12 @@ def _variables(nodes: int, gpus: int) -> dict[str, str]:
     """The environment of a batch script: it runs on the first node, as that node's first task."""
     names = "n1" if nodes == 1 else f"n[1-{nodes}]"
     return {
-        "SLURM_JOB_ID": JOB, "SLURM_JOB_NODELIST": names, "SLURM_NODELIST": names,
+        "SLURM_JOB_ID": JOB, "SLURM_JOBID": JOB, "HOSTNAME": "n1",
+        "SLURM_JOB_NODELIST": names, "SLURM_NODELIST": names,
         "SLURM_NNODES": str(nodes), "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NODEID": "0",
         "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURMD_NODENAME": "n1",
         "SLURM_GPUS_ON_NODE": str(gpus), "SLURM_CPUS_ON_NODE": "8", "SLURM_NTASKS": str(nodes),
+        "SLURM_NPROCS": str(nodes),
     }  # fmt: skip
 
 
@@ -164,7 +173,7 @@ def _bash(
     path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     mine = {"PRACTICE": str(folder), "PATH": path, "LC_ALL": "C"}  # bash speaks English
     (folder / "script").write_text(script)
-    with (folder / "output").open("w") as output:
+    with _FORKING, (folder / "output").open("w") as output:
         process = subprocess.Popen(
             ["bash", str(folder / "script"), *arguments], stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True,

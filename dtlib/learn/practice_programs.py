@@ -33,7 +33,8 @@ code=0
 for (( node = 0; node < nodes; node++ )); do
   for (( task = 0; task < each; task++ )); do
     SLURM_NODEID=$node SLURM_LOCALID=$task SLURM_PROCID=$(( node * each + task )) \\
-      SLURM_NTASKS=$(( nodes * each )) SLURMD_NODENAME=n$(( first + node )) "$@" <&0 &
+      SLURM_NTASKS=$(( nodes * each )) SLURMD_NODENAME=n$(( first + node )) \\
+      SLURM_LAUNCH_NODE_IPADDR=n1 "$@" <&0 &
     child=$! told=yes
     while [ "$told" = yes ]; do told=no; wait "$child"; ended=$?; done
     (( ended == 0 )) || code=$ended
@@ -58,7 +59,7 @@ def note(what):
 SCONTROL = (
     _NOTE
     + """
-if sys.argv[1:3] == ["show", "hostnames"]:
+if sys.argv[1:3] in (["show", "hostnames"], ["show", "hostname"]):
     print("\\n".join(f"n{i + 1}" for i in range(int(os.environ["SLURM_NNODES"]))))
 elif sys.argv[1:2] == ["requeue"]:
     note("requeue " + " ".join(sys.argv[2:]))

@@ -32,7 +32,7 @@ def peak(setup: Setup) -> int:
 
 
 def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
-    """Return up to four changes after which a rank fits, each alone if one alone is enough.
+    """Return up to three changes after which a rank fits, each alone if one alone is enough.
 
     Parameters
     ----------

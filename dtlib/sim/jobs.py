@@ -33,10 +33,11 @@ def in_pieces(work, limit, start_up, between, wait, told):
     lost = 0 if told else between / 2
     trains = limit - start_up
     useful = trains - lost
-    if useful <= 0 or (not told and trains < min(between, work)):  # it never saves
+    never_saves = useful <= 0 or (not told and trains < between)
+    if trains <= 0 or (work > trains and never_saves):
         return math.inf, 0, math.inf
     # the last job is not cut off, so it loses nothing
-    cut = max(0, math.ceil((work - trains) / useful))
+    cut = math.ceil((work - trains) / useful) if work > trains else 0
     jobs = cut + 1
     wasted = jobs * start_up + cut * lost
     return work + wasted + jobs * wait, jobs, wasted

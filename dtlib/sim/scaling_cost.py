@@ -5,7 +5,7 @@ def strong_step(alone, gradient, bandwidth, latency, hidden, ranks):
     """Seconds of a step on `ranks` GPUs at one global batch.
 
     A ring all-reduce takes 2(N−1)·(latency + gradient/(N·bandwidth)); a share `hidden` of it lies
-    behind the computation, which itself shrinks with N.
+    behind the computation, which itself is taken to shrink as 1/N.
 
     Parameters
     ----------

@@ -112,6 +112,13 @@ for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
 done
 wait
 """),
+    script("by_the_name_of_the_script's_node", f"""
+first=$(scontrol show hostname $SLURM_NODELIST | head -n 1)
+[ "$first" = "$HOSTNAME" ] || exit 1
+{THERE} '{TORCHRUN} {MEET} "$@"' "$HOSTNAME" "$@"
+"""),
+    started_by_hand("by_srun's_own_address",
+                    f'{TORCHRUN} --master-addr=$SLURM_LAUNCH_NODE_IPADDR "$@"'),
 ]  # fmt: skip
 
 TRAP = """"$@" &
@@ -193,6 +200,14 @@ case $code in 75) scontrol requeue $SLURM_JOB_ID;; esac
 exit $code
 """),
     script("under_srun", (TRAP + SET + LOOP + REQUEUE).replace('"$@" &', 'srun "$@" &')),
+    script("with_set_e_and_the_old_name", "set -e\n" + TRAP + SET + """
+code=0
+wait "$training" || code=$?
+while [ "$code" -gt 128 ] && kill -0 "$training" 2>/dev/null; do
+  code=0
+  wait "$training" || code=$?
+done
+""" + REQUEUE.replace("SLURM_JOB_ID", "SLURM_JOBID")),
     script("noisy_but_right", TRAP + SET + """
 while kill -0 "$training"; do wait "$training"; code=$?; done
 """ + REQUEUE),

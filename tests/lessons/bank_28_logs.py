@@ -139,6 +139,23 @@ def first_timed_step(steps, ranks, warmup):
     return total, total / ranks
 
 
+def truth_counts(steps, ranks, warmup):
+    found = [sum(x > 0 for one in labels for x in one) / s for s, labels in steps[warmup:]]
+    return median(found), median(found) / ranks
+
+
+def place_in_the_middle(steps, ranks, warmup):
+    found = sorted(rates(steps[warmup:]))
+    total = found[len(found) // 2]
+    return total, total / ranks
+
+
+def the_lower_one(steps, ranks, warmup):
+    found = sorted(rates(steps[warmup:]))
+    total = found[(len(found) - 1) // 2]
+    return total, total / ranks
+
+
 def two_medians(steps, ranks, warmup):
     timed = steps[warmup:]
     total = median(tokens(b) for _, b in timed) / median(s for s, _ in timed)
@@ -220,6 +237,8 @@ WRONG = [
     ("diagnose", "mistaken", assertion_is_memory),
     ("diagnose", "no_cause", a_sentence),
     ("tokens_per_second", "padding", padding_counts),
+    ("tokens_per_second", "label_0", truth_counts),
+    ("tokens_per_second", "half_the_middle", place_in_the_middle),
     ("tokens_per_second", "windows", windows),
     ("tokens_per_second", "warm_up", warm_up_too),
     ("tokens_per_second", "mean", average),
@@ -239,6 +258,7 @@ WRONG = [
 ALSO_WRONG = [
     ("tokens_per_second", "warm_up", all_over_all_with_warm_up),
     ("tokens_per_second", "one_step", first_timed_step),
+    ("tokens_per_second", "half_the_middle", the_lower_one),
 ]
 RIGHT = [
     ("diagnose", lower_case),

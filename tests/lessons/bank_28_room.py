@@ -139,6 +139,10 @@ def by_letters(parameters, computing, strategy, ranks, card_gib):
     return card_gib - total / 1024**3
 
 
+def two_digits(parameters, computing, strategy, ranks, card_gib):
+    return round(by_letters(parameters, computing, strategy, ranks, card_gib), 2)
+
+
 def by_branches(parameters, computing, strategy, ranks, card_gib):
     weights = gradients = 2 * parameters
     optimizer = 12 * parameters
@@ -183,7 +187,7 @@ WRONG = [
     ("room_left", "other", always_a_third_more),
 ]
 ALSO_WRONG = [("room_left", "offload_gradients", offload_keeps_whole_gradients)]
-RIGHT = [("room_left", by_letters), ("room_left", by_branches)]
+RIGHT = [("room_left", by_letters), ("room_left", by_branches), ("room_left", two_digits)]
 LADDER = (
     "room_left",
     "def room_left(parameters, computing, strategy, ranks, card_gib):\n"

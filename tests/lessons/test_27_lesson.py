@@ -22,7 +22,7 @@ def test_the_flop_of_a_picture_are_those_of_the_formula() -> None:
 
 
 @pytest.mark.parametrize(
-    "measured", ["less: it has taken fewer steps", "as much: it has seen the same pictures"]
+    "measured", ["less, after a sixteenth of the steps", "as much: it has seen the same pictures"]
 )
 def test_what_is_measured_is_an_option(measured: str) -> None:
     spec = LESSON.sidecar["predictions"]["bigger_batch"]
@@ -41,6 +41,19 @@ def test_a_published_run_is_what_its_source_says() -> None:
 def test_each_reference_passes() -> None:
     for exercise in EXERCISES.values():
         assert isinstance(exercise.check(exercise.reference), Passed)
+
+
+def test_a_rehearsal_beside_a_gpu_asks_for_nothing_that_only_a_gpu_has() -> None:
+    (cell,) = [cell.text for cell in LESSON.cells if "settings = {" in cell.text]
+    head = cell.partition("rates = ")[0]
+    asked = {}
+    for size in ("rehearsal", "full"):
+        names = {"GPUS": 1, "size": size}
+        exec(head, names)
+        asked[size] = set(names["settings"])
+    assert asked["full"] - asked["rehearsal"] == {
+        "tf32", "bf16, channels_last", "bf16, channels_last, compile",
+    }  # fmt: skip
 
 
 def test_the_recorded_curves_have_the_lessons_epochs() -> None:

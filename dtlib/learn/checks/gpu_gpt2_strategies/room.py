@@ -13,6 +13,7 @@ from dtlib.learn.checking import Passed, Wrong
 from dtlib.sim.which_fits import GIB, GPT2, computing, held
 
 Room = Callable[..., Any]
+ROUNDED = 0.006  # GiB: an answer with two digits after the point is right, too
 
 
 class Case(NamedTuple):
@@ -59,12 +60,12 @@ def check(student: Room) -> Passed:
     """Units first, then strategy by strategy, then activations, then a card that is too small."""
     for case in CASES:
         got = _ask(student, case)
-        if abs(got - reference(*case)) > 1e-6:
+        if abs(got - reference(*case)) > ROUNDED:
             raise _explain(got, case)
     name, layers, width, heads, parameters = GPT2[-1]
     real = Case(parameters, computing(layers, width, heads, 4), "zero2", 4, 24)
     got = _ask(student, real)
-    if abs(got - reference(*real)) > 1e-6:
+    if abs(got - reference(*real)) > ROUNDED:
         raise Wrong("other", f"{name} on 4 cards of 24 GiB", got=f"{got:.3f}", strategy="zero2")
     yours, target = f"{got:.2f}", f"{reference(*real):.2f}"
     return Passed(((f"{name}, zero2 on 4 cards of 24 GiB", yours, target, "GiB left"),))

@@ -41,6 +41,7 @@ JOBS = (
     ("all_well", Job("COMPLETED", 0, 500, 0, 500, 12, 12), "done"),
     ("all_well", Job("COMPLETED", 0, 500, 300, 500, 12, 12), "done"),
     ("a_bug", Job("FAILED", 1, 120, 0, 500, 7, 12), "mend"),
+    ("a_bug", Job("FAILED", 2, 120, 0, 500, 7, 12), "mend"),
     ("code_lost", Job("COMPLETED", 0, 120, 0, 500, 7, 12), "mend"),
     ("one_cell", Job("COMPLETED", 0, 500, 0, 500, 11, 12), "mend"),
     ("asked_for_it", Job("FAILED", 75, 300, 0, 500, 7, 12), "again"),
@@ -63,7 +64,7 @@ def reference(job: Job) -> str:
 
 
 def check(function: Callable[[Job], Any]) -> Verdict:
-    """Ask about twelve jobs."""
+    """Ask about thirteen jobs."""
     for key, job, want in JOBS:
         case = f"{job.state}, exit code {job.exit_code}, step {job.step} of {job.steps}"
         try:
@@ -78,5 +79,6 @@ def check(function: Callable[[Job], Any]) -> Verdict:
             raise Wrong("word", case, got=got)
         if got != want:
             raise Wrong(key, case, got=got, step=job.step, began=job.began_at, steps=job.steps,
-                        ran=job.ran, cells=job.cells, state=job.state)  # fmt: skip
+                        ran=job.ran, cells=job.cells, state=job.state,
+                        code=job.exit_code)  # fmt: skip
     return Passed(measures=(("jobs judged", len(JOBS), len(JOBS), "jobs"),))
