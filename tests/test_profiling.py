@@ -106,7 +106,7 @@ def test_time_in_a_collective_before_the_last_rank_came_is_waiting(tmp_path: Pat
 
 def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        BadInput, match="holds no trace .rank0.json, rank1.json, ….: give the folder profile"
+        BadInput, match=r"holds no trace .rank0\.json, rank1\.json, ….: give the folder profile"
     ):
         profiling.read(tmp_path)
     (tmp_path / "rank0.json").write_text("{")

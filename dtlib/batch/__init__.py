@@ -18,8 +18,8 @@ from dtlib.errors import BadInput
 from dtlib.flags import Parser
 
 __all__ = [
-    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "read", "refresh", "refreshed",
-    "site_variables", "status", "submit",
+    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "read", "refresh",
+    "refreshed", "site_variables", "status", "submit",
 ]  # fmt: skip
 
 
