@@ -291,11 +291,5 @@ def _flop(setup: Setup) -> tuple[int, int]:
         one = flops.resnet_step(samples, tensors.resnet_convolutions(width), 8 * width)
         return one, one
     shape, sequence = shapes.GPT[setup.model], setup.sequence
-    return flops.gpt_step(
-        samples * sequence,
-        sequence,
-        shape["layers"],
-        shape["width"],
-        setup.vocab_size,
-        setup.checkpointing,
-    )
+    size = shape["layers"], shape["width"], setup.vocab_size
+    return flops.gpt_step(samples * sequence, sequence, *size, setup.checkpointing)
