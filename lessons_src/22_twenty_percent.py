@@ -356,10 +356,10 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # DDP decides in its forward pass whether the backward will send, so both
 # belong inside
 # (https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
-# Write the step again: the same arguments, the same weights
-# afterwards, one micro-batch in memory at a time. Gradients and loss travel
-# once each, and the mean loss over all ranks comes back as a tensor: whoever
-# logs it may read it later. The check counts, it does not time.
+# Write the step again: the same arguments, the same weights afterwards, one
+# micro-batch in memory at a time. Gradients and loss travel once each, and the
+# mean loss over all ranks comes back as a tensor: whoever logs it may read it
+# later. The check counts, it does not time.
 
 
 # %% tags=["exercise"]
@@ -470,9 +470,10 @@ for name in free:  # the same numbers but for the order of sums
 # fp32 rounds to about 6·10⁻⁸, and a loss is the end of some thousand sums, so
 # on a CPU the first two losses agree to 10⁻⁵; a GPU that convolves in TF32
 # keeps 11 bits, and the cell asks for 10⁻². Later losses may part further,
-# since a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of precision instead
-# of 24: name it when you report its gain. Twice the batch takes half as many
-# updates from the same pictures: a fast answer to another question.
+# since a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
+# precision instead of 24: name it when you report its gain. Twice the batch
+# takes half as many updates from the same pictures: a fast answer to another
+# question.
 #
 # ## What a lever can give
 #
