@@ -115,7 +115,7 @@ def launch(
     """
     place = world_that_is_there(ranks)
     if place is not None:
-        return _in_place(place, fn, args, kwargs, device, timeout)
+        return _in_place(place, fn, args, kwargs, device, timeout, threads)
     outcomes = run_ranks(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
@@ -231,12 +231,20 @@ def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World 
 
 
 def _in_place(
-    place: dist.EnvWorld | dist.World, fn: Any, args: Any, kwargs: Any, device: str, timeout: float
+    place: dist.EnvWorld | dist.World,
+    fn: Any,
+    args: Any,
+    kwargs: Any,
+    device: str,
+    timeout: float,
+    threads: int,
 ) -> list[Any]:
     """Call the function on this rank, and hand every rank all results."""
     import torch.distributed
 
     if isinstance(place, dist.EnvWorld):
+        # torchrun sees to one thread only where it starts several ranks; sums differ with threads
+        torch.set_num_threads(threads)
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
     result = parcel.pack_result(fn(*args, **kwargs))

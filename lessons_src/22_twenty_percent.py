@@ -8,7 +8,7 @@
 #   - choose levers by the share they touch, and keep the experiment the same
 # minutes: {read: 30, exercises: 49}
 # needs: [laptop]
-# builds_on: ["20"]
+# builds_on: ["20", "21"]
 # ---
 
 # %% [markdown]

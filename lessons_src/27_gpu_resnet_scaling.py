@@ -8,7 +8,7 @@
 #   - turn a scaling table into hours, GPU hours and time to accuracy
 # minutes: {read: 25, exercises: 30}
 # needs: [laptop]
-# builds_on: ["09", "20"]
+# builds_on: ["09", "21"]
 # ---
 
 # %% [markdown]

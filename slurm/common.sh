@@ -1,26 +1,22 @@
 # shellcheck shell=bash
 # What the batch scripts share; they source it. Settings of the cluster stand in site.env.
 #
-# It sets: home (the course), python, out (the job's folder), restart (how often it was requeued).
+# It sets: home (the course), python, out (the job's folder, one for all tasks of an array),
+# restart (how often it was requeued), cpus (of this job on a node).
 set -euo pipefail
 
 home=${DTLIB_HOME:-${SLURM_SUBMIT_DIR:?this is a batch script: give it to sbatch, in the folder of the course}}
-site=${DTLIB_SITE:-$home/slurm/site.env}
-if [ -f "$site" ]; then
-  set -a
-  # shellcheck disable=SC1090
-  . "$site"
-  set +a
-fi
-# shellcheck disable=SC2034  # the scripts that source this use it
-python=${DTLIB_PYTHON:-$home/.venv/bin/python}
+# shellcheck source=slurm/environment.sh
+. "$home/slurm/environment.sh"
 restart=${SLURM_RESTART_COUNT:-0}
-out=${DTLIB_BATCH_OUT:-$home/batch}/$SLURM_JOB_NAME-$SLURM_JOB_ID
-export PYTHONPATH=$home${PYTHONPATH:+:$PYTHONPATH}
-# torch's C++ warnings, as of a node's name that has no reverse entry, tell nothing.
-export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-ERROR}
+task=${SLURM_ARRAY_TASK_ID:-}
+out=${DTLIB_BATCH_OUT:-$home/batch}/$SLURM_JOB_NAME-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
+# srun gives a task one CPU unless it is told the job's own number.
+# shellcheck disable=SC2034  # the scripts that source this use it
+cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-1}}
 mkdir -p "$out"
-echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, on $SLURM_JOB_NODELIST; what it makes is in $out"
+echo "$(date '+%F %T') job $SLURM_JOB_ID${task:+, task $task}, start $restart, on $SLURM_JOB_NODELIST;" \
+  "what it makes is in $out"
 
 # supervise COMMAND…: run it, tell it of SIGUSR1 (the time is nearly up) and SIGTERM, set code to
 # how it ended. `wait` comes back when a signal came: then the command still runs.
@@ -42,8 +38,39 @@ supervise() {
 
 # finish CODE: note the exit code and end with it; 75 means "stopped with a checkpoint: requeue me".
 finish() {
-  echo "$1" >"$out/exit-code.r$restart"
+  echo "$1" >"$out/exit-code${task:+.t$task}.r$restart"
   echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, ended with exit code $1"
   if [ "$1" = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
   exit "$1"
+}
+
+# finish_run: the same for `dtlib train --out $out/run`. A launcher turns every exit code of its
+# ranks into 1; the run's folder tells that it was only stopped.
+finish_run() {
+  if [ -e "$out/run/requeue" ]; then code=75; fi
+  finish "$code"
+}
+
+# study KIND SETTING…: one part of a study, which all tasks of the array write into one folder.
+study() {
+  local kind=$1
+  shift
+  supervise "$python" -m dtlib study "$kind" "$@" --out "$out/study" \
+    --part "${SLURM_ARRAY_TASK_ID:?it is an array: sbatch --array=0-8, a number for each of its runs}"
+  finish "$code"
+}
+
+# profile TOOL COMMAND…: every srun task is a rank, and has a profiler of its own.
+profile() {
+  local tool=$1 ranks=${DTLIB_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}
+  shift
+  if [ $((ranks * SLURM_NNODES)) = 1 ]; then
+    # A step of one task is no world: without this its ranks would be children of the profiled process.
+    export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+  fi
+  # A second thread for the profiler, where there is one; ranks of a node share what it has.
+  supervise srun --ntasks-per-node="$ranks" --ntasks="$((ranks * SLURM_NNODES))" \
+    --cpus-per-task="$((cpus > ranks ? cpus / ranks : 1))" --kill-on-bad-exit=1 \
+    "$python" -m dtlib profile "$tool" -- train "$@" --out "$out/run"
+  finish "$code"
 }

@@ -21,7 +21,7 @@ echo "41;cluster"
 """
 SCONTROL = """#!/bin/bash
 [ -f "$HERE/state" ] || exit 1
-echo "JobId=41 JobName=x $(cat "$HERE/state") Reason=None"
+sed 's/^JobState/JobId=41 JobName=x &/' "$HERE/state"; echo
 """
 
 
@@ -58,12 +58,81 @@ def test_submit_hands_all_of_it_to_sbatch(place: Path, capsys: pytest.CaptureFix
     assert json.loads((place / "batch/dtlib-80_lesson80-41/job.json").read_text())["nodes"] == 2
 
 
+def test_a_script_gets_its_own_settings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "submit ddp_baseline --nodes 2 images --epochs 5 --lr 0.1 -- --exclusive"
+    assert main(["batch", *words.split()]) == 0
+    arguments = (place / "arguments").read_text().splitlines()
+    at = next(i for i, word in enumerate(arguments) if word.endswith("slurm/ddp_baseline.sbatch"))
+    assert {"--nodes=2", "--exclusive", "--job-name=dtlib-ddp_baseline"} <= set(arguments[:at])
+    assert f"--output={place / 'batch/%x-%j.log'}" in arguments
+    assert arguments[at + 1 :] == ["images", "--epochs", "5", "--lr", "0.1"]
+    assert "Job 41: ddp_baseline on 2 nodes" in capsys.readouterr().out
+    assert main(["batch", "status"]) == 0
+    assert "      41  ddp_baseline  2      PENDING" in capsys.readouterr().out
+
+
+def test_a_script_that_says_nothing_of_nodes_asks_for_its_own(place: Path) -> None:
+    assert main(["batch", "submit", "profile_ncu.sbatch", "images"]) == 0
+    assert "--nodes" not in (place / "arguments").read_text()
+
+
+def test_with_a_container_the_job_takes_its_python(place: Path) -> None:
+    assert main(["batch", "submit", "80"]) == 0
+    assert "DTLIB_PYTHON=" in (place / "environment").read_text()
+    (place / "site.env").write_text("DTLIB_IMAGE=/shared/dtlib.sif\n")
+    assert main(["batch", "submit", "80"]) == 0
+    assert "DTLIB_PYTHON=" not in (place / "environment").read_text()
+
+
+def array_lines(*states: str) -> str:
+    """What scontrol says of an array, whose tasks count from 0."""
+    return "\n".join(
+        f"JobId=4{n} ArrayJobId=41 ArrayTaskId={n} JobState={state} ExitCode={code}:0 Reason=None"
+        for n, (state, _, code) in enumerate(text.partition(" ") for text in states)
+    )
+
+
+def test_the_state_of_an_array_is_that_of_all_its_tasks(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["batch", "submit", "ddp_strong_scaling", "images"]) == 0
+    assert f"Its log: {place / 'batch/dtlib-ddp_strong_scaling-41_%a.log'}" in (
+        capsys.readouterr().out
+    )
+    assert f"--output={place / 'batch/%x-%A_%a.log'}" in (place / "arguments").read_text()
+    out = place / "batch"
+    for states, found in [
+        (["COMPLETED 0", "PENDING 0", "RUNNING 0"], ("RUNNING", "0:0", "")),
+        (["FAILED 1", "COMPLETED 0", "PENDING 0"], ("PENDING", "0:0", "task 0 FAILED")),
+        (["COMPLETED 0", "NODE_FAIL 1"], ("NODE_FAIL", "1:0", "task 1 NODE_FAIL")),
+        (["COMPLETED 0", "COMPLETED 0"], ("COMPLETED", "0:0", "")),
+    ]:
+        (place / "state").write_text(array_lines(*states))
+        (job,) = batch.refreshed(out)
+        assert (job.state, job.exit_code, job.reason) == found
+
+
+def test_the_files_of_an_array_tell_how_each_task_ended_last(place: Path) -> None:
+    assert main(["batch", "submit", "ddp_weak_scaling", "text"]) == 0
+    folder = place / "batch/dtlib-ddp_weak_scaling-41"
+    for seconds, (name, code) in enumerate([("t0.r0", 0), ("t12.r0", 75), ("t12.r1", 0)]):
+        (folder / f"exit-code.{name}").write_text(f"{code}\n")
+        os.utime(folder / f"exit-code.{name}", (seconds, seconds))
+    (job,) = batch.refreshed(place / "batch")
+    assert (job.state, job.exit_code) == ("COMPLETED", "0:0")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ("submit 81", "there is no lesson 81"),
         ("submit 80 -p sped=3", "has no parameter 'sped'"),
+        ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
+        ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
+        ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
+        ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
         ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
+        ("status --all", "status does not know '--all'"),
         ("status -- --all", "status takes nothing after --"),
     ],
 )
@@ -109,6 +178,15 @@ def test_a_state_is_kept_when_slurm_has_forgotten(place: Path) -> None:
     (place / "state").unlink()
     (job,) = batch.refreshed(out)
     assert (job.state, job.exit_code) == ("FAILED", "1:0")
+
+
+def test_a_job_whose_node_was_lost_may_start_again(place: Path) -> None:
+    assert main(["batch", "submit", "80"]) == 0
+    for state in ("NODE_FAIL", "PENDING", "COMPLETED", "COMPLETED"):
+        (place / "state").write_text(f"JobState={state} ExitCode=0:0")
+        assert [job.state for job in batch.refreshed(place / "batch")] == [state]
+    (place / "state").write_text("JobState=RUNNING ExitCode=0:0")  # another job of that number
+    assert [job.state for job in batch.refreshed(place / "batch")] == ["COMPLETED"]
 
 
 def test_the_jobs_own_files_tell_how_it_ended(place: Path) -> None:

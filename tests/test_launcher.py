@@ -253,8 +253,9 @@ TORCHRUN = """
 import sys
 import rank_functions
 from dtlib import BadInput, launch
-results = launch(rank_functions.place)
+results = launch(rank_functions.place, threads=3)
 assert [r[0] for r in results] == [0, 1], results
+assert sys.modules["torch"].get_num_threads() == 3
 assert launch(rank_functions.add_up, 1.0, ranks=2) == [[11.0]] * 2
 try:
     launch(rank_functions.pid, ranks=3)

@@ -9,15 +9,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from saved_weights import assert_same_bits, final_weights
 
 from dtlib import dist, tasks
-from dtlib.checkpoint import Checkpoints
 from dtlib.config import RunConfig
 from dtlib.record import read_lines
 
@@ -96,29 +95,13 @@ class Training:
         assert f"Rank {rank} was killed by SIGKILL" in self.log.read_text()
 
 
-def final_weights(folder: Path) -> dict[str, torch.Tensor]:
-    loaded = Checkpoints(folder / "checkpoints").latest()
-    assert loaded is not None
-    assert loaded.step == STEPS
-    return dict(flatten(loaded.shared["strategy"]))
-
-
-def flatten(value, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """All tensors of a state by their path: weights and the optimizer's moments."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    items = value.items() if isinstance(value, dict) else ()
-    for key, item in itertools.chain(items, enumerate(value) if isinstance(value, list) else ()):
-        yield from flatten(item, f"{name}.{key}")
-
-
 def finish(folder: Path, ranks: int, *words: str) -> dict[str, torch.Tensor]:
     with Training(folder, ranks, *words) as training:
         assert training.process.wait(PATIENCE) == 0, training.log.read_text()
         assert not training.alive()
     steps = [line["step"] for line in read_lines(folder / "metrics.jsonl")]
     assert steps == list(range(1, STEPS + 1)), "each step stands once in the records"
-    return final_weights(folder)
+    return final_weights(folder, STEPS)
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -137,11 +120,6 @@ def kill_again_and_again(folder: Path, ranks: int, kills: int) -> dict[str, torc
         with Training(folder, ranks, *resume) as training:
             training.kill_rank(random.randrange(ranks), after)
     return finish(folder, ranks, "--resume")
-
-
-def assert_same_bits(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
 
 
 def test_killed_run_resumes_to_the_same_bits(uninterrupted, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from dtlib import study
 from dtlib.errors import BadInput
 from dtlib.record import COLUMNS
-from dtlib.study import scaling, scaling_view
+from dtlib.study import scaling, scaling_view, tables
 
 WORDS = "--model nano --global-batch 8 --num-samples 64 --steps 7 --ranks 2 --repeats 2"
 SMALL = WORDS.split()
@@ -80,10 +80,30 @@ def test_a_table_that_mixes_strong_and_weak_is_refused() -> None:
 def test_the_table_says_when_ranks_shared_cores_and_when_there_is_no_spread() -> None:
     text = scaling_view.table(scaling.efficiency(rows("strong", {1: [8.0], 4: [4.0]})), cores=2)
     assert "4 ranks shared 2 cores" in text and "One repeat shows no spread" in text
-    assert "at least 70 % on 8 ranks" in text
     quiet = scaling_view.table(scaling.efficiency(rows("weak", {1: [8.0] * 3, 2: [9.0] * 3})), 2)
     assert "shared" not in quiet and "no spread" not in quiet
-    assert "at most 10 % longer" in quiet
+
+
+def test_a_number_of_ranks_without_a_partner_is_left_out_and_named(tmp_path, capsys) -> None:
+    table = rows("strong", {1: [8.0], 2: [5.0, 5.0]})
+    lonely = [{**table[1], "world_size": 4, "repeat": 1}]
+    assert list(scaling.paired(table + lonely)) == [1, 2]
+    tables.write(tmp_path / "strong.csv", COLUMNS, table + lonely)
+    assert study.main(["figure", str(tmp_path)]) == 0
+    said = "3 of 6 runs lack: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; the same study"
+    table.pop()
+    assert "2 of 6 runs lack: ranks4-repeat0, ranks1-repeat1; the same" in capsys.readouterr().out
+    tables.write(tmp_path / "strong.csv", COLUMNS, table + lonely)
+    assert study.main(["figure", str(tmp_path)]) == 0
+    assert said in capsys.readouterr().out
+    tables.write(tmp_path / "strong.csv", COLUMNS, lonely)
+    assert study.main(["figure", str(tmp_path)]) == 0
+    assert "No efficiency yet" in capsys.readouterr().out
+
+
+def test_a_batch_that_the_ranks_cannot_share_is_refused_before_anything_starts() -> None:
+    with pytest.raises(BadInput, match="global batch 12 is not divisible"):
+        list(scaling.plans("strong", {"task": "text", "global_batch": 12}, [8], 1))
 
 
 def test_a_study_runs_goes_on_where_it_stopped_and_is_drawn_again(tmp_path: Path, capsys) -> None:

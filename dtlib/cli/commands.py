@@ -68,7 +68,10 @@ COMMANDS = {
     ),
     "batch": Command(
         elsewhere("dtlib.batch"),
-        {"submit|status": "lessons as Slurm jobs; `collect` brings their notebooks"},
+        {
+            "submit|status": "lessons and scripts as Slurm jobs; `collect` brings what they made",
+            "launch": "a training as slurm/distributed.yaml says, by its launcher",
+        },
     ),
     "report": Command(
         elsewhere("dtlib.report"),
@@ -79,6 +82,8 @@ COMMANDS = {
         {
             "strategies": "the same model under every strategy, predicted beside measured",
             "strong|weak": "the same model on more and more ranks: honest efficiency, with spread",
+            "sensitivity": "every combination of a few settings: what gains, and what is noise",
+            "figure": "any study's tables and figures again, from its CSV file alone",
         },
     ),
     "sim": Command(

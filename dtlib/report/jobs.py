@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -106,7 +105,7 @@ def from_sacct(number: int) -> list[Start]:
     """The starts of a job by Slurm's accounting, those before a requeue first."""
     columns = "JobID,State,Submit,Start,End"
     words = ["-X", "-D", "-n", "-P", "-S", "2000-01-01", "-o", columns, "-j", str(number)]
-    lines = [line.split("|") for line in _ask("sacct", *words).splitlines()]
+    lines = [line.split("|") for line in batch.ask("sacct", *words).splitlines()]
     return [
         Start(name, state, *map(_time, times))
         for name, state, *times in (line for line in lines if len(line) == 5)
@@ -116,7 +115,7 @@ def from_sacct(number: int) -> list[Start]:
 def from_scontrol(number: int) -> list[Start]:
     """The last start of a job, and of each task of an array, as the controller knows it."""
     found = []
-    for line in _ask("scontrol", "-o", "show", "job", str(number)).splitlines():
+    for line in batch.ask("scontrol", "-o", "show", "job", str(number)).splitlines():
         words = dict(re.findall(r"(\w+)=(\S*)", line))
         if "JobState" in words:
             task = words.get("ArrayTaskId")
@@ -124,14 +123,6 @@ def from_scontrol(number: int) -> list[Start]:
             name = f"{number}_{task}" if task else str(number)
             found.append(Start(name, words["JobState"], *map(_time, times)))
     return found
-
-
-def _ask(*command: str) -> str:
-    """Return what a program of Slurm says, or nothing where it is missing or has nothing to say."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def _time(text: str) -> datetime | None:

@@ -1,6 +1,7 @@
 """A study: a family of runs in one folder, each carried out once, however often it is started.
 
-`study.json` says of which settings the study is, `STRATEGY-N/` holds the run of N ranks.
+`study.json` says of which settings the study is and which runs it has; each run has a folder of
+its name.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 from dtlib.files import write_atomically
 from dtlib.record import Run, to_json
+from dtlib.record.lines import read_object
+
+FILE = "study.json"
 
 
 @dataclass(frozen=True)
@@ -49,28 +53,63 @@ class Outcome:
     because: str = ""
 
 
-def open_folder(out: Path, kind: str, settings: Mapping[str, Any]) -> None:
-    """Make the folder of a study, or find it again.
+def open_folder(
+    out: Path, kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()
+) -> None:
+    """Make the folder of a study, or find it again; several processes may do so at once.
+
+    Parameters
+    ----------
+    out
+        The folder.
+    kind
+        The study's.
+    settings
+        Those that may not differ when it goes on.
+    names
+        Of its runs; those that it had before stay.
 
     Raises
     ------
     BadInput
         When it holds a study of other settings, whose runs would be mixed with these.
     """
-    path = out / "study.json"
+    path = out / FILE
     wanted = {"study": kind, **{key: value for key, value in settings.items() if value is not None}}
     wanted = json.loads(to_json(wanted))
-    if path.exists():
-        found = json.loads(path.read_bytes())
-        for key in sorted(found.keys() | wanted.keys()):
-            if found.get(key) != wanted.get(key):
-                raise BadInput(
-                    f"the study in {out} has {key} {found.get(key)} and this one has"
-                    f" {wanted.get(key)}; use the same settings, or choose another --out."
-                )
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, to_json(wanted, indent=2) + "\n")
+    found = read_folder(out)
+    before = found.pop("runs", [])
+    for key in sorted(found.keys() | wanted.keys()) if found else ():
+        if found.get(key) != wanted.get(key):
+            raise BadInput(
+                f"the study in {out} has {key} {_shown(found.get(key))} and this one has"
+                f" {_shown(wanted.get(key))}; use the same settings, or choose another --out."
+            )
+    runs = list(dict.fromkeys([*before, *names]))
+    if not found or runs != before:
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, to_json({**wanted, "runs": runs}, indent=2) + "\n")
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def read_folder(out: Path) -> dict[str, Any]:
+    """Return what `study.json` says; nothing when there is none.
+
+    Raises
+    ------
+    BadInput
+        When it cannot be read.
+    """
+    path = out / FILE
+    return read_object(path) if path.exists() else {}
+
+
+def finished(out: Path, names: Sequence[str]) -> dict[str, Run]:
+    """Return the runs of these names that are done."""
+    return {name: Run.load(out / name) for name in names if _is_done(out / name)}
 
 
 def carry_out(out: Path, plans: Sequence[Planned]) -> Iterator[Outcome]:
@@ -87,7 +126,7 @@ def carry_out(out: Path, plans: Sequence[Planned]) -> Iterator[Outcome]:
 
 def _outcome(folder: Path, planned: Planned) -> Outcome:
     begun = (folder / "config.json").exists()
-    if begun and (folder / "summary.json").exists():
+    if _is_done(folder):
         return Outcome(planned, Run.load(folder))
     config = dataclasses.replace(planned.config, out=str(folder), resume=begun)
     try:
@@ -103,3 +142,7 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
     # the tables need no weights, and those of a family would fill a disk
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return Outcome(planned, run)
+
+
+def _is_done(folder: Path) -> bool:
+    return (folder / "config.json").exists() and (folder / "summary.json").exists()

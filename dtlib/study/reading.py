@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.files import write_atomically
 from dtlib.study.differences import COLLECTIVES
 from dtlib.study.rows import HELD
 
@@ -135,10 +137,29 @@ def alt_text(rows: Sequence[Row]) -> str:
     return "Bars of MB held by rank 0, measured. " + "; ".join(parts) + "."
 
 
-def save_figure(rows: Sequence[Row], path: Path) -> None:
-    """Write the figure with its words inside, and the table beside it as text."""
-    figure(rows).savefig(path, dpi=150, metadata={"Description": alt_text(rows)})
-    path.with_suffix(".txt").write_text(table(rows) + "\n", encoding="utf-8")
+def save_figure(rows: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> str:
+    """Write the figure and the table beside it, see `save`; return the table.
+
+    Parameters
+    ----------
+    rows
+        Those of `rows.tidy`.
+    path
+        Of the figure.
+    judged
+        Sentences about targets, below the table.
+    """
+    text = "\n".join([table(rows), *judged])
+    save(figure(rows), path, alt_text(rows))
+    write_atomically(path.with_suffix(".txt"), text + "\n")
+    return text
+
+
+def save(drawn: Figure, path: Path, words: str) -> None:
+    """Write a figure in one step, as PNG, with what it shows in words inside."""
+    picture = io.BytesIO()
+    drawn.savefig(picture, format="png", dpi=150, metadata={"Description": words})
+    write_atomically(path, picture.getvalue())
 
 
 def _spaced(kind: str) -> str:

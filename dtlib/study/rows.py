@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput
 from dtlib.ledger import KINDS, Page
 from dtlib.record import COLUMNS
+from dtlib.study import tables
 from dtlib.study.differences import COLLECTIVES, Line, compare
 from dtlib.study.facts import Facts
 from dtlib.study.family import Outcome
@@ -32,11 +31,6 @@ DIFFERENCES = (
     "difference_bytes", "because",
 )  # fmt: skip
 UNEXPLAINED = "unexplained"
-# Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
-TEXT = (
-    "study", "task", "model", "strategy", "precision", "throughput_unit", "commit", "host",
-    "device", "job_id", "measured_or_simulated", "status", "because",
-)  # fmt: skip
 
 
 def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
@@ -110,40 +104,6 @@ def _named(line: Line) -> list[dict[str, Any]]:
     return [{"what": line.what, **both, **each} for each in found]
 
 
-def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file; None stays empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read a CSV file that `write` wrote: whole numbers and numbers as such, None for nothing.
-
-    Raises
-    ------
-    BadInput
-        When it cannot be read, or is no table of a study of strategies.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            rows = [{key: _value(key, text) for key, text in row.items() if key} for row in reader]
-    except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
-    missing = [
-        name for name in ("strategy", "world_size", *LEDGER) if name not in (rows or [{}])[0]
-    ]
-    if missing:
-        raise BadInput(
-            f"{path} is no table of `dtlib study strategies`: it has no column {missing[0]}; name"
-            " the strategies.csv that it wrote."
-        )
-    return rows
-
-
-def _value(column: str, text: str | None) -> Any:
-    if not text or column in TEXT:
-        return text or None
-    return int(text) if text.lstrip("-").isdecimal() else float(text)
+    """Read the table of a study of strategies; see `tables.read`."""
+    return tables.read(path, ("strategy", "world_size", *LEDGER), "strategies")

@@ -7,16 +7,14 @@ best in both. T(1) is that of one process with no communication at all, the stra
 
 from __future__ import annotations
 
-import csv
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
-from dtlib.record import COLUMNS
-from dtlib.study.family import Outcome, Planned
+from dtlib.study.family import Planned
+from dtlib.study.tables import REPEAT, Row, refuse_untimed
 
 KINDS = ("strong", "weak")
 STEPS = 25
@@ -25,11 +23,9 @@ STEPS = 25
 EFFICIENCY = (
     "study", "world_size", "repeats", "global_batch", "step_time_s", "step_time_s_min",
     "step_time_s_max", "throughput", "throughput_unit", "speedup", "efficiency", "efficiency_min",
-    "efficiency_max", "comm_share", "data_share",
+    "efficiency_max", "comm_share", "data_share", "device",
 )  # fmt: skip
 """Medians over the repeats; each repeat's efficiency is against the same repeat on one rank."""
-
-Row = dict[str, Any]
 
 
 def plans(
@@ -55,8 +51,7 @@ def plans(
     BadInput
         For fewer than one repeat, or settings that no run can have.
     """
-    if repeats < 1:
-        raise BadInput(f"--repeats is {repeats}; it must be at least 1, and 3 show a spread.")
+    refuse_no_repeat(repeats)
     shared = {"steps": STEPS, "threads": 1, "strategy": "ddp", "profile": True, **settings}
     batch = RunConfig.from_mapping({**shared, "ranks": 1}).plan(1).global_batch
     for repeat in range(repeats):
@@ -67,17 +62,25 @@ def plans(
             if kind == "weak":
                 own["global_batch"] = batch * number
             config = RunConfig.from_mapping({**shared, **own})
-            yield Planned(f"ranks{number}-repeat{repeat}", config)
+            config.plan(number)  # a batch that these ranks cannot share is refused at the start
+            yield Planned(f"ranks{number}{REPEAT}{repeat}", config)
 
 
-def tidy(outcomes: Iterable[Outcome], kind: str) -> list[Row]:
-    """Return a row of `record.COLUMNS` for each run that is done."""
-    rows = []
-    for outcome in outcomes:
-        if outcome.run is not None:
-            repeat = int(outcome.planned.name.rpartition("repeat")[2])
-            rows.append({**outcome.run.row(), "study": kind, "repeat": repeat})
-    return rows
+def refuse_no_repeat(repeats: int) -> None:
+    """Refuse a study of no repeat.
+
+    Raises
+    ------
+    BadInput
+        With the remedy.
+    """
+    if repeats < 1:
+        raise BadInput(f"--repeats is {repeats}; it must be at least 1, and 3 show a spread.")
+
+
+def name(row: Mapping[str, Any]) -> str:
+    """Return the name of the run that a row is of."""
+    return f"ranks{row['world_size']}{REPEAT}{row['repeat']}"
 
 
 def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -86,12 +89,28 @@ def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     Parameters
     ----------
     rows
-        Of one study, as `tidy` gives them.
+        Of one study, as `tables.of_runs` gives them.
 
     Raises
     ------
     BadInput
         When the rows are of both kinds, lack one rank, or a run has no timed step.
+    """
+    return [
+        _of_ranks([row for row in rows if row["world_size"] == number], values)
+        for number, values in paired(rows).items()
+    ]
+
+
+def paired(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
+    """Return the efficiencies of all repeats by number of ranks, each against its own repeat.
+
+    A number of ranks without a repeat that one rank has, too, is left out.
+
+    Raises
+    ------
+    BadInput
+        As `efficiency`.
     """
     kinds = {row["study"] for row in rows}
     if len(kinds) != 1 or not kinds <= set(KINDS):
@@ -99,30 +118,24 @@ def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
             f"these runs are of the studies {', '.join(map(str, sorted(kinds))) or 'none'}; an"
             " efficiency is that of strong or of weak scaling, never of both."
         )
-    times = {(row["world_size"], row["repeat"]): row["step_time_s"] for row in rows}
-    if any(seconds is None for seconds in times.values()):
-        raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
-    repeats = sorted({repeat for number, repeat in times if number == 1})
-    if not repeats:
+    refuse_untimed(rows)
+    one = {row["repeat"]: row["step_time_s"] for row in rows if row["world_size"] == 1}
+    if not one:
         raise BadInput("no run on one rank is done, and every efficiency is against that one.")
-    return [
-        _of_ranks(number, [row for row in rows if row["world_size"] == number], times)
-        for number in sorted({number for number, _ in times})
-    ]
+    found: dict[int, list[float]] = {}
+    for row in sorted(rows, key=lambda row: (row["world_size"], row["repeat"])):
+        if row["repeat"] in one:
+            more = row["world_size"] if row["study"] == "strong" else 1
+            value = one[row["repeat"]] / (more * row["step_time_s"])
+            found.setdefault(row["world_size"], []).append(value)
+    return found
 
 
-def _of_ranks(number: int, rows: Sequence[Mapping[str, Any]], times: Mapping[Any, float]) -> Row:
-    kind = rows[0]["study"]
+def _of_ranks(rows: Sequence[Mapping[str, Any]], values: Sequence[float]) -> Row:
     seconds = [row["step_time_s"] for row in rows]
-    more = number if kind == "strong" else 1
-    paired = [
-        times[1, row["repeat"]] / (more * row["step_time_s"])
-        for row in rows
-        if (1, row["repeat"]) in times
-    ]
-    middle = statistics.median(paired)
+    middle, number = statistics.median(values), rows[0]["world_size"]
     return {
-        "study": kind,
+        "study": rows[0]["study"],
         "world_size": number,
         "repeats": len(rows),
         "global_batch": rows[0]["global_batch"],
@@ -133,37 +146,15 @@ def _of_ranks(number: int, rows: Sequence[Mapping[str, Any]], times: Mapping[Any
         "throughput_unit": rows[0]["throughput_unit"],
         "speedup": middle * number,
         "efficiency": middle,
-        "efficiency_min": min(paired),
-        "efficiency_max": max(paired),
-        "comm_share": _median_of(rows, "comm_share"),
-        "data_share": _median_of(rows, "data_share"),
+        "efficiency_min": min(values),
+        "efficiency_max": max(values),
+        "comm_share": median_of(rows, "comm_share"),
+        "data_share": median_of(rows, "data_share"),
+        "device": rows[0]["device"],
     }
 
 
-def _median_of(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    known = [row[name] for row in rows if row[name] is not None]
+def median_of(rows: Sequence[Mapping[str, Any]], column: str) -> float | None:
+    """Return the median of a column's known values; None when there is none."""
+    known = [row[column] for row in rows if row[column] is not None]
     return statistics.median(known) if known else None
-
-
-def read(path: Path) -> list[Row]:
-    """Read a table of runs that a study wrote.
-
-    Raises
-    ------
-    BadInput
-        When it cannot be read, or has other columns.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows: list[Row] = [dict(row) for row in csv.DictReader(file)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
-    missing = [name for name in COLUMNS if name not in (rows or [{}])[0]]
-    if missing:
-        raise BadInput(f"{path} has no column {missing[0]}; name the CSV file of a scaling study.")
-    for row in rows:
-        for name in ("world_size", "repeat", "global_batch"):
-            row[name] = int(row[name])
-        for name in ("step_time_s", "throughput", "comm_share", "data_share"):
-            row[name] = float(row[name]) if row[name] else None
-    return rows

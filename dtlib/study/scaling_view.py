@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.files import write_atomically
+from dtlib.study import reading
 from dtlib.study.reading import aligned
 
 if TYPE_CHECKING:
@@ -13,15 +15,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-# What the study that this one follows set out to reach, on GPUs; a laptop is held to none of it.
-TARGETS = {
-    "strong": "an efficiency of at least 70 % on 8 ranks",
-    "weak": "a step that takes at most 10 % longer than on one rank",
-}
-SHARES = "less than 20 % exposed communication, and less than 5 % waiting for input"
 
-
-def table(rows: Sequence[Row], cores: int | None = None) -> str:
+def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()) -> str:
     """Return times, speed-ups and efficiencies as text, with their spread over the repeats.
 
     Parameters
@@ -29,7 +24,9 @@ def table(rows: Sequence[Row], cores: int | None = None) -> str:
     rows
         Those of `scaling.efficiency`.
     cores
-        Of this machine, to say when ranks had to share them.
+        Of the machine, to say when ranks had to share them.
+    judged
+        Sentences about targets, below the table.
     """
     kind = rows[0]["study"]
     head = ["ranks", "global batch", "ms/step", "from", "to", rows[0]["throughput_unit"] or ""]
@@ -40,7 +37,7 @@ def table(rows: Sequence[Row], cores: int | None = None) -> str:
         f"{kind.capitalize()} scaling, medians of {count} repeat{'s' * (count != 1)}, with smallest"
         " and largest.",
         aligned(lines, left=0),
-        f"Targets on GPUs: {TARGETS[kind]}; {SHARES}.",
+        *judged,
     ]
     if count < 2:
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
@@ -90,12 +87,16 @@ def figure(rows: Sequence[Row]) -> Figure:
     return drawn
 
 
-def save(rows: Sequence[Row], path: Path, cores: int | None = None) -> None:
-    """Write the figure, with its numbers in words inside, and the table beside it as text."""
+def save(
+    rows: Sequence[Row], path: Path, cores: int | None = None, judged: Sequence[str] = ()
+) -> str:
+    """Write the figure, with its numbers in words inside, and the table beside it; return that."""
     words = "; ".join(
         f"{row['world_size']} ranks: {1e3 * row['step_time_s']:.1f} ms a step, efficiency"
         f" {row['efficiency']:.2f}"
         for row in rows
     )
-    figure(rows).savefig(path, dpi=150, metadata={"Description": words})
-    path.with_suffix(".txt").write_text(table(rows, cores) + "\n", encoding="utf-8")
+    text = table(rows, cores, judged)
+    reading.save(figure(rows), path, words)
+    write_atomically(path.with_suffix(".txt"), text + "\n")
+    return text

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import lesson_sources
 import psutil
 
+from dtlib.record import read_lines
+
 PROJECT = Path(__file__).parents[2]
+# In a job's environment: its training steps sleep, so that it outlives what Slurm does in time.
+SLOW_STEPS = {"PYTHONPATH": f"{Path(__file__).with_name('slow_steps')}{os.pathsep}{PROJECT}"}
 LIMIT = 480.0  # seconds that a test waits for anything: a job is over, or the test fails
 
 
@@ -36,11 +44,24 @@ class Slurm:
 
     def submit(self, *words: str, **env: str) -> str:
         """`dtlib batch submit …`: return the job's number."""
-        said = self.dtlib("batch", "submit", *words, "--out", "batch", "--cpus-per-task=2", **env)
+        said = self.dtlib("batch", "submit", "--out=batch", "--cpus-per-task=2", *words, **env)
         return self._note(said.split()[1].rstrip(":"))
+
+    def lesson(self, *cells: str) -> dict[str, str]:
+        """Write a lesson 80, and return the variable with which it is found."""
+        sources = self.folder / "lessons_src"
+        lesson_sources.write(sources, "80", *cells)
+        return {"DTLIB_LESSONS": str(sources)}
 
     def sbatch(self, *words: str, **env: str) -> str:
         return self._note(self.run("sbatch", "--parsable", *words, **env).strip())
+
+    def script(self, name: str, *words: str, options: tuple[str, ...] = (), **env: str) -> str:
+        """Submit a script of `slurm/` by plain sbatch, on two nodes; return the job's number."""
+        ours = {"DTLIB_HOME": str(PROJECT), "DTLIB_PYTHON": sys.executable}
+        ours["DTLIB_BATCH_OUT"] = str(self.folder / "batch")
+        sized = ("--nodes=2", "--cpus-per-task=2", *options)
+        return self.sbatch(*sized, str(PROJECT / "slurm" / name), *words, **ours | env)
 
     def _note(self, number: str) -> str:
         self.ids.append(number)
@@ -71,8 +92,40 @@ class Slurm:
         """The folder of a job."""
         return next(path for path in self.folder.glob(f"batch/*-{number}") if path.is_dir())
 
+    def exit_codes(self, number: str) -> list[str]:
+        """What each start of a job ended with, by its own file."""
+        files = sorted(self.made(number).glob("exit-code.r*"))
+        return [path.read_text().strip() for path in files]
+
+    @contextlib.contextmanager
+    def lost(self, node: str) -> Iterator[None]:
+        """A node without power, and so without all that ran on it; afterwards it boots.
+
+        Its link goes first: nobody hears from the processes that end.
+        """
+        link = ["ip", "link", "set", node.replace("n", "dtlib")]
+        subprocess.run([*link, "down"], check=True)
+        inside = ["ip", "netns", "pids", node.replace("n", "dtlib-n")]
+        for pid in subprocess.run(inside, capture_output=True, text=True).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            yield
+        finally:
+            subprocess.run([*link, "up"], check=True)
+            cluster = Path(self.env["SLURM_CONF"]).parents[1]
+            start = Path(__file__).with_name("start_slurm.sh")
+            subprocess.run([start, cluster], check=True, capture_output=True, timeout=120)
+
+    def node(self, name: str) -> str:
+        """How Slurm sees a node: "idle", "down*" …"""
+        return self.run("sinfo", "-hN", "-n", name, "-o", "%T").strip()
+
     def log(self, number: str) -> str:
-        return "".join(path.read_text() for path in self.folder.rglob(f"*-{number}.log"))
+        """What a job printed, or all tasks of an array."""
+        names = (f"*-{number}.log", f"*-{number}_*.log")
+        files = [path for name in names for path in sorted(self.folder.rglob(name))]
+        return "".join(path.read_text() for path in files)
 
     def logs(self) -> str:
         return "\n".join(f"job {number}:\n{self.log(number)}" for number in self.ids[-1:])
@@ -87,3 +140,8 @@ class Slurm:
             except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
                 continue
         return found
+
+
+def steps(run: Path) -> list[int]:
+    """The steps that a run has noted."""
+    return [line["step"] for line in read_lines(run / "metrics.jsonl")]

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import lesson_sources
 import pytest
-from mini_cluster import Slurm
+from mini_cluster import Slurm, steps
 
 from dtlib.lessons.notebook import unfinished
-from dtlib.record import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -44,13 +42,6 @@ def texts(notebook: dict[str, Any]) -> str:
     return json.dumps([cell.get("outputs") for cell in notebook["cells"]])
 
 
-def lesson(slurm: Slurm, *cells: str) -> dict[str, str]:
-    """Write a lesson 80, and return the variable with which it is found."""
-    sources = slurm.folder / "lessons_src"
-    lesson_sources.write(sources, "80", *cells)
-    return {"DTLIB_LESSONS": str(sources)}
-
-
 @pytest.mark.timeout(1100)  # the lesson runs twice, over nodes that share two cores
 def test_lesson_09_trains_on_two_nodes_is_requeued_and_goes_on(slurm: Slurm) -> None:
     out = slurm.folder / "run"
@@ -61,8 +52,7 @@ def test_lesson_09_trains_on_two_nodes_is_requeued_and_goes_on(slurm: Slurm) -> 
     first = steps(out)
     assert 0 < len(first) < 100
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
-    codes = [(slurm.made(number) / f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
-    assert codes == ["75", "0"]
+    assert slurm.exit_codes(number) == ["75", "0"]
     stopped, whole = (json.loads(path.read_text()) for path in notebooks(slurm, number))
     assert unfinished(stopped) is not None and unfinished(whole) is None
     assert f"Resuming {out} after step {len(first)}" in texts(whole)
@@ -90,7 +80,7 @@ def was_collected(slurm: Slurm, number: str) -> None:
 
 
 def test_ranks_of_a_cell_are_on_all_nodes(slurm: Slurm) -> None:
-    found = lesson(slurm, HOSTS)
+    found = slurm.lesson(HOSTS)
     number = slurm.submit("80", "--nodes=2", "--gpus-per-node=2", **found)
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
     said = texts(executed(slurm, number))
@@ -99,7 +89,7 @@ def test_ranks_of_a_cell_are_on_all_nodes(slurm: Slurm) -> None:
 
 
 def test_a_failing_cell_fails_the_job_and_keeps_the_notebook(slurm: Slurm) -> None:
-    found = lesson(slurm, "print('first')", "1 / 0", "print('never')")
+    found = slurm.lesson("print('first')", "1 / 0", "print('never')")
     number = slurm.submit("80", "--nodes=2", **found)
     assert slurm.waited(number) == "FAILED 1:0"
     assert "cell 4: ZeroDivisionError: division by zero" in slurm.log(number)
@@ -108,7 +98,7 @@ def test_a_failing_cell_fails_the_job_and_keeps_the_notebook(slurm: Slurm) -> No
 
 
 def test_a_dead_kernel_fails_the_job(slurm: Slurm) -> None:
-    found = lesson(slurm, "print('first')", "import os; os.kill(os.getpid(), 9)")
+    found = slurm.lesson("print('first')", "import os; os.kill(os.getpid(), 9)")
     number = slurm.submit("80", **found)
     assert slurm.waited(number) == "FAILED 1:0"
     assert "the kernel died" in slurm.log(number)
@@ -116,7 +106,7 @@ def test_a_dead_kernel_fails_the_job(slurm: Slurm) -> None:
 
 
 def test_a_cancelled_job_leaves_its_finished_cells_and_no_process(slurm: Slurm) -> None:
-    found = lesson(slurm, "print('first')", SLEEP)
+    found = slurm.lesson("print('first')", SLEEP)
     number = slurm.submit("80", "--nodes=2", **found)
 
     slurm.until(lambda: len(list(slurm.made(number).glob("r0/student/n[12]"))) == 2, number)
@@ -128,7 +118,7 @@ def test_a_cancelled_job_leaves_its_finished_cells_and_no_process(slurm: Slurm) 
 
 
 def test_a_loopback_address_is_refused_in_a_sentence(slurm: Slurm) -> None:
-    found = lesson(slurm, HOSTS)
+    found = slurm.lesson(HOSTS)
     number = slurm.submit("80", "--nodes=2", MASTER_ADDR="127.0.0.1", **found)
     assert slurm.waited(number) == "FAILED 1:0"
     assert "BadInput: MASTER_ADDR=127.0.0.1 is on each host that host itself" in slurm.log(number)
@@ -137,11 +127,6 @@ def test_a_loopback_address_is_refused_in_a_sentence(slurm: Slurm) -> None:
 def notebooks(slurm: Slurm, number: str) -> list[Path]:
     """The notebook of each start of a job."""
     return sorted(slurm.made(number).glob("r[01]/student/*.ipynb"))
-
-
-def steps(folder: Path) -> list[int]:
-    """The steps that a run has noted."""
-    return [line["step"] for line in read_lines(folder / "metrics.jsonl")]
 
 
 def test_what_would_fail_in_the_job_is_refused_before_it(slurm: Slurm) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mini_cluster import PROJECT, Slurm
+from mini_cluster import Slurm, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SCRIPT = Path(__file__).with_name("ranks_on_nodes.py")
-BASELINE = str(PROJECT / "slurm/ddp_baseline.sbatch")
+BASELINE = "ddp_baseline.sbatch"
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +85,8 @@ def test_an_address_that_nobody_reaches_is_a_sentence(slurm: Slurm) -> None:
     assert not slurm.processes(number)
 
 
-def baseline(slurm: Slurm, *words: str, **env: str) -> str:
-    env = {"DTLIB_HOME": str(PROJECT), "DTLIB_PYTHON": sys.executable, **env}
-    return slurm.sbatch(
-        "--nodes=2", "--cpus-per-task=2", "--output=%x-%j.log", BASELINE, *words,
-        DTLIB_BATCH_OUT=str(slurm.folder / "batch"), **env,
-    )  # fmt: skip
-
-
 def test_the_baseline_refuses_a_loopback_address(slurm: Slurm) -> None:
-    number = baseline(slurm, "text", "--steps=2", MASTER_ADDR="127.0.0.1")
+    number = slurm.script(BASELINE, "text", "--steps=2", MASTER_ADDR="127.0.0.1")
     assert slurm.waited(number) == "FAILED 2:0"
     log = (slurm.folder / f"dtlib-ddp-{number}.log").read_text()
     assert "MASTER_ADDR=127.0.0.1 is on each of the 2 nodes that node itself" in log
@@ -102,12 +94,10 @@ def test_the_baseline_refuses_a_loopback_address(slurm: Slurm) -> None:
 
 def test_the_baseline_stops_is_requeued_and_resumes(slurm: Slurm) -> None:
     small = ("--global-batch=4", "--max-length=16", "--num-samples=64")
-    number = baseline(slurm, "text", "--steps=30", *small)
-    metrics = slurm.folder / f"batch/dtlib-ddp-{number}/run/metrics.jsonl"
-    slurm.until(lambda: metrics.exists() and '"step"' in metrics.read_text(), number)
+    number = slurm.script(BASELINE, "text", "--steps=30", *small)
+    run = slurm.folder / f"batch/dtlib-ddp-{number}/run"
+    slurm.until(lambda: steps(run), number)
     slurm.run("scancel", "--batch", "--signal=USR1", number)
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.logs()
-    codes = [metrics.parent.with_name(f"exit-code.r{n}").read_text().strip() for n in (0, 1)]
-    assert codes == ["75", "0"]
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    assert {line["step"] for line in lines if "step" in line} == set(range(1, 31))
+    assert slurm.exit_codes(number) == ["75", "0"]
+    assert steps(run) == list(range(1, 31))

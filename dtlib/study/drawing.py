@@ -1,0 +1,155 @@
+"""Any study's figures and texts, from its CSV file alone; what is missing is named."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.study import (
+    family,
+    reading,
+    rows,
+    scaling,
+    scaling_view,
+    sensitivity,
+    sensitivity_view,
+    strategies,
+    tables,
+    targets,
+)
+from dtlib.study.tables import REPEAT
+
+Rows = Sequence[Mapping[str, Any]]
+EFFICIENCY_CSV, BEST_CSV = "efficiency.csv", "best.csv"
+STUDIES = (strategies.KIND, *scaling.KINDS, sensitivity.KIND)
+
+
+def find(place: Path) -> Path:
+    """Return the CSV file of a study: the one in its folder, or the file that was named.
+
+    Raises
+    ------
+    BadInput
+        When the folder has none.
+    """
+    if not place.is_dir():
+        return place
+    inside = [place / f"{kind}.csv" for kind in STUDIES if (place / f"{kind}.csv").exists()]
+    if not inside:
+        lacking = family.read_folder(place).get("runs", [])
+        why = f"none of its {len(lacking)} runs is done" if lacking else "it holds no study"
+        raise BadInput(f"{place} has no table to draw from: {why}; name a study's folder.")
+    return inside[0]
+
+
+def draw(place: Path) -> tuple[str, list[Path]]:
+    """Draw a study's figures from its CSV file, into the same folder.
+
+    Parameters
+    ----------
+    place
+        The study's folder, or its CSV file.
+
+    Returns
+    -------
+    str
+        Its table, what became of the targets, and which runs are lacking.
+    list of Path
+        The files that were written, without the texts beside the figures.
+
+    Raises
+    ------
+    BadInput
+        When it is no table of a study.
+    """
+    path = find(place)
+    ways = {sensitivity.KIND: _sensitivity, **dict.fromkeys(scaling.KINDS, _scaling)}
+    return ways.get(path.stem, _strategies)(path)
+
+
+def _strategies(path: Path) -> tuple[str, list[Path]]:
+    found = rows.read(path)
+    done = [row for row in found if row["status"] == "done"]
+    names = [f"{row['strategy']}-{row['world_size']}" for row in done]
+    judged = [*_targets(done, targets.of_shares), *lacking(path, names, [])]
+    picture = path.with_suffix(".png")
+    return reading.save_figure(found, picture, judged), [picture]
+
+
+def _scaling(path: Path) -> tuple[str, list[Path]]:
+    runs = tables.read(path)
+    turns = product(*({row[name] for row in runs} for name in ("repeat", "world_size")))
+    grid = [scaling.name({"repeat": repeat, "world_size": n}) for repeat, n in sorted(turns)]
+    short = lacking(path, list(map(scaling.name, runs)), grid)
+    if not any(row["world_size"] == 1 for row in runs):
+        return "\n".join(["No efficiency yet: no run on one rank is done.", *short]), []
+    found = scaling.efficiency(runs)
+    tables.write(path.with_name(EFFICIENCY_CSV), scaling.EFFICIENCY, found)
+    judged = [*_targets(runs, targets.of_scaling), *short]
+    picture = path.with_suffix(".png")
+    text = scaling_view.save(found, picture, _cores(runs), judged)
+    return text, [path.with_name(EFFICIENCY_CSV), picture]
+
+
+def _sensitivity(path: Path) -> tuple[str, list[Path]]:
+    runs = tables.read(path, study=sensitivity.KIND)
+    told = family.read_folder(path.parent)
+    axes = [axis for axis in sensitivity.AXES if isinstance(told.get(axis), list)]
+    axes = axes or sensitivity.varying(runs)
+    settings = {sensitivity.setting_name(row, axes): None for row in runs}
+    turns = product(sorted({row["repeat"] for row in runs}), settings)
+    done = [f"{sensitivity.setting_name(row, axes)}{REPEAT}{row['repeat']}" for row in runs]
+    short = lacking(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
+    first = tables.split(told["runs"][0])[0] if told.get("runs") else next(iter(settings))
+    if first not in settings or len(settings) < 2:
+        return "\n".join([f"No gain yet: {first} and another setting must be done.", *short]), []
+    found = sensitivity.best(runs)
+    by_name = sensitivity.by_setting(runs)
+    best = by_name[sensitivity.setting_name(found[0], sensitivity.varying(runs))]
+    gains = sensitivity.gains(next(iter(by_name.values())), best)
+    gains = [] if found[0]["verdict"] == sensitivity.FIRST else gains
+    tables.write(path.with_name(BEST_CSV), sensitivity.BEST, found)
+    judged = [*_targets(runs, lambda _: targets.of_sensitivity(gains, best)), *short]
+    picture = path.with_suffix(".png")
+    text = sensitivity_view.save(found, runs, picture, judged)
+    names = (path.with_name(BEST_CSV), picture, path.with_name(sensitivity_view.BARS))
+    return text, list(names)
+
+
+def _targets(runs: Rows, judge: Callable[[Rows], list[str]]) -> Iterator[str]:
+    where = ", ".join(sorted({str(row["device"]) for row in runs if row["device"]}))
+    yield f"Targets, which were set for GPUs; measured on {where or 'an unknown device'}:"
+    yield from (f"  {line}" for line in judge(runs))
+
+
+def _cores(runs: Rows) -> int | None:
+    """Return how many cores the ranks shared, if that is known: on this machine's CPU."""
+    here = all(row["host"] in (None, platform.node()) for row in runs)
+    return os.cpu_count() if here and all(row["device"] in (None, "cpu") for row in runs) else None
+
+
+def lacking(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
+    """Return a sentence that names the runs that a table lacks; nothing when it has them all.
+
+    Parameters
+    ----------
+    path
+        The table; `study.json` beside it says which runs there are.
+    done
+        Names of the runs that it has.
+    grid
+        Names of the runs there are when no `study.json` lies there.
+    """
+    names = family.read_folder(path.parent).get("runs") or grid
+    missing = [name for name in names if name not in set(done)]
+    if not missing:
+        return []
+    return [
+        f"{len(missing)} of {len(names)} runs lack: {', '.join(missing)}; the same study started"
+        " again goes on with them."
+    ]

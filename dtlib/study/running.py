@@ -1,0 +1,146 @@
+"""Carry out a study, or one part of it, and write its table and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.study import drawing, family, reading, rows, strategies, tables
+from dtlib.study.family import Outcome, Planned
+
+DIFFERENCES_CSV = "differences.csv"
+ERRORS = {"refused": BadInput, "unavailable": Unavailable}
+
+
+def study_strategies(
+    settings: Mapping[str, Any], ranks: Sequence[int], wanted: Sequence[str], out: Path
+) -> int:
+    """Run a study of strategies, print its tables, and write its CSV files and its figure.
+
+    Parameters
+    ----------
+    settings
+        Those of `RunConfig` that all runs share.
+    ranks, wanted
+        Numbers of ranks and names of strategies (none: all).
+    out
+        Its folder.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        For settings that no run can have, a folder that holds a study of other settings, or a
+        machine that can carry out none of the runs.
+    DtlibError
+        When runs failed; the tables and figures of the others are written before.
+    Stopped
+        When a signal stopped a run; the same call goes on.
+    """
+    planned = list(strategies.plans(settings, ranks, wanted))
+    family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])
+    outcomes = []
+    for outcome in family.carry_out(out, planned):
+        outcomes.append(outcome)
+        loss = f"loss {outcome.run.loss:.6f}" if outcome.run else outcome.because
+        print(f"{outcome.planned.name}: {outcome.status}, {loss}", flush=True)
+    _refuse_if_nothing_ran(outcomes)
+    table, named = rows.tidy(outcomes, strategies.KIND), rows.differences(outcomes)
+    tables.write(out / f"{strategies.KIND}.csv", [*rows.COLUMNS, *rows.LEDGER], table)
+    tables.write(out / DIFFERENCES_CSV, rows.DIFFERENCES, named)
+    print("", reading.comparison(named), sep="\n")
+    show(out)
+    _refuse([outcome for outcome in outcomes if outcome.status == "failed"], "failed")
+    return 0
+
+
+def study_timed(
+    kind: str,
+    settings: Mapping[str, Any],
+    planned: Sequence[Planned],
+    out: Path,
+    part: int | None = None,
+) -> int:
+    """Run a study of times, or one part of it, and write the table and figures of what is done.
+
+    Parameters
+    ----------
+    kind
+        "strong", "weak" or "sensitivity".
+    settings
+        Those that may not differ when the study goes on.
+    planned
+        All its runs.
+    out
+        Its folder, which the parts may share.
+    part
+        Which run to carry out, from 0 (default: all).
+
+    Returns, Raises
+    ---------------
+    As `study_strategies`.
+    """
+    if part is not None and part >= len(planned):
+        print(f"There is no part {part}: the study has {len(planned)} runs, and nothing is left.")
+        return 0
+    names = [one.name for one in planned]
+    family.open_folder(out, kind, settings, names)
+    outcomes = []
+    for outcome in family.carry_out(out, planned if part is None else [planned[part]]):
+        outcomes.append(outcome)
+        seconds = outcome.run.summary["step_time_s"] if outcome.run else None
+        said = f"{1e3 * seconds:.1f} ms a step" if seconds else outcome.because
+        print(f"{outcome.planned.name}: {outcome.status}, {said}", flush=True)
+    _refuse_if_nothing_ran(outcomes)
+    collect(kind, out)
+    _refuse([outcome for outcome in outcomes if outcome.status != "done"], "are not done")
+    return 0
+
+
+def collect(kind: str, out: Path) -> None:
+    """Write a study's table and figures from the runs that are done; print what they show.
+
+    Other parts may end meanwhile, each with a table of its own: whoever writes last must have seen
+    them all. So what is done is looked at again *after* writing, and written again if it grew. A
+    run that was not seen even then ends later, and its own part writes later still.
+    """
+    names = family.read_folder(out)["runs"]
+    if not family.finished(out, names):
+        return
+    seen: set[str] | None = None
+    while (runs := family.finished(out, names)).keys() != seen:
+        seen = set(runs)
+        tables.write(out / f"{kind}.csv", tables.COLUMNS, tables.of_runs(kind, runs))
+        text, written = drawing.draw(out / f"{kind}.csv")
+    _print(out / f"{kind}.csv", text, written)
+
+
+def show(place: Path) -> int:
+    """Draw a study's figures again from its CSV file, and print what they show."""
+    _print(drawing.find(place), *drawing.draw(place))
+    return 0
+
+
+def _print(table: Path, text: str, written: Sequence[Path]) -> None:
+    print("", text, "", sep="\n")
+    print(", ".join(map(str, [table, *written])), "and the same as text", flush=True)
+
+
+def _refuse(lost: Sequence[Outcome], what: str) -> None:
+    """Raise for runs that were lost, if any."""
+    if lost:
+        names = ", ".join(outcome.planned.name for outcome in lost)
+        raise DtlibError(f"{len(lost)} runs {what}: {names}; their sentences are above.")
+
+
+def _refuse_if_nothing_ran(outcomes: Sequence[Outcome]) -> None:
+    """Raise what all runs say when none could even start: it is the settings, or the machine."""
+    statuses = {outcome.status for outcome in outcomes}
+    if len(statuses) == 1 and statuses <= ERRORS.keys():
+        raise ERRORS[statuses.pop()](outcomes[0].because)

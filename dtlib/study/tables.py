@@ -1,0 +1,102 @@
+"""Tidy tables of runs as CSV files: a row a run, with the columns that all studies have."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.files import write_atomically
+from dtlib.record import COLUMNS, Run
+
+# Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
+TEXT = (
+    "study", "task", "model", "strategy", "precision", "throughput_unit", "commit", "host",
+    "device", "job_id", "measured_or_simulated", "status", "because",
+)  # fmt: skip
+
+REPEAT = "-repeat"
+"""Stands between what a run is and its number, in the name of its folder."""
+
+Row = dict[str, Any]
+
+
+def of_runs(kind: str, runs: Mapping[str, Run]) -> list[Row]:
+    """Return a row of `record.COLUMNS` for each run, equal settings side by side.
+
+    Parameters
+    ----------
+    kind
+        The study's.
+    runs
+        By name, in the order of the plan; a name ends in `REPEAT` and a number.
+    """
+    first = list(dict.fromkeys(split(name)[0] for name in runs))
+    names = sorted(runs, key=lambda name: (first.index(split(name)[0]), split(name)[1]))
+    return [{**runs[name].row(), "study": kind, "repeat": split(name)[1]} for name in names]
+
+
+def split(name: str) -> tuple[str, int]:
+    """Return what the run of this name is, and which repeat of it."""
+    what, _, repeat = name.rpartition(REPEAT)
+    return what, int(repeat)
+
+
+def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse rows that have no time of a step.
+
+    Raises
+    ------
+    BadInput
+        With the remedy.
+    """
+    if any(row["step_time_s"] is None for row in rows):
+        raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a CSV file in one step; None stays empty."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue())
+
+
+def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
+    """Read a CSV file that `write` wrote: whole numbers and numbers as such, None for nothing.
+
+    Parameters
+    ----------
+    needed
+        Columns that must be there.
+    study
+        Whose table it is to be, for the sentence.
+
+    Raises
+    ------
+    BadInput
+        When it cannot be read, or is no such table.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = [{key: _value(key, text) for key, text in row.items() if key} for row in reader]
+    except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
+    missing = [name for name in needed if name not in (rows or [{}])[0]]
+    if missing:
+        raise BadInput(
+            f"{path} is no table of `dtlib study {study}`: it has no column {missing[0]}; name"
+            f" the {study}.csv that it wrote."
+        )
+    return rows
+
+
+def _value(column: str, text: str | None) -> Any:
+    if not text or column in TEXT:
+        return text or None
+    return int(text) if text.lstrip("-").isdecimal() else float(text)

@@ -1,0 +1,34 @@
+"""The weights that runs end with, and whether they are the same bits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dtlib.checkpoint import Checkpoints
+
+
+def final_weights(run: Path, steps: int) -> dict[str, torch.Tensor]:
+    """Weights and moments in the last checkpoint of a run, which is that of its last step."""
+    loaded = Checkpoints(run / "checkpoints").latest()
+    assert loaded is not None
+    assert loaded.step == steps
+    return dict(_flatten(loaded.shared["strategy"]))
+
+
+def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors of a state by their path: weights and the optimizer's moments."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    items = value.items() if isinstance(value, dict) else ()
+    for key, item in itertools.chain(items, enumerate(value) if isinstance(value, list) else ()):
+        yield from _flatten(item, f"{name}.{key}")
+
+
+def assert_same_bits(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []

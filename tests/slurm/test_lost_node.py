@@ -1,0 +1,40 @@
+"""A node is lost while a run spans it: Slurm starts the job again, and the run goes on."""
+
+from __future__ import annotations
+
+import pytest
+from mini_cluster import SLOW_STEPS, Slurm, steps
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+STEPS, EVERY = 60, 10
+FLAGS = (
+    f"--steps={STEPS}", f"--checkpoint-every={EVERY}", "--global-batch=4", "--max-length=8",
+    "--num-samples=64", "--deterministic",
+)  # fmt: skip
+
+
+def test_a_job_whose_node_is_lost_goes_on_or_says_so(slurm: Slurm) -> None:
+    """Two jobs train when n2 loses its power; one of them may be started again."""
+    script = ("ddp_baseline", "text", "--steps=1000", *FLAGS[2:])
+    alone = slurm.submit(*script, "--", "--nodelist=n2", "--no-requeue", **SLOW_STEPS)
+    both = slurm.script("ddp_baseline.sbatch", "text", *FLAGS, **SLOW_STEPS)
+    run = slurm.folder / f"batch/dtlib-ddp-{both}/run"
+    slurm.until(lambda: len(steps(run)) > EVERY, both)
+    slurm.until(lambda: steps(slurm.made(alone) / "run"), alone)
+    with slurm.lost("n2"):
+        slurm.until(lambda: slurm.node("n2").startswith("down"))
+        slurm.until(lambda: slurm.state(both).startswith("PENDING"))
+        assert slurm.state(alone).startswith("NODE_FAIL")
+        stopped = len(steps(run))
+        assert EVERY < stopped < STEPS
+        assert f"{alone}  ddp_baseline  1      NODE_FAIL" in slurm.dtlib(
+            "batch", "status", "--out=batch"
+        )
+    assert slurm.waited(both) == "COMPLETED 0:0", slurm.log(both)
+    assert slurm.state(alone).startswith("NODE_FAIL")
+    assert slurm.exit_codes(alone) == []
+    assert slurm.exit_codes(both)[-1] == "0"
+    log = slurm.log(both)
+    resumed = stopped // EVERY * EVERY
+    assert f"Resuming {run} after step {resumed}, from step-" in log
+    assert steps(run) == list(range(1, STEPS + 1))
