@@ -580,7 +580,7 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Read down *over the last*: such gains do multiply, pair by pair, since each is
+# Read down *over the last*: pair by pair such gains multiply, since each is
 # measured on top of those before it; their medians do so nearly. A lever that
 # was worth much alone may add nothing here: your step saves messages of
 # micro-batches, and with one micro-batch there are none to save; and where
@@ -600,9 +600,7 @@ print(f"and losses that part by {drift:.0e} at most.")
 fresh = list(zip(turns["slow"], turns[exact]))[1:]
 over = sum(before / after > 1.2 for before, after in fresh)
 luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
-print(
-    f"{over} of {repeats} pairs lie above 1.2. If the median gain were no more,"
-)
+print(f"{over} of {repeats} pairs lie above 1.2. If the median gain were less,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
 if luck / 2**repeats < 0.05:
     print("At least 20 %: proven here, as far as that goes.")
