@@ -600,14 +600,12 @@ print(f"and losses that part by {drift:.0e} at most.")
 fresh = list(zip(turns["slow"], turns[exact]))[1:]
 over = sum(before / after > 1.2 for before, after in fresh)
 luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
-print(f"{over} of {repeats} pairs lie above 1.2. If the median gain were less,")
+print(f"{over} of {repeats} pairs lie above 1.2. Were the median no more,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
 if luck / 2**repeats < 0.05:
     print("At least 20 %: proven here, as far as that goes.")
 else:
-    print(
-        "At least 20 %: not proven here. Take longer turns, and more of them."
-    )
+    print("At least 20 %: not proven here. Take longer turns, and more.")
 learn.my_run("gain of all levers that keep the numbers", middle, "times")
 
 # %% [markdown]
