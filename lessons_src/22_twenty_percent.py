@@ -29,7 +29,7 @@ learn.start("22")
 # `repeats` are pairs of turns, `steps` are the steps of a turn. On a GPU node,
 # take `device = "cuda"`, as many `ranks` as GPUs, and longer turns. With
 # `with_compile` the lesson measures `torch.compile`, too: that needs a C++
-# compiler and about a minute.
+# compiler and a minute or two.
 
 # %% tags=["parameters"]
 ranks = 2
@@ -699,7 +699,7 @@ learn.table(
 )
 
 # %% [markdown]
-# Seconds against parts of a millisecond: where a step gains at all, such a
+# Seconds against a millisecond or less: where a step gains at all, such a
 # price pays in long runs, or where the cache is kept for the next one
 # (`TORCHINDUCTOR_CACHE_DIR`); `inf` is never. How much a compiled step gains
 # depends on the model and the device, like all else here.
