@@ -58,14 +58,16 @@ learn.predict("by_chance")
 # T(N) is the time of a step on N ranks.
 #
 # - **Strong scaling**: how much sooner is the *same* work done? The global
-#   batch stays, a rank's batch shrinks. At best T(N) = T(1)/N, so the
+#   batch stays, a rank's batch shrinks. Ideally T(N) = T(1)/N, so the
 #   **efficiency** is E = T(1) / (N·T(N)).
 # - **Weak scaling**: how much *more* work is done in the same time? A rank's
-#   batch stays, the global batch grows. At best T(N) = T(1), so
+#   batch stays, the global batch grows. Ideally T(N) = T(1), so
 #   E = T(1) / T(N).
 #
-# Both are 1 at best. The **speed-up** is T(1)/T(N) of the same work; it is N
-# at best, and says little without N beside it.
+# Both are 1 where nothing is lost; more is rare, when a rank's smaller part
+# fits a cache, say. The **speed-up** is T(1)/T(N) of the same work, ideally N,
+# and says little without N beside it. In a weak study its place is taken by
+# N·E: how many times the work is done in the same time.
 #
 # A worked case, strong: 8 s on one rank, 5 s on two. The speed-up is 1.6, the
 # efficiency 8 / (2·5) = 0.8. The table above, at the same global batch:
@@ -81,8 +83,8 @@ assert round(table, 2) == 0.49
 # The second GPU has added nothing.
 #
 # One run is an anecdote, so every run is repeated. And whole **turns** are
-# repeated: all numbers of ranks once, then all of them again. What else the
-# machine does meanwhile then meets them alike. So *pair*: compute the
+# repeated: all numbers of ranks once, then all of them again. A slow quarter
+# of an hour then falls on all of them. So *pair*: compute the
 # efficiency of each repeat against one rank *of the same turn*, and take the
 # median of those. Here the machine was half as fast in the second turn:
 
@@ -127,7 +129,7 @@ learn.check("efficiency", efficiency)
 # enters the timing only after the first ones, which warm up and are profiled.
 # A study that is interrupted goes on where it stopped. On the command line
 # this is `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then `weak`.
-# What the twelve runs say goes into a file; their tables come below.
+# What the runs say goes into a file; their tables come below.
 
 # %%
 import shutil
@@ -247,8 +249,8 @@ learn.check("verdict", verdict)
 
 # %% [markdown]
 # How easily is that rule fooled? Suppose that a setting changes nothing, so
-# that each repeat is as likely to be faster as slower. All that three repeats
-# can do:
+# that each repeat is as likely to be faster as slower, whatever the others
+# were. All that three repeats can do:
 
 # %%
 from itertools import product
@@ -261,9 +263,11 @@ learn.measured("by_chance", 100 * sum(fooled) / len(worlds))
 assert sum(fooled) / len(worlds) == 2 * 0.5**3
 
 # %% [markdown]
-# Three repeats that agree are weak evidence, six (2·½⁶, 3 %) are better. And
-# whoever tries twenty settings and keeps the best picks luck along with speed:
-# run the winner once more, alone, beside the first.
+# Three repeats that agree are weak evidence, six (2·½⁶, 3 %) are better. One
+# that disagrees makes it noise for good under this rule, however many follow;
+# lesson 22 counts instead how many agree. And whoever tries twenty settings
+# and keeps the best picks luck along with speed: run the winner and the first
+# again, those two alone, in fresh pairs.
 #
 # ## Sensitivity: what makes a difference?
 #
@@ -290,8 +294,9 @@ learn.my_run("gain of larger buckets", 100 * gain, "%")
 #
 # **Amdahl's law**: if a share s of a step cannot be divided, no number of
 # ranks makes it more than 1/s times as fast
-# (https://doi.org/10.1145/1465482.1465560). Communication comes on top. Weak
-# scaling does not divide the work, so it keeps far more:
+# (https://doi.org/10.1145/1465482.1465560). Communication comes on top, here a
+# ring's all-reduce, whose bytes grow as (N − 1)/N. Weak scaling does not
+# divide the work, so it keeps far more:
 
 # %%
 learn.what_if("how_far")
@@ -317,15 +322,29 @@ def serial_share(speedup, ranks):
 learn.check("serial_share", serial_share)
 
 # %% [markdown]
-# If s stays the same as N grows, the work itself is serial. If it grows,
-# something is added with each rank, such as messages. That is what the number
-# is for.
+# If s stays the same as N grows, something is the same however many ranks
+# share the rest. That need not be serial work: the bytes of a ring's
+# all-reduce look just like it. Here 5 % are serial and the all-reduce is 10 %,
+# as in the sliders above:
+
+# %% tags=["stretch"]
+from dtlib.sim.scaling_law import strong_step
+
+explain = learn.given("serial_share")
+for n in (2, 8, 64):
+    share = explain(1 / strong_step(n, 0.05, 0.10), n)
+    print(f"{n} ranks: s = {share:.2f}")
+    assert abs(share - 0.15) < 1e-9
+
+# %% [markdown]
+# If s grows with N, something is *added* with each rank: more messages, more
+# ranks of which one is late. That is what the number is for.
 #
 # ## Published tables
 #
 # NVIDIA's ResNet-50 in mixed precision on a DGX A100, from its table: 2,470
 # images/s on one GPU and 16,621 on eight
-# (https://github.com/NVIDIA/DeepLearningExamples, ConvNets). And PyTorch's own
+# (https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5). And PyTorch's own
 # benchmark of DDP, ResNet-50 with 32 images a GPU: a step of 97 ms without
 # DDP, 104 ms on 8 GPUs and 104 on 16
 # (https://github.com/pytorch/pytorch/tree/main/benchmarks/distributed/ddp).
@@ -338,10 +357,11 @@ assert round(weak, 2) == 0.93 and round(nvidia, 2) == 0.84
 
 # %% [markdown]
 # The batch of a GPU stays in both, so both are weak scaling: throughput over N
-# times that of one. Neither table has a spread. Ask of every such table: which
-# kind, which baseline, how many repeats, and was the warm-up left out? The
-# first of DDP's numbers tells why the baseline matters: with DDP on one GPU
-# that step takes 100 ms, and the same table would show 0.96.
+# times that of one. PyTorch's table has percentiles over the steps of a run;
+# neither says how far two runs are apart. Ask of every such table: which kind,
+# which baseline, how many repeats, and was the warm-up left out? The first of
+# DDP's numbers tells why the baseline matters: with DDP on one GPU that step
+# takes 100 ms, and the same table would show 0.96.
 #
 # ## Exercise 4: plan a study
 #
@@ -399,9 +419,10 @@ learn.quiz()
 # ## Take-away
 #
 # - Strong: the same global batch, E = T(1)/(N·T(N)). Weak: the same batch a
-#   rank, E = T(1)/T(N). Never in one table.
+#   rank, E = T(1)/T(N). A number without its kind means neither.
 # - One rank, with no communication at all, is the baseline.
-# - Repeat in turns, pair by turn, show the spread. What crosses zero is noise.
+# - Repeat in turns, pair by turn, show the spread. What crosses zero may be
+#   noise.
 # - One thing varies: batch, learning rate and threads are said and fixed.
 # - A table without kind, baseline and repeats is a claim, not a result.
 

@@ -37,5 +37,12 @@ def test_both_together_give_more_than_their_product_and_less_than_a_bound():
         assert [x for x, _ in points] == sorted(x for x, _ in points)
 
 
-def test_shares_of_more_than_a_step_are_cut():
-    assert two_levers(90, 20, 90, 20)["point"][1] == pytest.approx(20)
+def test_shares_of_more_than_a_step_are_cut_and_it_is_said():
+    found = two_levers(90, 20, 90, 20)
+    assert found["point"][1] == pytest.approx(20)
+    assert "Only 10 % of the step are left for B." in found["says"]
+
+
+@pytest.mark.parametrize("share_a", range(5, 95, 5))
+def test_shares_that_fit_are_not_said_to_be_cut(share_a):
+    assert "left for B" not in two_levers(share_a, 2, 100 - share_a, 2)["says"]

@@ -20,6 +20,12 @@ def test_the_share_is_found_again(ranks, serial) -> None:
     assert serial_share(1 / strong_step(ranks, serial, 0), ranks) == pytest.approx(serial)
 
 
+@pytest.mark.parametrize("ranks", [2, 8, 64])
+def test_a_rings_bytes_look_like_a_serial_share(ranks) -> None:
+    """1/N + (s + c)(1 - 1/N): no speed-up tells s and c apart."""
+    assert serial_share(1 / strong_step(ranks, 0.05, 0.10), ranks) == pytest.approx(0.15)
+
+
 def test_the_slider() -> None:
     shown = efficiencies(3, 10, 0)
     assert shown["point"] == [8, pytest.approx(1 / (8 * (0.1 + 0.9 / 8)))]

@@ -32,7 +32,7 @@ def two_levers(share_a, speedup_a, share_b, speedup_b):
     Parameters
     ----------
     share_a, share_b
-        Per cent of the step; what the two are more than 100 together is taken off B.
+        Per cent of the step; what the two are more than 100 together is taken off B, and said.
     speedup_a, speedup_b
         How many times as fast the part becomes.
 
@@ -47,6 +47,7 @@ def two_levers(share_a, speedup_a, share_b, speedup_b):
     both = total_gain([a, b], [speedup_a, speedup_b])
     alone_a, alone_b = total_gain([a], [speedup_a]), total_gain([b], [speedup_b])
     most = "no bound" if a >= 1 else f"at most {1 / (1 - a):.3g} times"
+    cut = f"Only {100 * b:.3g} % of the step are left for B. " if 100 * b < share_b - 1e-9 else ""
     return {
         "curves": {
             "A alone": [[f, total_gain([a], [f])] for f in speeds],
@@ -56,7 +57,7 @@ def two_levers(share_a, speedup_a, share_b, speedup_b):
         "point": [speedup_a, both],
         "x": "A's part becomes so many times as fast",
         "y": "times the throughput",
-        "says": f"A alone gives {alone_a:.3g} times ({most}), B alone {alone_b:.3g}, both"
+        "says": f"{cut}A alone gives {alone_a:.3g} times ({most}), B alone {alone_b:.3g}, both"
         f" {both:.3g}. Multiplied they would be {alone_a * alone_b:.3g}, added"
         f" {alone_a + alone_b - 1:.3g}.",
     }

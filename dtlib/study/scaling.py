@@ -1,8 +1,9 @@
 """`dtlib study strong|weak`: the same model on more and more ranks, each run several times.
 
 Strong scaling keeps the global batch, weak scaling the batch of a rank. With T(N) the time of a
-step on N ranks the efficiency is T(1) / (N·T(N)) in the one and T(1) / T(N) in the other, and 1 at
-best in both. T(1) is that of one process with no communication at all, the strategy `single`.
+step on N ranks the efficiency is T(1) / (N·T(N)) in the one and T(1) / T(N) in the other, and 1 in
+both where nothing is lost. T(1) is that of one process with no communication at all, the strategy
+`single`.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def notes(rows: Sequence[Row], count: int) -> list[str]:
     else:
         share = 2.0 ** (1 - count)
         found.append(
-            f"Noise: repeats fell on both sides of zero. Chance alone puts all {count} on one side"
-            f" in {share:.1%} of cases, for each of {len(rows) - 1} settings."
+            "Noise: not all repeats are on one side of zero. Chance alone puts all"
+            f" {count} on one side in {share:.1%} of cases, for each of {len(rows) - 1} settings."
         )
     if len({row["global_batch"] for row in rows}) > 1:
         found.append(

@@ -220,7 +220,19 @@ WRONG = [
     (NAME, "waits", only_rank_0_asks),
 ]
 ALSO_WRONG = [(NAME, "all_at_once", one_backward)]
+
+
+def every_loss_to_every_rank(model, optimizer, loss_fn, micro_batches):
+    optimizer.zero_grad()
+    own = gradients(model, loss_fn, micro_batches)
+    everyone = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, own)
+    optimizer.step()
+    return torch.stack(everyone).mean()
+
+
 RIGHT = [
+    (NAME, every_loss_to_every_rank),
     (NAME, first_all_but_the_last),
     (NAME, by_hand_in_one_message),
     (NAME, through_the_flag),

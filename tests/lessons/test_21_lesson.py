@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
+import numpy as np
 import pytest
+from banks import verdict
 
 from dtlib.learn import predictions, source
+from dtlib.learn.checking import Wrong
 from dtlib.learn.checks.scaling_studies import efficiencies, gains, planning
+from dtlib.learn.quiz import drawn
 from dtlib.sim.scaling_law import serial_share
 from dtlib.study import scaling
 
@@ -64,6 +68,21 @@ def test_the_output_of_the_quiz_is_noise() -> None:
     assert gains.reference(before, after) == "noise"
     percent = [round(100 * (b / a - 1)) for a, b in zip(before, after, strict=True)]
     assert percent == [22, -3, 12]
+
+
+@pytest.mark.parametrize("eff", [0.4, 0.75, 0.97, 1.0, 1.2])
+def test_the_quiz_has_one_right_answer_for_every_efficiency(eff: float) -> None:
+    runs = [
+        {"lesson": "21", "what": "strong efficiency on the most ranks here", "measured": str(eff)}
+    ]
+    for variant in drawn(LESSON.sidecar["quiz"], runs)[0]["variants"]:
+        assert variant["text"].startswith("You measured" if eff <= 0.97 else "Say that you")
+        texts = [option["text"] for option in variant["options"]]
+        assert len(set(texts)) == 4 and "2.00 times" not in texts
+
+
+def test_words_in_an_array_get_a_verdict() -> None:
+    assert isinstance(verdict("21", "verdict", lambda a, b: np.array(["gain"] * 3)), Wrong)
 
 
 def test_the_buckets_that_vary_are_those_that_are_read() -> None:

@@ -78,6 +78,19 @@ def test_the_quiz_has_one_right_answer_for_every_gain(own: float) -> None:
         assert len(set(texts)) == len(texts), texts
 
 
+def test_the_shares_of_the_quiz_fit_in_a_step() -> None:
+    (spec,) = [item["vary"] for item in SIDECAR["quiz"] if item["id"] == "idle_share"]
+    assert max(spec["c"]) + max(spec["x"]) <= 100 and max(spec["w"]) <= min(spec["x"])
+
+
+def test_the_verdict_counts_pairs_as_coins() -> None:
+    """With all pairs above, 1 of 2ⁿ; more pairs cannot lift the smallest, only the count."""
+    (line,) = [text for text in LESSON.text.splitlines() if text.startswith("luck = ")]
+    luck = line.removeprefix("luck = ")
+    for repeats, over, found in ((8, 8, 1), (8, 7, 9), (3, 0, 8)):
+        assert eval(luck, {"math": math, "repeats": repeats, "over": over}) == found
+
+
 def raises(model, optimizer, loss_fn, micro_batches):
     raise KeyError("lost")
 

@@ -42,7 +42,7 @@ def check(student: Callable[..., Any]) -> Passed:
         got = ask(student, list(before), list(after), case=case)
         if got is None:
             raise Wrong("none", case)
-        if got not in (GAIN, LOSS, NOISE):
+        if not isinstance(got, str) or got not in (GAIN, LOSS, NOISE):
             raise Wrong("not_a_word", case, got=repr(got)[:40])
         if got != want:
             opposite = {got, want} == {GAIN, LOSS}
