@@ -216,7 +216,7 @@ WRONG = [
     ("array_run", "changed", pops),
     ("array_run", "repeat_from_1", counts_from_one),
     ("array_run", "repeat", repeat_is_the_index),
-    ("array_run", "value", places_for_values),
+    ("array_run", "no_such_value", places_for_values),
     ("array_run", "in_step", in_step),
     ("array_run", "lost", halves_for_every_axis),
     ("array_run", "one_for_all", one_dict_for_all),

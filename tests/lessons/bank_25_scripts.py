@@ -167,7 +167,7 @@ code=$?
     ("misread", script("no_test", TRAP + SET + LOOP + REQUEUE.replace('[ "$code" = 75 ]',
                                                                     "$code == 75"))),
     ("misread", script("spaces_around_is", (TRAP + SET + LOOP + REQUEUE).replace("=$!", " = $!"))),
-    ("died", script("no_trap", TRAP + 'wait "$training"; code=$?\n' + REQUEUE)),
+    ("script_died", script("no_trap", TRAP + 'wait "$training"; code=$?\n' + REQUEUE)),
     ("not_told", script("told_too_roughly",
                         TRAP + SET.replace("-USR1", "-TERM") + LOOP + REQUEUE)),
     ("did_not_wait", script("waits_once", TRAP + SET.replace("told=yes;", "")

@@ -96,7 +96,7 @@ def _unknown(run: dict[str, Any], axes: Axes, repeats: int, index: int) -> None:
     if repeat not in range(repeats):
         raise Wrong("repeat", got=repeat, last=repeats - 1, index=index)
     name = next(name for name in axes if run[name] not in axes[name])
-    raise Wrong("value", name=name, got=run[name], values=axes[name], index=index)
+    raise Wrong("no_such_value", name=name, got=run[name], values=axes[name], index=index)
 
 
 def _beyond(function: Callable[..., Any], count: int, axes: Axes, repeats: int) -> None:

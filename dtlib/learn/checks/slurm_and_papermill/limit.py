@@ -114,7 +114,7 @@ def _told(ended: Ended) -> None:
         if ended.when("end") is not None:
             raise Wrong("too_late", seconds=round(ended.when("end") or 0.0, 1))
         died = ended.killed and ended.code == BY_THE_SIGNAL
-        raise Wrong("died" if died else "not_told", code=ended.code)
+        raise Wrong("script_died" if died else "not_told", code=ended.code)
     requeued = ended.when("requeue")
     if requeued is not None and (saved is None or requeued < saved):
         raise Wrong("requeued_early", at=round(requeued, 2))
