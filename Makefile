@@ -46,7 +46,7 @@ lessons: env ## build the notebooks and run every lesson that this machine can r
 	"$(PY)" -m dtlib lessons build
 	"$(PY)" -m dtlib lessons run
 
-test: env ## all tests but the slow ones: under 15 minutes on two cores
+test: env ## all tests but the slow ones: about 15 minutes on two idle cores
 	"$(PY)" -m pytest $(PYTEST_FLAGS)
 
 test-slow: env ## the slow tests: a browser, long runs
