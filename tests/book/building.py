@@ -18,7 +18,7 @@ def make_book() -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "VENV")}
     done = subprocess.run(
         ["make", "book", f"VENV={sys.prefix}"],
-        cwd=ROOT, env=clean, capture_output=True, text=True, timeout=400,
+        cwd=ROOT, env=clean, capture_output=True, text=True, timeout=1200,
     )  # fmt: skip
     if "The website needs" in done.stderr or "npm could not bring" in done.stderr:
         pytest.skip(done.stderr.strip().splitlines()[0])
