@@ -15,7 +15,7 @@ from building import ROOT, make_book
 
 from dtlib.learn.source import lessons
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1300)]
 STEMS = [lesson.stem for lesson in lessons(ROOT / "lessons_src")]
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 JUPYTER_BOOK = "jupyter-book==1.0.4.post1"
