@@ -14,6 +14,13 @@ from dtlib.errors import BadInput
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
+JOB_ENDED = (
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+    "BOOT_FAIL", "DEADLINE",
+)  # fmt: skip
+"""States of a Slurm job that runs no more (https://slurm.schedmd.com/squeue.html, its state codes)."""
+
+
 @dataclass(frozen=True)
 class EnvWorld:
     """A place in a world that somebody else started; `source` is torchrun, srun or launch."""

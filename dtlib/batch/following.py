@@ -12,10 +12,9 @@ from pathlib import Path
 
 from dtlib.errors import BadInput
 from dtlib.files import write_atomically
+from dtlib.rankenv import JOB_ENDED as ENDED
 
-ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
-         "DEADLINE")  # fmt: skip
-ENDED_BADLY = tuple(state for state in ENDED if state != "COMPLETED")
+MAY_START_AGAIN = ("NODE_FAIL", "PREEMPTED")  # by Slurm itself, after it has said so
 
 Told = tuple[str, str, str]
 """State, exit code, reason."""
@@ -75,9 +74,9 @@ def refreshed(out: Path) -> list[Job]:
 def refresh(job: Job, out: Path) -> Job:
     """Ask Slurm how a job stands, write that down, and return the job.
 
-    One whose node was lost is asked for again: Slurm may have started it anew.
+    One whose node was lost, or that made room for another, is asked for again.
     """
-    if job.state in ENDED and job.state != "NODE_FAIL":
+    if job.state in ENDED and job.state not in MAY_START_AGAIN:
         return job
     told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
     if told and told != (job.state, job.exit_code, job.reason):
@@ -108,8 +107,8 @@ def _from_scontrol(number: int) -> Told | None:
 
 def _from_sacct(number: int) -> Told | None:
     tasks = []
-    for line in ask("sacct", "-X", "-n", "-P", "-o", "JobID,State,ExitCode", "-j", str(number))\
-            .splitlines():  # fmt: skip
+    said = ask("sacct", "-X", "-n", "-P", "-o", "JobID,State,ExitCode", "-j", str(number))
+    for line in said.splitlines():
         name, _, rest = line.partition("|")
         state, bar, code = rest.partition("|")
         if bar:
@@ -135,14 +134,13 @@ def _of_all(tasks: Sequence[tuple[str, Told]]) -> Told | None:
     """
     if len(tasks) < 2:
         return tasks[0][1] if tasks else None
-    states = [told[0] for _, told in tasks]
-    bad = [(task, told) for task, told in tasks if told[0] in ENDED_BADLY]
-    reason = ", ".join(f"task {task} {told[0]}" for task, told in bad)
-    for state in states:
-        if state not in ENDED:
-            state = "RUNNING" if "RUNNING" in states else state
-            return state, "0:0", reason
-    return (bad[0][1][0], bad[0][1][1], reason) if bad else tasks[0][1]
+    bad = [(task, told) for task, told in tasks if told[0] in ENDED and told[0] != "COMPLETED"]
+    reason = ", ".join(f"task {task} {state}" for task, (state, _, _) in bad)
+    on_its_way = [state for _, (state, _, _) in tasks if state not in ENDED]
+    if on_its_way:
+        return "RUNNING" if "RUNNING" in on_its_way else on_its_way[0], "0:0", reason
+    state, exit_code, _ = bad[0][1] if bad else tasks[0][1]
+    return state, exit_code, reason
 
 
 def status(out: Path) -> int:

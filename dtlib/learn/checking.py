@@ -191,7 +191,7 @@ def is_stub(thing: Any, stub_source: str | None) -> bool:
         namespace: dict[str, Any] = {}
         try:
             exec(_without_surroundings(stub_source), namespace)
-        except Exception:
+        except Exception:  # it may need names of the notebook: then only its body tells
             namespace = {}
         given = namespace.get(getattr(thing, "__name__", ""))
         if given is not None and fingerprint(given) == fingerprint(thing):

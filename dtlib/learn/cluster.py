@@ -20,12 +20,11 @@ from typing import Any
 from dtlib.errors import DtlibError
 from dtlib.learn.recorded import keep_record, recorded
 from dtlib.learn.show import say
+from dtlib.rankenv import JOB_ENDED
 
 Scene = dict[str, Any]
 """`script`, `options`, `log`, `exit_code`; `states`: seconds since the submission, state, why."""
 
-ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-         "BOOT_FAIL", "DEADLINE"}  # fmt: skip
 SHOWN = 8  # lines of a long log's beginning and end
 
 
@@ -139,7 +138,7 @@ class Cluster:
             told = self._states(number)
             if told and (not states or told != states[-1][1:]):
                 states.append([round(time.monotonic() - begin, 1), *told])
-            if told and {word.split()[-1] for word in told[0].split(", ")} <= ENDED:
+            if told and {word.split()[-1] for word in told[0].split(", ")} <= {*JOB_ENDED}:
                 return self._scene(name, script, options, number, states)
             if when and when in self._log(name, number):
                 self._run(*(word.format(id=number) for word in then))

@@ -157,7 +157,7 @@ def pack(
     for name, value in values.items():
         try:
             parcel.dumps(value)
-        except Exception:
+        except Exception:  # whatever the value's own class raises when it is pickled
             stuck.append(f"{name} ({type(value).__name__})")
     if stuck:
         raise BadInput(

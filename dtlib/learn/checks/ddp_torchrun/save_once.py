@@ -91,7 +91,7 @@ def _on_rank(student: Callable[..., Any], folder: str, weight: torch.Tensor) -> 
 def _readable(path: Path) -> bool:
     try:
         return "weight" in torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:
+    except Exception:  # missing, torn, of another kind: torch.load raises all sorts
         return False
 
 
