@@ -18,7 +18,7 @@ JOB_ENDED = (
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "BOOT_FAIL", "DEADLINE",
 )  # fmt: skip
-"""States of a Slurm job that runs no more (https://slurm.schedmd.com/squeue.html, its state codes)."""
+"""States of a Slurm job that runs no more (https://slurm.schedmd.com/squeue.html)."""
 
 
 @dataclass(frozen=True)
