@@ -12,9 +12,9 @@ from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
-    from dtlib.launcher import RankFailed, launch
-    from dtlib.loop import train
-    from dtlib.record import Run
+    from dtlib.ranks.launcher import RankFailed, launch
+    from dtlib.training.loop import train
+    from dtlib.training.record import Run
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 _HOME = {
-    "RankFailed": "dtlib.launcher",
-    "Run": "dtlib.record",
+    "RankFailed": "dtlib.ranks.launcher",
+    "Run": "dtlib.training.record",
     "RunConfig": "dtlib.config",
-    "launch": "dtlib.launcher",
-    "train": "dtlib.loop",
+    "launch": "dtlib.ranks.launcher",
+    "train": "dtlib.training.loop",
 }
 
 

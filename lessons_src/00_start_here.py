@@ -46,7 +46,7 @@ device = "cpu"
 # follows, it is the remedy.
 
 # %%
-from dtlib import doctor
+from dtlib.cluster import doctor
 
 code = doctor.report(doctor.examine())
 

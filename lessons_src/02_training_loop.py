@@ -689,7 +689,7 @@ learn.table(
 # %% tags=["stretch"]
 import dtlib
 from dtlib.errors import Unavailable
-from dtlib.record.read_back import tensorboard_rows, wandb_rows
+from dtlib.training.record.read_back import tensorboard_rows, wandb_rows
 
 try:
     logged = dtlib.train(

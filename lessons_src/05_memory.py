@@ -65,7 +65,7 @@ learn.predict("logits")
 
 # %%
 import torch
-from dtlib import ledger
+from dtlib.measure import ledger
 from dtlib.models.gpt import GPT, shape
 from torch.nn import functional as F
 

@@ -118,7 +118,7 @@ learn.table(
 # has 10 20 30, rank 2 has 100 200 300.
 
 # %%
-from dtlib.dist import reduce_scatter_sum
+from dtlib.ranks.dist import reduce_scatter_sum
 
 
 def one_number_for_each():

@@ -83,7 +83,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from dtlib.models.gpt import GPT, GPTConfig
-from dtlib.ops import deepspeed as load_deepspeed
+from dtlib.strategies.operators import deepspeed as load_deepspeed
 from torch.nn import functional as F
 
 # 1. The launcher puts --local_rank before your own arguments.

@@ -75,7 +75,7 @@ def training_step(rows=64, width=256):
 
 
 def times(calls):
-    from dtlib import profiling
+    from dtlib.measure import profiling
 
     torch.set_num_threads(1)
     return profiling.seconds_of(training_step(), calls, warmup=0)
@@ -179,7 +179,7 @@ learn.my_run("a step of the small model", mine * 1e3, "ms")
 # %%
 from pathlib import Path
 
-from dtlib import profiling
+from dtlib.measure import profiling
 
 
 def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
@@ -483,7 +483,7 @@ assert seconds[0] > seconds[1]
 # `StringIds` turns into text:
 
 # %% tags=["stretch"]
-from dtlib.profiling.nsys import made_export
+from dtlib.measure.profiling.nsys import made_export
 
 nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 rows = [  # stream, kernel (a copy has none), start, end

@@ -127,8 +127,8 @@ slow = dict(
 from dtlib.data import open_images
 from dtlib.data.batches import augmentation
 from dtlib.data.loader import image_source
-from dtlib.dist import world
-from dtlib.profiling import input_of
+from dtlib.measure.profiling import input_of
+from dtlib.ranks.dist import world
 from torch.nn.parallel import DistributedDataParallel
 
 pictures = open_images("pictures", "train", count=2000)
@@ -199,7 +199,7 @@ class Run:
 # %%
 from pathlib import Path
 
-from dtlib import profiling
+from dtlib.measure import profiling
 
 
 def recorded(folder, setting):
@@ -246,8 +246,8 @@ learn.table(
 # %%
 def measure(settings, repeats, steps):
     """Seconds for 1000 pictures in each turn, losses, and all-reduces."""
-    from dtlib.ledger.collectives import CollectiveLog
-    from dtlib.record.timing import synchronizer
+    from dtlib.measure.ledger.collectives import CollectiveLog
+    from dtlib.measure.timing import synchronizer
 
     torch.set_num_threads(1)
     runs = {name: Run(setting) for name, setting in settings.items()}

@@ -35,7 +35,7 @@ patience = 180
 record = False
 
 # %%
-from dtlib import batch
+from dtlib.cluster import batch
 from dtlib.learn import practice_cluster
 from dtlib.learn.cluster import Cluster
 

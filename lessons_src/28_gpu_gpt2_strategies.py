@@ -78,7 +78,7 @@ learn.predict("how_many_fit")
 # `shared`, once.
 
 # %%
-from dtlib.devices import available_here
+from dtlib.ranks.devices import available_here
 
 cards = available_here().cuda_devices
 full = size == "full" and cards > 0
@@ -106,7 +106,7 @@ shared
 from pathlib import Path
 from shutil import rmtree
 
-from dtlib.shapes import GPT
+from dtlib.sim.shapes import GPT
 from dtlib.study import family, rehearse, rows
 from dtlib.study.strategies import plans
 
@@ -607,8 +607,8 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 # | no internet | `dtlib doctor`, `dtlib fetch` | `dtlib fetch NAME --from FILE`, `HF_HUB_OFFLINE=1` |
 
 # %%
-from dtlib import doctor
-from dtlib.doctor.probes_training import TRAINING
+from dtlib.cluster import doctor
+from dtlib.cluster.doctor.probes_training import TRAINING
 
 for finding in doctor.examine(probes=TRAINING):
     print(f"{finding.name}: {finding.found}")
@@ -619,7 +619,7 @@ for finding in doctor.examine(probes=TRAINING):
 
 # %%
 from dtlib.errors import DtlibError
-from dtlib.oom import numbers, sentence
+from dtlib.training.oom import numbers, sentence
 
 
 def two_worlds():

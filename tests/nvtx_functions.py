@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtlib import profiling
 from dtlib.config import RunConfig
-from dtlib.loop import train_on_rank
+from dtlib.measure import profiling
+from dtlib.training.loop import train_on_rank
 
 
 class Counting:

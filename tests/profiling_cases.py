@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib import profiling
+from dtlib.measure import profiling
 from dtlib.scratch.data_parallel import DelayedLink
 
 STEPS = 5

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from dtlib.dist import stop_requested, world
-from dtlib.launcher import progress
+from dtlib.ranks.dist import stop_requested, world
+from dtlib.ranks.launcher import progress
 
 
 def add_up(x: float) -> list[float]:

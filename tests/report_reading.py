@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from dtlib.report import Page
+from dtlib.study.report import Page
 
 
 class Reader(HTMLParser):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dtlib.checkpoint import Checkpoints
+from dtlib.training.checkpoint import Checkpoints
 
 
 def final_weights(run: Path, steps: int) -> dict[str, torch.Tensor]:

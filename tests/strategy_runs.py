@@ -8,8 +8,8 @@ import io
 from typing import Any
 
 import dtlib
-from dtlib.checkpoint import Checkpoints
-from dtlib.record import Run
+from dtlib.training.checkpoint import Checkpoints
+from dtlib.training.record import Run
 
 # Each strategy with the options that change how it shards or sends. Those of one process share its
 # ranks, as runs of a notebook's cell do: what one leaves behind would meet the next.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from lesson_sources import write
 
-from dtlib import batch
 from dtlib.cli import main
+from dtlib.cluster import batch
 
 SBATCH = """#!/bin/bash
 printf '%s\\n' "$@" >"$HERE/arguments"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dtlib.batch.distributed import FILE, Distributed, read
-from dtlib.batch.launching import command, spread, srun_options
 from dtlib.cli import main
+from dtlib.cluster.batch.distributed import FILE, Distributed, read
+from dtlib.cluster.batch.launching import command, spread, srun_options
 from dtlib.errors import BadInput, Unavailable
 
 WORDS = ["text", "--steps=5"]

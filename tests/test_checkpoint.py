@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist
-from dtlib.checkpoint import (
+from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import dist
+from dtlib.ranks.launcher import launch
+from dtlib.training.checkpoint import (
     Checkpoints,
     checkpoints,
     folders,
@@ -24,8 +26,6 @@ from dtlib.checkpoint import (
     rng_state,
     what_is_incomplete,
 )
-from dtlib.errors import BadInput, DtlibError
-from dtlib.launcher import launch
 
 
 def content(step: int) -> dict:

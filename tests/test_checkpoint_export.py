@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from dtlib.checkpoint import Checkpoints, rng_state
-from dtlib.checkpoint.export import export
 from dtlib.cli import main
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
 from dtlib.models import gpt, resnet
+from dtlib.training.checkpoint import Checkpoints, rng_state
+from dtlib.training.checkpoint.export import export
 
 
 def save(run: Path, model: torch.nn.Module, config: RunConfig) -> None:

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist, launch, strategies
-from dtlib.checkpoint import Checkpoints
+from dtlib import launch, strategies
 from dtlib.errors import DtlibError
-from dtlib.loop import train_on_rank
 from dtlib.models import gpt
-from dtlib.record import Run
+from dtlib.ranks import dist
 from dtlib.strategies.single import Single
+from dtlib.training.checkpoint import Checkpoints
+from dtlib.training.loop import train_on_rank
+from dtlib.training.record import Run
 from tests.strategy_runs import ALL, CASES, SMALL, ZERO, figures, state
 from tests.toy import config, ready, write_story
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from dtlib.config import DEFAULTS, RunConfig, read_yaml
+from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput
-from dtlib.plan import BatchPlan
 
 
 def refused(**settings) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dtlib import launch, ops
+from dtlib import launch
 from dtlib.scratch.loss_scaling import LossScaler
+from dtlib.strategies import operators as ops
 from dtlib.strategies.deepspeed_ablation import ablate
 from dtlib.strategies.deepspeed_looks import loss_scales, saved, verdicts
 

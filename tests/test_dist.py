@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dtlib import dist
-from dtlib.dist import Availability, choose_backend, environment_world
 from dtlib.errors import BadInput, Unavailable
-from dtlib.launcher import launch
-from dtlib.rankenv import first_hosts
+from dtlib.ranks import dist
+from dtlib.ranks.dist import Availability, choose_backend, environment_world
+from dtlib.ranks.environment import first_hosts
+from dtlib.ranks.launcher import launch
 
 GPU8 = Availability(cuda_devices=8, nccl=True)
 MAC = Availability(mps=True)
@@ -191,7 +191,7 @@ def test_what_ranks_share() -> None:
 
 def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
     code = (
-        "import os, signal; from dtlib import dist; dist.install_stop_handlers();"
+        "import os, signal; from dtlib.ranks import dist; dist.install_stop_handlers();"
         "os.kill(os.getpid(), signal.SIGUSR1); print(dist.stop_requested())"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -199,7 +199,7 @@ def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
 
 
 def test_importing_dist_and_launcher_does_not_load_torch() -> None:
-    code = "import sys, dtlib.dist, dtlib.launcher; print('torch' in sys.modules)"
+    code = "import sys, dtlib.ranks.dist, dtlib.ranks.launcher; print('torch' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
         cwd=Path(__file__).parent, env=os.environ,

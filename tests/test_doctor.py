@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dtlib import doctor
-from dtlib.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
-from dtlib.doctor.machine import GIB, Ran, run_command
-from dtlib.fetch import SOURCES
+from dtlib.cluster import doctor
+from dtlib.cluster.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
+from dtlib.cluster.doctor.machine import GIB, Ran, run_command
+from dtlib.data.fetch import SOURCES
 
 GOOD = {
     "torch": {

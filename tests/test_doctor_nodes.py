@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dtlib import doctor
-from dtlib.doctor import examine_nodes, node
-from dtlib.doctor.machine import Ran
+from dtlib.cluster import doctor
+from dtlib.cluster.doctor import examine_nodes, node
+from dtlib.cluster.doctor.machine import Ran
 from dtlib.errors import BadInput, Unavailable
 from tests.test_doctor import machine
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from test_doctor import GOOD, machine, programs
 
-from dtlib.doctor import inside, probes_torch, probes_training
-from dtlib.doctor.machine import Ran
+from dtlib.cluster.doctor import inside, probes_torch, probes_training
+from dtlib.cluster.doctor.machine import Ran
 
 NO_CUDNN = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"
 MISMATCH = (

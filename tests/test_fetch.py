@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 from fetch_server import PAGE, Server, serving
 
-import dtlib.fetch
+import dtlib.data.fetch
 from dtlib import cli
 from dtlib.data import corpus, open_images, tokenizer
+from dtlib.data.fetch import download, place
+from dtlib.data.fetch.progress import Progress, amount
+from dtlib.data.fetch.sources import SOURCES, File, Source
 from dtlib.errors import BadInput, Unavailable
-from dtlib.fetch import download, place
-from dtlib.fetch.progress import Progress, amount
-from dtlib.fetch.sources import SOURCES, File, Source
 from tests.conftest import write_cifar
 
 BODY = random.Random(0).randbytes(300_000)
@@ -54,7 +54,7 @@ def server():
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, source: Source) -> None:
-    monkeypatch.setattr(dtlib.fetch, "SOURCES", {source.name: source})
+    monkeypatch.setattr(dtlib.data.fetch, "SOURCES", {source.name: source})
 
 
 def fetched(monkeypatch: pytest.MonkeyPatch, capsys, *words: str) -> tuple[int, str]:

@@ -18,11 +18,11 @@ import filelock
 import pytest
 from fetch_server import Server, serving
 
-from dtlib import fetch
+from dtlib.data import fetch
+from dtlib.data.fetch import patience, place
+from dtlib.data.fetch.patience import alone, is_held
+from dtlib.data.fetch.sources import File, Source
 from dtlib.errors import Unavailable
-from dtlib.fetch import patience, place
-from dtlib.fetch.patience import alone, is_held
-from dtlib.fetch.sources import File, Source
 
 BODY = random.Random(1).randbytes(200_000)
 HERE = Path(__file__).resolve().parent
@@ -30,8 +30,9 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(HERE.parent)!r})
-from dtlib import cli, fetch
-from dtlib.fetch.sources import File, Source
+from dtlib import cli
+from dtlib.data import fetch
+from dtlib.data.fetch.sources import File, Source
 url, sha256 = sys.argv[1:]
 file = File("file.bin", sha256, {len(BODY)}, (url,))
 fetch.SOURCES = {{"toy": Source("toy", "a toy", "toy-folder", (file,), "free", "Nobody")}}

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import cli, fetch
+from dtlib import cli
+from dtlib.data import fetch
+from dtlib.data.fetch.sources import File, Source
+from dtlib.data.fetch.unpack import MEMBERS, SPARE, unpack
 from dtlib.errors import BadInput
-from dtlib.fetch.sources import File, Source
-from dtlib.fetch.unpack import MEMBERS, SPARE, unpack
 
 GOOD = {"a.bin": random.Random(2).randbytes(50_000), "b.bin": b"b" * 10}
 FILES = tuple(

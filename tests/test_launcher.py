@@ -19,7 +19,7 @@ import torch
 
 import dtlib
 from dtlib.errors import BadInput
-from dtlib.launcher import launch, run_ranks, start_method, warm
+from dtlib.ranks.launcher import launch, run_ranks, start_method, warm
 
 HERE = Path(__file__).parent
 
@@ -201,7 +201,7 @@ def test_two_launches_at_once() -> None:
 def test_another_server_when_the_first_one_died() -> None:
     if start_method() == "spawn":
         pytest.skip("no server with this start method")
-    from dtlib._ranks.pool import pool
+    from dtlib.ranks.pool import pool
 
     launch(on_ranks.pid, ranks=1)
     server = pool().server
@@ -215,7 +215,7 @@ def test_the_server_has_one_thread_when_it_forks() -> None:
     psutil = pytest.importorskip("psutil")
     if start_method() == "spawn":
         pytest.skip("no server with this start method")
-    from dtlib._ranks.pool import pool
+    from dtlib.ranks.pool import pool
 
     launch(on_ranks.pid, ranks=1)
     server = pool().server

@@ -20,9 +20,9 @@ import psutil
 import pytest
 import rank_functions as on_ranks
 
-from dtlib._ranks import parcel
 from dtlib.errors import BadInput
-from dtlib.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
+from dtlib.ranks import parcel
+from dtlib.ranks.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
 
 HERE = Path(__file__).parent
 
@@ -48,7 +48,7 @@ def gone(pids: list[int], seconds: float = 5.0) -> bool:
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """After each test only the warm processes are there: no rank, nothing that a rank started."""
-    from dtlib._ranks.pool import pool
+    from dtlib.ranks.pool import pool
 
     yield
     warm = {spare.pid for spare in pool().spares}
@@ -243,7 +243,7 @@ def test_an_endless_line_is_cut_into_lines() -> None:
 SCRIPT = """
 import os, subprocess, sys, time
 import rank_functions
-from dtlib import launcher
+from dtlib.ranks import launcher
 def f():
     import torch.distributed as dist, torch
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

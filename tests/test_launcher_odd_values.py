@@ -9,7 +9,7 @@ import pytest
 import rank_functions as on_ranks
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.launcher import RankFailed, launch
+from dtlib.ranks.launcher import RankFailed, launch
 
 
 @pytest.mark.parametrize(

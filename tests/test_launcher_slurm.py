@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dtlib._ranks import node, slurm
-from dtlib._ranks.outcome import Outcome, blame
 from dtlib.errors import BadInput
-from dtlib.rankenv import environment_world, refuse_loopback
+from dtlib.ranks import node, slurm
+from dtlib.ranks.environment import environment_world, refuse_loopback
+from dtlib.ranks.outcome import Outcome, blame
 
 TWO = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-2]"}
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.launcher import launch
 from dtlib.learn.wire import Forbidden, WireLog
+from dtlib.ranks.launcher import launch
 
 
 def three_ways():

@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.dist import reduce_scatter_sum
-from dtlib.launcher import launch
 from dtlib.learn import zero_runs, zero_view
 from dtlib.learn.checks.zero_from_scratch import accumulate, norm, schedule, stage1
 from dtlib.learn.elements import elements_sent
 from dtlib.learn.wire import WireLog
+from dtlib.ranks.dist import reduce_scatter_sum
+from dtlib.ranks.launcher import launch
 from dtlib.scratch.ring import ring_all_reduce
 from dtlib.scratch.zero.schedule import AllGather, Forward, Free
 

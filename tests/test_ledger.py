@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from dtlib import ledger
-from dtlib.ledger.allocator import Allocations
-from dtlib.ledger.census import Census, WhileAlive
-from dtlib.ledger.page import Page
-from dtlib.ledger.saved import SavedTensors
+from dtlib.measure import ledger
+from dtlib.measure.ledger.allocator import Allocations
+from dtlib.measure.ledger.census import Census, WhileAlive
+from dtlib.measure.ledger.page import Page
+from dtlib.measure.ledger.saved import SavedTensors
 
 FLOAT = 4
 

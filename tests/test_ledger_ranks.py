@@ -8,9 +8,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor.debug import CommDebugMode
 
-from dtlib import ledger
-from dtlib.dist import reduce_scatter_sum
-from dtlib.launcher import launch
+from dtlib.measure import ledger
+from dtlib.ranks.dist import reduce_scatter_sum
+from dtlib.ranks.launcher import launch
 from dtlib.sim.collectives import ring_wire_bytes
 
 FLOAT = 4

@@ -6,11 +6,11 @@ import pytest
 
 import dtlib
 from dtlib import strategies, study
-from dtlib.diary import WATCHED
 from dtlib.errors import Unavailable
-from dtlib.record import Run
 from dtlib.study.differences import compare
 from dtlib.study.facts import Facts
+from dtlib.training.diary import WATCHED
+from dtlib.training.record import Run
 from tests.toy import write_story
 
 SMALL = {"model": "nano", "global_batch": 8, "data": "story", "ledger": True}

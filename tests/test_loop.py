@@ -13,12 +13,14 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist, launch, loop, tasks
-from dtlib.checkpoint import Checkpoints
+from dtlib import launch
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError, Stopped
-from dtlib.optim import learning_rate
-from dtlib.record import COLUMNS, Run, claimed
+from dtlib.ranks import dist
+from dtlib.strategies.optim import learning_rate
+from dtlib.training import loop, tasks
+from dtlib.training.checkpoint import Checkpoints
+from dtlib.training.record import COLUMNS, Run, claimed
 from tests.toy import Toy, config, write_story
 
 
@@ -227,7 +229,7 @@ def test_the_checkpoint_of_another_run_is_refused(story, monkeypatch):
     shutil.copytree(story, "other")
     with Path("other/story.txt").open("a") as file:
         file.write("@#$")
-    monkeypatch.setattr("dtlib.diary.SAME_ON_RESUME", ())
+    monkeypatch.setattr("dtlib.training.diary.SAME_ON_RESUME", ())
     refused("is of another model: wte.weight", data="other")
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import dtlib
-from dtlib.checkpoint import Checkpoints
-from dtlib.record import Run
+from dtlib.training.checkpoint import Checkpoints
+from dtlib.training.record import Run
 from tests.conftest import write_cifar
 from tests.toy import write_story
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from dtlib.errors import BadInput
-from dtlib.launcher import RankFailed
 from dtlib.learn import magic
+from dtlib.ranks.launcher import RankFailed
 
 GONE = 10.0  # seconds; far more than the 5 s that processes have to be gone
 
@@ -208,7 +208,7 @@ def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
     assert "<section" in data["text/html"]
     assert "word-break:normal" in data["text/html"]  # JupyterLab's own would cut words in two
     shown = kernel.run(
-        "from dtlib.launcher import progress\n"
+        "from dtlib.ranks.launcher import progress\n"
         "def f():\n    for i in range(5): progress(i + 1, 5, loss=0.5)\n"
         "_ = launch(f, ranks=2)",
         SHOWN,

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist, launcher, oom
 from dtlib.config import RunConfig
+from dtlib.ranks import dist, launcher
 from dtlib.sim.estimate import Setup
 from dtlib.sim.fitting import SPARE, peak, ways
 from dtlib.strategies.base import Strategy
+from dtlib.training import oom
 
 GIB = 2**30
 # torch's text (2.4 to 2.14, `Allocator::malloc` of CUDACachingAllocator.cpp), with made numbers

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import dist, loop
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
-from dtlib.precision import choose_fp32
+from dtlib.ranks import dist
 from dtlib.sim.memory import model_states
 from dtlib.strategies import find as find_strategy
-from dtlib.tasks.images import Images
+from dtlib.strategies.precision import choose_fp32
+from dtlib.training import loop
+from dtlib.training.tasks.images import Images
 
 GPU = torch.device("cuda")
 

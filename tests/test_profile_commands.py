@@ -13,7 +13,7 @@ from profiling_exports import one_step
 from dtlib.cli import main
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
-from dtlib.profiling import commands
+from dtlib.measure.profiling import commands
 
 TRAIN = ["dtlib", "train", "text"]
 MARKED = [*TRAIN, "--nvtx", "--nvtx-first", "3", "--nvtx-last", "4"]

@@ -10,10 +10,10 @@ import pytest
 import torch
 from profiling_cases import profiled
 
-from dtlib import profiling
 from dtlib.errors import BadInput
-from dtlib.launcher import launch
-from dtlib.profiling import Shares
+from dtlib.measure import profiling
+from dtlib.measure.profiling import Shares
+from dtlib.ranks.launcher import launch
 
 
 def judged(folder: Path, **slow: Any) -> tuple[list[Shares], profiling.Verdict]:

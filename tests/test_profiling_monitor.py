@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import profiling
 from dtlib.errors import BadInput
-from dtlib.profiling.monitor import FIELDS
+from dtlib.measure import profiling
+from dtlib.measure.profiling.monitor import FIELDS
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 GPU_FIELDS = FIELDS[1:7]
@@ -155,9 +155,9 @@ def test_every_rank_of_a_run_has_its_file(tmp_path):
 
 
 def test_the_summary_has_the_mean_of_what_the_gpus_were_used(tmp_path, monkeypatch):
-    from dtlib import dist
     from dtlib.config import RunConfig
-    from dtlib.looks import Looks
+    from dtlib.ranks import dist
+    from dtlib.training.looks import Looks
 
     class Told(profiling.Monitor):
         def mean(self, field: str) -> float | None:

@@ -7,7 +7,7 @@ from profiling_exports import details_csv, raw_csv
 
 from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.profiling import metrics, ncu, tables
+from dtlib.measure.profiling import metrics, ncu, tables
 from dtlib.sim.hardware import DEVICES
 
 TIME, READ, WRITTEN = metrics.DURATION, "dram__bytes_read.sum", "dram__bytes_write.sum"

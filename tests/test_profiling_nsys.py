@@ -9,7 +9,7 @@ from profiling_exports import FIRST, GEMM, NCCL, SECOND, SOFTMAX, NsysExport, on
 
 from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.profiling import nsys, tables
+from dtlib.measure.profiling import nsys, tables
 
 
 def shares_of(gpu: nsys.GpuShares) -> dict[str, float]:

@@ -10,13 +10,14 @@ import torch
 from nvtx_functions import captured
 from toy import Toy, config, ready
 
-from dtlib import dist, profiling
 from dtlib.config import RunConfig
-from dtlib.diary import Diary
 from dtlib.errors import BadInput, DtlibError
-from dtlib.launcher import launch
-from dtlib.loop import take_steps
-from dtlib.profiling import ranges
+from dtlib.measure import profiling
+from dtlib.measure.profiling import ranges
+from dtlib.ranks import dist
+from dtlib.ranks.launcher import launch
+from dtlib.training.diary import Diary
+from dtlib.training.loop import take_steps
 
 SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "strategy": "single", "ranks": 1}
 

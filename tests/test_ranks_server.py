@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dtlib.launcher import launch, start_method
+from dtlib.ranks.launcher import launch, start_method
 
 
 def has_loaded() -> bool:

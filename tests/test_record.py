@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from dtlib import record
-from dtlib.dist import World
 from dtlib.errors import BadInput
-from dtlib.record import Recorder, Run, StepTimer
+from dtlib.ranks.dist import World
+from dtlib.training import record
+from dtlib.training.record import Recorder, Run, StepTimer
 
 
 def world(rank: int = 0, size: int = 1) -> World:

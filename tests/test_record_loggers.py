@@ -16,11 +16,11 @@ import psutil
 import pytest
 import torch
 
-from dtlib.dist import World
 from dtlib.errors import Unavailable
-from dtlib.record import Recorder, check_loggers, loggers, read_lines
-from dtlib.record.loggers import numbers_of
-from dtlib.record.read_back import tensorboard_rows, wandb_rows
+from dtlib.ranks.dist import World
+from dtlib.training.record import Recorder, check_loggers, loggers, read_lines
+from dtlib.training.record.loggers import numbers_of
+from dtlib.training.record.read_back import tensorboard_rows, wandb_rows
 
 pytest.importorskip("tensorboard", reason="pip install -e '.[logging]'")
 pytest.importorskip("wandb", reason="pip install -e '.[logging]'")

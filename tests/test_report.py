@@ -13,10 +13,10 @@ from report_reading import read, rows_of
 import dtlib
 from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.profiling.metrics import DURATION
-from dtlib.profiling.monitor import FIELDS
-from dtlib.report import figures, page_of, write
-from dtlib.report.content import Page, Section, spelled
+from dtlib.measure.profiling.metrics import DURATION
+from dtlib.measure.profiling.monitor import FIELDS
+from dtlib.study.report import figures, page_of, write
+from dtlib.study.report.content import Page, Section, spelled
 
 SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "ranks": 1, "strategy": "single"}
 

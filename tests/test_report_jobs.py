@@ -10,7 +10,7 @@ from report_reading import read, rows_of
 
 from dtlib.cli import main
 from dtlib.errors import BadInput
-from dtlib.report import page_of
+from dtlib.study.report import page_of
 
 LOG = """2026-11-28 10:00:30 job 41, start 0, on n[1-2]; what it makes is in batch/x-41
 some output

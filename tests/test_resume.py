@@ -16,9 +16,10 @@ import pytest
 import torch
 from saved_weights import assert_same_bits, final_weights
 
-from dtlib import dist, tasks
 from dtlib.config import RunConfig
-from dtlib.record import read_lines
+from dtlib.ranks import dist
+from dtlib.training import tasks
+from dtlib.training.record import read_lines
 
 MARK = "DTLIB_TEST_RUN"
 STEPS, EVERY = 60, 3

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 import dtlib
-from dtlib.launcher import RankFailed
-from dtlib.record import Run, read_lines
+from dtlib.ranks.launcher import RankFailed
+from dtlib.training.record import Run, read_lines
 from tests.strategy_runs import ALL, SMALL, ZERO, figures, state
 from tests.toy import write_story
 

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from dtlib.errors import BadInput
-from dtlib.launcher import launch
 from dtlib.learn.wire import WireLog
+from dtlib.ranks.launcher import launch
 from dtlib.scratch import data_parallel as dp
 from dtlib.scratch.data_parallel.naive import trainable
 from tests.scratch_cases import ROUNDING, batch, cut, flat, gap, mlp, optimizer, raised, serial

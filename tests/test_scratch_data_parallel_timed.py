@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.launcher import launch
+from dtlib.ranks.launcher import launch
 from dtlib.scratch.data_parallel.timed import ClockLink, Timeline, step_times, timeline
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib import dist as dtlibs
 from dtlib.errors import BadInput, DtlibError
-from dtlib.launcher import launch
+from dtlib.ranks import dist as dtlibs
+from dtlib.ranks.launcher import launch
 from dtlib.scratch.loss_scaling import LossScaler, _device_of_collectives
 
 SEED = 20261128

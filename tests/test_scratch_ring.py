@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 
 from dtlib.errors import BadInput
-from dtlib.launcher import launch
 from dtlib.learn.wire import WireLog
+from dtlib.ranks.launcher import launch
 from dtlib.scratch import ring
 from dtlib.scratch.ping_pong import ping_pong
 from dtlib.sim.collectives import ring_wire_elements

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.launcher import launch
 from dtlib.learn.wire import WireLog
+from dtlib.ranks.launcher import launch
 from dtlib.scratch import ring
 from dtlib.sim import collectives as sim
 

@@ -10,9 +10,9 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from dtlib.launcher import launch
 from dtlib.learn.wire import WireLog
 from dtlib.models.gpt import GPT, GPTConfig
+from dtlib.ranks.launcher import launch
 from dtlib.scratch import zero
 from dtlib.scratch.zero.schedule import elements_sent, schedule
 from dtlib.scratch.zero.step import Zero

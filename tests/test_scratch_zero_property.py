@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from dtlib.launcher import launch
+from dtlib.ranks.launcher import launch
 from dtlib.scratch import zero
 from dtlib.scratch.data_parallel import OverlappedDataParallel
 from tests.scratch_cases import ROUNDING, batch, cut, flat, gap, mlp, optimizer, serial

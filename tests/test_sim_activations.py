@@ -11,10 +11,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from dtlib import shapes
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
-from dtlib.sim import activations, tensors
+from dtlib.sim import activations, shapes, tensors
 from dtlib.sim.estimate import Setup, estimate
 
 KERNEL = {"flash": SDPBackend.FLASH_ATTENTION, "materialised": SDPBackend.MATH}

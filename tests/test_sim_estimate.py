@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from dtlib import cli, shapes
+from dtlib import cli
 from dtlib.cli import simulate
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
-from dtlib.sim import activations, tensors
+from dtlib.sim import activations, shapes, tensors
 from dtlib.sim.estimate import BACKWARD, END, STEP, Setup, estimate
 
 

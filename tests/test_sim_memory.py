@@ -12,9 +12,9 @@ import dtlib.sim
 from dtlib.errors import BadInput
 from dtlib.models.gpt import GPT, shape
 from dtlib.models.resnet import resnet18
-from dtlib.shapes import RESNET
 from dtlib.sim import memory, states, tensors
 from dtlib.sim.memory import States, by_collective, communication, model_states
+from dtlib.sim.shapes import RESNET
 
 # Rajbhandari et al. 2020, table 1: GB (10⁹) a device, by ranks, at stages 1, 2 and 3.
 TABLE_1 = """

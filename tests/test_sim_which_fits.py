@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtlib import shapes
-from dtlib.sim import tensors
+from dtlib.sim import shapes, tensors
 from dtlib.sim.estimate import Setup
 from dtlib.sim.fitting import peak
 from dtlib.sim.which_fits import GPT2, STRATEGIES, computing, held, which_fits

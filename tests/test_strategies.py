@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from dtlib import dist, launch, strategies
+from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
+from dtlib.ranks import dist
 from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
@@ -49,7 +50,7 @@ def test_a_missing_package_is_unavailable_before_any_process_starts(name, monkey
     import importlib.util
 
     import dtlib
-    from dtlib import launcher
+    from dtlib.ranks import launcher
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
     monkeypatch.setattr(launcher, "launch", None)  # calling it would be a TypeError
@@ -260,7 +261,7 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
 
 
 def test_a_decay_spares_biases_and_norms():
-    from dtlib.optim import make_optimizer
+    from dtlib.strategies.optim import make_optimizer
 
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     for name in ("sgd", "adamw"):

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from dtlib import dist, launch
+from dtlib import launch
 from dtlib.errors import BadInput
 from dtlib.models import gpt, resnet
+from dtlib.ranks import dist
 from dtlib.strategies.fsdp import FSDP, blocks
 from tests.toy import config, ready
 

@@ -8,14 +8,15 @@ import json
 
 import pytest
 
-from dtlib import loop, study
+from dtlib import study
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
-from dtlib.ledger import KINDS, Page, Tally
-from dtlib.record import COLUMNS, Run
+from dtlib.measure.ledger import KINDS, Page, Tally
 from dtlib.sim.collectives import ring_wire_bytes
 from dtlib.study import differences, family, reading, rows, running, shares, strategies, tables
 from dtlib.study.facts import Facts
+from dtlib.training import loop
+from dtlib.training.record import COLUMNS, Run
 
 # nano with the 78 words of the grammar: (V + 64)·128 + 4·(12·128² + 13·128) + 2·128
 PSI = 811_520

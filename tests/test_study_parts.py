@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dtlib import loop, study
+from dtlib import study
 from dtlib.errors import BadInput, DtlibError
 from dtlib.study import drawing, family, running, tables
+from dtlib.training import loop
 
 WORDS = "--model nano --max-length 16 --global-batch 4 --num-samples 16 --steps 7 --repeats 2"
 SMALL = ["weak", "text", *WORDS.split(), "--ranks", "2"]

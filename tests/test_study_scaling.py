@@ -10,8 +10,8 @@ import pytest
 
 from dtlib import study
 from dtlib.errors import BadInput
-from dtlib.record import COLUMNS
 from dtlib.study import scaling, scaling_view, tables
+from dtlib.training.record import COLUMNS
 
 WORDS = "--model nano --global-batch 8 --num-samples 64 --steps 7 --ranks 2 --repeats 2"
 SMALL = WORDS.split()

@@ -9,8 +9,8 @@ import pytest
 
 from dtlib import study
 from dtlib.errors import BadInput
-from dtlib.record import COLUMNS
 from dtlib.study import drawing, sensitivity, sensitivity_view, tables
+from dtlib.training.record import COLUMNS
 
 SETTINGS = {"task": "text", "ranks": 2}
 AXES = {"bucket_cap_mb": [1.0, 25.0], "precision": ["fp32", "bf16"]}

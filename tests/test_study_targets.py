@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dtlib.record import COLUMNS
 from dtlib.study import targets
+from dtlib.training.record import COLUMNS
 
 
 def runs(kind: str, seconds: dict[int, list[float]], **more: float | None) -> list[dict]:

@@ -10,14 +10,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dtlib import data, dist, launch, tasks
+from dtlib import data, launch
 from dtlib.config import RunConfig
 from dtlib.data.batches import DeviceImages
 from dtlib.errors import BadInput
+from dtlib.ranks import dist
 from dtlib.strategies.single import Single
-from dtlib.tasks.base import Task
-from dtlib.tasks.images import Images, linear_accuracy
-from dtlib.tasks.text import Text
+from dtlib.training import tasks
+from dtlib.training.tasks.base import Task
+from dtlib.training.tasks.images import Images, linear_accuracy
+from dtlib.training.tasks.text import Text
 
 ALONE = dist.World(0, 0, 1, 1, torch.device("cpu"), None)
 

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import dtlib
-from dtlib import launch, ops
+from dtlib import launch
+from dtlib.strategies import operators as ops
 from tests.strategy_runs import SMALL, figures, state
 from tests.toy import write_story
 from tests.zero_runs import here, train_each

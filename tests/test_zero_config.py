@@ -14,9 +14,10 @@ import sys
 
 import pytest
 
-from dtlib import ops, strategies
+from dtlib import strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.strategies import deepspeed_config, nvme
+from dtlib.strategies import operators as ops
 from dtlib.strategies.deepspeed_config import Sizes
 from tests.toy import config
 

@@ -14,8 +14,9 @@ import psutil
 import pytest
 
 import dtlib
-from dtlib import loop, ops
-from dtlib.launcher import RankFailed
+from dtlib.ranks.launcher import RankFailed
+from dtlib.strategies import operators as ops
+from dtlib.training import loop
 from tests.strategy_runs import SMALL
 from tests.toy import write_story
 from tests.zero_runs import CASES, here

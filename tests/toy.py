@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from dtlib import dist
 from dtlib.config import RunConfig
-from dtlib.loop import accumulate, agree
-from dtlib.optim import make_optimizer
-from dtlib.plan import BatchPlan
+from dtlib.config.plan import BatchPlan
+from dtlib.ranks import dist
 from dtlib.strategies.base import Strategy
-from dtlib.tasks.base import Batch, Share, Task
+from dtlib.strategies.optim import make_optimizer
+from dtlib.training.loop import accumulate, agree
+from dtlib.training.tasks.base import Batch, Share, Task
 
 IGNORED = -100
 

@@ -7,8 +7,8 @@ import io
 from typing import Any
 
 import dtlib
-from dtlib import ops
-from dtlib.record import Run
+from dtlib.strategies import operators as ops
+from dtlib.training.record import Run
 from tests.strategy_runs import SMALL, figures, state
 
 CASES: dict[str, dict[str, Any]] = {

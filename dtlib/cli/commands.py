@@ -56,7 +56,7 @@ COMMANDS = {
         },
     ),
     "export": Command(
-        elsewhere("dtlib.checkpoint.export"),
+        elsewhere("dtlib.training.checkpoint.export"),
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},
     ),
     "lessons": Command(
@@ -67,14 +67,14 @@ COMMANDS = {
         },
     ),
     "batch": Command(
-        elsewhere("dtlib.batch"),
+        elsewhere("dtlib.cluster.batch"),
         {
             "submit|status": "lessons and scripts as Slurm jobs; `collect` brings what they made",
             "launch": "a training as slurm/distributed.yaml says, by its launcher",
         },
     ),
     "report": Command(
-        elsewhere("dtlib.report"),
+        elsewhere("dtlib.study.report"),
         {"FOLDER": "one HTML page of a run or a job: steps, devices, queue, how it ended"},
     ),
     "study": Command(

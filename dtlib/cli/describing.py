@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dtlib.errors import BadInput, DtlibError
 
 if TYPE_CHECKING:
-    from dtlib.record import Run
+    from dtlib.training.record import Run
 
 
 def describe(run: Run) -> str:
@@ -45,7 +45,7 @@ def explain(error: DtlibError) -> None:
 
 def own_rank() -> int:
     """Rank that torchrun or srun gave to this process; 0 where it was started by hand."""
-    from dtlib.dist import environment_world
+    from dtlib.ranks.dist import environment_world
 
     try:
         there = environment_world()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
-from dtlib.flags import Parser
 
 
 def doctor(words: list[str]) -> int:
@@ -12,7 +12,7 @@ def doctor(words: list[str]) -> int:
     parser.add_argument("--nodes", action="store_true", help="all nodes of this Slurm allocation")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     settings = parser.parse_args(words)
-    from dtlib.doctor import look
+    from dtlib.cluster.doctor import look
 
     return look(nodes=settings.nodes, as_json=settings.json)
 
@@ -35,7 +35,7 @@ def fetch(words: list[str]) -> int:
     )
     parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
     settings = parser.parse_args(words)
-    from dtlib.fetch import SOURCES, addresses, get, listing
+    from dtlib.data.fetch import SOURCES, addresses, get, listing
 
     if settings.urls:
         for name in settings.names or SOURCES:
@@ -51,7 +51,7 @@ def fetch(words: list[str]) -> int:
 
 def ops(words: list[str]) -> int:
     """Compile DeepSpeed's operators, or say which are."""
-    from dtlib import ops
+    from dtlib.strategies import operators as ops
 
     parser = Parser(
         prog="dtlib ops",

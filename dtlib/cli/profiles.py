@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtlib.config.flags import Parser
 from dtlib.errors import BadInput, Unavailable, did_you_mean
-from dtlib.flags import Parser
-from dtlib.profiling import commands, tables
-from dtlib.rankenv import EnvWorld, environment_world
+from dtlib.measure.profiling import commands, tables
+from dtlib.ranks.environment import EnvWorld, environment_world
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -221,14 +221,14 @@ def _remedy(path: Path) -> str:
 
 
 def _traces(folder: Path) -> str:
-    from dtlib import profiling
+    from dtlib.measure import profiling
 
     shares = profiling.shares(profiling.read(folder))
     return f"{_aligned(tables.of_ranks(shares), left=1)}\n{profiling.verdict(shares)}"
 
 
 def _nsys(path: Path, top: int) -> str:
-    from dtlib.profiling import nsys
+    from dtlib.measure.profiling import nsys
 
     export = nsys.read(path)
     none = "There is no NVTX range: `dtlib profile nsys` makes them."
@@ -242,7 +242,7 @@ def _nsys(path: Path, top: int) -> str:
 
 
 def _ncu(path: Path, device: str | None, top: int) -> str:
-    from dtlib.profiling import ncu
+    from dtlib.measure.profiling import ncu
 
     reached = ncu.read(path)
     rows = tables.of_reached(reached, device, top)

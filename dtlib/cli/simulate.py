@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dtlib.config.flags import Parser, hyphens, parameter_notes
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.flags import Parser, hyphens, parameter_notes
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import Estimate, Setup, estimate

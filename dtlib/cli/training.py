@@ -8,15 +8,15 @@ from pathlib import Path
 
 from dtlib.cli.describing import describe, own_rank
 from dtlib.config import RunConfig
+from dtlib.config.files import read_yaml
+from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput, DtlibError, Stopped
-from dtlib.files import read_yaml
-from dtlib.flags import Parser, add_settings, hyphens
 
 
 def train(words: list[str]) -> int:
     """Train, and say in a few lines what came of it."""
     config, as_json = parse_train(words)
-    from dtlib.loop import train as train_run
+    from dtlib.training.loop import train as train_run
 
     try:
         run = train_run(config)
@@ -28,7 +28,7 @@ def train(words: list[str]) -> int:
     if own_rank() != 0:
         return 0
     if as_json:
-        from dtlib.record import to_json
+        from dtlib.training.record import to_json
 
         print(to_json(run.summary), flush=True)
     else:

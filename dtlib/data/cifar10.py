@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dtlib.data.fetch.sources import SOURCES
 from dtlib.data.images import ImageData
 from dtlib.data.places import find
 from dtlib.errors import BadInput
-from dtlib.fetch.sources import SOURCES
 
 FOLDER = SOURCES["cifar10"].folder
 ARCHIVE = SOURCES["cifar10"].downloads[0].urls[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtlib.data.fetch.sources import SOURCES
 from dtlib.data.places import find
 from dtlib.errors import BadInput
-from dtlib.fetch.sources import SOURCES
 
 SPLITS = ("train", "valid", "test")
 # Files of the three splits, in the layouts in which WikiText is published.

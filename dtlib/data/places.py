@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from dtlib.config.files import write_atomically
+from dtlib.data.folders import cache_folder, roots
 from dtlib.errors import BadInput
-from dtlib.files import write_atomically
-from dtlib.folders import cache_folder, roots
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from typing import Any
 from dtlib.errors import DtlibError
 from dtlib.learn.recorded import keep_record, recorded
 from dtlib.learn.show import say
-from dtlib.rankenv import JOB_ENDED
+from dtlib.ranks.environment import JOB_ENDED
 
 Scene = dict[str, Any]
 """`script`, `options`, `log`, `exit_code`; `states`: seconds since the submission, state, why."""

@@ -80,8 +80,8 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
     BadInput
         When the line is wrong, the cell no Python, or a name that it uses cannot travel.
     """
-    from dtlib.launcher import blame, run_ranks
     from dtlib.learn.show import Shown, escape, show
+    from dtlib.ranks.launcher import blame, run_ranks
 
     options = arguments(line)
     # The magic's line is the cell's first one: errors count from there, as the editor does.
@@ -148,7 +148,7 @@ def pack(
     BadInput
         Naming those that cannot be pickled.
     """
-    from dtlib._ranks import parcel
+    from dtlib.ranks import parcel
 
     here = {name: user[name] for name in sorted(names) if name in user and name not in hidden}
     modules = {n: v.__name__ for n, v in here.items() if isinstance(v, ModuleType)}
@@ -209,7 +209,7 @@ class Columns:
         self._update()
 
     def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None:
-        from dtlib.launcher import progress_words
+        from dtlib.ranks.launcher import progress_words
 
         self.top = progress_words(done, total, numbers)
         self._update()

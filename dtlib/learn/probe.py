@@ -32,7 +32,7 @@ GONE = ("Connection closed", "Connection reset", "Broken pipe", "received errors
 
 def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> list[Round]:
     """Run the cases on `n` ranks up to the first one that is not right on every rank."""
-    from dtlib.launcher import run_ranks
+    from dtlib.ranks.launcher import run_ranks
 
     outcomes = run_ranks(
         _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True,

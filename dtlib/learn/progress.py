@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dtlib.files import write_atomically
+from dtlib.config.files import write_atomically
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 

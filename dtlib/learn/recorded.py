@@ -15,11 +15,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.files import write_atomically
 from dtlib.learn.show import say
 from dtlib.learn.source import sources_folder
-from dtlib.record.origin import commit
+from dtlib.training.record.origin import commit
 
 ABOUT = ("device", "versions", "date", "commit")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dtlib import ops
+from dtlib.strategies import operators as ops
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -53,7 +53,7 @@ def trace_ring(ring: Callable[[torch.Tensor], Any], ranks: int = 3) -> RingTrace
     ranks
         How many.
     """
-    from dtlib.launcher import launch
+    from dtlib.ranks.launcher import launch
 
     seen = launch(_watch, ring, ranks=ranks, timeout=10, show=False)
     if ring is not ring_all_reduce and all(_still(states) for states, _ in seen):

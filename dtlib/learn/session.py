@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dtlib import ops
 from dtlib.errors import BadInput
 from dtlib.learn import source
 from dtlib.learn.show import in_notebook
+from dtlib.strategies import operators as ops
 
 _state: dict[str, Any] = {"lesson": None, "passed": {}}
 
@@ -49,9 +49,9 @@ def start(number: str | int) -> None:
 def _prepare_notebook() -> None:
     from IPython import get_ipython
 
-    from dtlib.dist import install_stop_handlers
-    from dtlib.launcher import warm
     from dtlib.learn.magic import register
+    from dtlib.ranks.dist import install_stop_handlers
+    from dtlib.ranks.launcher import warm
 
     register(get_ipython())
     install_stop_handlers("SIGUSR1")  # as Slurm sends it when a job's time is nearly up

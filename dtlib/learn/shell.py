@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.processes import end_descendants
+from dtlib.ranks.processes import end_descendants
 
 LAST = 12  # lines of a failed command that its error repeats
 # torchrun would set one thread a rank by itself, with a warning that teaches nothing.

@@ -17,10 +17,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib import ledger
 from dtlib.learn.elements import elements_sent
 from dtlib.learn.wire import WireLog
 from dtlib.learn.zero_ways import MAKE, Flat, Scheduled, Way, from_shards
+from dtlib.measure import ledger
 
 __all__ = ["Books", "Flat", "Scheduled", "Sizes", "from_shards", "run", "worst"]
 
@@ -126,7 +126,7 @@ def run(
     clip
         The length to which the twin clips its gradient.
     """
-    from dtlib.launcher import launch
+    from dtlib.ranks.launcher import launch
 
     sizes = replace(sizes, clip=clip)
     settings = [(way, kind) for way in ways.values() for kind in kinds]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dtlib.files import write_atomically
+from dtlib.config.files import write_atomically
 
 Report = Callable[..., None]
 

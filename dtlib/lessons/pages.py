@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import dtlib
+from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput
-from dtlib.files import write_atomically
 from dtlib.learn.source import Lesson
 from dtlib.lessons.build import derive
 from dtlib.lessons.reporting import Reporter

@@ -24,7 +24,7 @@ from dtlib.lessons.build import derive
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.signals import on_usr1, terminate_as_interrupt
 from dtlib.lessons.validate import validate_all
-from dtlib.processes import end_descendants
+from dtlib.ranks.processes import end_descendants
 
 
 @dataclass

@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from dtlib.lessons.notebook import Lost, execute
-from dtlib.processes import end_descendants
+from dtlib.ranks.processes import end_descendants
 
 
 def main() -> None:

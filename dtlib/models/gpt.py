@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dtlib import shapes
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.models import drawn_from
+from dtlib.sim import shapes
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import torch
 import torch.distributed
 
-from dtlib import dist
 from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import dist
 
 
 class LossScaler:

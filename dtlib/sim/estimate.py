@@ -6,9 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtlib import shapes
 from dtlib.errors import BadInput
-from dtlib.sim import activations, flops, states, tensors, traffic
+from dtlib.sim import activations, flops, shapes, states, tensors, traffic
 from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, choose, communication, model_states
 
 MOST = 10**6  # samples of a micro-batch; none that fits is near it

@@ -9,7 +9,7 @@ from dtlib.sim.activations import gpt, logits
 from dtlib.sim.states import model_states
 
 # Layers, width, heads and parameters of the published sizes (Radford et al. 2019), written out
-# since a page has no `dtlib.shapes`; a test holds them equal. 1,024 tokens, 50,257 entries.
+# since a page has no `dtlib.sim.shapes`; a test holds them equal. 1,024 tokens, 50,257 entries.
 GPT2 = [
     ("gpt2", 12, 768, 12, 124439808),
     ("gpt2-medium", 24, 1024, 16, 354823168),

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.devices import choose_backend
 from dtlib.errors import BadInput, DtlibError, Unavailable
-from dtlib.precision import AUTOCAST, choose_fp32, weights_dtype
+from dtlib.ranks.devices import choose_backend
 from dtlib.strategies import neutral
 from dtlib.strategies.needs import compiled
+from dtlib.strategies.precision import AUTOCAST, choose_fp32, weights_dtype
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
-    from dtlib.dist import World
+    from dtlib.ranks.dist import World
 
 # What one strategy heeds and others would silently ignore; each names its own in `options`.
 OPTIONS = (

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from dtlib import ledger
-from dtlib.dist import world
+from dtlib.measure import ledger
 from dtlib.models.gpt import GPT, GPTConfig
-from dtlib.ops import deepspeed as load_deepspeed
+from dtlib.ranks.dist import world
 from dtlib.strategies.deepspeed_state import WatchedEngine
+from dtlib.strategies.operators import deepspeed as load_deepspeed
 from dtlib.strategies.zero import join
 
 WARM_UP = 2

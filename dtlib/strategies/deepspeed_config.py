@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.config.plan import BatchPlan, cut
 from dtlib.errors import BadInput
-from dtlib.optim import BETAS
-from dtlib.plan import BatchPlan, cut
+from dtlib.strategies.optim import BETAS
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from dtlib.dist import world
-from dtlib.ops import deepspeed as load_deepspeed
+from dtlib.ranks.dist import world
+from dtlib.strategies.operators import deepspeed as load_deepspeed
 from dtlib.strategies.zero import join
 
 FILE = "weights.bin"

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from dtlib.errors import BadInput
-from dtlib.precision import AUTOCAST, weights_dtype
 from dtlib.strategies.base import Strategy
 from dtlib.strategies.needs import need_compiler, refuse_channels_last, refuse_mps
+from dtlib.strategies.precision import AUTOCAST, weights_dtype
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule

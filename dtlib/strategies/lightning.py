@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.precision import weights_dtype
 from dtlib.strategies.base import Strategy
 from dtlib.strategies.ddp import (
     SYNC_BUFFERS,
@@ -16,6 +15,7 @@ from dtlib.strategies.ddp import (
     refuse_static_graph,
 )
 from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
+from dtlib.strategies.precision import weights_dtype
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

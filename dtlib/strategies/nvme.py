@@ -16,9 +16,9 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib import ops
 from dtlib.errors import Unavailable
 from dtlib.models import gpt
+from dtlib.strategies import operators as ops
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib import ops
-from dtlib.devices import choose_backend
 from dtlib.errors import BadInput, DtlibError
-from dtlib.precision import AUTOCAST
+from dtlib.ranks.devices import choose_backend
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
+from dtlib.strategies import operators as ops
 from dtlib.strategies.base import StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
 from dtlib.strategies.needs import need_compiler, refuse_channels_last
+from dtlib.strategies.precision import AUTOCAST
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
-    from dtlib.dist import World
+    from dtlib.ranks.dist import World
 
 
 class Zero(Strategy):

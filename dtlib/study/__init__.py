@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config import RunConfig
+from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
-from dtlib.flags import Parser, add_settings, hyphens
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS, REPEATS = "1,2,4", 3

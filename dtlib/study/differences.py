@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dtlib import shapes
-from dtlib.sim import memory, states
+from dtlib.sim import memory, shapes, states
 from dtlib.sim.estimate import estimate
 from dtlib.study import shares
 from dtlib.study.facts import Facts

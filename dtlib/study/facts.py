@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from dtlib import shapes
-from dtlib.ledger import Page
-from dtlib.record import Run
-from dtlib.sim import states, tensors
+from dtlib.measure.ledger import Page
+from dtlib.sim import shapes, states, tensors
 from dtlib.sim.estimate import Setup
+from dtlib.training.record import Run
 
 Sizes = tuple[int, ...]
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtlib import loop
 from dtlib.config import RunConfig
+from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
-from dtlib.files import write_atomically
-from dtlib.record import Run, to_json
-from dtlib.record.lines import read_object
+from dtlib.training import loop
+from dtlib.training.record import Run, to_json
+from dtlib.training.record.lines import read_object
 
 FILE = "study.json"
 

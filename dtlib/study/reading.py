@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.files import write_atomically
+from dtlib.config.files import write_atomically
 from dtlib.study.differences import COLLECTIVES
 from dtlib.study.rows import HELD
 

@@ -12,11 +12,12 @@ import gc
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib import launcher, loop
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
-from dtlib.record import Run
+from dtlib.ranks import launcher
 from dtlib.study.family import Outcome, Planned
+from dtlib.training import loop
+from dtlib.training.record import Run
 
 
 def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:

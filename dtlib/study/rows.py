@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dtlib.ledger import KINDS, Page
-from dtlib.record import COLUMNS
+from dtlib.measure.ledger import KINDS, Page
 from dtlib.study import tables
 from dtlib.study.differences import COLLECTIVES, Line, compare
 from dtlib.study.facts import Facts
 from dtlib.study.family import Outcome
+from dtlib.training.record import COLUMNS
 
 HELD = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
 """What a table of bytes shows: each when there is most of it that the formula speaks of."""

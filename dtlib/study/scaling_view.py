@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.files import write_atomically
+from dtlib.config.files import write_atomically
 from dtlib.study import reading
 from dtlib.study.reading import aligned
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.files import write_atomically
+from dtlib.config.files import write_atomically
 from dtlib.study import reading, sensitivity
 from dtlib.study.reading import aligned
 from dtlib.study.sensitivity import FIRST, LOSS, NOISE, SINGLE

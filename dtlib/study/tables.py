@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput
-from dtlib.files import write_atomically
-from dtlib.record import COLUMNS, Run
+from dtlib.training.record import COLUMNS, Run
 
 # Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
 TEXT = (

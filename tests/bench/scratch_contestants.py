@@ -112,7 +112,7 @@ def deepspeed(stage: int) -> Callable[[GPT], Step]:
     """DeepSpeed's defaults, but for stage 3's threshold: 0 shards small parameters too."""
 
     def build(model: GPT) -> Step:
-        from dtlib import ops
+        from dtlib.strategies import operators as ops
 
         deepspeed = ops.deepspeed("cpu")
         adamw = {"lr": LR, "betas": BETAS, "eps": EPS, "torch_adam": True}
@@ -159,7 +159,7 @@ def main() -> None:
     request = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     if request["name"].startswith("DeepSpeed"):
-        from dtlib import ops
+        from dtlib.strategies import operators as ops
 
         ops.deepspeed("cpu").init_distributed("gloo")
     else:

@@ -12,11 +12,12 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from dtlib import dist, launch, strategies
+from dtlib import launch, strategies
+from dtlib.config.plan import cut
 from dtlib.data.batches import order
-from dtlib.loop import accumulate, agree
-from dtlib.plan import cut
+from dtlib.ranks import dist
 from dtlib.strategies.single import Single
+from dtlib.training.loop import accumulate, agree
 from tests.toy import IGNORED, Scale, Toy, as_batches, config, ready
 
 DATA = range(8)

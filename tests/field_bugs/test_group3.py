@@ -13,8 +13,8 @@ import torch
 from dtlib import launch, strategies
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
-from dtlib.optim import learning_rate
 from dtlib.strategies import deepspeed_config
+from dtlib.strategies.optim import learning_rate
 from tests.toy import Scale, config, ready
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from dtlib import dist, launch
+from dtlib import launch
 from dtlib.config import RunConfig
+from dtlib.ranks import dist
 from dtlib.strategies.fsdp import FSDP
-from dtlib.tasks.base import Task
+from dtlib.training.tasks.base import Task
 from tests.toy import Toy, config, ready
 
 
@@ -108,8 +109,8 @@ def test_a_missing_key_is_an_error_that_except_exception_catches(tmp_path):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.api import CheckpointException
 
-    from dtlib.checkpoint import refuse_other_model
     from dtlib.errors import BadInput
+    from dtlib.training.checkpoint import refuse_other_model
 
     dcp.save({"w": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
     with pytest.raises(CheckpointException) as raised:

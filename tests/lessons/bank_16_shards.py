@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from bank_16_stage1 import mine
 
-from dtlib.dist import reduce_scatter_sum
+from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.scratch.ring import reduce_scatter, ring_all_reduce, ring_reduce_scatter
 
 # --- 16.2a add_gradients --------------------------------------------------------------------

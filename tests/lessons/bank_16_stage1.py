@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from dtlib.dist import reduce_scatter_sum
+from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.scratch.ring import all_gather, reduce_scatter, ring_all_reduce, ring_reduce_scatter
 
 

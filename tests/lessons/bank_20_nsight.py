@@ -1,6 +1,6 @@
 """Answers to lesson 20's last exercise, the shares of an export of Nsight Systems."""
 
-from dtlib.profiling.intervals import length, union
+from dtlib.measure.profiling.intervals import length, union
 
 NAMED = "SELECT value, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON shortName = id"
 COPIES = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dtlib import ledger
 from dtlib.learn import predictions, source
 from dtlib.learn.checks.memory import by_hand, chunked, fitting, recompute
-from dtlib.ledger.allocator import Allocations
+from dtlib.measure import ledger
+from dtlib.measure.ledger.allocator import Allocations
 from dtlib.scratch.activation_checkpointing import saved_for_backward
 from dtlib.sim import activations
 from dtlib.sim.estimate import Setup, estimate

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
-from dtlib.launcher import launch
 from dtlib.learn import predictions, source
 from dtlib.learn.checks.ddp_torchrun import ddp_loss, exact_mean, indices
 from dtlib.learn.quiz import drawn
+from dtlib.ranks.launcher import launch
 
 LESSON = source.find("09")
 SIDECAR = LESSON.sidecar

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from dtlib.launcher import launch
 from dtlib.learn import predictions, source
 from dtlib.learn.checks.accelerate import batches, schedule
+from dtlib.ranks.launcher import launch
 from dtlib.sim.prepared import prepared_schedule, rate_left
 
 SIDECAR = source.find("14").sidecar

@@ -8,7 +8,7 @@ import pytest
 
 from dtlib.learn import predictions, source
 from dtlib.learn.checks.profiling import clock, nsight
-from dtlib.profiling.nsys import made_export, spans_of
+from dtlib.measure.profiling.nsys import made_export, spans_of
 
 LESSON = source.find("20")
 

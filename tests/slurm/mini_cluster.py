@@ -15,7 +15,7 @@ from pathlib import Path
 import lesson_sources
 import psutil
 
-from dtlib.record import read_lines
+from dtlib.training.record import read_lines
 
 PROJECT = Path(__file__).parents[2]
 # In a job's environment: its training steps sleep, so that it outlives what Slurm does in time.

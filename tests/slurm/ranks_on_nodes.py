@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import dtlib
-from dtlib.launcher import progress
+from dtlib.ranks.launcher import progress
 
 
 def meet(number: int) -> tuple[str, int, int]:
@@ -42,7 +42,7 @@ def die_on_the_last() -> None:
 
 
 def until_stopped() -> bool:
-    from dtlib import dist
+    from dtlib.ranks import dist
 
     progress(0, 1)
     while not dist.stop_requested():

@@ -17,10 +17,10 @@ SECONDS = 0.2
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds `dtlib.diary` as always, and makes its `Diary.step` late."""
+    """Finds `dtlib.training.diary` as always, and makes its `Diary.step` late."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "dtlib.diary":
+        if name != "dtlib.training.diary":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from dtlib.launcher import run_ranks
 from dtlib.learn.checking import Passed, Wrong, stopped
+from dtlib.ranks.launcher import run_ranks
 from dtlib.scratch.data_parallel import assign_buckets as reference
 
 __all__ = ["check", "reference"]

@@ -11,7 +11,7 @@ from typing import Any
 from dtlib.learn.asking import ask, to_number
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
-from dtlib.profiling import intervals as spans
+from dtlib.measure.profiling import intervals as spans
 
 Spans = list[tuple[float, float]]
 

@@ -136,7 +136,7 @@ def _count_steps(round_: Round, target: int) -> None:
 
 def race(student: Callable[[torch.Tensor], Any]) -> Shown:
     """After a pass: 4 MB on three ranks, the student's ring against torch's all_reduce."""
-    from dtlib.launcher import launch
+    from dtlib.ranks.launcher import launch
 
     mine, torchs = launch(_race_on_rank, student, ranks=3, timeout=20, show=False)[0]
     return table(

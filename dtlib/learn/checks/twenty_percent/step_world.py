@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from dtlib.ledger.collectives import CollectiveLog
+from dtlib.measure.ledger.collectives import CollectiveLog
 
 MICRO, PLAIN, SGD, ADAMW = (
     "4 micro-batches",

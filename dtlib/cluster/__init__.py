@@ -1,0 +1,1 @@
+"""Machines and jobs: what this machine can run (`doctor`), lessons and scripts on Slurm (`batch`)."""

@@ -1,0 +1,89 @@
+"""`dtlib batch submit | status | collect | launch`: lessons and scripts as Slurm jobs.
+
+Every job has a folder, `batch/NAME-JOBID`: `job.json` says what was submitted, `r0/`, `r1/` … hold
+what each start of the job made (a requeued job starts again), `exit-code.r0` how it ended. The log
+lies beside it. So the state of a job can be told when Slurm has long forgotten it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib.cluster.batch.following import (
+    ENDED,
+    Job,
+    ask,
+    collect,
+    jobs,
+    read,
+    refresh,
+    refreshed,
+    status,
+)
+from dtlib.cluster.batch.submitting import home, out_folder, script_names, site_variables, submit
+from dtlib.config.flags import Parser
+from dtlib.errors import BadInput
+
+__all__ = [
+    "ENDED", "Job", "ask", "collect", "home", "jobs", "main", "parser", "read", "refresh",
+    "refreshed", "site_variables", "status", "submit",
+]  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse and carry out; returns the exit code, raises `DtlibError` for what cannot be done."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["launch"]:
+        from dtlib.cluster.batch.launching import main as launch
+
+        return launch(words[1:])
+    words, further = _split(words)
+    args, unknown = parser().parse_known_args(words)
+    out = out_folder(args.out)
+    if args.command == "submit":
+        return submit(args, out, unknown, further)
+    if unknown:
+        raise BadInput(f"{args.command} does not know {unknown[0]!r}; see `dtlib batch --help`.")
+    if further:
+        raise BadInput(f"{args.command} takes nothing after --.")
+    return status(out) if args.command == "status" else collect(out, args.to)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `dtlib batch`."""
+    top = Parser(prog="dtlib batch", description="Lessons and scripts as Slurm jobs.")
+    commands = top.add_subparsers(dest="command", required=True)
+    out = Parser(add_help=False)
+    out.add_argument("--out", type=Path, help="folder of the jobs (default: batch)")
+    submitting = commands.add_parser(
+        "submit",
+        parents=[out],
+        help="hand a lesson or a script to sbatch",
+        usage="dtlib batch submit NN|SCRIPT [--nodes N] [--gpus-per-node G] [--time T] "
+        "[-p NAME=VALUE] [SETTING OF THE SCRIPT …] [-- SBATCH-OPTION …]",
+        epilog=f"scripts: {', '.join(script_names())}",
+    )
+    submitting.add_argument("what", metavar="NN|SCRIPT", help="a lesson's number, a script's name")
+    submitting.add_argument("--nodes", type=int, metavar="N")
+    submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
+    submitting.add_argument("--cpus-per-task", type=int, metavar="C", help="CPUs of each node")
+    submitting.add_argument("--time", metavar="T", help="as sbatch reads it: 90, 1:30:00, 1-0")
+    submitting.add_argument("--kind", choices=("student", "instructor"), help="of a lesson")
+    submitting.add_argument(
+        "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
+    )
+    commands.add_parser("status", parents=[out], help="how each job stands")
+    collecting = commands.add_parser(
+        "collect", parents=[out], help="gather the notebooks, and a table of the runs"
+    )
+    collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
+    commands.add_parser("launch", help="start a training as a file says: `launch --help`")
+    return top

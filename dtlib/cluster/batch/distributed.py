@@ -1,0 +1,116 @@
+"""`distributed.yaml`: on what a training runs, how it is spread over ranks, who starts these."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtlib.cluster.batch.submitting import home
+from dtlib.config.files import read_yaml
+from dtlib.errors import BadInput, Unavailable, did_you_mean
+
+FILE = home() / "slurm" / "distributed.yaml"
+ACCELERATORS = ("auto", "cpu", "gpu", "mps", "tpu")
+BACKENDS = ("torchrun", "accelerate", "lightning")
+AUTO = "auto"
+TRAINER = ("accelerator", "strategy", "devices", "nodes")
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """What the file says; None is `auto`.
+
+    Parameters
+    ----------
+    accelerator
+        auto, cpu, gpu or mps; tpu is refused with what it needs.
+    strategy
+        One of `dtlib train`.
+    devices
+        Ranks on a node.
+    nodes
+        How many.
+    backend
+        torchrun, accelerate or lightning: who starts the ranks.
+    tpu_cores
+        Lightning 1's name for the devices of a TPU.
+
+    Raises
+    ------
+    BadInput
+        For what is unknown, or contradicts itself.
+    Unavailable
+        For a TPU.
+    """
+
+    accelerator: str = AUTO
+    strategy: str = "ddp"
+    devices: int | None = None
+    nodes: int | None = None
+    backend: str | None = None
+    tpu_cores: int | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_unknown("accelerator", self.accelerator, ACCELERATORS)
+        if self.backend is not None:
+            _refuse_unknown("backend", self.backend, BACKENDS)
+        for name in ("devices", "nodes", "tpu_cores"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise BadInput(f"{name} is {value}; it must be auto or a whole number from 1 on.")
+        if self.tpu_cores is not None and self.accelerator not in (AUTO, "tpu"):
+            raise BadInput(
+                f"tpu_cores {self.tpu_cores} contradicts accelerator {self.accelerator}; leave one"
+                " of them out."
+            )
+        if self.tpu_cores is not None or self.accelerator == "tpu":
+            raise Unavailable(
+                "a TPU needs a TPU machine with torch_xla, and a loop that marks its steps for XLA,"
+                " which this library has not; use accelerator gpu or cpu."
+            )
+
+
+def read(path: Path = FILE, **flags: Any) -> Distributed:
+    """Read a file; a flag that is not None wins over it.
+
+    Raises
+    ------
+    BadInput
+        When the file cannot be read or says what it may not.
+    Unavailable
+        For a TPU.
+    """
+    content = read_yaml(path)
+    _refuse_keys(content, ("trainer", "backend", "tpu_cores"), path)
+    trainer = content.pop("trainer", None) or {}
+    if not isinstance(trainer, Mapping):
+        raise BadInput(f"{path}: trainer must hold lines of the form key: value.")
+    _refuse_keys(trainer, TRAINER, path)
+    said = {**trainer, **content, **{k: v for k, v in flags.items() if v is not None}}
+    fields: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Distributed)}
+    for name, value in said.items():
+        if fields[name] is None and value == AUTO:
+            value = None
+        fields[name] = _whole(value) if name in ("devices", "nodes", "tpu_cores") else value
+    return Distributed(**fields)
+
+
+def _whole(value: Any) -> Any:
+    """A flag's text as a number; what is none stays, to be refused with its own words."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _refuse_unknown(what: str, word: Any, there: tuple[str, ...]) -> None:
+    if word not in there:
+        near = did_you_mean(str(word), there)
+        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(there)}.{near}")
+
+
+def _refuse_keys(found: Mapping[str, Any], known: tuple[str, ...], path: Path) -> None:
+    for key in found:
+        if key not in known:
+            near = did_you_mean(str(key), known) or f" There is {', '.join(known)}."
+            raise BadInput(f"{path}: unknown key {key!r}.{near}")

@@ -1,0 +1,179 @@
+"""Follow the jobs that were submitted: their state, their logs, what they made."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from dtlib.config.files import write_atomically
+from dtlib.errors import BadInput
+from dtlib.ranks.environment import JOB_ENDED as ENDED
+
+MAY_START_AGAIN = ("NODE_FAIL", "PREEMPTED")  # by Slurm itself, after it has said so
+
+Told = tuple[str, str, str]
+"""State, exit code, reason."""
+
+
+@dataclass
+class Job:
+    """One submitted lesson or script: its number in Slurm, what was asked for, how it stands."""
+
+    id: int
+    name: str
+    lesson: str  # or the script's name
+    nodes: int
+    arguments: list[str] = field(default_factory=list)
+    state: str = "PENDING"
+    exit_code: str = ""
+    reason: str = ""
+    array: bool = False
+
+    def folder(self, out: Path) -> Path:
+        """The folder that `slurm/common.sh` makes, too."""
+        return out / f"{self.name}-{self.id}"
+
+    def log(self, out: Path) -> Path:
+        """The log; each task of an array has its own, with its number in place of `%a`."""
+        return out / f"{self.name}-{self.id}{'_%a' * self.array}.log"
+
+    def save(self, out: Path) -> None:
+        self.folder(out).mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder(out) / "job.json", json.dumps(asdict(self), indent=1) + "\n")
+
+
+def read(path: Path) -> Job:
+    """Read what `dtlib batch submit` wrote down of a job.
+
+    Raises
+    ------
+    BadInput
+        When it is something else.
+    """
+    try:
+        return Job(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it.") from error
+
+
+def jobs(out: Path) -> list[Job]:
+    """The jobs that were submitted from here, oldest first, as their files say."""
+    return sorted((read(path) for path in out.glob("*/job.json")), key=lambda job: job.id)
+
+
+def refreshed(out: Path) -> list[Job]:
+    """The jobs with the state that Slurm tells, or told last."""
+    return [refresh(job, out) for job in jobs(out)]
+
+
+def refresh(job: Job, out: Path) -> Job:
+    """Ask Slurm how a job stands, write that down, and return the job.
+
+    One whose node was lost, or that made room for another, is asked for again.
+    """
+    if job.state in ENDED and job.state not in MAY_START_AGAIN:
+        return job
+    told = _from_scontrol(job.id) or _from_sacct(job.id) or _from_files(job, out)
+    if told and told != (job.state, job.exit_code, job.reason):
+        job.state, job.exit_code, job.reason = told
+        job.save(out)
+    return job
+
+
+def ask(*command: str) -> str:
+    """Return what a program of Slurm says, or nothing where it is missing or has nothing to say."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _from_scontrol(number: int) -> Told | None:
+    """Slurm's controller knows a job until a while after its end (MinJobAge, often 5 minutes)."""
+    tasks = []
+    for line in ask("scontrol", "-o", "show", "job", str(number)).splitlines():
+        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "JobState" in words:
+            reason = words.get("Reason", "None")
+            told = words["JobState"], words.get("ExitCode", ""), "" if reason == "None" else reason
+            tasks.append((words.get("ArrayTaskId", ""), told))
+    return _of_all(tasks)
+
+
+def _from_sacct(number: int) -> Told | None:
+    tasks = []
+    said = ask("sacct", "-X", "-n", "-P", "-o", "JobID,State,ExitCode", "-j", str(number))
+    for line in said.splitlines():
+        name, _, rest = line.partition("|")
+        state, bar, code = rest.partition("|")
+        if bar:
+            tasks.append((name.partition("_")[2], (state.split()[0], code, "")))
+    return _of_all(tasks)
+
+
+def _from_files(job: Job, out: Path) -> Told | None:
+    """What the scripts noted; a later start of the same task counts, not an earlier one."""
+    codes = sorted(job.folder(out).glob("exit-code.*"), key=lambda path: path.stat().st_mtime)
+    last = {path.name.rpartition(".r")[0]: path.read_text().strip() for path in codes}
+    tasks = [
+        (name.partition(".t")[2], ("COMPLETED" if code == "0" else "FAILED", f"{code}:0", ""))
+        for name, code in last.items()
+    ]
+    return _of_all(tasks)
+
+
+def _of_all(tasks: Sequence[tuple[str, Told]]) -> Told | None:
+    """The state of a job from that of its tasks: an array has several.
+
+    While one runs, it runs; while one waits, it waits; at its end it is as bad as its worst task.
+    """
+    if len(tasks) < 2:
+        return tasks[0][1] if tasks else None
+    bad = [(task, told) for task, told in tasks if told[0] in ENDED and told[0] != "COMPLETED"]
+    reason = ", ".join(f"task {task} {state}" for task, (state, _, _) in bad)
+    on_its_way = [state for _, (state, _, _) in tasks if state not in ENDED]
+    if on_its_way:
+        return "RUNNING" if "RUNNING" in on_its_way else on_its_way[0], "0:0", reason
+    state, exit_code, _ = bad[0][1] if bad else tasks[0][1]
+    return state, exit_code, reason
+
+
+def status(out: Path) -> int:
+    """Print a line for each job."""
+    everything = refreshed(out)
+    if not everything:
+        print(f"No jobs in {out}: `dtlib batch submit NN` makes one.")
+        return 0
+    wide = max(7, *(len(job.lesson) + 2 for job in everything))
+    print(f"{'job':>8}  {'what':<{wide}}{'nodes':<7}{'state':<12}{'exit':<8}log")
+    for job in everything:
+        row = f"{job.id:>8}  {job.lesson:<{wide}}{job.nodes:<7}{job.state:<12}{job.exit_code:<8}"
+        print(row + str(job.log(out)) + (f"  ({job.reason})" if job.reason else ""))
+    return 0
+
+
+def collect(out: Path, to: Path | None = None) -> int:
+    """Copy all notebooks into one folder, their names with job and restart, and write a table."""
+    from dtlib.training.record import Run, write_csv
+
+    target = (to or out / "collected").resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    runs: list[Run] = []
+    count = 0
+    for job in refreshed(out):
+        for notebook in sorted(job.folder(out).glob("r*/*/*.ipynb")):
+            kind, restart = notebook.parent.name, notebook.parent.parent.name
+            name = f"{notebook.stem}-{kind}-job{job.id}-{restart}.ipynb"
+            shutil.copy2(notebook, target / name)
+            print(f"{job.state:<12}{target / name}")
+            count += 1
+        found = job.folder(out).rglob("summary.json")
+        runs += [Run.load(path.parent) for path in sorted(found)]
+    write_csv(target / "runs.csv", runs)
+    print(f"{count} notebooks, and {len(runs)} runs in {target / 'runs.csv'}")
+    return 0

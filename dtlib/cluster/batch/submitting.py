@@ -1,0 +1,159 @@
+"""Hand a lesson, or a script of `slurm/`, to sbatch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib.cluster.batch.following import Job
+from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.learn.source import find, lessons
+
+LESSON = "lesson"
+
+
+def home() -> Path:
+    """The folder of the course, which holds `slurm/`."""
+    return Path(__file__).resolve().parents[3]
+
+
+def script_names() -> list[str]:
+    """The scripts of `slurm/` that can be submitted by their names; a lesson's has its number."""
+    return sorted(p.stem for p in (home() / "slurm").glob("*.sbatch") if p.stem != LESSON)
+
+
+def out_folder(given: Path | None) -> Path:
+    """Return the folder of the jobs: `--out`, else the site's, else `batch` here."""
+    return Path(given or site_variables().get("DTLIB_BATCH_OUT") or "batch").resolve()
+
+
+def site_variables() -> dict[str, str]:
+    """Read the site's settings as the shell does, and return the environment with them."""
+    site = Path(os.environ.get("DTLIB_SITE") or home() / "slurm" / "site.env")
+    if not site.is_file():
+        return dict(os.environ)
+    script = 'set -a; . "$1" >&2; set +a; env -0'
+    done = subprocess.run(
+        ["bash", "-euc", script, "site", str(site)], capture_output=True, text=True
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise BadInput(f"the site settings {site} cannot be read: {said}.")
+    pairs = (entry.partition("=") for entry in done.stdout.split("\0") if entry)
+    return {name: value for name, _, value in pairs}
+
+
+def submit(
+    args: argparse.Namespace, out: Path, settings: Sequence[str], further: Sequence[str]
+) -> int:
+    """Hand a lesson or a script to sbatch, after refusing what would fail in the job.
+
+    Parameters
+    ----------
+    args
+        What `dtlib batch submit` was told.
+    out
+        The folder of the jobs.
+    settings
+        The script's own.
+    further
+        Options for sbatch.
+
+    Raises
+    ------
+    BadInput
+        For an unknown lesson, script or parameter, a number below 1, or what sbatch refuses.
+    Unavailable
+        Where there is no sbatch.
+    """
+    wanted = 1 if args.nodes is None else args.nodes
+    if wanted < 1 or args.gpus_per_node < 0:
+        raise BadInput(
+            f"--nodes {wanted} must be at least 1, --gpus-per-node {args.gpus_per_node} 0."
+        )
+    number = args.what.isdecimal()
+    name, words, instead = (_lesson if number else _script)(args, settings)
+    _need("sbatch", instead)
+    out.mkdir(parents=True, exist_ok=True)
+    script = home() / "slurm" / f"{LESSON if number else name}.sbatch"
+    job = Job(0, f"dtlib-{name}", args.what if number else name, wanted)
+    job.array = "#SBATCH --array" in script.read_text(encoding="utf-8")
+    command = [*_options(args, job, out), *further, str(script), *words]
+    job.id, job.arguments = _sbatch(command, out), command[1:]
+    job.save(out)
+    what = f"lesson {args.what}" if number else name
+    nodes = f"{job.nodes} node" + "s" * (job.nodes > 1)
+    print(f"Job {job.id}: {what} on {nodes}. Its log: {job.log(out)}")
+    print("`dtlib batch status` says how it stands, `dtlib batch collect` brings what it made.")
+    return 0
+
+
+def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
+    """The lesson's name, the words for its script, and what to do where there is no Slurm."""
+    from dtlib.lessons.run import read_parameters
+    from dtlib.lessons.validate import validate_all
+
+    lesson = find(args.what)
+    if settings:
+        raise BadInput(
+            f"a lesson takes no {settings[0]!r}; its parameters are given by -p NAME=VALUE."
+        )
+    validate_all(lessons(lesson.path.parent))
+    read_parameters([lesson], args.parameter)
+    words = [lesson.number, "--kind", args.kind or "student"]
+    words += [word for text in args.parameter for word in ("-p", text)]
+    return lesson.stem, words, f"`dtlib lessons run {lesson.number}` runs it on this machine"
+
+
+def _script(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
+    name = args.what.removesuffix(".sbatch")
+    there = script_names()
+    if name not in there:
+        raise BadInput(
+            f"there is no script {name!r}; give a lesson's number, or one of {', '.join(there)}."
+            f"{did_you_mean(name, there)}"
+        )
+    if args.kind or args.parameter:
+        raise BadInput(
+            f"--kind and -p belong to lessons; {name} takes its settings as they are, such as"
+            " --steps 100."
+        )
+    return name, list(settings), "`dtlib train` and `dtlib study` run on this machine"
+
+
+def _options(args: argparse.Namespace, job: Job, out: Path) -> list[str]:
+    log = "%x-%A_%a.log" if job.array else "%x-%j.log"
+    command = ["sbatch", "--parsable", f"--job-name={job.name}"]
+    command += [f"--output={out / log}", f"--chdir={Path.cwd()}"]
+    for name in ("nodes", "gpus_per_node", "cpus_per_task", "time"):
+        if getattr(args, name):
+            command.append(f"--{name.replace('_', '-')}={getattr(args, name)}")
+    return command
+
+
+def _sbatch(command: Sequence[str], out: Path) -> int:
+    site = site_variables()
+    ours = {"DTLIB_HOME": str(home()), "DTLIB_BATCH_OUT": str(out)}
+    if not site.get("DTLIB_IMAGE"):  # a container brings its own
+        ours["DTLIB_PYTHON"] = site.get("DTLIB_PYTHON", sys.executable)
+    done = subprocess.run(command, env={**site, **ours}, capture_output=True, text=True)
+    number = re.match(r"\d+", done.stdout)
+    if done.returncode or number is None:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("sbatch: error: ")]
+        said = (lines or done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise BadInput(f"sbatch refused the job: {said.removeprefix('sbatch: error: ')}.")
+    return int(number[0])
+
+
+def _need(program: str, instead: str) -> None:
+    if shutil.which(program) is None:
+        raise Unavailable(
+            f"there is no {program} here: run `dtlib batch` on a login node of a Slurm cluster "
+            f"({instead})."
+        )

@@ -1,0 +1,192 @@
+"""What a probe may see of the machine, and what it says about it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's report.
+
+    Attributes
+    ----------
+    name
+        What was looked at.
+    state
+        "ok"; "note" where something optional is absent or small; "missing" where lessons need it.
+    found
+        What there is, with numbers.
+    remedy
+        What to do about it; empty if there is nothing to do.
+    """
+
+    name: str
+    state: Literal["ok", "note", "missing"]
+    found: str
+    remedy: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """The finding for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended: its exit code, or None if it could not start or took too long."""
+
+    code: int | None
+    output: str
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not empty: where Python and most tools say what was wrong."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    def answer(self) -> dict[str, Any] | None:
+        """The JSON object of the last line, if the command went well and printed one."""
+        if self.code != 0:
+            return None
+        try:
+            found = json.loads(self.last_line)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def run_command(command: Sequence[str], timeout: float, env: Mapping[str, str]) -> Ran:
+    """Run a command with all its children; never raise, never leave one behind."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=dict(env),
+            start_new_session=True,  # so that its children can be ended with it
+        )
+    except OSError as error:
+        return Ran(None, str(error))
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        return Ran(process.returncode, output)
+    except subprocess.TimeoutExpired:
+        return Ran(None, f"no answer within {timeout:g} s")
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything that probes ask; a test replaces the part that it takes away."""
+
+    env: Mapping[str, str]
+    system: str
+    python: tuple[int, ...]
+    cores: int
+    memory_bytes: int
+    folder: Path
+    run: Callable[[Sequence[str], float], Ran]
+    free_bytes: Callable[[Path], int]
+    total_bytes: Callable[[Path], int]
+    exists: Callable[[Path], bool]
+    listen: Callable[[], None]
+    installed: Callable[[str], str | None]
+    answers: dict[str, Ran] = dataclasses.field(default_factory=dict)
+    asking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    @classmethod
+    def here(cls) -> Machine:
+        """The machine that this process runs on."""
+        env = dict(os.environ)
+        return cls(
+            env=env,
+            system=platform.system(),
+            python=tuple(sys.version_info[:3]),
+            cores=_cores(),
+            memory_bytes=_memory_bytes(),
+            folder=Path.cwd(),
+            run=lambda command, timeout: run_command(command, timeout, env),
+            free_bytes=lambda path: shutil.disk_usage(path).free,
+            total_bytes=lambda path: shutil.disk_usage(path).total,
+            exists=lambda path: path.exists(),
+            listen=_listen,
+            installed=_installed,
+        )
+
+    @property
+    def is_mac(self) -> bool:
+        """Whether this is macOS, which needs less and lacks some."""
+        return self.system == "Darwin"
+
+    def which(self, *names: str) -> str | None:
+        """Where the first of these programs lies on PATH."""
+        path = self.env.get("PATH", "")
+        return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+
+    def ask_inside(self, question: str, timeout: float) -> Ran:
+        """Ask `doctor.inside` in a process of its own, which may crash or hang there."""
+        return self.run([sys.executable, "-m", "dtlib.cluster.doctor.inside", question], timeout)
+
+    def torch_facts(self) -> Ran:
+        """What torch says of itself; two probes ask at the same time, one import answers both."""
+        with self.asking:
+            if "torch" not in self.answers:
+                self.answers["torch"] = self.ask_inside("torch", 60.0)
+            return self.answers["torch"]
+
+
+def _cores() -> int:
+    # A container or a Slurm job may own fewer cores than the machine has.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    import psutil
+
+    available = psutil.virtual_memory().available
+    # A container's own limit, which is the word "max" where there is none.
+    limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    if limit.is_file() and used.is_file() and limit.read_text().strip().isdigit():
+        available = min(available, int(limit.read_text()) - int(used.read_text()))
+    return available
+
+
+def _listen() -> None:
+    """Accept one connection on the loopback interface, at a port that the system chooses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+        with socket.create_connection(server.getsockname(), timeout=5):
+            server.accept()[0].close()
+
+
+def _installed(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

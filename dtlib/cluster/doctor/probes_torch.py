@@ -1,0 +1,98 @@
+"""Probes that need torch; each asks in a process of its own, where torch may crash or hang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtlib.cluster.doctor.machine import Finding, Machine
+
+NEEDED_TORCH = (2, 11)
+INSTALL = "in the project's folder: pip install -e . -c constraints.txt"
+
+
+def torch(machine: Machine) -> Finding:
+    """Is torch there, new enough, and able to run collectives?"""
+    ran = machine.torch_facts()
+    facts = ran.answer()
+    if facts is None:
+        return Finding("torch", "missing", ran.last_line or f"exit code {ran.code}", INSTALL)
+    backends = [name for name in ("gloo", "nccl", "mps") if facts[name]]
+    found = f"{facts['version']}, backends: {', '.join(backends) or 'none'}"
+    if _version(facts["version"]) < NEEDED_TORCH:
+        needed = ".".join(map(str, NEEDED_TORCH))
+        return Finding("torch", "missing", f"{found}; older than {needed}", INSTALL)
+    if not facts["gloo"]:
+        remedy = "install torch from PyPI: its builds have gloo, which lessons need"
+        return Finding("torch", "missing", found, remedy)
+    return Finding("torch", "ok", found)
+
+
+def gpu(machine: Machine) -> Finding:
+    """Is there a GPU that torch can use, and with what beneath it?"""
+    facts: dict[str, Any] = machine.torch_facts().answer() or {}
+    driver = _driver(machine)
+    if facts.get("gpus"):
+        found = (
+            f"{len(facts['gpus'])} × {facts['gpus'][0]}, driver {driver or 'unknown'}, "
+            f"CUDA {facts['cuda']}, cuDNN {facts['cudnn']}, NCCL {facts['nccl_version']}"
+        )
+        return Finding("GPU", "ok", found)
+    if driver:
+        return Finding(
+            "GPU",
+            "note",
+            f"the driver {driver} sees a GPU, but torch {facts.get('version', '')} cannot use it",
+            "install a CUDA build of torch that this driver supports; see `nvidia-smi`",
+        )
+    if facts.get("mps"):
+        found = "Apple's (mps), for one process with --device mps; several ranks run on the CPU"
+        return Finding("GPU", "ok", found)
+    return Finding("GPU", "note", "none: lessons run on the CPU, GPU lessons show recorded results")
+
+
+def collective(machine: Machine) -> Finding:
+    """Do two ranks really start here, and add up their numbers?"""
+    ran = machine.ask_inside("collective", 90.0)
+    facts = ran.answer()
+    if facts and facts["sums"] == [3.0, 3.0]:
+        return Finding("collective", "ok", f"two ranks started and summed in {facts['seconds']} s")
+    said = f"got {facts['sums']} instead of [3.0, 3.0]" if facts else ran.last_line
+    return Finding(
+        "collective",
+        "missing",
+        f"two ranks could not sum: {said}",
+        "mend torch, ports and host name above first; then run `dtlib doctor` again",
+    )
+
+
+def data(machine: Machine) -> Finding:
+    """Which real data sets are at hand? Lessons do without."""
+    ran = machine.ask_inside("data", 60.0)
+    facts = ran.answer()
+    if facts is None:
+        return Finding("data", "note", f"could not look: {ran.last_line}")
+    found = [f"{name} ({place})" for name, place in facts.items() if place]
+    absent = [name for name, place in facts.items() if not place]
+    if not absent:
+        return Finding("data", "ok", "; ".join(found))
+    return Finding(
+        "data",
+        "note",
+        "; ".join([*found, f"not here: {', '.join(absent)} (lessons make their own data)"]),
+        f"dtlib fetch {' '.join(absent)} (or set DTLIB_DATA to the folder that holds them)",
+    )
+
+
+def _driver(machine: Machine) -> str | None:
+    if not machine.which("nvidia-smi"):
+        return None
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    ran = machine.run(query, 20.0)
+    return ran.last_line if ran.code == 0 else None
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("+")[0].split(".")[:2] if part.isdigit())
+
+
+TORCH = (torch, gpu, collective, data)

@@ -1,0 +1,284 @@
+"""One configuration of a run, filled from Python, from YAML or from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtlib.config.files import read_yaml
+from dtlib.config.plan import BatchPlan, cut
+from dtlib.config.values import CHOICES, DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
+from dtlib.errors import BadInput, did_you_mean
+
+__all__ = ["CHOICES", "DEFAULTS", "RunConfig"]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What to train, on what, how, and how it is spread over ranks.
+
+    The learning rate belongs to the global batch: other ranks, the same experiment.
+
+    Parameters
+    ----------
+    task
+        what is learnt: images or text
+    model
+        resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
+        (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
+    strategy
+        how the task is spread over ranks: single, ddp (alias dp), zero1, zero2, zero3, offload,
+        infinity, fsdp, accelerate, lightning
+    ranks
+        number of processes (default: the world that is there, else 2; 1 for single)
+    steps
+        optimizer steps to take (default: 100); not together with epochs
+    epochs
+        passes over the training data; the last incomplete global batch of each is dropped
+    global_batch
+        samples per optimizer step over all ranks (default: 64 images, 16 windows of text)
+    micro_batch
+        samples that one rank computes at once (default: derived)
+    accumulation
+        micro-batches per rank and optimizer step (default: derived, else 1)
+    lr
+        peak learning rate of the global batch (default: by task and optimizer)
+    optimizer
+        adamw or sgd
+    momentum
+        momentum of sgd
+    adam_eps
+        the epsilon of adamw: gradients far below it, mere rounding, do not move a weight
+    weight_decay
+        decay of matrices and kernels, never of biases, norms (default: by task and optimizer)
+    warmup_steps
+        optimizer steps over which the learning rate rises linearly to lr
+    schedule
+        what the learning rate does after its warm-up: cosine or constant
+    lr_floor
+        where cosine ends, as a share of lr
+    clip
+        largest 2-norm of the global gradient; larger ones are scaled down to it
+    precision
+        fp32, tf32 (an NVIDIA GPU multiplies fp32 with 10 bits of mantissa), bf16 or fp16 (autocast
+        over fp32 weights; fp16 with loss scaling), or fp64
+    skip_limit
+        most fp16 steps in a row that may overflow before the run is given up
+    compile
+        compile the model with torch.compile
+    bucket_cap_mb
+        size in MiB of DDP's gradient buckets (default: torch's 25)
+    compress_gradients
+        bf16: DDP's gradients travel in half as many bytes, and lose half of their digits
+    static_graph
+        tell DDP that every step uses the same parameters in the same order
+    zero_stage
+        what ZeRO shards: 1 optimizer, 2 also gradients, 3 also weights (offload: 2, or 3)
+    deepspeed
+        a DeepSpeed configuration of your own (JSON), which may not contradict the batch sizes
+    nvme
+        folder on a fast disk for infinity's tensors (default: nvme in the run's folder)
+    shard_ranks
+        ranks that share one copy of the weights under fsdp (default: all; fewer: hybrid sharding)
+    cpu_offload
+        fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
+    ledger
+        also measure the bytes and the collectives of one step
+    profile
+        also record three of the first steps on every rank, and say what bounds them
+    nvtx
+        name the parts of each step for NVIDIA's profilers, and let them record some steps
+    nvtx_first
+        first step of this start that they record, counted from 1
+    nvtx_last
+        last step that they record
+    monitor
+        also note what device and process are at, once a second, in monitor.rankN.csv
+    num_samples
+        number of training pictures, or of training windows of text (default: all there are)
+    max_length
+        tokens in a window of text (default: the model's context)
+    norm
+        batch or group: the normalisation of the ResNet
+    width
+        channels of the ResNet's first stage (default: 64, narrow 16)
+    dropout
+        share of activations dropped, drawn from (seed, rank, step)
+    augment
+        crop and flip the training pictures
+    channels_last
+        keep pictures and kernels in memory with their channels side by side; strategies that shard
+        take no such parameters
+    seed
+        model initialisation, order, augmentation and generated data follow from it
+    deterministic
+        only deterministic kernels, and one fixed bucket layout, so that a resumed run is bit-equal
+    data
+        a data set's name or a folder (default: pictures, grammar)
+    tokenizer
+        gpt2, trained, or a folder (default: what suits the data)
+    loader
+        device (data lie on the training device) or dataloader (workers hand batches over)
+    workers
+        worker processes of the dataloader, per rank
+    device
+        auto, cpu, cuda or mps
+    threads
+        threads per rank on a CPU; the same number whatever the ranks, so that runs compare
+    baseline
+        also fit a linear model to the same pictures and report its test accuracy
+    untimed_steps
+        first steps that enter no timing
+    out
+        folder of the run (default: a new one in runs/)
+    resume
+        go on from the last complete checkpoint in out; without one, start
+    eval_every
+        optimizer steps between evaluations (default: only at the end)
+    checkpoint_every
+        optimizer steps between checkpoints (default: only at the end)
+    tensorboard
+        also write the steps and evaluations as TensorBoard events, in the run's folder
+    wandb
+        also log them to Weights & Biases: offline (in the run's folder) or online
+    timeout
+        seconds that a collective may take before the run is given up
+
+    Raises
+    ------
+    BadInput
+        when a value is unknown or out of range, or two values contradict each other.
+    """
+
+    task: str
+    model: str | None = None
+    strategy: str = "ddp"
+    ranks: int | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    global_batch: int | None = None
+    micro_batch: int | None = None
+    accumulation: int | None = None
+    lr: float | None = None
+    optimizer: str = "adamw"
+    momentum: float = 0.9
+    adam_eps: float = 1e-5
+    weight_decay: float | None = None
+    warmup_steps: int = 0
+    schedule: str = "cosine"
+    lr_floor: float = 0.1
+    clip: float | None = None
+    precision: str = "fp32"
+    skip_limit: int = 20
+    compile: bool = False
+    bucket_cap_mb: float | None = None
+    compress_gradients: str | None = None
+    static_graph: bool = False
+    zero_stage: int | None = None
+    deepspeed: str | None = None
+    nvme: str | None = None
+    shard_ranks: int | None = None
+    cpu_offload: bool = False
+    ledger: bool = False
+    profile: bool = False
+    nvtx: bool = False
+    nvtx_first: int = 5
+    nvtx_last: int = 7
+    monitor: bool = False
+    num_samples: int | None = None
+    max_length: int | None = None
+    norm: str = "batch"
+    width: int | None = None
+    dropout: float = 0.0
+    augment: bool = True
+    channels_last: bool = False
+    seed: int = 0
+    deterministic: bool = False
+    data: str | None = None
+    tokenizer: str | None = None
+    loader: str = "device"
+    workers: int = 0
+    device: str = "auto"
+    threads: int = 1
+    baseline: bool = False
+    untimed_steps: int = 2
+    out: str | None = None
+    resume: bool = False
+    eval_every: int | None = None
+    checkpoint_every: int | None = None
+    tensorboard: bool = False
+    wandb: str | None = None
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        refuse_out_of_range({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            numbers = f"steps {self.steps} and epochs {self.epochs}"
+            raise BadInput(f"{numbers} both say when to stop; give one.")
+        if self.precision == "fp64" and self.device == "mps":
+            raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
+        if self.dropout >= 1:
+            raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
+        if self.task == "text" and self.width is not None:
+            raise BadInput(f"width {self.width} belongs to images; text takes a model's name.")
+        if self.task == "text" and self.channels_last:
+            raise BadInput("channels_last belongs to images: text has no channels; leave it out.")
+        if self.resume and self.out is None:
+            raise BadInput("resume needs out, the folder of the run to go on with.")
+        if self.loader == "device" and self.workers:
+            raise BadInput(f"workers {self.workers} serve loader dataloader; loader is device.")
+        if self.nvtx_last < self.nvtx_first:
+            steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
+            raise BadInput(
+                f"{steps} leave no step to record; the last may not be before the first."
+            )
+
+    def resolved(self, device_type: str) -> RunConfig:
+        """Return this configuration with every default that follows from the task filled in."""
+        table = DEFAULTS[self.task]
+        fill: dict[str, Any] = {
+            "model": table["model"]["cuda" if device_type == "cuda" else "other"],
+            "data": table["data"],
+            "lr": table["lr"][self.optimizer],
+            "weight_decay": table["weight_decay"][self.optimizer],
+            "steps": DEFAULT_STEPS if self.epochs is None else None,
+        }
+        missing = {key: value for key, value in fill.items() if getattr(self, key) is None}
+        return dataclasses.replace(self, **missing)
+
+    def plan(self, world_size: int) -> BatchPlan:
+        """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
+        total = self.global_batch
+        if total is None and not (self.micro_batch and self.accumulation):
+            total = DEFAULTS[self.task]["global_batch"]
+        return cut(total, self.micro_batch, self.accumulation, world_size)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
+        """Make a configuration from plain values, such as YAML's, in which `1e-5` is a string.
+
+        Raises
+        ------
+        BadInput
+            for an unknown key (the nearest right one is named), or a value of another type.
+        """
+        hints = typing.get_type_hints(cls)
+        for key in mapping:
+            if key not in hints:
+                near = did_you_mean(str(key), hints) or " `dtlib train --help` lists them all."
+                raise BadInput(f"unknown key {key!r}.{near}")
+        if "task" not in mapping:
+            raise BadInput("the configuration names no task; add task: images or task: text.")
+        return cls(**{key: typed(key, value, hints[key]) for key, value in mapping.items()})
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> RunConfig:
+        """Read a configuration from a YAML file; see `from_mapping`."""
+        return cls.from_mapping(read_yaml(path))

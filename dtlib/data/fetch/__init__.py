@@ -1,0 +1,102 @@
+"""Bring data sets and checkpoints from their publishers, or from files carried here by hand.
+
+Every file is checked against a hash that is written down in `sources`. A download that broke is
+gone on with; one process per folder does it, and the others look whether it is right. Neither torch
+nor a network is needed to import this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib.data.fetch.place import bring, follow
+from dtlib.data.fetch.progress import amount
+from dtlib.data.fetch.sources import SOURCES, Source
+from dtlib.data.fetch.verify import damaged
+from dtlib.data.folders import roots
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.ranks.environment import environment_world
+
+__all__ = ["SOURCES", "addresses", "get", "listing", "resolve"]
+
+
+def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
+    """Bring data sets, and say where they are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Keys of `SOURCES`.
+    carried : sequence of str or Path
+        Files or folders brought by hand for a machine with no internet.
+
+    Raises
+    ------
+    BadInput
+        If a name is unknown, a carried file is not there, or a file is the wrong one.
+    Unavailable
+        If there is no network, no room, or no right to write.
+    """
+    wanted = [resolve(name) for name in names]
+    if carried and len(wanted) != 1:
+        raise BadInput(
+            f"--from belongs to one name, but there are {len(wanted)}: fetch them one by one."
+        )
+    paths = [Path(path).expanduser() for path in carried]
+    for path in paths:
+        if not path.exists():
+            raise BadInput(f"there is no {path} to take {names[0]} from: check the path.")
+    there = environment_world()
+    for source in wanted:
+        if there and there.local_rank > 0:
+            follow(source)
+            continue
+        show = there is None or there.rank == 0
+        if show and not paths:
+            print(f"{source.name}: {source.what}", flush=True)
+        folder, new = bring(source, paths, show=show)
+        if show:
+            print(f"{source.name}: {'now' if new else 'already'} in {folder}, verified", flush=True)
+            if new:
+                print(f"  licence: {source.licence}\n  cite: {source.cite}", flush=True)
+
+
+def resolve(name: str) -> Source:
+    """Return the source called `name`.
+
+    Raises
+    ------
+    BadInput
+        If there is none; the sentence names the nearest.
+    """
+    if name not in SOURCES:
+        raise BadInput(
+            f"there is nothing called {name!r} to fetch: choose from {', '.join(SOURCES)}."
+            f"{did_you_mean(name, SOURCES)}"
+        )
+    return SOURCES[name]
+
+
+def listing() -> str:
+    """Say what can be fetched, how large it is, and whether it is here (by the sizes of files)."""
+    width = max(map(len, SOURCES))
+    lines = []
+    for source in SOURCES.values():
+        here = next(
+            (r for r in roots() if not damaged(source.files, r / source.folder, hashes=False)), None
+        )
+        state = f"in {here / source.folder}" if here else "not here"
+        lines.append(f"{source.name:<{width}}  {amount(source.size):>7}  {source.what}; {state}")
+    lines.append(f"\n`dtlib fetch NAME` puts it into {roots()[0]} (set DTLIB_DATA to change that);")
+    lines.append("`dtlib fetch NAME --from FILE` takes it from a file that you carried here.")
+    return "\n".join(lines)
+
+
+def addresses(name: str) -> str:
+    """Say what to download by hand: for each file its address, and its size and hash to check."""
+    lines = []
+    for file in resolve(name).downloads:
+        about = "" if file.exact else "about "
+        lines += [file.urls[0], f"  # {about}{file.size:,} bytes, sha256 {file.sha256}"]
+    return "\n".join(lines)

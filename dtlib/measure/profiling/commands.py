@@ -1,0 +1,141 @@
+"""Command lines of NVIDIA's profilers around a run: lists of words that nothing here starts.
+
+Under torchrun or srun every rank runs its own profiler, and the profiler puts the rank into the
+file's name (`%q{RANK}`). A run that starts its ranks itself has one profiler for all of them.
+
+Nsight Systems: https://docs.nvidia.com/nsight-systems/UserGuide/index.html
+Nsight Compute: https://docs.nvidia.com/nsight-compute/NsightComputeCli/index.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtlib.errors import BadInput
+from dtlib.measure.profiling.metrics import WANTED
+
+TRACE = ("cuda", "nvtx", "osrt", "cudnn", "cublas")
+# Matrix products, convolutions, attention: what a step's FLOP are in. No kernel of NCCL: ncu runs a
+# kernel over and over and one at a time, and a collective that waits for other ranks never ends so.
+KERNELS = "gemm|nvjet|cutlass|xmma|conv|fmha|flash"
+SETS = ("basic", "detailed", "full", "roofline")
+# Neither profiler follows a process that was forked and then ran no program of its own.
+OWN_RANKS = ("env", "DTLIB_START=spawn")
+VARIABLES = {"torchrun": "RANK", "srun": "SLURM_PROCID"}  # who started the ranks → what has theirs
+
+
+def nsys(
+    command: Sequence[str],
+    *,
+    out: str = "nsys",
+    first: int = 5,
+    last: int = 7,
+    variable: str | None = None,
+    trace: Sequence[str] = TRACE,
+) -> list[str]:
+    """Return the words that run a `dtlib train` command under Nsight Systems.
+
+    Steps `first` to `last` are recorded, in the report `OUT.rankR.nsys-rep` (`OUT.nsys-rep` where
+    one profiler has all ranks) and as SQLite beside it, which `read` takes.
+
+    Parameters
+    ----------
+    command
+        `[…, "train", "text", …]`; the flags that mark and capture its steps are added.
+    out
+        Path of the report, without its ending.
+    first, last
+        Steps to record, counted from 1.
+    variable
+        One of `VARIABLES`, with the rank; None: the run starts its ranks, under one profiler.
+    trace
+        What is traced.
+
+    Raises
+    ------
+    BadInput
+        when the steps are none.
+    """
+    return [
+        *(() if variable else OWN_RANKS),
+        "nsys", "profile",
+        f"--trace={','.join(trace)}",
+        "--sample=none", "--cpuctxsw=none",  # of the CPU only what NVTX and the traces tell
+        "--capture-range=cudaProfilerApi",
+        "--capture-range-end=stop",  # what is preset ends the run together with the capture
+        "--cuda-graph-trace=node",  # else a graph, as torch.compile may make, is one kernel
+        "--export=sqlite",
+        "--force-overwrite=true",
+        f"--output={named(out, variable)}",
+        *marked(command, first, last),
+    ]  # fmt: skip
+
+
+def ncu(
+    command: Sequence[str],
+    *,
+    out: str = "ncu",
+    first: int = 5,
+    last: int = 7,
+    variable: str | None = None,
+    kernels: str = KERNELS,
+    skip: int = 0,
+    count: int = 20,
+    sections: str = "basic",
+) -> list[str]:
+    """Return the words that run a `dtlib train` command under Nsight Compute.
+
+    Parameters
+    ----------
+    command, out, first, last, variable
+        As of `nsys`; the report is `OUT.rankR.ncu-rep`.
+    kernels
+        Regular expression: kernels whose names it finds are measured.
+    skip, count
+        How many of them are left out first, and how many are measured.
+    sections
+        ncu's set of sections: basic, detailed, full or roofline. The metrics of FLOP and bytes that
+        `dtlib profile read` needs are measured in any case.
+
+    Raises
+    ------
+    BadInput
+        when the steps are none, there is no such set, or nothing is to be measured.
+    """
+    if sections not in SETS:
+        raise BadInput(f"there is no set {sections!r}; there is {', '.join(SETS)}.")
+    if skip < 0 or count < 1:
+        raise BadInput(f"skip is {skip} and count {count}; they must be at least 0 and 1.")
+    return [
+        *(() if variable else OWN_RANKS),
+        "ncu",
+        "--target-processes=all",
+        "--profile-from-start=off",  # from cudaProfilerStart on
+        f"--kernel-name=regex:{kernels}",
+        f"--launch-skip={skip}",
+        f"--launch-count={count}",
+        f"--set={sections}",
+        f"--metrics={','.join(WANTED)}",
+        "--force-overwrite",
+        f"--export={named(out, variable)}",
+        *marked(command, first, last),
+    ]
+
+
+def ncu_csv(report: str) -> list[str]:
+    """Return the words that print a report of ncu as CSV: a row a kernel, in base units."""
+    return ["ncu", f"--import={report}", "--csv", "--page=raw", "--print-units=base"]
+
+
+def named(out: str, variable: str | None) -> str:
+    """Return the report's name: both profilers put a variable's value where `%q{}` stands."""
+    return out.replace("%", "%%") + (f".rank%q{{{variable}}}" if variable else "")
+
+
+def marked(command: Sequence[str], first: int, last: int) -> list[str]:
+    """Return a `dtlib train` command that marks its steps and captures `first` to `last`."""
+    if not 1 <= first <= last:
+        raise BadInput(
+            f"first is {first} and last {last}; steps count from 1, the last comes last."
+        )
+    return [*command, "--nvtx", "--nvtx-first", str(first), "--nvtx-last", str(last)]

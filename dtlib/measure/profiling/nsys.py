@@ -1,0 +1,209 @@
+"""What a GPU did, from the SQLite that Nsight Systems exports (`nsys export --type sqlite`)."""
+
+from __future__ import annotations
+
+import bisect
+import sqlite3
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtlib.errors import BadInput
+from dtlib.measure.profiling.intervals import Intervals, length, overlap, union, without
+from dtlib.measure.profiling.nsys_rows import (
+    Activity,
+    Named,
+    Row,
+    activities_of,
+    gpu_names,
+    has_texts,
+    kind_of,
+    launches_of,
+    made_export,
+    ranges_of,
+    spans_of,
+)
+
+__all__ = [
+    "Export", "GpuShares", "KernelTime", "RangeTime", "Row", "analyse", "made_export", "read",
+    "spans_of",
+]  # fmt: skip
+
+STEP = "step"  # the range around a step, which says what was captured
+
+
+@dataclass(frozen=True)
+class GpuShares:
+    """What a GPU did for a process in the captured time: shares of `seconds`, 0 to 1.
+
+    `kernel`, `nccl` and `copy` may overlap. `kernel`, `exposed_nccl` (beside no other kernel),
+    `exposed_copy` (beside no kernel at all) and `idle` add up to 1.
+    """
+
+    process: int
+    device: int
+    name: str
+    seconds: float
+    kernel: float
+    nccl: float
+    exposed_nccl: float
+    copy: float
+    exposed_copy: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class RangeTime:
+    """All NVTX ranges of a name: their time on the CPU, and on GPUs of the kernels they launched.
+
+    `gpu_seconds` is None where the export has no launches to tell it.
+    """
+
+    name: str
+    count: int
+    seconds: float
+    gpu_seconds: float | None
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """All launches of a kernel, in seconds of all GPUs together."""
+
+    name: str
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an export tells: its GPUs, its NVTX ranges and its kernels, the longest first."""
+
+    gpus: list[GpuShares]
+    ranges: list[RangeTime]
+    kernels: list[KernelTime]
+
+
+def read(path: str | Path) -> Export:
+    """Read an export.
+
+    Parameters
+    ----------
+    path
+        The `.sqlite` file of one report, of one rank or of several.
+
+    Raises
+    ------
+    BadInput
+        when it is no export, or no GPU did anything in it.
+    """
+    if not Path(path).is_file():
+        raise BadInput(f"there is no file {path}; give what `nsys export --type sqlite` wrote.")
+    try:
+        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return analyse(db)
+    except (sqlite3.Error, TypeError) as error:  # TypeError: null or text where a time belongs
+        raise BadInput(
+            f"{path} cannot be read as an export of Nsight Systems ({error}); make it by"
+            " `nsys export --type sqlite`."
+        ) from None
+    except BadInput as error:
+        raise BadInput(f"{path} {error}") from None
+
+
+def analyse(database: sqlite3.Connection) -> Export:
+    """Work out shares, ranges and kernels of an open export; see `read`."""
+    if not has_texts(database):
+        raise BadInput(
+            "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
+            " --type sqlite`."
+        )
+    activities = activities_of(database)
+    if not activities:
+        raise BadInput(
+            "has no kernel and no copy in it: the run had no GPU, or ended before the first"
+            " step to capture."
+        )
+    ranges = ranges_of(database)
+    windows = _windows(activities, ranges)
+    names = gpu_names(database)
+    by_gpu = defaultdict(list)
+    for one in activities:
+        by_gpu[one.process, one.device].append(one)
+    gpus = [
+        _shares(some, process, device, names.get(device, ""), windows[process])
+        for (process, device), some in sorted(by_gpu.items())
+    ]
+    return Export(gpus, _range_times(database, ranges, activities), _kernel_times(activities))
+
+
+def _windows(activities: list[Activity], ranges: Named) -> dict[int, tuple[int, int]]:
+    """The captured time of each process: its steps, else all that any GPU did."""
+    whole = min(one.start for one in activities), max(one.end for one in activities)
+    windows = {}
+    for process in {one.process for one in activities}:
+        steps = union(ranges.get(process, {}).get(STEP, ()))
+        windows[process] = (int(steps[0][0]), int(steps[-1][1])) if steps else whole
+    return windows
+
+
+def _shares(
+    some: list[Activity], process: int, device: int, name: str, window: tuple[int, int]
+) -> GpuShares:
+    kinds: dict[str, Intervals] = {}
+    for kind in ("compute", "nccl", "copy"):
+        spans = union((one.start, one.end) for one in some if kind_of(one.name) == kind)
+        kinds[kind] = overlap(spans, [window])
+    kernels = union([*kinds["compute"], *kinds["nccl"]])
+    whole = max(1, window[1] - window[0])
+    parts = {
+        "kernel": kinds["compute"],
+        "nccl": kinds["nccl"],
+        "exposed_nccl": without(kinds["nccl"], kinds["compute"]),
+        "copy": kinds["copy"],
+        "exposed_copy": without(kinds["copy"], kernels),
+    }
+    shares = {part: length(spans) / whole for part, spans in parts.items()}
+    idle = 1 - length(union([*kernels, *kinds["copy"]])) / whole
+    return GpuShares(process, device, name, whole * 1e-9, idle=idle, **shares)
+
+
+def _range_times(
+    database: sqlite3.Connection, ranges: Named, activities: list[Activity]
+) -> list[RangeTime]:
+    launched = launches_of(database, activities)
+    count: dict[str, int] = defaultdict(int)
+    seconds: dict[str, float] = defaultdict(float)
+    on_gpu: dict[str, float] = defaultdict(float)
+    for process, by_name in ranges.items():
+        for name, spans in by_name.items():
+            count[name] += len(spans)
+            seconds[name] += length(union(spans))
+            on_gpu[name] += _kernel_time(union(spans), launched.get(process, []))
+    times = [
+        RangeTime(
+            name, count[name], seconds[name] * 1e-9, on_gpu[name] * 1e-9 if launched else None
+        )
+        for name in count
+    ]
+    return sorted(times, key=lambda one: (-one.seconds, one.name))
+
+
+def _kernel_time(spans: Intervals, launched: list[tuple[int, Activity]]) -> float:
+    by_device: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for begin, end in spans:
+        first = bisect.bisect_left(launched, begin, key=lambda pair: pair[0])
+        for at, one in launched[first:]:
+            if at >= end:
+                break
+            by_device[one.device].append((one.start, one.end))
+    return sum(length(union(some)) for some in by_device.values())
+
+
+def _kernel_times(activities: list[Activity]) -> list[KernelTime]:
+    spans: dict[str, list[int]] = defaultdict(list)
+    for one in activities:
+        if one.name:
+            spans[one.name].append(one.end - one.start)
+    times = [KernelTime(name, len(some), sum(some) * 1e-9) for name, some in spans.items()]
+    return sorted(times, key=lambda one: (-one.seconds, one.name))

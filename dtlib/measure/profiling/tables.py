@@ -1,0 +1,135 @@
+"""Tables of a profile, as rows of text below a head; who shows them aligns or marks them up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dtlib.errors import BadInput, did_you_mean
+from dtlib.measure.profiling.ncu import Reached
+from dtlib.measure.profiling.nsys import Export
+from dtlib.measure.profiling.shares import Shares
+from dtlib.sim.hardware import DEVICES
+
+# Names as NVIDIA's driver tells them. Boards whose peaks the table does not have (an H100 NVL, a
+# 3090 Ti) are left without one rather than given a sister's.
+_BOARDS = (
+    (r"\bH100 PCIe\b", "h100-pcie"),
+    (r"\bH100 80GB HBM3\b|\bH100 SXM", "h100"),
+    (r"\bH200$|\bH200 SXM", "h200"),
+    (r"\bB200\b", "b200"),
+    (r"\bA100-SXM4-80GB\b", "a100-80"),
+    (r"\bA100-\w+-40GB\b", "a100-40"),
+    (r"\bV100-SXM2-32GB\b", "v100"),
+    (r"\bRTX 3090$", "rtx3090"),
+    (r"\bRTX 4090$", "rtx4090"),
+)
+NAME_WIDTH = 60
+Rows = list[list[str]]
+
+
+def device_of(name: str) -> str | None:
+    """Return the row of `sim.hardware.DEVICES` for a GPU's name, or None."""
+    return next((key for pattern, key in _BOARDS if re.search(pattern, name)), None)
+
+
+def of_ranks(shares: Sequence[Shares]) -> Rows:
+    """The shares of every rank's steps, from traces of torch.profiler."""
+    head = ["", "ms/step", "compute", "exposed comm", "input", "idle", "hidden comm", "waited"]
+    parts = ("compute", "communication", "input", "idle", "hidden", "waited")
+    return [head] + [
+        [f"rank {one.rank}", f"{1e3 * one.seconds:.1f}"]
+        + [percent(getattr(one, part)) for part in parts]
+        for one in shares
+    ]
+
+
+def of_gpus(export: Export) -> Rows:
+    """The shares of every GPU, from an export of Nsight Systems."""
+    head = ["GPU", "process", "ms", "kernels", "NCCL", "exposed NCCL", "copies", "idle", "name"]
+    parts = ("kernel", "nccl", "exposed_nccl", "copy", "idle")
+    return [head] + [
+        [str(one.device), str(one.process), f"{1e3 * one.seconds:.3f}"]
+        + [percent(getattr(one, part)) for part in parts]
+        + [one.name]
+        for one in export.gpus
+    ]
+
+
+def of_ranges(export: Export, top: int = 10) -> Rows:
+    """The NVTX ranges that took longest."""
+    return [["times", "ms on the CPU", "ms of kernels", "NVTX range"]] + [
+        [str(one.count), f"{1e3 * one.seconds:.3f}",
+         "" if one.gpu_seconds is None else f"{1e3 * one.gpu_seconds:.3f}", one.name]
+        for one in export.ranges[:top]
+    ]  # fmt: skip
+
+
+def of_kernels(export: Export, top: int = 10) -> Rows:
+    """The kernels that took longest, and their shares of the time of all."""
+    whole = sum(one.seconds for one in export.kernels) or 1.0  # a damaged export can have 0
+    return [["times", "ms", "of kernels", "kernel"]] + [
+        [str(one.count), f"{1e3 * one.seconds:.3f}", percent(one.seconds / whole),
+         one.name[:NAME_WIDTH]]
+        for one in export.kernels[:top]
+    ]  # fmt: skip
+
+
+def of_reached(reached: Sequence[Reached], device: str | None = None, top: int = 10) -> Rows:
+    """What each kernel reached, beside what its GPU can do.
+
+    Parameters
+    ----------
+    reached
+        As `ncu.read` gives it.
+    device
+        Row of `sim.hardware.DEVICES`; by default the one that the GPU's name tells.
+    top
+        How many kernels are told.
+
+    Raises
+    ------
+    BadInput
+        when there is no such device.
+    """
+    if device is not None and device not in DEVICES:
+        near = did_you_mean(device, DEVICES)
+        raise BadInput(f"unknown device {device!r}; there is {', '.join(DEVICES)}.{near}")
+    head = ["launches", "µs each", "GB/s", "of peak", "TFLOP/s", "of peak", "kernel"]
+    return [head] + [row for one in reached[:top] for row in _kernel_rows(one, device)]
+
+
+def peaks_of(reached: Sequence[Reached], device: str | None = None) -> str:
+    """Say which peaks `of_reached` compared with."""
+    known = {key for one in reached if (key := device or device_of(one.gpu))}
+    if not known:
+        return "No peak is known for this GPU: --device names one of `dtlib sim memory --help`."
+    peaks = [f"{DEVICES[key]['title']} ({DEVICES[key]['source']})" for key in sorted(known)]
+    return f"Peak: {'; '.join(peaks)}."
+
+
+def _kernel_rows(one: Reached, device: str | None) -> Rows:
+    row = DEVICES.get(device or device_of(one.gpu) or "", {"bandwidth": None, "peak": {}})
+    rate = one.bytes_per_second()
+    first = [str(one.launches), f"{1e6 * one.seconds / one.launches:.1f}"]
+    first += [_scaled(rate, 1e9), _of(rate, row["bandwidth"])]
+    speeds: dict[str, float | None] = {**one.flop_per_second()} or {"": None}
+    rows = []
+    for number, (precision, speed) in enumerate(speeds.items()):
+        mine = f"{_scaled(speed, 1e12)} {precision}".strip()
+        name = one.kernel[:NAME_WIDTH] if number == 0 else ""
+        share = _of(speed, row["peak"].get(precision))
+        rows.append([*(first if number == 0 else [""] * 4), mine, share, name])
+    return rows
+
+
+def _scaled(value: float | None, unit: float) -> str:
+    return "" if value is None else f"{value / unit:,.2f}"
+
+
+def _of(value: float | None, most: float | None) -> str:
+    return "" if value is None or most is None else percent(value / most)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,148 @@
+"""Read Chrome traces of torch.profiler: what a rank did in each step, and when.
+
+The same reader takes traces of a CPU and of a GPU. Where a trace has GPU kernels, they are what
+computes and communicates; what the CPU does meanwhile only launches them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.measure.profiling.intervals import Intervals, overlap, union
+from dtlib.measure.profiling.recording import COMMUNICATION, INPUT
+
+STEP = re.compile(r"ProfilerStep#(\d+)")
+# torch's own mark around a DataLoader's next batch
+WAITS = re.compile(rf"{re.escape(INPUT)}$|enumerate\(DataLoader\)")
+ON_THE_WIRE = re.compile(rf"{re.escape(COMMUNICATION)}$|gloo:|mpi:|nccl:")
+NCCL = re.compile("nccl", re.IGNORECASE)
+# Frames around operations, and what starts a collective: neither is work
+FRAMES = re.compile(r"autograd::engine::evaluate_function|c10d::|detach$")
+CANNOT_READ = (
+    OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError
+)  # fmt: skip
+FILE = re.compile(r"rank(\d+)\.json(\.gz)?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one rank, in seconds; each list is sorted and disjoint and lies in the step."""
+
+    rank: int
+    number: int
+    begin: float
+    end: float
+    compute: Intervals
+    communication: Intervals
+    input: Intervals
+    collectives: Intervals
+
+    @property
+    def seconds(self) -> float:
+        """How long the step took."""
+        return self.end - self.begin
+
+
+def read(folder: str | Path) -> list[Step]:
+    """Read every `rank*.json` of a folder (gzip too).
+
+    Returns
+    -------
+    list of Step
+        By rank and number; `collectives` has the single ones, in order, so that the ranks' can be
+        laid beside one another.
+
+    Raises
+    ------
+    BadInput
+        when there is no trace, or one is no trace or has no step in it.
+    """
+    files = sorted(path for path in Path(folder).glob("rank*") if FILE.fullmatch(path.name))
+    if not files:
+        raise BadInput(
+            f"{folder} holds no trace (rank0.json, rank1.json, …): give the folder profile/ of a"
+            " run with --profile."
+        )
+    ranks = [int(path.name.split(".")[0][len("rank") :]) for path in files]
+    twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
+    if twice:
+        raise BadInput(f"{folder} has two traces of rank {twice[0]}; leave the one you mean there.")
+    steps = [step for path in files for step in _read_file(path)]
+    return sorted(steps, key=lambda step: (step.rank, step.number))
+
+
+def _read_file(path: Path) -> Iterator[Step]:
+    found = FILE.fullmatch(path.name)
+    assert found
+    try:
+        raw = path.read_bytes()
+        text = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        complete = [_checked(event) for event in json.loads(text)["traceEvents"] if _whole(event)]
+    except CANNOT_READ as error:
+        raise BadInput(
+            f"{path} cannot be read as a Chrome trace ({type(error).__name__}: {error}); record it"
+            " again."
+        ) from None
+    windows = {
+        int(match[1]): _span(event)
+        for event in complete
+        if event.get("cat") == "user_annotation"
+        and event["dur"] > 0
+        and (match := STEP.match(event["name"]))
+    }
+    if not windows:
+        raise BadInput(
+            f"{path} has no step in it: call what `profiling.record` gives you after each step."
+        )
+    kinds = _kinds(complete)
+    for number, (begin, end) in windows.items():
+        inside = {name: overlap(union(spans), [(begin, end)]) for name, spans in kinds.items()}
+        single = sorted(span for span in kinds["communication"] if begin <= span[0] < end)
+        yield Step(
+            int(found[1]), number, begin, end, inside["compute"], inside["communication"],
+            inside["input"], single,
+        )  # fmt: skip
+
+
+def _whole(event: dict[str, Any]) -> bool:
+    """Whether an event has a begin and an end; other marks have no time."""
+    return event.get("ph") == "X" and "dur" in event
+
+
+def _checked(event: dict[str, Any]) -> dict[str, Any]:
+    """The same event, whose fields are there and of their kinds, or an error that says which."""
+    if not isinstance(event["name"], str):
+        raise TypeError(f"an event's name is {event['name']!r}")
+    return {**event, "ts": float(event["ts"]), "dur": float(event["dur"])}
+
+
+def _kinds(events: list[dict[str, Any]]) -> dict[str, Intervals]:
+    """Sort the events of a rank into compute, communication and input."""
+    on_gpu = any(event.get("cat") == "kernel" for event in events)
+    kinds: dict[str, Intervals] = {"compute": [], "communication": [], "input": []}
+    for event in events:
+        name, category = event["name"], event.get("cat", "")
+        if category == "user_annotation" and WAITS.match(name):
+            kinds["input"].append(_span(event))
+        elif category == "kernel" and NCCL.match(name):
+            kinds["communication"].append(_span(event))
+        elif category in ("user_annotation", "cpu_op") and ON_THE_WIRE.match(name):
+            if not on_gpu:  # there the kernel tells, and this is its launch
+                kinds["communication"].append(_span(event))
+        elif category == ("kernel" if on_gpu else "cpu_op") and not FRAMES.match(name):
+            kinds["compute"].append(_span(event))
+    return kinds
+
+
+def _span(event: dict[str, Any]) -> tuple[float, float]:
+    """Begin and end in seconds; a trace counts microseconds."""
+    begin = float(event["ts"]) * 1e-6
+    return begin, begin + float(event["dur"]) * 1e-6

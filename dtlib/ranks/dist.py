@@ -1,0 +1,257 @@
+"""The process group: which ranks there are, which of them this process is, and what they share.
+
+Everything works in a world of one too, without a process group. torch is imported where it is used,
+so that the launcher can read the tables here in a process that never needs torch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dtlib.ranks.devices import Availability, available_here, choose_backend
+from dtlib.ranks.environment import EnvWorld, environment_world, loopback_name
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "Availability",
+    "EnvWorld",
+    "World",
+    "available_here",
+    "barrier",
+    "broadcast_object",
+    "choose_backend",
+    "environment_world",
+    "gather_objects",
+    "heeds_stop",
+    "in_world",
+    "install_stop_handlers",
+    "is_main",
+    "join",
+    "leave",
+    "reduce_scatter_sum",
+    "request_stop",
+    "stop_requested",
+    "sum_over_ranks",
+    "world",
+]
+
+T = TypeVar("T")
+
+
+class _Stop:
+    """Plain values and no events: a signal may come while the last one's handler still runs, and
+    would wait for ever for the lock of an event that it interrupts."""
+
+    requested = False
+    asked_about = False
+
+
+_joined_device: torch.device | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a run and this process's place among them.
+
+    `rank` counts over all hosts, `local_rank` on this host; `backend` is `"gloo"`, `"nccl"`, or
+    `None` in a world of one without a process group.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    device: torch.device
+    backend: str | None
+
+
+def in_world() -> bool:
+    """Say whether this process is in a process group."""
+    dist = sys.modules.get("torch.distributed")
+    return bool(dist and dist.is_available() and dist.is_initialized())
+
+
+def world() -> World:
+    """Return the world of the process group that this process is in, else a world of one."""
+    import torch
+    import torch.distributed as dist
+
+    if not in_world():
+        return World(0, 0, 1, 1, torch.device("cpu"), None)
+    rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    local_rank = int(os.environ.get("LOCAL_RANK", rank))
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    device = _joined_device
+    if device is None:
+        device = torch.device(f"cuda:{local_rank}" if "nccl" in backend else "cpu")
+    return World(rank, local_rank, size, local_size, device, backend)
+
+
+def join(
+    env_world: EnvWorld,
+    device: str = "auto",
+    timeout: float = 60.0,
+    *,
+    store: Any = None,
+) -> World:
+    """Enter the process group that `env_world` describes, and return the world.
+
+    Parameters
+    ----------
+    env_world
+        From `environment_world()`, or from the launcher.
+    device
+        As for `choose_backend`.
+    timeout
+        Seconds that a collective waits for the other ranks.
+    store
+        The store to meet at; default: the one at `MASTER_ADDR:MASTER_PORT`.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        As `choose_backend`.
+    """
+    import torch
+    import torch.distributed as dist
+
+    global _joined_device
+    if in_world():
+        return world()
+    sharing = 1 if env_world.one_gpu_each else env_world.local_world_size
+    kind, backend = choose_backend(env_world.world_size, device, local_world_size=sharing)
+    gpu = 0 if env_world.one_gpu_each else env_world.local_rank
+    os.environ.update(env_world.variables())
+    if env_world.local_world_size == env_world.world_size:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
+    if kind == "cuda":
+        torch.cuda.set_device(gpu)
+    _joined_device = torch.device(f"cuda:{gpu}" if kind == "cuda" else kind)
+    dist.init_process_group(
+        backend,
+        store=store,
+        rank=env_world.rank if store is not None else -1,
+        world_size=env_world.world_size if store is not None else -1,
+        timeout=timedelta(seconds=timeout),
+    )
+    atexit.register(leave)
+    return world()
+
+
+def leave() -> None:
+    """Leave the process group; nothing happens in a world of one."""
+    import torch.distributed as dist
+
+    global _joined_device
+    _joined_device = None
+    if in_world():
+        dist.destroy_process_group()
+
+
+def is_main() -> bool:
+    """Say whether this is rank 0, or a world of one."""
+    import torch.distributed as dist
+
+    return not in_world() or dist.get_rank() == 0
+
+
+def barrier() -> None:
+    """Wait until every rank is here."""
+    import torch.distributed as dist
+
+    if in_world():
+        dist.barrier()
+
+
+def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
+    """Add `tensor` up over all ranks, in place, and return it (a no-op in a world of one)."""
+    import torch.distributed as dist
+
+    if in_world():
+        dist.all_reduce(tensor)
+    return tensor
+
+
+def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
+    """Add `inp` (N·n elements) up over N ranks and leave this rank's n elements in `out`.
+
+    torch 2.14 renamed the call and warns about the old name, which is the only one up to 2.13.
+    """
+    import torch.distributed as dist
+
+    if not in_world():
+        return out.copy_(inp.view_as(out))
+    call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    call(out, inp)
+    return out
+
+
+def broadcast_object(obj: T) -> T:
+    """Return rank 0's `obj` on every rank."""
+    import torch.distributed as dist
+
+    if not in_world():
+        return obj
+    box: list[Any] = [obj]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def gather_objects(obj: T) -> list[T]:
+    """Return every rank's `obj` by rank, on every rank."""
+    import torch.distributed as dist
+
+    if not in_world():
+        return [obj]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, obj)
+    return found
+
+
+def request_stop() -> None:
+    """Ask this rank to stop at the next step; what the stop signals do."""
+    _Stop.requested = True
+
+
+def stop_requested() -> bool:
+    """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
+    _Stop.asked_about = True
+    return _Stop.requested
+
+
+def heeds_stop() -> bool:
+    """Say whether this process ever asked `stop_requested`: else it would never stop."""
+    return _Stop.asked_about
+
+
+def install_stop_handlers(*names: str, unheeded: bool = True) -> None:
+    """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 when none is named.
+
+    Signal handlers belong to the main thread; from another thread nothing is installed.
+
+    Parameters
+    ----------
+    unheeded
+        Whether to keep a process alive too that never asked `stop_requested` so far; if not, a
+        signal ends it, as without a handler.
+    """
+    import signal
+
+    def stop(number: int, _: object) -> None:
+        if not unheeded and not heeds_stop():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        request_stop()
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in names or ("SIGTERM", "SIGUSR1"):
+        signal.signal(getattr(signal, name), stop)

@@ -1,0 +1,284 @@
+"""Start a function on every rank, from anywhere, and end every rank whatever happens.
+
+    results = launch(fn, data, ranks=4)
+
+How it goes, and where to read on (`dtlib/ranks/__init__.py` has the map):
+
+1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
+2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
+   `_ranks.slurm` hands it processes on all nodes, inside a Slurm allocation of several.
+3. `_ranks.worker`, in each of them, joins the process group, calls the function, reports.
+4. `_ranks.group` listens to all of them: output, progress, results, deaths; it ends them all.
+5. `_ranks.outcome` finds the rank that failed first, and the sentence.
+
+Under torchrun or srun the ranks are there already: the function is called in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import dist, parcel, refuse, slurm
+from dtlib.ranks.group import Group
+from dtlib.ranks.outcome import Outcome, RankFailed, blame
+from dtlib.ranks.pool import Process, pool, start_method
+from dtlib.ranks.show import OnProgress, View, progress_words, view_for
+from dtlib.ranks.signals import stop_signals
+
+__all__ = [
+    "Outcome",
+    "RankFailed",
+    "View",
+    "blame",
+    "default_ranks",
+    "launch",
+    "progress",
+    "progress_words",
+    "run_ranks",
+    "start_method",
+    "warm",
+    "world_that_is_there",
+]
+
+DEFAULT_RANKS = 2
+
+
+def launch(
+    fn: Callable[..., Any],
+    *args: Any,
+    ranks: int | None = None,
+    timeout: float = 60.0,
+    limit: float | None = None,
+    device: str = "auto",
+    debug: bool = False,
+    threads: int = 1,
+    show: bool = True,
+    port: int | None = None,
+    on_progress: OnProgress | None = None,
+    env: Mapping[str, str] | None = None,
+    **kwargs: Any,
+) -> list[Any]:
+    """Call `fn(*args, **kwargs)` on every rank, inside a ready process group.
+
+    In a notebook or a script it starts real processes on this machine; `fn` may be defined in a
+    cell, and a script needs no `if __name__ == "__main__"`. Inside a Slurm allocation of several
+    nodes it starts them on all of these, unless there are too few. Under torchrun or srun it joins
+    the world that is there and calls `fn` in place.
+
+    Parameters
+    ----------
+    fn
+        Called once on each rank; finds the group through `torch.distributed` or
+        `dtlib.ranks.dist`. A keyword of its own that has the name of one below goes in with
+        `functools.partial`.
+    ranks
+        How many; default: the world or the allocation that is there, else 2.
+    timeout
+        Seconds that a collective waits for the other ranks, and that the others may still take
+        after the first rank has returned.
+    limit
+        Seconds that all of it may take; default: no limit.
+    device
+        "auto", "cpu", "cuda" or "mps": see `dist.choose_backend`.
+    debug
+        Let torch compare every collective between the ranks (its DETAIL level), so that a
+        mismatch is an error instead of a crash or a hang.
+    threads
+        CPU threads of each rank.
+    show
+        Print each rank's output as it comes, and the progress.
+    port
+        Port of the ranks' meeting place; default: any that is free.
+    on_progress
+        Called with (done, total, numbers) instead of showing the progress.
+    env
+        Environment variables for the ranks, beside those of this process.
+
+    Returns
+    -------
+    list
+        The results by rank, on every rank. Tensors of a GPU come back as CPU tensors.
+
+    Raises
+    ------
+    RankFailed
+        When a rank raised, died, left, or did not come to a collective; all ranks are ended.
+    BadInput
+        When `ranks` is not positive or contradicts the world that is there, or the port is taken.
+    """
+    place = world_that_is_there(ranks)
+    if place is not None:
+        return _in_place(place, fn, args, kwargs, device, timeout, threads)
+    outcomes = run_ranks(
+        fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
+        threads=threads, show=show, port=port, on_progress=on_progress, env=env,
+        nodes=slurm.spread(ranks),
+    )  # fmt: skip
+    failure = blame(outcomes, timeout)
+    if failure is None:
+        return [outcome.value for outcome in outcomes]
+    _raise_own(outcomes[failure.rank])
+    raise failure
+
+
+def run_ranks(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    ranks: int | None = None,
+    timeout: float = 60.0,
+    limit: float | None = None,
+    device: str = "auto",
+    debug: bool = False,
+    threads: int = 1,
+    show: bool = False,
+    port: int | None = None,
+    on_progress: OnProgress | None = None,
+    env: Mapping[str, str] | None = None,
+    view: View | None = None,
+    nodes: slurm.Spread | None = None,
+) -> list[Outcome]:
+    """Do what `launch` does in processes of this machine, and return how each rank ended.
+
+    A rank's failure is an `Outcome`, not an exception: for checks of a student's function. The
+    parameters are those of `launch`; `view` is who sees output and progress as they come, `nodes`
+    are those of a Slurm allocation that the ranks spread over (this machine when left out).
+
+    Raises
+    ------
+    BadInput
+        When `ranks` is not positive, the port is taken, or the function cannot be sent.
+    """
+    if nodes is not None:
+        ranks = len(nodes.hosts) * nodes.per_node
+    ranks = DEFAULT_RANKS if ranks is None else ranks
+    most = ranks if nodes is None else nodes.per_node  # on one machine
+    refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
+    job = _job(fn, args, dict(kwargs or {}), env)
+    job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
+    view = view or view_for(show, on_progress, ranks)
+    try:
+        with slurm.processes(nodes) if nodes else _here(ranks) as processes:
+            jobs = [{**job, "rank": rank} for rank in range(ranks)]
+            return _run(Group(processes, jobs, view, timeout, limit))
+    finally:
+        view.close()
+
+
+@contextlib.contextmanager
+def _here(ranks: int) -> Iterator[list[Process]]:
+    """Yield warm processes of this machine."""
+    try:
+        yield pool().take(ranks)
+    finally:
+        if start_method() == "spawn":
+            warm(ranks)
+
+
+def _run(group: Group) -> list[Outcome]:
+    try:
+        with stop_signals(group):
+            return group.run()
+    except KeyboardInterrupt as interrupt:
+        # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
+        interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
+        places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
+        print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
+        raise
+
+
+def default_ranks() -> int:
+    """Return how many ranks a launch has that does not say: the allocation's, else 2."""
+    nodes = slurm.spread(None)
+    return len(nodes.hosts) * nodes.per_node if nodes else DEFAULT_RANKS
+
+
+def warm(ranks: int = 4) -> None:
+    """Load torch in the background: the next launch of up to `ranks` ranks then answers at once."""
+    pool().warm(ranks)
+
+
+def progress(done: int, total: int, **numbers: Any) -> None:
+    """Show on rank 0 how far the work is, and some numbers; the parent draws it. Else a no-op."""
+    worker = sys.modules.get("dtlib.ranks.worker")
+    if worker is not None and dist.is_main():
+        worker.send_progress(done, total, numbers)
+
+
+def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
+    """Return the world that this process is already in, if any; refuse `ranks` if it is another.
+
+    Raises
+    ------
+    BadInput
+        When `ranks` contradicts that world.
+    """
+    place = dist.world() if dist.in_world() else dist.environment_world()
+    if place is not None and ranks is not None and ranks != place.world_size:
+        raise BadInput(
+            f"ranks={ranks} contradicts the world of {place.world_size} that this process is in; "
+            "leave ranks out, or start it without torchrun, srun or a process group."
+        )
+    return place
+
+
+def _in_place(
+    place: dist.EnvWorld | dist.World,
+    fn: Any,
+    args: Any,
+    kwargs: Any,
+    device: str,
+    timeout: float,
+    threads: int,
+) -> list[Any]:
+    """Call the function on this rank, and hand every rank all results."""
+    import torch.distributed
+
+    if isinstance(place, dist.EnvWorld):
+        # torchrun sees to one thread only where it starts several ranks; sums differ with threads
+        torch.set_num_threads(threads)
+        dist.join(place, device, timeout)
+        dist.install_stop_handlers()
+    result = parcel.pack_result(fn(*args, **kwargs))
+    results: list[Any] = [None] * place.world_size
+    torch.distributed.all_gather_object(results, result)
+    return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
+
+
+def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:
+    """Pack what a rank needs to be like this process: function, environment, folder, path."""
+    try:
+        payload = parcel.dumps((fn, args, kwargs))
+    except Exception as error:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        raise BadInput(
+            f"{name} or its arguments cannot be sent to the ranks ({error}); make what cannot "
+            "travel (open files, locks, generators) inside the function."
+        ) from error
+    cwd = refuse.working_folder()
+    cells = {
+        name: entry for name, entry in linecache.cache.items() if len(entry) > 1 and not entry[1]
+    }
+    return {
+        "payload": payload,
+        "env": {**os.environ, **(env or {})},
+        "cwd": cwd,
+        "path": [entry or cwd for entry in sys.path],
+        "argv": sys.argv,
+        "sources": cells,
+    }
+
+
+def _raise_own(outcome: Outcome) -> None:
+    """Raise an error that dtlib itself explains, as it was raised on the rank."""
+    if outcome.raised is not None:
+        error: DtlibError = pickle.loads(outcome.raised)
+        raise error

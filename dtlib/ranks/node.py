@@ -1,0 +1,114 @@
+"""On a node of a Slurm allocation: the agent that becomes torchrun, and torchrun's ranks.
+
+srun starts one agent a node. It sees whether the launching process can be reached, while a sentence
+can still be said, and turns into torchrun. Each rank connects back twice, for messages and for its
+output, and then does its job as a rank of one machine does (`worker.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+SETTINGS = "DTLIB_STEP"  # variable that holds what an agent must know; not seen by other users
+GREETING = 512  # bytes with which a connection begins: who it is, padded
+REACH = 15.0  # seconds in which the launching process must be reached
+# Of a node's own environment: what must not be replaced by that of the notebook's node.
+_OWN = ("RANK", "LOCAL_", "WORLD_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_", "SLURM",
+        "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOSTNAME",
+        "TMPDIR")  # fmt: skip
+
+
+def agent() -> NoReturn:
+    """Look whether the meeting places can be reached, and become this node's torchrun."""
+    settings = json.loads(os.environ[SETTINGS])
+    _reach(settings["address"], settings["port"])
+    if int(os.environ["SLURM_NODEID"]):
+        _refuse_own(settings["master"])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [settings["root"], os.environ.get("PYTHONPATH")])
+    )
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={settings['nodes']}"]
+    command += [f"--nproc-per-node={settings['per_node']}", "--max-restarts=0"]
+    command += [f"--node-rank={os.environ['SLURM_NODEID']}"]
+    command += [f"--master-addr={settings['master']}", f"--master-port={settings['master_port']}"]
+    os.execv(sys.executable, [*command, "-m", "dtlib.ranks.node"])
+
+
+def _reach(address: str, port: int) -> None:
+    end = time.monotonic() + REACH
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=REACH).close()
+            return
+        except OSError as error:
+            if time.monotonic() > end:
+                _leave(
+                    f"{socket.gethostname()} did not reach the launching process at {address} "
+                    f"port {port} within {REACH:g} s ({error}); set MASTER_ADDR to a name or "
+                    "address of the first node that all nodes reach."
+                )
+            time.sleep(0.5)
+
+
+def _refuse_own(master: str) -> None:
+    """On any node but the first, the first one's name must not mean this node itself."""
+    own = socket.gethostbyname(master)
+    if own.startswith("127."):
+        _leave(
+            f"on {socket.gethostname()} the first node's name {master} means {own}, which is the "
+            "node itself; set MASTER_ADDR to an address of the first node that all nodes reach."
+        )
+
+
+def _leave(sentence: str) -> NoReturn:
+    print(f"dtlib: {sentence}", file=sys.stderr, flush=True)
+    sys.exit(2)
+
+
+def rank() -> None:
+    """Be one rank: connect, send all output there, and do the job that comes."""
+    settings = json.loads(os.environ.pop(SETTINGS))
+    line, output = (_connect(settings, kind) for kind in ("line", "output"))
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    output.close()
+
+    from dtlib.ranks import dist, worker
+
+    # torchrun ends a node's other ranks by SIGTERM when one died; the launching process does so
+    # too, after it has asked them what they were waiting for.
+    dist.install_stop_handlers()
+    worker.main(line.detach(), prepare=_keep_own)
+
+
+def _connect(settings: dict[str, Any], kind: str) -> socket.socket:
+    connected = socket.create_connection((settings["address"], settings["port"]), timeout=REACH)
+    hello = {
+        "token": settings["token"],
+        "rank": int(os.environ["RANK"]),
+        "kind": kind,
+        "host": socket.gethostname().partition(".")[0],
+    }
+    connected.sendall(json.dumps(hello).encode().ljust(GREETING))
+    connected.settimeout(None)
+    return connected
+
+
+def _keep_own(job: dict[str, Any]) -> None:
+    """Give the job this node's and torchrun's variables, and torchrun's place in the world."""
+    from dtlib.ranks.environment import environment_world
+
+    own = {name: value for name, value in os.environ.items() if name.startswith(_OWN)}
+    job["env"] = {k: v for k, v in job["env"].items() if not k.startswith(_OWN)} | own
+    job["place"] = environment_world(job["env"])
+
+
+if __name__ == "__main__":
+    rank()

@@ -1,0 +1,255 @@
+"""How each rank of a launch ended, which of them failed first, and the sentence that says so."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from dtlib.errors import DtlibError
+from dtlib.ranks.where import Where
+
+# Gloo and NCCL say in text alone that a collective ran out of time, or that a peer went away.
+_TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
+_PEER_GONE = re.compile(
+    r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)"
+    r"|remote process exited|Socket closed|pair closure",
+    re.I,
+)
+
+
+# What torch's DETAIL level says when ranks call different collectives.
+_FINGERPRINT = re.compile(
+    r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+, OpType=(\w+)"
+    r"(?:, TensorShape=\[([^\]]*)\], TensorDtypes=(\w+))?"
+)
+
+
+# Source file and advice around gloo's own words.
+_GLOO_TRIM = re.compile(r"^\[/[^\]]*\] |This is typically caused by.*")
+
+
+@dataclass
+class Outcome:
+    """How one rank ended.
+
+    `status` is "ok" (then `value` is the function's result), "error" (it raised), "exit" (it left
+    by `sys.exit` or `os._exit`), "killed" (by a signal), "timeout" (it waited for other ranks, or
+    others for it, too long) or "stopped" (the launcher ended it after another rank failed).
+    `where` says what it was doing when it did not end by itself, or where its error came from, and
+    `patience` how many seconds had passed when the launcher ended it; `host` is its node in a
+    launch over several.
+    """
+
+    rank: int
+    status: str
+    value: Any = None
+    error: str = ""
+    message: str = ""
+    traceback: str = ""
+    where: Where | None = None
+    output: str = ""
+    code: Any = None
+    raised: bytes | None = None
+    patience: float | None = None
+    at: float = 0.0
+    host: str = ""
+
+    @property
+    def who(self) -> str:
+        """Name the rank, with its host where the ranks have several: "rank 3 on n2"."""
+        return f"rank {self.rank}" + (f" on {self.host}" if self.host else "")
+
+    @property
+    def peer_gone(self) -> bool:
+        """Say whether it failed only because another rank went away."""
+        return self.status == "error" and bool(_PEER_GONE.search(self.message))
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's text; an error of the user's own may fail to make it."""
+    try:
+        return str(error)
+    except Exception as inner:
+        return f"(its text cannot be made: {type(inner).__name__})"
+
+
+def failed_in_collective(error: BaseException) -> bool:
+    """Say whether an error's text is torch's, of a collective that did not come to its end."""
+    text = text_of(error)
+    return isinstance(error, RuntimeError) and bool(
+        _TIMED_OUT.search(text) or _PEER_GONE.search(text)
+    )
+
+
+def judge_text(outcome: Outcome) -> None:
+    """Tell a collective that ran out of time from other errors."""
+    from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")
+    if outcome.status == "error" and from_torch and _TIMED_OUT.search(outcome.message):
+        outcome.status = "timeout"
+
+
+class RankFailed(DtlibError):
+    """A rank failed; all others were ended.
+
+    Attributes
+    ----------
+    rank, host
+        The rank that failed first: a cause, not one that failed because a peer was gone; and its
+        node, where the launch spans several.
+    reason
+        "error", "killed", "timeout" or "exit".
+    error, message
+        Type name and text of the exception, where there was one.
+    traceback
+        Its traceback, cut to the frames of the user's code.
+    others
+        For each other rank what it was doing.
+    output
+        For each rank what it wrote.
+    sentence
+        What happened, in one or two sentences; `str()` adds the traceback.
+    """
+
+    def __init__(self, sentence: str, outcome: Outcome, outcomes: list[Outcome]) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.rank, self.host = outcome.rank, outcome.host
+        self.reason = outcome.status
+        self.error = outcome.error
+        self.message = outcome.message
+        self.traceback = outcome.traceback
+        self.others = {o.rank: doing(o) for o in outcomes if o.rank != outcome.rank}
+        self.output = {o.rank: o.output for o in outcomes}
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.sentence, self.__dict__)
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{self.traceback}".strip()
+
+    def _render_traceback_(self) -> list[str]:
+        """Show in a notebook what the user can read, not the launcher's frames (IPython's hook)."""
+        return [f"RankFailed: {self.sentence}", "", *self.traceback.splitlines()]
+
+
+def _rebuild(sentence: str, state: dict[str, Any]) -> RankFailed:
+    error = RankFailed.__new__(RankFailed)
+    Exception.__init__(error, sentence)
+    error.__dict__.update(state)
+    return error
+
+
+def doing(outcome: Outcome) -> str:
+    """Say in a few words what a rank was doing."""
+    if outcome.status == "ok":
+        return "had already returned"
+    if outcome.status in ("killed", "exit"):
+        return _ending(outcome)
+    if outcome.status == "error" and not outcome.peer_gone:
+        return f"had raised {outcome.error}"
+    return f"was {outcome.where}" if outcome.where else "did not answer"
+
+
+def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
+    """Return the error that names the rank which failed first, or `None` when none did.
+
+    `timeout` is that of a collective, in seconds.
+    """
+    failed = [o for o in outcomes if o.status != "ok"]
+    if not failed:
+        return None
+    first = min(failed, key=lambda o: (_weight(o), o.at))
+    if first.status in ("timeout", "stopped"):
+        first, sentence = _absent(outcomes, failed, timeout)
+        return RankFailed(sentence, first, outcomes)
+    words = f"{_capital(first.who)} {_ending(first)}"
+    others = _others([o for o in outcomes if o is not first])
+    sentence = f"{words}; {others}." if others else f"{words}."
+    return RankFailed(sentence, first, outcomes)
+
+
+def _weight(outcome: Outcome) -> int:
+    """A cause weighs less than its consequences."""
+    if outcome.peer_gone:
+        return 3
+    return {"killed": 0, "exit": 0, "error": 0, "timeout": 1, "stopped": 2}[outcome.status]
+
+
+def _ending(outcome: Outcome) -> str:
+    place = f" ({outcome.where.place})" if outcome.where and outcome.where.place else ""
+    if outcome.status == "killed":
+        return f"was killed by {signal_name(outcome.code)}"
+    if outcome.status == "exit":
+        return f"left with exit code {outcome.code}{place}"
+    message = _plain(outcome.message)
+    return f"raised {outcome.error}" + (f": {message}" if message else "") + place
+
+
+def _plain(message: str) -> str:
+    """Take the first line of an error's text; say a mismatch of collectives in a few words."""
+    calls = _FINGERPRINT.findall(message)
+    if len(calls) < 2:
+        first = message.strip().split("\n")[0]
+        return _GLOO_TRIM.sub("", first).strip().rstrip(".")
+    words = [
+        f"rank {rank} called {kind.lower()} on a tensor [{shape}] of {dtype}"
+        for rank, kind, shape, dtype in calls[:2]
+    ]
+    return f"{words[0]} while {words[1]}"
+
+
+def signal_name(code: int) -> str:
+    """Name the signal of a negative exit code."""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> tuple[Outcome, str]:
+    """Say who waited in which collective, and who did not come."""
+    waiting = [o for o in failed if o.where and o.where.call]
+    absent = [o for o in outcomes if o not in waiting]
+    timeout = next((o.patience for o in failed if o.patience), timeout)
+    limit = f"within {timeout:g} s"
+    if not waiting:
+        first = failed[0]
+        return first, f"{_capital(first.who)} did not end {limit}; {_others(failed)}."
+    calls = {o.where.call for o in waiting if o.where}
+    if not absent:
+        if len(calls) == 1:
+            who = f"All {len(waiting)} ranks" if len(waiting) > 1 else _capital(waiting[0].who)
+            verb = "were" if len(waiting) > 1 else "was"
+            return waiting[0], f"{who} {verb} still {waiting[0].where} after {timeout:g} s."
+        sentence = f"The ranks waited for one another for {timeout:g} s; {_others(waiting)}."
+        return waiting[0], sentence
+    missing = next((o for o in absent if o.status != "ok"), absent[0])
+    call = waiting[0].where
+    assert call is not None
+    what = call.call + (f" of {call.what}" if call.what else "")
+    return missing, (
+        f"{_capital(missing.who)} did not join {what} {limit}: {_others(waiting)}; "
+        f"{_others(absent)}."
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _others(outcomes: list[Outcome]) -> str:
+    """Join "rank 0 was …; ranks 2 and 3 were …", ranks that did the same together."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(doing(outcome), []).append(outcome)
+    parts = []
+    for text, same in groups.items():
+        if len(same) == 1:
+            parts.append(f"{same[0].who} {text}")
+        else:
+            ranks = [outcome.rank for outcome in same]
+            names = ", ".join(map(str, ranks[:-1])) + f" and {ranks[-1]}"
+            parts.append(f"ranks {names} {re.sub('^was ', 'were ', text)}")
+    return "; ".join(parts)

@@ -1,0 +1,292 @@
+"""In the parent, inside a Slurm allocation of several nodes: ranks on all of them.
+
+`srun` starts one agent a node (`node.py`), the agent becomes torchrun, and torchrun's ranks connect
+back to this process over TCP. From there on they are like the ranks of this machine: one launch
+(`group.py`) hands them the job and takes output, progress, results and errors. A rank ends itself
+when its connection closes, so none outlives this process; `srun` takes the step with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import DtlibError
+from dtlib.ranks.environment import first_hosts, refuse_loopback
+from dtlib.ranks.node import GREETING, SETTINGS
+from dtlib.ranks.pool import START_LIMIT, Process
+
+_ROOT = str(Path(__file__).parents[2])
+_AGENT = "import sys; sys.path.insert(0, {root!r}); import {module} as m; m.agent()"
+ATTEMPTS = 3  # at a port for torchrun's meeting place, which another program may take first
+PATIENCE = 5.0  # seconds for a step to end by itself, once its ranks are released or killed
+# torchrun's table of failures: the rank, and below it how it ended.
+_ENDED = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Which nodes of the allocation take part, and how many ranks each of them runs."""
+
+    hosts: tuple[str, ...]
+    per_node: int
+
+
+def capacity(env: Mapping[str, str] = os.environ) -> Spread | None:
+    """Return the allocation of several nodes that this process is in, else `None`.
+
+    A node has a rank for each of its GPUs, else for each of its tasks (`--ntasks-per-node`).
+    """
+    hosts = first_hosts(env.get("SLURM_JOB_NODELIST", ""))
+    if "SLURM_JOB_ID" not in env or len(hosts) < 2 or shutil.which("srun") is None:
+        return None
+    for name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_NTASKS_PER_NODE"):
+        count = re.search(r"(\d+)$", env.get(name, ""))  # 4, or h100:4
+        if count and int(count[1]):
+            return Spread(tuple(hosts), int(count[1]))
+    return Spread(tuple(hosts), 1)
+
+
+def spread(ranks: int | None, env: Mapping[str, str] = os.environ) -> Spread | None:
+    """Say how `ranks` ranks spread over the allocation's nodes; `None`: they stay on this machine.
+
+    Left out, they fill it. As many as one node holds stay here, as does a number that the nodes
+    cannot share evenly; whole nodes are filled first.
+    """
+    whole = capacity(env)
+    if whole is None or ranks is None:
+        return whole
+    nodes = len(whole.hosts)
+    if ranks <= whole.per_node:
+        return None
+    if ranks % whole.per_node == 0 and ranks <= nodes * whole.per_node:
+        return Spread(whole.hosts[: ranks // whole.per_node], whole.per_node)
+    return Spread(whole.hosts, ranks // nodes) if ranks % nodes == 0 else None
+
+
+@contextlib.contextmanager
+def processes(where: Spread) -> Iterator[list[Process]]:
+    """Yield a waiting process for each rank, and end the step when the launch is over.
+
+    Raises
+    ------
+    BadInput
+        When the nodes cannot meet at the address that they are given.
+    DtlibError
+        When the step did not start; the sentence holds what srun or a node said.
+    """
+    for attempt in range(ATTEMPTS):
+        step = Step(where)
+        try:
+            ranks = step.ranks()
+        except BaseException as error:
+            step.end(at_once=True)
+            if step.said("EADDRINUSE", "Address already in use") and attempt + 1 < ATTEMPTS:
+                continue
+            raise error
+        try:
+            yield ranks
+        finally:
+            step.end()
+        return
+
+
+class Remote(Process):
+    """A rank on a node: its connection, its output, and what torchrun said of its end."""
+
+    def __init__(self, step: Step, rank: int, host: str, sockets: dict[str, socket.socket]) -> None:
+        self.step, self.rank, self.host = step, rank, host
+        self.line = sockets["line"]
+        self.connection = Connection(os.dup(self.line.fileno()))
+        self.output = sockets["output"].detach()
+        os.set_blocking(self.output, False)
+        self.pid = 0
+
+    def exit_code(self) -> int | None:
+        return None if self.step.running() else self.step.exit_code(self.rank)
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code if it is known; `Step.end` waits for all ranks together."""
+        return self.exit_code()
+
+    def code_of_death(self) -> int | None:
+        """Wait until torchrun has said how the rank ended."""
+        end = time.monotonic() + PATIENCE
+        while self.step.running() and time.monotonic() < end:
+            if self.step.exit_code(self.rank) is not None:
+                break
+            time.sleep(0.05)
+        return self.step.exit_code(self.rank)
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            self.line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.line.close()
+        super().close()
+
+
+class Step:
+    """One Slurm step: srun, the agents that it starts, and the ranks that connect back."""
+
+    def __init__(self, where: Spread) -> None:
+        self.where = where
+        self.address = os.environ.get("MASTER_ADDR") or where.hosts[0]
+        refuse_loopback(self.address, where.hosts)
+        self.token = secrets.token_hex(16)
+        self.listener = socket.create_server(("", 0), backlog=256)
+        self.listener.settimeout(0.1)
+        self.lines: list[str] = []
+        self.popen = subprocess.Popen(
+            self._command(),
+            env={**os.environ, SETTINGS: json.dumps(self._settings())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C is for this process, which ends the ranks
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True, name="dtlib-srun")
+        self._reader.start()
+
+    def _command(self) -> list[str]:
+        flags = ["--kill-on-bad-exit=1", "--job-name=dtlib-ranks"]
+        cpus = _cpus_per_node(os.environ)
+        flags += [f"--cpus-per-task={cpus}"] if cpus else []
+        return srun(self.where.hosts, "dtlib.ranks.node", *flags)
+
+    def _settings(self) -> dict[str, object]:
+        # A notebook that runs on a login node listens there, not on the allocation's first node.
+        on_node = os.environ.get("SLURMD_NODENAME") == self.where.hosts[0]
+        return {
+            "token": self.token,
+            "address": self.address if on_node else socket.gethostname(),
+            "port": self.listener.getsockname()[1],
+            "master": self.address,
+            "master_port": random_port(),
+            "nodes": len(self.where.hosts),
+            "per_node": self.where.per_node,
+            "root": _ROOT,
+        }
+
+    def _read(self) -> None:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            self.lines.append(line.rstrip())
+
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def said(self, *texts: str) -> bool:
+        """Tell whether srun, an agent or torchrun said one of these texts."""
+        return any(text in line for line in list(self.lines) for text in texts)
+
+    def exit_code(self, rank: int) -> int | None:
+        """Return how torchrun said that the rank ended, negative for a signal."""
+        found = _ENDED.findall("\n".join(self.lines))
+        return next((int(code) for number, code in found if int(number) == rank), None)
+
+    def ranks(self) -> list[Process]:
+        """Wait until every rank has connected."""
+        total = len(self.where.hosts) * self.where.per_node
+        sockets: dict[int, dict[str, socket.socket]] = {rank: {} for rank in range(total)}
+        hosts: dict[int, str] = {}
+        end = time.monotonic() + START_LIMIT
+        while any(len(pair) < 2 for pair in sockets.values()):
+            if not self.running():
+                raise DtlibError(f"The ranks did not start on {self._names()}: {self._reason()}")
+            if time.monotonic() > end:
+                there = ", ".join(sorted(set(hosts.values()))) or "no node"
+                raise DtlibError(
+                    f"Only {len(hosts)} of {total} ranks came to {self.address} within "
+                    f"{START_LIMIT:g} s (from {there} of {self._names()}); see whether the "
+                    "nodes reach each other, and set MASTER_ADDR to an address that they share."
+                )
+            greeting = self._accept()
+            if greeting is not None:
+                hello, connected = greeting
+                sockets[hello["rank"]][hello["kind"]] = connected
+                hosts[hello["rank"]] = hello["host"]
+        return [Remote(self, rank, hosts[rank], pair) for rank, pair in sockets.items()]
+
+    def _accept(self) -> tuple[dict[str, Any], socket.socket] | None:
+        """Take a connection that knows the token; others are closed."""
+        try:
+            connected, _ = self.listener.accept()
+        except TimeoutError:
+            return None
+        connected.settimeout(5.0)
+        try:
+            hello = json.loads(connected.recv(GREETING, socket.MSG_WAITALL))
+            if hmac.compare_digest(hello["token"], self.token):
+                connected.settimeout(None)
+                return hello, connected
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        connected.close()
+        return None
+
+    def _names(self) -> str:
+        return " and ".join(self.where.hosts) if len(self.where.hosts) < 4 else (
+            f"{len(self.where.hosts)} nodes")  # fmt: skip
+
+    def _reason(self) -> str:
+        """Pick the line that says most: an agent's sentence, then srun's, then the last one."""
+        self._reader.join(2.0)
+        lines = [line for line in self.lines if line.strip()]
+        for mark in ("dtlib: ", "Error: ", "srun: error: "):
+            for line in lines:
+                if mark in line:
+                    return line.partition(mark)[2] if mark == "dtlib: " else line
+        return lines[-1] if lines else f"srun ended with exit code {self.popen.wait()}."
+
+    def end(self, at_once: bool = False) -> None:
+        """Wait for the step, whose ranks were released or killed; else have Slurm kill it."""
+        self.listener.close()
+        for patience in (0.0 if at_once else PATIENCE, PATIENCE):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(patience)
+                break
+            self.popen.terminate()  # srun then ends the step on all its nodes
+        else:
+            self.popen.kill()
+            self.popen.wait()
+        self._reader.join(1.0)
+
+
+def srun(hosts: Sequence[str], module: str, *flags: str) -> list[str]:
+    """Return the command that calls the function `agent` of a module once on each host."""
+    command = ["srun", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
+    command += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--export=ALL"]
+    # --overlap: a notebook that itself runs as a step holds the resources that we need
+    command += ["--overlap", "--unbuffered", *flags]
+    return [*command, sys.executable, "-c", _AGENT.format(root=_ROOT, module=module)]
+
+
+def random_port() -> int:
+    """Return a port below the ephemeral ones, which another program may have nonetheless."""
+    return 20000 + secrets.randbelow(10000)
+
+
+def _cpus_per_node(env: Mapping[str, str]) -> int:
+    """Return the CPUs that the job has on each node, since srun gives a task one by default."""
+    text = env.get("SLURM_CPUS_PER_TASK") or env.get("SLURM_JOB_CPUS_PER_NODE", "")
+    counts = [int(count) for count in re.findall(r"(?:^|,)(\d+)", text)]
+    return min(counts, default=0)

@@ -1,0 +1,293 @@
+"""DeepSpeed's compiled operators: built once, by set-up, into a cache; a run only loads them.
+
+Left alone, DeepSpeed compiles an operator when it is first used: in the middle of a lesson, for
+minutes, on every rank. `dtlib ops build` does it beforehand, `load` hands a run what is there, and
+what is not there is a sentence before anything starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dtlib.config.files import write_atomically
+from dtlib.errors import DtlibError, Unavailable
+
+# Operator to DeepSpeed's name for what builds it, in the order in which one needs another.
+OPERATORS = {
+    "cpu_adam": "CPUAdamBuilder",
+    "pin_memory": "PinMemoryBuilder",
+    "async_io": "AsyncIOBuilder",
+}
+NEEDED = {"offload": ("cpu_adam",), "infinity": ("cpu_adam", "pin_memory", "async_io")}
+"""What each strategy loads; offload does without, if it must."""
+
+LIBAIO_HEADERS = ("/usr/include/libaio.h", "/usr/local/include/libaio.h")
+MARKER = "built.json"
+BUILD = "dtlib ops build"
+
+
+def deepspeed_is_here() -> bool:
+    """Say whether DeepSpeed is installed, without importing it."""
+    return importlib.util.find_spec("deepspeed") is not None
+
+
+def refuse_without_deepspeed(what: str) -> None:
+    """Refuse where DeepSpeed is not installed.
+
+    Raises
+    ------
+    Unavailable
+        with the remedy: the line that installs it, or on macOS what to use instead.
+    """
+    if deepspeed_is_here():
+        return
+    if sys.platform == "darwin":
+        raise Unavailable(
+            f"{what} needs DeepSpeed, which does not exist for macOS; use strategy fsdp, or study"
+            " the same idea by hand in dtlib/scratch/zero."
+        )
+    raise Unavailable(
+        f"{what} needs DeepSpeed, which is not installed; in the project's folder:"
+        " pip install -c constraints.txt -e '.[deepspeed]'"
+    )
+
+
+def missing_tools(
+    which: Callable[..., str | None] = shutil.which,
+    exists: Callable[[Path], bool] = Path.exists,
+    env: Mapping[str, str] = os.environ,
+) -> list[str]:
+    """Return what compiling an operator lacks here: of ninja, c++ and nvcc.
+
+    Parameters
+    ----------
+    which, exists, env
+        How this machine is looked at; tests pass their own.
+    """
+    missing = [] if which("ninja") else ["ninja"]
+    if not any(which(name) for name in (env.get("CXX"), "c++", "g++", "clang++") if name):
+        missing.append("c++")
+    home = env.get("CUDA_HOME") or env.get("CUDA_PATH") or "/usr/local/cuda"
+    has_nvcc = which("nvcc") or exists(Path(home) / "bin" / "nvcc")
+    if which("nvidia-smi") and not has_nvcc:
+        missing.append("nvcc (CUDA_HOME)")
+    return missing
+
+
+def has_libaio(
+    exists: Callable[[Path], bool] = Path.exists, env: Mapping[str, str] = os.environ
+) -> bool:
+    """Say whether the header of libaio is there, which async_io is compiled with."""
+    prefixes = [env[name] for name in ("CONDA_PREFIX",) if env.get(name)]
+    headers = [*LIBAIO_HEADERS, *(f"{prefix}/include/libaio.h" for prefix in prefixes)]
+    return any(exists(Path(header)) for header in headers)
+
+
+def folder() -> Path:
+    """Return where the operators of this Python, torch, DeepSpeed and processor lie.
+
+    `TORCH_EXTENSIONS_DIR`, else torch's own `~/.cache/torch_extensions`. They are compiled for the
+    very processor that is here: in a home that several machines share, another has its own.
+    """
+    chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
+    root = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "torch_extensions"
+    versions = [f"{name}{importlib.metadata.version(name)}" for name in ("torch", "deepspeed")]
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return root / "-".join(["dtlib", python, *versions, f"{zlib.crc32(_processor()):08x}"])
+
+
+def _processor() -> bytes:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_bytes().splitlines():
+            if line.startswith((b"flags", b"Features")):
+                return line
+    return b""
+
+
+def built(name: str) -> Path | None:
+    """Return the library of an operator, if it is built for what is here."""
+    try:
+        marker = json.loads((folder() / name / MARKER).read_text(encoding="utf-8"))
+        library = folder() / name / marker["library"]
+    except (OSError, ValueError, KeyError, importlib.metadata.PackageNotFoundError):
+        return None
+    return library if library.exists() else None
+
+
+def not_built(names: Iterable[str]) -> list[str]:
+    """Return which of these operators are not built here."""
+    return [name for name in names if built(name) is None]
+
+
+def refuse_unbuildable(names: Iterable[str]) -> None:
+    """Refuse to build these operators where something is missing.
+
+    Raises
+    ------
+    Unavailable
+        one sentence with all that is missing and how to get it.
+    """
+    missing = missing_tools()
+    if "async_io" in names and not has_libaio():
+        missing.append("libaio")
+    if missing:
+        package = {"c++": "g++", "libaio": "libaio-dev", "ninja": "ninja-build"}
+        packages = " ".join(package[word] for word in missing if word in package)
+        remedies = []
+        if packages:
+            conda = "or with conda: cxx-compiler, libaio, ninja"
+            remedies.append(f"apt-get install {packages} ({conda})")
+        if len(packages.split()) < len(missing):
+            remedies.append("set CUDA_HOME to a CUDA toolkit that has bin/nvcc")
+        raise Unavailable(
+            f"building {', '.join(names)} lacks {', '.join(missing)};"
+            f" {', '.join(remedies)}, and run it again."
+        )
+
+
+def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
+    """Compile these operators into the cache, unless they are there; minutes each.
+
+    Raises
+    ------
+    Unavailable
+        when DeepSpeed, a compiler, ninja or libaio is missing.
+    DtlibError
+        when the compiler fails; its last words are in the sentence.
+    """
+    refuse_without_deepspeed(f"`{BUILD}`")
+    wanted = not_built(names)
+    for name in names:
+        if name not in wanted:
+            print(f"{name} is built already, in {folder() / name}.", flush=True)
+    if not wanted:
+        return
+    refuse_unbuildable(wanted)
+    home = folder()
+    for name in wanted:
+        for sentence in clear_lock(home / name):
+            print(sentence, flush=True)
+        print(f"Building {name}: one to seven minutes …", flush=True)
+        begin = time.monotonic()
+        library = _compile(name, home)
+        write_atomically(library.with_name(MARKER), json.dumps({"library": library.name}))
+        print(f"Built {name} in {time.monotonic() - begin:.0f} s: {library}", flush=True)
+
+
+def _compile(name: str, home: Path) -> Path:
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    builders = deepspeed("cuda" if _has_gpu() else "cpu").ops.op_builder
+    builder = getattr(builders, OPERATORS[name])()
+    before = os.environ.get("TORCH_EXTENSIONS_DIR")
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(home)
+    try:
+        return Path(builder.load(verbose=False).__file__)
+    except Exception as error:
+        errors = [line for line in str(error).splitlines() if "error" in line.lower()]
+        said = " ".join((errors or str(error).splitlines())[0].split())
+        raise DtlibError(f"{name} could not be built: {said}") from error
+    finally:
+        del os.environ["TORCH_EXTENSIONS_DIR"]
+        if before is not None:
+            os.environ["TORCH_EXTENSIONS_DIR"] = before
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def clear_lock(build_folder: Path) -> list[str]:
+    """Clear what a build that was killed left behind; else the next one may wait for ever.
+
+    torch up to 2.13 takes a file `lock` as a sign that another process builds, whether that still
+    lives or not. A builder keeps the file open, so one that nobody has open is stale.
+
+    Returns
+    -------
+    list
+        What was done, as sentences for the user.
+    """
+    lock = build_folder / "lock"
+    if not lock.exists():
+        return []
+    holder = _holder(lock)
+    if holder is not None:
+        return [f"{build_folder.name} is being built by process {holder}; waiting for it."]
+    lock.unlink(missing_ok=True)
+    return [f"A build of {build_folder.name} was cut short: its lock {lock} is cleared."]
+
+
+def _holder(file: Path) -> int | None:
+    """Return a process of this machine that has the file open."""
+    target = file.resolve()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if link.readlink() == target:
+                return int(link.parts[2])
+    return None
+
+
+def deepspeed(device_type: str) -> Any:
+    """Import DeepSpeed for a device, quiet but for its warnings.
+
+    Raises
+    ------
+    Unavailable
+        when it is installed but cannot be imported.
+    """
+    os.environ.setdefault("DS_ACCELERATOR", device_type)  # else it looks, and says what it found
+    # It calls collectives by names that torch 2.14 replaced: nothing that a user could mend
+    old = r"`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated"
+    warnings.filterwarnings("ignore", old, FutureWarning)
+    try:
+        import deepspeed
+    except Exception as error:
+        said = " ".join(str(error).split())
+        raise Unavailable(
+            f"DeepSpeed is installed but fails when imported ({said}); in the project's folder:"
+            " pip install -c constraints.txt -e '.[deepspeed]'"
+        ) from error
+    logging.getLogger("DeepSpeed").addFilter(_worth_saying)
+    # An operator of its own for gloo on one machine, which it would compile at the first collective
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    return deepspeed
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """Drop two warnings: SGD is tested here, and what disks bear is said where infinity is."""
+    return not any(words in record.msg for words in ("untested optimizer", "write endurance"))
+
+
+def load(names: Iterable[str]) -> None:
+    """Hand DeepSpeed the libraries that set-up built, so that it compiles nothing; see `built`."""
+    from deepspeed.ops.op_builder.builder import OpBuilder
+    from deepspeed.ops.op_builder.pin_memory_load import _SYS_CACHE_ATTR
+
+    for name in names:
+        library = built(name)
+        if library is None or name in OpBuilder._loaded_ops:
+            continue
+        spec = importlib.util.spec_from_file_location(library.stem, library)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        OpBuilder._loaded_ops[name] = module
+        if name == "pin_memory":  # async_io finds its symbols there
+            setattr(sys, _SYS_CACHE_ATTR, module)
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)

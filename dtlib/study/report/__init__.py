@@ -1,0 +1,95 @@
+"""`dtlib report FOLDER`: one HTML page of a run or of a batch job, from the files that it left.
+
+The page needs no network and no script. A part that nothing was recorded of is named as missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtlib.config.files import write_atomically
+from dtlib.config.flags import Parser
+from dtlib.errors import BadInput
+from dtlib.study.report.content import Page
+
+__all__ = ["Page", "main", "page_of", "write"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the page and say where it is; returns the exit code."""
+    parser = Parser(
+        prog="dtlib report",
+        description="Make one HTML page of a run or of a batch job, from the files that it left.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="of a run, or of a job (batch/NAME-JOBID)")
+    parser.add_argument("--to", metavar="FILE", help="the page (default: FOLDER/report.html)")
+    settings = parser.parse_args(list(sys.argv[1:] if argv is None else argv))
+    folder = Path(settings.folder)
+    page = page_of(folder)
+    to = write(page, Path(settings.to) if settings.to else folder / "report.html")
+    print(f"{page.title}: {page.ended}")
+    for missing in page.missing:
+        print(f"  not there: {missing}")
+    print(f"The page: {to}")
+    return 0
+
+
+def page_of(folder: str | Path) -> Page:
+    """Gather what a folder tells.
+
+    Parameters
+    ----------
+    folder
+        Of a run (it has `config.json`) or of a job (`job.json`, or files `exit-code.r0`).
+
+    Raises
+    ------
+    BadInput
+        when it is neither, or its records cannot be read.
+    """
+    folder = Path(folder)
+    if (folder / "job.json").exists() or any(folder.glob("exit-code.*")):
+        from dtlib.study.report.jobs import page_of_job
+
+        return page_of_job(folder)
+    if (folder / "config.json").exists():
+        from dtlib.study.report.runs import page_of_run
+
+        return page_of_run(folder)
+    raise BadInput(
+        f"the folder {folder} holds neither a run (config.json) nor a job (job.json): give one"
+        " that `dtlib train` or `dtlib batch status` printed."
+    )
+
+
+def write(page: Page, to: Path) -> Path:
+    """Write a page as HTML, and return the file.
+
+    Raises
+    ------
+    BadInput
+        when it cannot be written.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("dtlib.study.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = environment.get_template("page.html").render(page=page)
+    try:
+        if to.is_dir():
+            page_there = to / "report.html"
+            raise BadInput(f"{to} is a folder: give the page's own name, such as {page_there}.")
+        if to.exists() and not to.is_file():  # a device or a pipe, which a rename would replace
+            raise BadInput(f"{to} is no regular file and stays as it is: choose another --to.")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(to, text)
+    except OSError as error:
+        raise BadInput(f"{to} cannot be written ({error.strerror}): choose another --to.") from None
+    return to

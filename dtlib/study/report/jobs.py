@@ -1,0 +1,189 @@
+"""What a batch job's folder tells, and Slurm where it still knows: queue, starts, and its runs."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from dtlib.cluster import batch
+from dtlib.cluster.batch import Job
+from dtlib.errors import BadInput
+from dtlib.study.report.content import Page, Section, Table, spelled
+from dtlib.study.report.runs import LOG_LINES, ending, sections_of
+from dtlib.training.record import Run
+
+# What slurm/common.sh prints at the begin and the end of each start
+STARTED = re.compile(r"^(\S+ \S+) job \d+(?:, task (\d+))?, start (\d+), on (.+?);?(?: |$)", re.M)
+ENDED = re.compile(r"^(\S+ \S+) job \d+, start (\d+), ended with exit code (\d+)", re.M)
+EXIT_CODES = {0: "done", 1: "failed", 2: "bad input", 69: "not available there",
+              75: "stopped with a checkpoint, to be started again"}  # fmt: skip
+UNKNOWN = "not known"
+
+
+class Start(NamedTuple):
+    """One start of a job; what nobody tells is None."""
+
+    number: str
+    state: str
+    submitted: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+def page_of_job(folder: Path) -> Page:
+    """Gather a page from a job's folder, its log beside it, and what Slurm tells.
+
+    Raises
+    ------
+    BadInput
+        When the folder has not the name that `slurm/common.sh` gives it.
+    """
+    folder = folder.resolve()
+    job = _job_of(folder)
+    page = Page(f"Job {job.id}, {job.name}", "")
+    starts = from_sacct(job.id) or from_scontrol(job.id)
+    logs = _logs(job, folder)
+    page.sections.append(_queue(starts, page.missing))
+    page.sections.append(_starts(folder, logs, page.missing))
+    page.ended = _ending(job, starts)
+    runs = sorted(path.parent for path in folder.rglob("metrics.jsonl"))
+    for path in runs:
+        name = str(path.relative_to(folder))
+        try:
+            run = Run.load(path)
+        except BadInput as error:
+            page.missing.append(f"run {name}: {error}")
+            continue
+        page.sections.append(Section(f"Run {name}", [f"How it ended: {ending(run)}"]))
+        sections, missing = sections_of(run, level=3)
+        page.sections += sections
+        page.missing += [f"run {name}: {one}" for one in missing]
+    if not runs:
+        page.missing.append("runs: no folder with metrics.jsonl lies in the job's")
+    page.sections += [_end_of(path) for path in logs]
+    return page
+
+
+def _job_of(folder: Path) -> Job:
+    """The job as `dtlib batch` wrote it down; of one by plain sbatch only what its name tells."""
+    named = re.fullmatch(r"(.+)-(\d+)", folder.name)
+    if named is None:
+        raise BadInput(
+            f"the folder {folder} is not named NAME-JOBID, as a job's is: give it its name back."
+        )
+    if (folder / "job.json").exists():
+        job = batch.read(folder / "job.json")
+        if job.folder(folder.parent) == folder:  # else a copy under another name
+            return batch.refresh(job, folder.parent)
+    return Job(int(named[2]), named[1], "", 0, state=UNKNOWN)
+
+
+def _ending(job: Job, starts: list[Start]) -> str:
+    if job.state != UNKNOWN:
+        code = f", exit code {job.exit_code}" if job.exit_code else ""
+        return f"{job.state}{code}{f' ({job.reason})' if job.reason else ''}."
+    return f"{starts[-1].state}." if starts else "see the exit codes of its starts."
+
+
+def _logs(job: Job, folder: Path) -> list[Path]:
+    log = job.log(folder.parent)
+    return sorted(log.parent.glob(log.name.replace("%a", "*")))
+
+
+def _queue(starts: list[Start], missing: list[str]) -> Section:
+    section = Section("In the queue")
+    if not starts:
+        missing.append("time in the queue: neither sacct nor scontrol knows the job")
+        section.sentences = ["How long it waited is not known: Slurm does not tell, or no longer."]
+        return section
+    rows = [
+        (one.number, one.state, _between(one.submitted, one.started),
+         _between(one.started, one.ended), _clock(one.started))
+        for one in starts
+    ]  # fmt: skip
+    head = ("job", "state", "waited", "ran", "from")
+    section.tables = [Table("What Slurm tells of each start", head, rows)]
+    return section
+
+
+def from_sacct(number: int) -> list[Start]:
+    """The starts of a job by Slurm's accounting, those before a requeue first."""
+    columns = "JobID,State,Submit,Start,End"
+    words = ["-X", "-D", "-n", "-P", "-S", "2000-01-01", "-o", columns, "-j", str(number)]
+    lines = [line.split("|") for line in batch.ask("sacct", *words).splitlines()]
+    return [
+        Start(name, state, *map(_time, times))
+        for name, state, *times in (line for line in lines if len(line) == 5)
+    ]
+
+
+def from_scontrol(number: int) -> list[Start]:
+    """The last start of a job, and of each task of an array, as the controller knows it."""
+    found = []
+    for line in batch.ask("scontrol", "-o", "show", "job", str(number)).splitlines():
+        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "JobState" in words:
+            task = words.get("ArrayTaskId")
+            times = (words.get(f"{name}Time", "") for name in ("Submit", "Start", "End"))
+            name = f"{number}_{task}" if task else str(number)
+            found.append(Start(name, words["JobState"], *map(_time, times)))
+    return found
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:  # "Unknown", "None"
+        return None
+
+
+def _between(begin: datetime | None, end: datetime | None) -> str:
+    return UNKNOWN if begin is None or end is None else spelled((end - begin).total_seconds())
+
+
+def _clock(time: datetime | None) -> str:
+    return UNKNOWN if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
+    """A row for each start, by the log's lines and the files of exit codes."""
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
+    begun = {(task, int(number)): (at, nodes) for at, task, number, nodes in STARTED.findall(text)}
+    codes = {}
+    for path in folder.glob("exit-code.*"):
+        found = re.fullmatch(r"exit-code(?:\.t(\d+))?\.r(\d+)", path.name)
+        if found and path.is_file():
+            codes[found[1] or "", int(found[2])] = path.read_text(errors="replace").strip()
+    section = Section("Starts")
+    keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or -1), key[1]))
+    if not keys:
+        missing.append("starts: no log and no exit code lies there, so it has not begun")
+        section.sentences = ["It has not begun."]
+        return section
+    rows = [
+        (f"task {task}, start {number}" if task else f"start {number}",
+         *begun.get((task, number), (UNKNOWN, UNKNOWN)), _code(codes.get((task, number))))
+        for task, number in keys
+    ]  # fmt: skip
+    restarts = sum(number > 0 for _, number in keys)
+    section.sentences = [f"It was started {_times(len(keys))}; {restarts} of them are restarts."]
+    section.tables = [Table("Starts", ("start", "at", "nodes", "exit code"), rows)]
+    return section
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _code(code: str | None) -> str:
+    if code is None:
+        return "none was written: it was killed, or still runs"
+    meaning = EXIT_CODES.get(int(code)) if code.isdigit() else None
+    return f"{code}{f', {meaning}' if meaning else ''}"
+
+
+def _end_of(log: Path) -> Section:
+    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    return Section(f"The end of {log.name}", text="\n".join(last))

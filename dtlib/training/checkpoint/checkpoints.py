@@ -1,0 +1,260 @@
+"""Save checkpoints from all ranks at once, and find the one to go on from."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch.distributed
+
+from dtlib.config.files import fsync_folder, write_atomically
+from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import dist
+from dtlib.training.checkpoint.content import refuse_foreign
+from dtlib.training.checkpoint.folders import (
+    MARKER,
+    TEMPORARY,
+    Folder,
+    Marker,
+    free_name,
+    list_folders,
+    prune,
+    read_tensors,
+    remove_temporary,
+    write_tensors,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint in memory.
+
+    Attributes
+    ----------
+    step
+        Steps that were done when it was saved.
+    shared
+        What all ranks have in common.
+    rank_state
+        What this rank had saved for itself; None if the run had fewer ranks then.
+    path
+        Its folder.
+    world_size
+        Number of ranks that saved it.
+    metric
+        The metric it was saved with.
+    notes
+        Sentences that the user should read: which checkpoints were passed over, and why.
+    """
+
+    step: int
+    shared: dict[str, Any]
+    rank_state: dict[str, Any] | None
+    path: Path
+    world_size: int
+    metric: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    `save`, `latest` and `best` are collective: every rank of the world calls them.
+
+    Parameters
+    ----------
+    folder
+        Where they lie; one folder that all ranks share.
+    keep_last
+        How many of the last ones stay.
+    keep_best
+        Whether the one with the lowest metric stays too.
+
+    Raises
+    ------
+    BadInput
+        `keep_last` is below 1.
+    """
+
+    def __init__(self, folder: Path | str, *, keep_last: int = 2, keep_best: bool = True) -> None:
+        if keep_last < 1:
+            raise BadInput(f"keep_last is {keep_last}; keep at least 1 checkpoint to resume from.")
+        self.folder, self.keep_last, self.keep_best = Path(folder), keep_last, keep_best
+
+    def save(
+        self,
+        step: int,
+        shared: Mapping[str, Any],
+        rank_state: Mapping[str, Any],
+        metric: float | None = None,
+    ) -> Path:
+        """Write one checkpoint; when it returns on any rank, it is there for all.
+
+        Parameters
+        ----------
+        step
+            Steps done so far.
+        shared
+            What all ranks have in common; only rank 0's is written, others may pass `{}`.
+        rank_state
+            What belongs to this rank alone, such as `rng_state()`.
+        metric
+            Lower is better (a loss); decides which one is the best.
+
+        Returns
+        -------
+        Path
+            The folder of the checkpoint.
+
+        Raises
+        ------
+        DtlibError
+            A rank could not write; the checkpoints from before are untouched.
+        """
+        temporary = self.folder / f"{TEMPORARY}step-{step:08d}"
+        _on_rank_0(lambda: _make_empty(self.folder, temporary))
+        try:
+            written = _together(lambda: _write_own(temporary, shared, rank_state))
+            return Path(_on_rank_0(lambda: self._publish(step, temporary, written, metric)))
+        except DtlibError:
+            if dist.is_main():
+                remove_temporary(self.folder)  # a disk that is full needs the room
+            raise
+
+    def latest(self, map_location: Any = "cpu") -> Loaded | None:
+        """Load the last complete checkpoint, or return None where there is none at all.
+
+        A torn one is passed over for the one before, with a warning that says what is wrong.
+
+        Parameters
+        ----------
+        map_location
+            Where tensors go. The default keeps ranks from meeting on GPU 0; copying to the
+            rank's own device is the caller's business.
+
+        Raises
+        ------
+        BadInput
+            There are checkpoints, but none is complete.
+        """
+        return self._load_first(list_folders(self.folder), map_location)
+
+    def best(self, map_location: Any = "cpu") -> Loaded | None:
+        """Load the complete checkpoint with the lowest metric; see `latest`."""
+        folders = [f for f in list_folders(self.folder) if f.what_is_wrong(read=False) is None]
+        return self._load_first(sorted(folders, key=Folder.metric), map_location)
+
+    def _load_first(self, folders: list[Folder], map_location: Any) -> Loaded | None:
+        # Rank 0 chooses for all: ranks that chose for themselves could part on a slow file system.
+        found, notes = _on_rank_0(lambda: self._choose(folders))
+        if found is None:
+            return None
+        path, marker = found.path, found.marker()
+        world = dist.world()
+        own = f"rank{world.rank}.pt"
+        if marker.world_size < world.world_size:
+            notes.append(
+                f"the checkpoint {path} was saved by {marker.world_size} ranks and goes to "
+                f"{world.world_size}: ranks from {marker.world_size} on have no state of their "
+                "own in it."
+            )
+        if dist.is_main():
+            for note in notes:
+                warnings.warn(note, stacklevel=3)
+        return Loaded(
+            step=marker.step,
+            shared=read_tensors(path / "shared.pt", map_location),
+            rank_state=read_tensors(path / own, map_location) if own in marker.files else None,
+            path=path,
+            world_size=marker.world_size,
+            metric=marker.metric,
+            notes=tuple(notes),
+        )
+
+    def _choose(self, folders: list[Folder]) -> tuple[Folder | None, list[str]]:
+        notes: list[str] = []
+        for folder in folders:
+            wrong = folder.what_is_wrong(read=True)
+            if wrong is None:
+                return folder, notes
+            notes.append(f"the checkpoint {folder.path} is passed over: {wrong}.")
+        if notes:
+            raise BadInput(
+                f"no checkpoint in {self.folder} is complete ({len(notes)} of {len(notes)} are "
+                f"torn; the last one, {folders[0].path.name}: {wrong}): remove the folder and "
+                "start the run anew."
+            )
+        return None, notes
+
+    def _publish(
+        self, step: int, temporary: Path, written: list[dict[str, Any]], metric: float | None
+    ) -> str:
+        files = {name: told for own in written for name, told in own.items()}
+        for name in files:
+            if not (temporary / name).is_file():
+                raise DtlibError(
+                    f"rank 0 does not see {temporary / name}, which another rank wrote: "
+                    "the run's folder must be one that all nodes share."
+                )
+        number = None if metric is None else float(metric)
+        if number is not None and not math.isfinite(number):
+            number = None
+        marker = Marker(step, len(written), number, files)
+        write_atomically(temporary / MARKER, json.dumps(asdict(marker), indent=2) + "\n")
+        path = self.folder / free_name(self.folder, step)
+        temporary.rename(path)
+        fsync_folder(self.folder)
+        prune(self.folder, self.keep_last, self.keep_best)
+        return str(path)
+
+
+def _make_empty(folder: Path, temporary: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_temporary(folder)
+    temporary.mkdir()
+
+
+def _write_own(
+    temporary: Path, shared: Mapping[str, Any], rank_state: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Write this rank's file, on rank 0 also what is shared; return sizes and hashes by name."""
+    parts: dict[str, Mapping[str, Any]] = {f"rank{dist.world().rank}.pt": rank_state}
+    if dist.is_main():
+        parts["shared.pt"] = shared
+    for name, content in parts.items():
+        refuse_foreign(content, name.removesuffix(".pt"))
+    return {name: write_tensors(temporary / name, dict(part)) for name, part in parts.items()}
+
+
+def _together(do: Callable[[], T]) -> list[T]:
+    """Call `do` on every rank, return all results by rank; a failure is raised on every rank.
+
+    Without this a rank whose disk is full would leave the others waiting for it.
+    """
+    try:
+        mine: tuple[T | None, DtlibError | None] = do(), None
+    except DtlibError as error:
+        mine = None, error
+    except Exception as error:  # torch raises RuntimeError for a full disk, Python OSError
+        mine = None, DtlibError(f"rank {dist.world().rank} failed at a checkpoint: {error}.")
+    every = [mine]
+    if dist.world().world_size > 1:
+        every = [mine] * dist.world().world_size
+        torch.distributed.all_gather_object(every, mine)
+    for _, failed in every:
+        if failed is not None:
+            raise failed
+    return [result for result, _ in every]  # type: ignore[misc]
+
+
+def _on_rank_0(do: Callable[[], T]) -> T:
+    """Call `do` on rank 0 alone, return its result on every rank; a failure is raised on all."""
+    results = _together(lambda: do() if dist.is_main() else None)
+    return results[0]  # type: ignore[return-value]

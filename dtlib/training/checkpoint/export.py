@@ -1,0 +1,85 @@
+"""Hand a run's weights on to other programs, as safetensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtlib.config.files import write_atomically
+from dtlib.config.flags import Parser
+from dtlib.errors import BadInput
+from dtlib.models import gpt
+from dtlib.training.checkpoint.checkpoints import Checkpoints
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def export(run: Path | str, folder: Path | str) -> Path:
+    """Write the weights of a run's last complete checkpoint as `model.safetensors`.
+
+    A GPT gets transformers' names and a `config.json` beside it, so that
+    `GPT2LMHeadModel.from_pretrained(folder)` loads it; other models keep the names they have here.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    folder
+        Where the files go; it is made if it is not there.
+
+    Returns
+    -------
+    Path
+        The file of weights.
+
+    Raises
+    ------
+    BadInput
+        There is no checkpoint in the run.
+    """
+    from safetensors.torch import save
+
+    loaded = Checkpoints(Path(run) / "checkpoints").latest()
+    if loaded is None:
+        raise BadInput(f"{run} holds no checkpoint; give the folder that `dtlib train` printed.")
+    weights, config = loaded.shared["strategy"]["model"], loaded.shared["config"]
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if config["task"] == "text":
+        described = json.dumps(describe_gpt2(weights, config), indent=2)
+        write_atomically(folder / "config.json", described + "\n")
+        weights = gpt.to_hf_state_dict(weights)
+    whole = {name: tensor.contiguous() for name, tensor in weights.items()}
+    write_atomically(folder / "model.safetensors", save(whole, {"format": "pt"}))
+    return folder / "model.safetensors"
+
+
+def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what transformers' GPT2Config needs to know, read off the weights themselves."""
+    vocab_size, width = weights["wte.weight"].shape
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": vocab_size,
+        "n_positions": weights["wpe.weight"].shape[0],
+        "n_embd": width,
+        "n_layer": len({name.split(".")[1] for name in weights if name.startswith("h.")}),
+        "n_head": gpt.shape(config["model"]).heads,
+        **dict.fromkeys(("embd_pdrop", "resid_pdrop"), config["dropout"]),
+        "attn_pdrop": config["dropout"],
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+def main(words: list[str]) -> int:
+    """Run `dtlib export RUN FOLDER`."""
+    parser = Parser(prog="dtlib export", description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="the folder of a run")
+    parser.add_argument("folder", metavar="FOLDER", help="where the weights go")
+    asked = parser.parse_args(words)
+    print(export(asked.run, asked.folder))
+    return 0

@@ -1,0 +1,210 @@
+"""Out of memory, in a sentence: how much was lacking, what holds the rest, and what would fit.
+
+torch says it with an error of its own on a GPU, whose text has all the numbers, and with a
+RuntimeError on a CPU. `explained` catches both in one place, around a whole run.
+https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dtlib.errors import BadInput, DtlibError
+from dtlib.sim import shapes, states
+from dtlib.sim.estimate import Setup
+from dtlib.sim.fitting import SPARE, peak, ways
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
+    from dtlib.ranks.dist import World
+
+GIB = 2**30
+UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": GIB, "TiB": 2**40}
+_SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB|TiB)"
+_NUMBERS = {
+    "wanted": rf"[Tt]ried to allocate {_SIZE}",
+    "total": rf"total capacity of {_SIZE}",
+    "free": rf"of which {_SIZE} is free",
+    "in_use": rf"this process has {_SIZE} memory in use",
+    "allocated": rf"{_SIZE} is allocated by PyTorch",
+    "reserved": rf"{_SIZE} is reserved by PyTorch but unallocated",
+}
+OTHERS = 0.02  # share of a device that may be in use without anybody's being to blame
+
+
+class OutOfMemory(DtlibError):
+    """A device had no room for what a run needs; the sentence says what would fit."""
+
+
+@dataclass
+class Numbers:
+    """What torch's text tells, in bytes; None where it does not.
+
+    Attributes
+    ----------
+    wanted, free, total
+        What was asked for, what the device had left, and what it has.
+    in_use, allocated, reserved
+        Of this process: all of it; in tensors; kept by the allocator without a tensor in it.
+    peak
+        The most in tensors so far.
+    """
+
+    wanted: float | None = None
+    total: float | None = None
+    free: float | None = None
+    in_use: float | None = None
+    allocated: float | None = None
+    reserved: float | None = None
+    peak: float | None = None
+
+
+@dataclass
+class Explaining:
+    """What is known of the run meanwhile; the size of the vocabulary only once data are there."""
+
+    vocab_size: int | None = field(default=None)
+
+
+@contextlib.contextmanager
+def explained(config: RunConfig, plan: BatchPlan, world: World) -> Iterator[Explaining]:
+    """Turn an out-of-memory error inside into one sentence with numbers and with what would fit.
+
+    Raises
+    ------
+    OutOfMemory
+        In place of torch's error; everything else passes through.
+    """
+    about = Explaining()
+    try:
+        yield about
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        found = numbers(str(error))
+        if world.device.type == "cuda":
+            import torch
+
+            found.peak = torch.cuda.max_memory_allocated(world.device)
+            found.total = found.total or torch.cuda.mem_get_info(world.device)[1]
+        setup = setup_of(config, plan, about.vocab_size)
+        where = f"rank {world.rank} ran out of memory on {world.device}"
+        raise OutOfMemory(sentence(where, found, setup)) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an error is torch's for a device (or a host) without room."""
+    import torch
+
+    words = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in words)
+
+
+def numbers(text: str) -> Numbers:
+    """Read the numbers of torch's text, which it rounds to two digits after the point."""
+    found = Numbers()
+    for name, pattern in _NUMBERS.items():
+        hit = re.search(pattern, text)
+        if hit:
+            setattr(found, name, float(hit[1]) * UNITS[hit[2]])
+    return found
+
+
+def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) -> Setup | None:
+    """Return a run in the words of `dtlib.sim`; None for one that it does not know."""
+    own_width = config.width not in (None, shapes.RESNET.get(config.model or ""))
+    if config.model is None or own_width:
+        return None
+    text = config.task == "text"
+    with contextlib.suppress(BadInput):
+        return Setup(
+            model=config.model,
+            strategy=states.ALIASES.get(config.strategy, config.strategy),
+            ranks=plan.world_size,
+            micro_batch=plan.micro_batch,
+            accumulation=plan.accumulation,
+            precision=config.precision,
+            optimizer=config.optimizer,
+            max_length=config.max_length if text else None,
+            vocab_size=(text and vocab_size) or shapes.GPT2_VOCABULARY,
+            dropout=text and config.dropout > 0,
+            norm=config.norm,
+            zero_stage=config.zero_stage if config.strategy == "offload" else None,
+            shard_ranks=config.shard_ranks,
+            cpu_offload=config.cpu_offload,
+        )
+    return None
+
+
+def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
+    """Say what lacked, what holds the rest, and what would fit.
+
+    Parameters
+    ----------
+    where
+        "rank 1 ran out of memory on cuda:1".
+    found
+        What torch told.
+    setup
+        The run, for `dtlib.sim`; None when it knows no such model.
+    """
+    parts = [_lacking(where, found), *_holders(found)]
+    if setup is not None:
+        parts += _advice(setup, found)
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _lacking(where: str, found: Numbers) -> str:
+    words = where + (f" ({_gib(found.total)})" if found.total else "")
+    if found.wanted is None:
+        return words
+    if found.free is None:
+        return f"{words}: {_gib(found.wanted)} more were wanted"
+    lacking = max(0.0, found.wanted - found.free)
+    return (
+        f"{words}: {_gib(found.wanted)} more were wanted and {_gib(found.free)} are free, so"
+        f" {_gib(lacking)} are lacking"
+    )
+
+
+def _holders(found: Numbers) -> Iterator[str]:
+    if found.allocated is not None:
+        at_most = f", {_gib(found.peak)} at the peak" if found.peak else ""
+        rest = f", and {_gib(found.reserved)} are reserved without one" if found.reserved else ""
+        yield f"{_gib(found.allocated)} are in tensors{at_most}{rest}"
+    if found.total and found.free is not None and found.in_use is not None:
+        others = found.total - found.free - found.in_use
+        if others > OTHERS * found.total:
+            yield f"other processes hold {_gib(others)} (`nvidia-smi` names them)"
+    if found.reserved and found.wanted and found.reserved > found.wanted:
+        yield (
+            "more is reserved than was wanted, in pieces too small: set"
+            " PYTORCH_ALLOC_CONF=expandable_segments:True"
+        )
+
+
+def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
+    needed = peak(setup)
+    yield f"by `dtlib sim memory` this run needs {_gib(needed)} on a rank"
+    if not found.total:
+        return
+    if needed <= found.total * (1 - SPARE):
+        yield f"which fits {_gib(found.total)}: look for what else is there"
+        return
+    fitting = ways(setup, found.total)
+    listed = [f"{way.flags} ({_gib(way.peak)})" for way in fitting]
+    yield (
+        f"what would fit: {' or '.join(listed)}"
+        if listed
+        else ("no smaller micro-batch and no strategy fits: take more ranks, or a smaller model")
+    )
+
+
+def _gib(size: float | None) -> str:
+    size = size or 0.0
+    return f"{size / GIB:.1f} GiB" if size >= 0.1 * GIB else f"{size / 2**20:.1f} MiB"

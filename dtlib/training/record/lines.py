@@ -1,0 +1,89 @@
+"""JSON lines that survive a kill and a resumed run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dtlib.config.files import write_atomically
+from dtlib.errors import BadInput
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines, one a step; a last line that a kill cut short is left out.
+
+    Raises
+    ------
+    BadInput
+        A line is no JSON object.
+    """
+    if not path.exists():
+        return []
+    lines = []
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            continue
+        try:
+            lines.append(restore(json.loads(line)))
+        except (ValueError, AttributeError) as error:
+            raise BadInput(
+                f"line {number} of {path} is not the record of a step: remove that line, or the "
+                "whole folder and start the run anew."
+            ) from error
+    return lines
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object.
+
+    Raises
+    ------
+    BadInput
+        It holds something else, or cannot be read.
+    """
+    try:
+        return restore(json.loads(path.read_bytes()))
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} cannot be read as the record of a run ({error}): give another folder, or "
+            "start the run anew."
+        ) from error
+
+
+class Lines:
+    """A file of JSON lines that a resumed run goes on with."""
+
+    def __init__(self, path: Path, resumed_from: int | None) -> None:
+        kept = [line for line in read_lines(path) if line["step"] <= (resumed_from or 0)]
+        write_atomically(path, "".join(to_json(line) + "\n" for line in kept))
+        self.file = path.open("a", encoding="utf-8")
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        # One write of a whole line, at once: a rank killed between two steps loses none.
+        self.file.write(to_json(line) + "\n")
+        self.file.flush()
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Turn a value into what JSON can say; nan and infinity, which it cannot, into their names."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def restore(line: dict[str, Any]) -> dict[str, Any]:
+    names = ("nan", "inf", "-inf")
+    return {key: float(item) if item in names else item for key, item in line.items()}

@@ -1,0 +1,52 @@
+"""On what a run was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtlib.ranks.dist import World
+
+
+def origin(world: World) -> dict[str, Any]:
+    """On what a run was measured: commit, versions, host, device, Slurm job."""
+    import torch
+
+    import dtlib
+
+    gpu = world.device.type == "cuda"
+    return {
+        "nodes": max(1, world.world_size // world.local_world_size),
+        "gpus_per_node": world.local_world_size if gpu else 0,
+        "world_size": world.world_size,
+        "commit": commit(),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "dtlib": dtlib.__version__,
+        },
+        "host": platform.node(),
+        "device": torch.cuda.get_device_name(world.device) if gpu else world.device.type,
+        "job_id": os.environ.get("SLURM_JOB_ID"),
+        "restart_count": int(os.environ.get("SLURM_RESTART_COUNT", 0)),
+    }
+
+
+def commit(package: Path = Path(__file__).parents[2]) -> str | None:
+    """Commit of the checkout that `package` lies in ("-dirty" if it was changed), else None."""
+    git = ["git", "-C", str(package)]
+    try:
+        # A package installed into a virtual environment may lie inside somebody else's checkout.
+        tracked = ["ls-files", "--error-unmatch", "__init__.py"]
+        subprocess.run(git + tracked, check=True, capture_output=True, timeout=10)
+        describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        done = subprocess.run(
+            git + describe, check=True, capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

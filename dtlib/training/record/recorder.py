@@ -1,0 +1,189 @@
+"""Write the records of a run while it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtlib.config.files import write_atomically
+from dtlib.errors import BadInput
+from dtlib.training.record.lines import Lines, to_json
+from dtlib.training.record.loggers import Logger, loggers_for, numbers_of
+from dtlib.training.record.origin import origin
+
+if TYPE_CHECKING:
+    from dtlib.ranks.dist import World
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """Make and return the first free one of `root/name-001`, `root/name-002`, …"""
+    root.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        folder = root / f"{name}-{number:03d}"
+        try:
+            folder.mkdir()  # fails if another run took the number since: no look before the leap
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError("unreachable")
+
+
+def make_folder(folder: Path, *, resume: bool) -> None:
+    """Make the run's folder, and take back the wish of an earlier start to be started again.
+
+    Raises
+    ------
+    BadInput
+        It cannot be made or written to, or it holds a run that this one is not to go on with.
+    """
+    if not resume and (folder / "config.json").exists():
+        raise BadInput(
+            f"the folder {folder} holds a run already: add --resume to go on with it, "
+            "or choose another --out."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "requeue").unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
+        ) from error
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder meanwhile; the system lets go if this process is killed.
+
+    Raises
+    ------
+    BadInput
+        Another run is at work there.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: nobody can be kept out
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(
+                    f"another run is writing to the folder {folder}: wait for its end, or choose "
+                    "another --out."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+class Recorder:
+    """Writes the records of one rank.
+
+    Parameters
+    ----------
+    folder
+        The run's folder; the same one on all ranks.
+    config
+        Every setting, JSON values only.
+    world
+        Who this rank is. Rank 0 writes what belongs to all; every file of another rank has the
+        rank in its name.
+    resumed_from
+        Steps that the checkpoint holds, or None for a new run. Later lines are cut off, so that no
+        step stands twice.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        config: Mapping[str, Any],
+        world: World,
+        *,
+        resumed_from: int | None = None,
+    ) -> None:
+        self.folder, self.world = Path(folder), world
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._started = _now()
+        self._origin: dict[str, Any] = {}
+        rank = world.rank
+        if rank == 0:
+            self._origin = origin(world)
+            write_atomically(self.folder / "config.json", to_json(dict(config), indent=2) + "\n")
+            for stale in ("requeue", "summary.json"):
+                (self.folder / stale).unlink(missing_ok=True)
+        self._metrics = Lines(self.folder / "metrics.jsonl", resumed_from) if rank == 0 else None
+        evaluations = self.folder / "evaluations.jsonl"
+        self._evaluations = Lines(evaluations, resumed_from) if rank == 0 else None
+        self._own = Lines(self.folder / f"rank{rank}.jsonl", resumed_from)
+        self._loggers: list[Logger] = []
+        if rank == 0:
+            self._loggers = loggers_for(self.folder, config, resumed_from)
+        self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
+        self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
+
+    def step(self, step: int, **numbers: Any) -> None:
+        """Add the numbers of the whole world after step number `step`, which counts from 1."""
+        if self._metrics:
+            self._metrics.add({"step": step, **numbers})
+            self._show(step, "train", numbers)
+
+    def evaluation(self, step: int, **figures: Any) -> None:
+        """Add what an evaluation of the whole world found after step number `step`."""
+        if self._evaluations:
+            self._evaluations.add({"step": step, **figures})
+            self._show(step, "evaluation", figures)
+
+    def _show(self, step: int, kind: str, line: Mapping[str, Any]) -> None:
+        for logger in self._loggers:
+            logger.add(step, numbers_of(kind, line))
+
+    def rank_step(self, step: int, **numbers: Any) -> None:
+        """Add what this rank saw itself in step number `step`."""
+        self._own.add({"step": step, **numbers})
+
+    def log(self, sentence: str) -> None:
+        """Add a sentence to this rank's log."""
+        print(_now(), sentence, file=self._log, flush=True)
+
+    def finish(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """Write `summary.json` on rank 0 with what it was measured on, and close the files.
+
+        Returns
+        -------
+        dict
+            `summary` and the origin; what the caller measured wins over what is found here.
+        """
+        full = {
+            **self._origin,
+            "measured_or_simulated": "measured",
+            "started": self._started,
+            "ended": _now(),
+            **summary,
+        }
+        if self.world.rank == 0:
+            write_atomically(self.folder / "summary.json", to_json(full, indent=2) + "\n")
+        self.close()
+        return full
+
+    def requeue(self, step: int) -> None:
+        """Say in the folder that the run was stopped after `step` and wants to go on."""
+        if self.world.rank == 0:
+            write_atomically(self.folder / "requeue", f"stopped after step {step}\n")
+
+    def close(self) -> None:
+        """Close the files; safe to call twice."""
+        for lines in (self._metrics, self._evaluations, self._own):
+            if lines:
+                lines.file.close()
+        self._log.close()
+        while self._loggers:
+            self._loggers.pop().close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

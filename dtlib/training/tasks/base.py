@@ -1,0 +1,158 @@
+"""What the loop asks of a task: micro-batches, a summed loss, an exact evaluation."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from dtlib.data.batches import IGNORE, order, split
+from dtlib.errors import BadInput
+from dtlib.ranks import dist
+from dtlib.strategies.precision import sums_dtype, weights_dtype
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
+    from dtlib.ranks.dist import World
+    from dtlib.strategies.base import Strategy
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Share(NamedTuple):
+    """What this rank takes of a global batch: its indices, and the slice of each micro-batch."""
+
+    step: int
+    indices: torch.Tensor
+    parts: list[slice]
+
+
+class Task(ABC):
+    """A model, its training data and how well it does on data it has not seen.
+
+    Attributes
+    ----------
+    model
+        on the CPU, in fp32, its weights drawn from the seed alone: the same on every rank.
+    train_size
+        samples (pictures, windows of text) in the training data.
+    sample, units_per_sample, unit
+        what a sample is called; what a throughput counts: the tokens of a window and "tokens/s".
+    vocab_size
+        entries of a text's vocabulary; None for pictures.
+    metric, held_out_loss
+        names of two of the evaluation's figures: what a table shows, what the best checkpoint is
+        chosen by.
+    """
+
+    model: torch.nn.Module
+    train_size: int
+    sample: str
+    units_per_sample: int = 1
+    unit: str
+    vocab_size: int | None = None
+    metric: str
+    held_out_loss: str
+
+    def __init__(self, config: RunConfig, world: World) -> None:
+        self.config = config
+        self.world = world
+        self.dtype = weights_dtype(config.precision)
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Refuse a configuration that this task cannot serve, before any rank starts."""
+        del config
+
+    @abstractmethod
+    def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
+        """Yield the micro-batches of each share, on the device."""
+
+    @abstractmethod
+    def evaluation_batches(self) -> int:
+        """Return into how many batches the evaluation is cut; the cut knows nothing of ranks."""
+
+    @abstractmethod
+    def evaluation_batch(self, number: int) -> Batch:
+        """Return that batch of the evaluation, on the device."""
+
+    @abstractmethod
+    def figures(self, loss: float, accuracy: float) -> dict[str, Any]:
+        """Return the evaluation's results by name, from its mean loss and accuracy."""
+
+    def extras(self) -> dict[str, Any]:
+        """Return what rank 0 adds to the summary once training is over."""
+        return {}
+
+    def steps_per_epoch(self, plan: BatchPlan) -> int:
+        """Return how many whole global batches an epoch has; the rest of it is dropped.
+
+        Raises
+        ------
+        BadInput
+            when there is not even one.
+        """
+        if self.train_size < plan.global_batch:
+            raise BadInput(
+                f"the training data hold {self.train_size} {self.sample}, fewer than the global"
+                f" batch of {plan.global_batch}; use a smaller global batch, or more data."
+            )
+        return self.train_size // plan.global_batch
+
+    def steps(self, plan: BatchPlan, first: int) -> Iterator[list[Batch]]:
+        """Yield this rank's micro-batches for each step from `first` on, without end."""
+        batches = self.train_batches(self.shares(plan, first))
+        while True:
+            yield list(itertools.islice(batches, plan.accumulation))
+
+    def shares(self, plan: BatchPlan, first: int) -> Iterator[Share]:
+        """Yield what this rank takes in each step from `first` on, without end.
+
+        It follows from (seed, step) alone: the order is that of the *global* batches, and each
+        rank cuts out its parts, so one rank and four see the same samples, resumed or not.
+        """
+        parts = [plan.micro_slice(a, self.world.rank) for a in range(plan.accumulation)]
+        per_epoch = self.steps_per_epoch(plan)
+        for epoch in itertools.count(first // per_epoch):
+            shuffled = order(self.train_size, self.config.seed, epoch).split(plan.global_batch)
+            begin = max(first, epoch * per_epoch)
+            for step in range(begin, (epoch + 1) * per_epoch):
+                yield Share(step, shuffled[step % per_epoch], parts)
+
+    def loss_sum(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the summed cross-entropy in nats (0-d) of logits [..., classes], labels [...]."""
+        return F.cross_entropy(
+            logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
+        )
+
+    def count(self, labels: torch.Tensor) -> torch.Tensor:
+        """Return how many labels count (0-d tensor)."""
+        return (labels != IGNORE).sum()
+
+    def evaluate(self, strategy: Strategy) -> dict[str, Any]:
+        """Score every held-out sample once, whatever the number of ranks; the same on all of them.
+
+        Whole batches are dealt out to the ranks, then sums and counts are added up: no rank's mean
+        is averaged. Every rank scores equally many batches, since a sharded model gathers its
+        weights in each; one that has run out repeats the first with all labels ignored, which adds
+        nothing.
+        """
+        device = self.world.device
+        sums = torch.zeros(3, dtype=sums_dtype(device), device=device)
+        batches, ranks = self.evaluation_batches(), self.world.world_size
+        own = split(batches, self.world.rank, ranks).tolist()
+        with strategy.evaluating() as score:
+            for turn in range(-(-batches // ranks)):
+                inputs, labels = self.evaluation_batch(own[turn] if turn < len(own) else 0)
+                if turn >= len(own):
+                    labels = torch.full_like(labels, IGNORE)
+                logits = score(inputs)
+                hits = (logits.argmax(-1) == labels).sum()
+                sums += torch.stack([self.loss_sum(logits, labels), self.count(labels), hits])
+        loss, count, hits = dist.sum_over_ranks(sums).tolist()
+        return self.figures(loss / count, hits / count)

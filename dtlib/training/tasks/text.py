@@ -1,0 +1,94 @@
+"""Text: a GPT that says which token comes next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dtlib.data import open_text
+from dtlib.data.batches import DeviceText
+from dtlib.errors import BadInput
+from dtlib.models import gpt
+from dtlib.training.tasks.base import Batch, Share, Task
+
+if TYPE_CHECKING:
+    from dtlib.config import RunConfig
+    from dtlib.ranks.dist import World
+
+EVALUATION_TOKENS = 4096  # in a batch; the logits of GPT-2's 50,257 tokens then take 0.8 GB
+
+
+class Text(Task):
+    """Windows of tokens [b, s] to logits [b, s, vocabulary]; a summary tells the perplexity.
+
+    Held-out text is cut into windows of s tokens that do not overlap. Every token but the first of
+    the text is predicted exactly once, from the tokens before it in its window and no others.
+    """
+
+    sample = "windows of text"
+    unit = "tokens/s"
+    metric = "valid_perplexity"
+    held_out_loss = "valid_loss"
+
+    def __init__(self, config: RunConfig, world: World) -> None:
+        super().__init__(config, world)
+        assert config.data is not None and config.model is not None
+        context = config.max_length or gpt.shape(config.model).context
+        size = None if config.num_samples is None else config.num_samples * context + 1
+        self.data = open_text(config.data, tokenizer=config.tokenizer, seed=config.seed, size=size)
+        self.train = DeviceText(self.data.train, context, world.device)
+        self.valid = DeviceText(self.data.valid, context, world.device)
+        self.train_size = self.train.complete
+        self.units_per_sample = context
+        self.vocab_size = self.data.tokenizer.vocab_size
+        shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
+        self.model = gpt.GPT(shape, seed=config.seed)
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        if config.model is None:
+            return
+        context = gpt.shape(config.model).context
+        if config.max_length is not None and config.max_length > context:
+            raise BadInput(
+                f"max_length {config.max_length} exceeds the context of {config.model}, which is"
+                f" {context} tokens."
+            )
+
+    def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
+        for share in shares:
+            for part in share.parts:
+                yield self.train.batch(share.indices[part])
+
+    def evaluation_batches(self) -> int:
+        return -(-len(self.valid) // self._windows())
+
+    def evaluation_batch(self, number: int) -> Batch:
+        first = number * self._windows()
+        last = min(first + self._windows(), len(self.valid))
+        return self.valid.batch(torch.arange(first, last))
+
+    def _windows(self) -> int:
+        return max(1, EVALUATION_TOKENS // self.units_per_sample)
+
+    def figures(self, loss: float, accuracy: float) -> dict[str, Any]:
+        tokens = len(self.data.valid) - 1
+        found = {
+            "valid_loss": loss,
+            "valid_perplexity": math.exp(min(loss, 700.0)),
+            "valid_tokens": tokens,
+            "protocol": f"{self.data.protocol}; windows of {self.units_per_sample} tokens",
+        }
+        if self.data.grammar is not None:
+            # the same text scored by the grammar itself, which no model beats in the long run
+            best = self.data.grammar.surprisals(self.data.valid.tolist())[1:].mean()
+            found["entropy"] = self.data.grammar.entropy
+            found["sampling_error"] = self.data.grammar.sampling_error(tokens)
+            found["best_loss_on_this_text"] = float(best)
+        return found
+
+
+TASK = Text
