@@ -1,1 +1,1 @@
-"""Machines and jobs: what this machine can run (`doctor`), lessons and scripts on Slurm (`batch`)."""
+"""What this machine can run (`doctor`), and lessons and scripts as jobs on Slurm (`batch`)."""

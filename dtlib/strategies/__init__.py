@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from typing import TYPE_CHECKING
 
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from dtlib.strategies.base import Strategy
 
 
 def available() -> dict[str, type[Strategy]]:

@@ -1,4 +1,4 @@
-"""The half of some probes that runs in a process of its own: `-m dtlib.cluster.doctor.inside NAME`.
+"""The half of some probes that runs in a process of its own: `-m dtlib.cluster.doctor.inside X`.
 
 It may crash or hang; the other half sees that. The answer is the last line printed, as JSON.
 """
