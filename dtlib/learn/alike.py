@@ -1,0 +1,80 @@
+"""Whether two outcomes are the same: numbers up to rounding, tensors, tables, errors, anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from dtlib.learn.checking import Wrong
+
+SAME = 1e-6  # relative: formulas in another order differ in their last bits
+NOTHING = 1e-12  # what rounding leaves where 0 is right
+
+
+@dataclasses.dataclass(frozen=True)
+class Stopped:
+    """An answer that gave nothing: it raised, or was still at work when its time was up.
+
+    `error` is the name of the exception, or "loops"; `wrong` is the general verdict on it.
+    """
+
+    error: str
+    wrong: Wrong = dataclasses.field(compare=False)
+
+
+def alike(a: Any, b: Any, close: float = SAME) -> bool:
+    """Compare two outcomes, whatever they are made of.
+
+    Numbers agree up to `close`, relative to the larger one; nan is nan; a list is a tuple with the
+    same things in it; tensors and arrays agree in shape and numbers; two errors in their kind.
+    Objects of a type that has no equality of its own agree with themselves alone.
+    """
+    if a is b:
+        return True
+    if isinstance(a, Wrong) or isinstance(b, Wrong):
+        return isinstance(a, Wrong) and isinstance(b, Wrong) and a.mistake == b.mistake
+    if _is_array(a) or _is_array(b):
+        return _is_array(a) and _is_array(b) and _same_array(a, b, close)
+    if isinstance(a, bool) or isinstance(b, bool):
+        return isinstance(a, bool) and isinstance(b, bool) and a == b
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return _same_number(a, b, close)
+    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
+        return type(a) is type(b) and a == b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(alike(a[key], b[key], close) for key in a)
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        return len(a) == len(b) and all(alike(x, y, close) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Set) and isinstance(b, Set):
+        return a == b
+    if dataclasses.is_dataclass(a) and type(a) is type(b) and not isinstance(a, Stopped):
+        names = [f.name for f in dataclasses.fields(a) if f.compare]
+        return all(alike(getattr(a, name), getattr(b, name), close) for name in names)
+    return type(a) is type(b) and bool(a == b)
+
+
+def _same_number(a: float, b: float, close: float) -> bool:
+    if a != a or b != b:
+        return a != a and b != b
+    return a == b or math.isclose(a, b, rel_tol=close, abs_tol=NOTHING)
+
+
+def _is_array(thing: Any) -> bool:
+    """Whether it is a tensor or an array; neither package is loaded for the question."""
+    kinds = (("torch", "Tensor"), ("numpy", "ndarray"))
+    loaded = [getattr(sys.modules[m], kind) for m, kind in kinds if m in sys.modules]
+    return isinstance(thing, tuple(loaded))
+
+
+def _same_array(a: Any, b: Any, close: float) -> bool:
+    import torch
+
+    a, b = (torch.as_tensor(x).detach() for x in (a, b))
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    return torch.allclose(a.double(), b.double(), rtol=close, atol=NOTHING, equal_nan=True)

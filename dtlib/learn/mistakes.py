@@ -1,0 +1,81 @@
+"""A known mistake: the key of its sentence, and a program that makes it, written once.
+
+The check tells an answer by what this program gives, and the tests run the same program: it has to
+be refused with its own sentence.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.learn.solutions import altered, parameters
+
+Program = Callable[..., Any]
+# The key of a sentence and a program, or the words of the solution that it changes.
+Pair = tuple[str, Program | Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A program that errs, and where one program does not say it all, which answers are its kin.
+
+    Parameters
+    ----------
+    key
+        The sentence, in the lesson's `mistakes:`.
+    program
+        An answer with the mistake. In its place may stand the words of the solution that it
+        changes, old to new: `{"- 1": ""}`.
+    when
+        Recognises a whole family of answers, in the smallest case that fails. It names what it
+        wants to see (see `by_name`), and returns whether the mistake is there; a dict says so, and
+        fills the sentence.
+    hangs
+        On ranks: the program never ends, and is not run for a student. `hangs(rank, n)` says what
+        a rank then waits in: `"all_reduce"`, or `("send", 2)`, or None where it waits for nobody.
+    """
+
+    key: str
+    program: Program | Mapping[str, str] | None = None
+    when: Callable[..., bool | Mapping[str, Any]] | None = None
+    hangs: Callable[..., str | tuple[str, int] | None] | None = None
+
+
+def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[Mistake, ...]:
+    """All as `Mistake`, with a program where words of the solution stood."""
+    found = []
+    for one in given:
+        mistake = one if isinstance(one, Mistake) else Mistake(*one)
+        if isinstance(mistake.program, Mapping):
+            program = altered(solution, mistake.program)
+            mistake = Mistake(mistake.key, program, mistake.when, mistake.hangs)
+        found.append(mistake)
+    return tuple(found)
+
+
+def by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    """Call a function with those of `names` that its parameters are called after.
+
+    So `lambda got, ranks: got == ranks` gets what came back, and the argument `ranks` of the case.
+    """
+    return function(**{name: names[name] for name in parameters(function)})
+
+
+def refuse_other_names(what: str, function: Any, known: Iterable[str], skip: int = 0) -> None:
+    """Refuse a function that names something it will not be given.
+
+    Raises
+    ------
+    BadInput
+        With the names that it may have. The first `skip` parameters are given by place.
+    """
+    if not callable(function):
+        return
+    asked = list(inspect.signature(function).parameters.values())[skip:]
+    odd = [p.name for p in asked if p.name not in known and p.default is p.empty]
+    if odd:
+        raise BadInput(f"{what} names {', '.join(odd)}; it may name {', '.join(known)}.")

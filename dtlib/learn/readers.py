@@ -1,0 +1,71 @@
+"""From what an answer returned to what is compared, or a sentence on its kind.
+
+A reader takes what came back, and raises `Wrong` where that is nothing to compare; the check adds
+the case. Those with parameters are made: `read=several(2, "two")`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dtlib.learn.asking import ask, to_number
+from dtlib.learn.checking import Wrong
+
+MOST = 100  # things that are taken from an answer that never ends
+
+
+def number(value: Any) -> float:
+    """A real number: of Python, of NumPy, or a tensor of one element."""
+    return to_number(value)
+
+
+def several(count: int, key: str) -> Callable[[Any], tuple[float, ...]]:
+    """A reader of so many numbers; `key` is the sentence for anything else."""
+
+    def read(value: Any) -> tuple[float, ...]:
+        if value is None:
+            raise Wrong("none")
+        if not isinstance(value, (tuple, list)) or len(value) != count:
+            raise Wrong(key, got=shown(value))
+        return tuple(map(to_number, value))
+
+    return read
+
+
+def one_of(allowed: Iterable[Any], key: str) -> Callable[[Any], Any]:
+    """A reader of one of a few words; `key` is the sentence for anything else."""
+    choice = tuple(allowed)
+
+    def read(value: Any) -> Any:
+        if value is None and None not in choice:
+            raise Wrong("none")
+        if value is not None and (not isinstance(value, str) or value not in choice):
+            raise Wrong(key, got=shown(value))
+        return value
+
+    return read
+
+
+def listed(value: Any, key: str) -> list[Any]:
+    """What can be gone through as a list, up to `MOST` things; `key` is the sentence otherwise."""
+    if value is None:
+        raise Wrong("none")
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise Wrong(key, got=type(value).__name__)
+    return ask(lambda: list(itertools.islice(value, MOST)), case="")
+
+
+def shown(value: Any, most: int = 40) -> str:
+    """An object as a sentence repeats it: cut short."""
+    return repr(value)[:most]
+
+
+def words(value: Any) -> str:
+    """What came back, as sentences have it by default: numbers with four digits."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:.4g}" if value % 1 else f"{value:.0f}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(words, value[:12])) + (" …" if len(value) > 12 else "")
+    return str(value)[:40]
