@@ -29,8 +29,8 @@ from dtlib.learn.solutions import parameters
 
 # A case: what a sentence calls it, and the arguments, or a function that makes them anew; and
 # where wanted the key of the sentence for an answer that is wrong there, like no known mistake.
-Case = tuple[str, Any] | tuple[str, Any, str]
-ENDED = ("raised", "unknown_name", "loops", "none")  # what `ask` says of an answer that stopped
+Case = tuple[Any, ...]
+ENDED = ("raised", "unknown_name", "loops")  # what `ask` says of an answer that stopped
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,6 @@ class Answer:
         Key of the sentence for an answer that changed its arguments; None allows it.
     passed
         Returns the `Passed` of a right answer; `got` and `want` are lists here, one place a case.
-    minutes
-        What the exercise takes; afterwards the solution is offered.
     after_pass
         Called with the student's function once it passed; what it returns is shown.
     """
@@ -88,19 +86,19 @@ class Answer:
     other: str = "other"
     changed: str | None = "changed"
     passed: Callable[..., Passed] | None = None
-    minutes: float = 10
     after_pass: Callable[[Program], Any] | None = None
     _known: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mistakes", read_mistakes(self.mistakes, self.reference))
         known = (*self._names, "got", "want", "case")
-        for what in ("judge", "facts", "passed"):
-            refuse_other_names(f"{what} of {self.name}", getattr(self, what), known)
-        if self.read is not None:
-            refuse_other_names(f"read of {self.name}", self.read, known, skip=1)
+        refuse_other_names(f"passed of {self.name}", self.passed, ("got", "want"))
+        refuse_other_names(f"judge of {self.name}", self.judge, known)
+        refuse_other_names(f"facts of {self.name}", self.facts, known)
+        refuse_other_names(f"read of {self.name}", self.read, (*self._names, "case"), skip=1)
         for mistake in self.programs:
-            refuse_other_names(f"when of {self.name}, {mistake.key}", mistake.when, known)
+            what = f"when of {self.name}, {mistake.key}"
+            refuse_other_names(what, mistake.when, (*known, "error"))
 
     @property
     def name(self) -> str:
@@ -153,7 +151,7 @@ class Answer:
             wanted = {name: names[name] for name in parameters(self.read)[1:] if name in names}
             return self.read(value, **wanted)
         except Wrong as wrong:
-            if wrong.mistake in ENDED and wrong.numbers:
+            if wrong.mistake in ENDED:
                 return Stopped(wrong.numbers.get("error", wrong.mistake), wrong)
             return wrong
 
@@ -181,18 +179,28 @@ class Answer:
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
         """The mistake whose program gives the same here, and elsewhere most often."""
         i = len(got) - 1
-        fits = [k for k in range(len(self.programs)) if self._alike(got[i], self._gives(k, i))]
+        runs = [k for k, mistake in enumerate(self.programs) if mistake.program is not None]
+        fits = [k for k in runs if self._alike(got[i], self._gives(k, i))]
         if len(fits) > 1:
             more = [*got, *self._rest(student, i + 1)]
             fits.sort(key=lambda k: -self._agreement(k, more))  # stable: then the first of the list
-        if fits:
-            return Wrong(self.programs[fits[0]].key)
-        for mistake in self.programs:
-            if mistake.when is not None:
-                found = by_name(mistake.when, self._seen(i, got[i], want))
-                if found is not False:
-                    return Wrong(mistake.key, **(found if isinstance(found, Mapping) else {}))
+        first = [self.programs[k] for k in fits[:1]]
+        for mistake in first or self.programs:
+            told = self._holds(mistake, i, got[i], want)
+            if first or told or isinstance(told, Mapping):
+                return Wrong(mistake.key, **(told if isinstance(told, Mapping) else {}))
         return None
+
+    def _holds(self, mistake: Mistake, i: int, got: Any, want: Any) -> bool | Mapping[str, Any]:
+        """What a mistake's `when` says of a case; of an error only one that names it is asked."""
+        seen = self._seen(i, got, want) | {"error": None}
+        if isinstance(got, Stopped):
+            seen |= {"got": None, "error": got.error}
+        when = mistake.when
+        if when is None or (isinstance(got, Stopped) and "error" not in parameters(when)):
+            return False
+        told: bool | Mapping[str, Any] = by_name(when, seen)
+        return told
 
     def _unknown(self, i: int, got: Any) -> Wrong:
         if isinstance(got, Stopped):
@@ -215,9 +223,8 @@ class Answer:
     def _gives(self, k: int, i: int) -> Any:
         """What mistake `k` gives in case `i`, kept once it was run."""
         if (k, i) not in self._known:
-            program = self.programs[k].program
             with contextlib.redirect_stdout(io.StringIO()):
-                self._known[k, i] = self._try(program, i) if callable(program) else NotImplemented
+                self._known[k, i] = self._try(self.programs[k].program, i)  # type: ignore[arg-type]
         return self._known[k, i]
 
     def _alike(self, a: Any, b: Any) -> bool:

@@ -56,7 +56,7 @@ def ask_number(student: Callable[..., Any], *arguments: Any, case: str) -> float
     return to_number(ask(student, *arguments, case=case), case)
 
 
-def to_number(value: Any, case: str, *, nan: bool = False) -> float:
+def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
     """Read what an answer returned as a number: of Python, of NumPy, or a tensor of one element.
 
     With `nan` a nan is one, too.

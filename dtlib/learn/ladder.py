@@ -29,6 +29,8 @@ from dtlib.learn.checking import (
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
 
+MINUTES = 10  # what an exercise takes whose lesson does not say so
+
 
 class Outcome(int):
     """True or False for a program; shows nothing as the last expression of a cell.
@@ -135,7 +137,7 @@ def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong:
         mark = fingerprint(function)
         if callable(function) and mark not in attempts:
             attempts.append(mark)
-        times, offered = seen[wrong.mistake], _may_see(entry, exercise)
+        times, offered = seen[wrong.mistake], _may_see(lesson, name, entry)
     more = [f"Smallest case: {wrong.case}."] if wrong.case else []
     hints = _hints(lesson, name)
     number = min(times - 1, len(hints))
@@ -147,9 +149,10 @@ def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong:
     return text
 
 
-def _may_see(entry: dict[str, Any], exercise: Exercise) -> bool:
+def _may_see(lesson: Lesson, name: str, entry: dict[str, Any]) -> bool:
     spent = (time.time() - entry.get("since", time.time())) / 60
-    return len(entry.get("attempts", [])) >= 2 or spent >= exercise.minutes
+    minutes = ((lesson.sidecar.get("notes") or {}).get(name) or {}).get("minutes", MINUTES)
+    return len(entry.get("attempts", [])) >= 2 or spent >= minutes
 
 
 def _hints(lesson: Lesson, name: str) -> list[str]:
@@ -182,7 +185,7 @@ def solution(name: str, *, anyway: bool = False) -> None:
     exercise = find_exercise(lesson, name)
     code = _solution(lesson, name, exercise)
     entry = progress.read(lesson.stem, "exercises", name)
-    if anyway or entry.get("passed") or _may_see(entry, exercise):
+    if anyway or entry.get("passed") or _may_see(lesson, name, entry):
         show(Shown(code, folded("A solution", code, opened=True).markup))
         return
     closed = folded(f"Show the solution of {name} anyway", code).markup

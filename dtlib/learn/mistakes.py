@@ -31,9 +31,11 @@ class Mistake:
         An answer with the mistake. In its place may stand the words of the solution that it
         changes, old to new: `{"- 1": ""}`.
     when
-        Recognises a whole family of answers, in the smallest case that fails. It names what it
-        wants to see (see `by_name`), and returns whether the mistake is there; a dict says so, and
-        fills the sentence.
+        Recognises a whole family of answers, in the smallest case that fails, if no program gives
+        the same. It names what it wants to see, as all functions of an exercise do, and returns
+        whether the mistake is there; a dict says so, and fills the sentence (also where the program
+        was the one that matched). An answer that raised is shown only to a `when` that names
+        `error`: the exception's name, "loops" for an answer that did not end, else None.
     hangs
         On ranks: the program never ends, and is not run for a student. `hangs(rank, n)` says what
         a rank then waits in: `"all_reduce"`, or `("send", 2)`, or None where it waits for nobody.
@@ -73,7 +75,7 @@ def refuse_other_names(what: str, function: Any, known: Iterable[str], skip: int
     BadInput
         With the names that it may have. The first `skip` parameters are given by place.
     """
-    if not callable(function):
+    if function is None:
         return
     asked = list(inspect.signature(function).parameters.values())[skip:]
     odd = [p.name for p in asked if p.name not in known and p.default is p.empty]

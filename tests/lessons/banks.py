@@ -1,66 +1,111 @@
-"""The answers that every lesson's checks must refuse or accept: `bank_NN*.py`, found by name.
+"""The answers that every check must refuse or accept, exercise by exercise.
 
-A module of answers has `WRONG`, rows of exercise, key of the sentence and answer, each with a
-sentence of its own; `RIGHT`, rows of exercise and answer; and where wanted `ALSO_WRONG`, the same
-mistakes in other words, and `RARE`, exercise and key of sentences that no answer of the bank gets.
-One module of a lesson has `LADDER`: an exercise and two spellings of one wrong answer, as a student
-pastes them.
+An exercise of the kit brings its mistakes itself. More answers lie in the module of the same name
+in `more/` beside it, which no kernel loads: `ALSO_WRONG`, pairs of the key of a sentence and an
+answer that gets it and helps no check to recognise another; `ALSO_RIGHT`, answers; and where
+wanted `RARE`, the keys of sentences that no answer of the bank gets, and `LADDER`, two spellings
+of one wrong answer, as a student pastes them.
+
+Exercises that are not of the kit have modules `bank_NN*.py` here: `WRONG` and `ALSO_WRONG` with
+rows of exercise, key and answer, `RIGHT` with rows of exercise and answer, `RARE`, and `LADDER`
+that begins with the exercise.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from dtlib.learn import ladder, source
-from dtlib.learn.checking import Verdict
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Stub, Verdict, Wrong
 
-Answer = Callable[..., Any]
 FILES = sorted(Path(__file__).parent.glob("bank_*.py"))
 MODULES: list[ModuleType] = [importlib.import_module(path.stem) for path in FILES]
-LESSONS = sorted({path.stem.split("_")[1] for path in FILES})
 
 
 class Row(NamedTuple):
-    """An answer of a bank; `key` is empty where it is right."""
+    """An answer and the key of its sentence, which is empty where it is right.
 
-    lesson: str
-    exercise: str
+    `known` says that the check itself knows the answer as a mistake.
+    """
+
     key: str
-    answer: Answer
+    answer: Callable[..., Any]
+    known: bool = False
+
+
+@dataclass
+class Bank:
+    """The answers to one exercise."""
+
+    lesson: source.Lesson
+    exercise: str
+    check: Any
+    rows: list[Row] = field(default_factory=list)
+    rare: set[str] = field(default_factory=set)
+    ladder: tuple[str, str] | None = None
 
     def __str__(self) -> str:
-        return "-".join((self.lesson, self.exercise, self.answer.__name__))
+        return f"{self.lesson.number}-{self.exercise}"
+
+    def verdicts(self) -> Iterator[tuple[Row, Verdict]]:
+        """What the check says of each answer."""
+        for row in self.rows:
+            yield row, ladder.judge(self.lesson, self.exercise, self.check, row.answer)
 
 
-def rows(name: str) -> list[Row]:
-    """All rows of the lists called `name`, in order."""
-    return [
-        Row(module.__name__.split("_")[1], row[0], row[1] if len(row) == 3 else "", row[-1])
-        for module in MODULES
-        for row in getattr(module, name, [])
-    ]
+def banks() -> list[Bank]:
+    """The banks of all exercises, by lesson."""
+    found = []
+    for lesson in source.lessons():
+        for name in lesson.sidecar.get("mistakes") or {}:
+            check = ladder.find_exercise(lesson, name)
+            bank = Bank(lesson, name, check, [Row("", check.reference)])
+            (_of_the_kit if isinstance(check, Answer) else _of_modules)(bank)
+            found.append(bank)
+    return found
 
 
-def rare(lesson: str) -> set[tuple[str, str]]:
-    """Exercise and key of sentences that no answer of the bank gets."""
-    return {
-        pair
-        for m in MODULES
-        if m.__name__.split("_")[1] == lesson
-        for pair in getattr(m, "RARE", ())
-    }
+def _of_the_kit(bank: Bank) -> None:
+    for mistake in bank.check.programs:
+        if mistake.program is not None:
+            bank.rows.append(Row(mistake.key, mistake.program, known=True))
+    package, _, name = bank.check.reference.__module__.rpartition(".")
+    more = importlib.import_module(f"{package}.more.{name}")
+    bank.rows += [Row(key, answer) for key, answer in more.ALSO_WRONG]
+    bank.rows += [Row("", answer) for answer in more.ALSO_RIGHT]
+    bank.rare = set(getattr(more, "RARE", ()))
+    bank.ladder = getattr(more, "LADDER", None)
+
+
+def _of_modules(bank: Bank) -> None:
+    for module in MODULES:
+        if module.__name__.split("_")[1] != bank.lesson.number:
+            continue
+        for name in ("WRONG", "ALSO_WRONG", "RIGHT"):
+            for row in getattr(module, name, []):
+                if row[0] == bank.exercise:
+                    bank.rows.append(Row(row[1] if len(row) == 3 else "", row[-1], name == "WRONG"))
+        bank.rare |= {
+            key for exercise, key in getattr(module, "RARE", ()) if exercise == bank.exercise
+        }
+        if getattr(module, "LADDER", ("",))[0] == bank.exercise:
+            bank.ladder = module.LADDER[1:]
 
 
 def ladders() -> dict[str, tuple[str, str, str]]:
     """Lesson → exercise and two spellings of one wrong answer."""
-    return {m.__name__.split("_")[1]: m.LADDER for m in MODULES if hasattr(m, "LADDER")}
+    return {bank.lesson.number: (bank.exercise, *bank.ladder) for bank in banks() if bank.ladder}
 
 
-def verdict(lesson: str, exercise: str, answer: Answer) -> Verdict:
-    """What the lesson's check says of an answer."""
-    found = source.find(lesson)
-    return ladder.judge(found, exercise, ladder.find_exercise(found, exercise), answer)
+def named(verdict: Verdict) -> str:
+    """A verdict as a report names it: the key of a sentence, "passed" or "stub"."""
+    if isinstance(verdict, Wrong):
+        return f"{verdict.mistake} ({verdict.case}; {verdict.numbers})"[:300]
+    return {Passed: "passed", Stub: "stub"}[type(verdict)]

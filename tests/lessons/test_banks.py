@@ -1,10 +1,12 @@
-"""Every lesson's checks refuse each wrong answer in a sentence of its own and accept right ones."""
+"""Every check refuses each wrong answer of its bank in a sentence of its own, and accepts the rest.
+
+A test is an exercise, so that they can run in any order and on any worker.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import banks
@@ -12,12 +14,9 @@ import cloudpickle
 import pytest
 
 from dtlib.learn import source
-from dtlib.learn.checking import COMMON, Passed, Wrong, sentence
+from dtlib.learn.checking import COMMON, Verdict, Wrong, sentence
 
-WRONG, ALSO_WRONG, RIGHT = (banks.rows(name) for name in ("WRONG", "ALSO_WRONG", "RIGHT"))
-EXERCISES = sorted({(row.lesson, row.exercise) for row in WRONG})
-SENTENCES: dict[str, banks.Row] = {}
-ACCEPTED: set[banks.Row] = set()
+ALL = banks.banks()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -30,92 +29,76 @@ def by_value() -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def refused(row: banks.Row) -> str:
-    """The sentence of an answer that the check must refuse under its key."""
-    found = banks.verdict(row.lesson, row.exercise, row.answer)
-    assert isinstance(found, Wrong), found
-    assert found.mistake == row.key, found
-    assert found.case or row.key in COMMON
-    lesson = source.find(row.lesson)
-    text = sentence(lesson.sidecar, row.exercise, found)
-    assert text.endswith("?"), text
-    assert "False" not in text and not re.search(r"\{\w+\}", text), text
-    assert last_line_of_the_solution(lesson, row.exercise) not in text
-    return text
+@pytest.mark.parametrize("bank", ALL, ids=str)
+def test_a_bank(bank: banks.Bank) -> None:
+    """All of it, and all that is wrong: one row does not hide the next."""
+    faults, texts = [], {}
+    for place, (row, verdict) in enumerate(bank.verdicts()):
+        found = fault(bank, row, verdict)
+        if found is None and row.known:
+            text = told(bank, verdict)
+            other = texts.setdefault(text, row.key)
+            found = None if other == row.key else f"also said of {other}: {text}"
+        if found is not None:
+            faults.append(f"{place}. {row.key or 'right'}, {row.answer.__name__}: {found}")
+    assert not faults, "\n".join([f"{bank}:", *faults])
+
+
+def fault(bank: banks.Bank, row: banks.Row, verdict: Verdict) -> str | None:
+    """What is wrong with the verdict on an answer, or None."""
+    if not row.key or not isinstance(verdict, Wrong):
+        right = not row.key and banks.named(verdict) == "passed"
+        return None if right else banks.named(verdict)
+    if verdict.mistake != row.key or not (verdict.case or row.key in COMMON):
+        return banks.named(verdict)
+    text = told(bank, verdict)
+    if not text.endswith("?") or "False" in text or re.search(r"\{\w+\}", text):
+        return f"not a sentence with a question: {text}"
+    if last_line_of_the_solution(bank.lesson, bank.exercise) in text:
+        return f"gives the solution away: {text}"
+    return None
+
+
+def told(bank: banks.Bank, verdict: Verdict) -> str:
+    """The sentence that a student reads."""
+    assert isinstance(verdict, Wrong)
+    return sentence(bank.lesson.sidecar, bank.exercise, verdict)
 
 
 def last_line_of_the_solution(lesson: source.Lesson, exercise: str) -> str:
-    function = ast.parse(lesson.definition(exercise)).body[-1]
+    function = ast.parse(lesson.definition(exercise) or "").body[-1]
     assert isinstance(function, ast.FunctionDef)
     return ast.unparse(function.body[-1])
 
 
-@pytest.mark.parametrize("row", WRONG, ids=str)
-def test_a_wrong_answer_is_refused_with_its_own_sentence(row: banks.Row) -> None:
-    text = refused(row)
-    assert text not in SENTENCES, f"also said to {SENTENCES[text]}"
-    SENTENCES[text] = row
+@pytest.mark.parametrize("bank", ALL, ids=str)
+def test_a_bank_has_five_wrong_answers_and_two_right_ones(bank: banks.Bank) -> None:
+    assert sum(bool(row.key) for row in bank.rows) >= 5
+    assert sum(not row.key for row in bank.rows) >= 3  # the course's own among them
 
 
-@pytest.mark.parametrize("row", ALSO_WRONG, ids=str)
-def test_the_same_mistake_in_other_words(row: banks.Row) -> None:
-    refused(row)
-
-
-@pytest.mark.parametrize("row", RIGHT, ids=str)
-def test_a_right_answer_written_differently_passes(row: banks.Row) -> None:
-    found = banks.verdict(row.lesson, row.exercise, row.answer)
-    assert isinstance(found, Passed), found
-    ACCEPTED.add(row)
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
-def test_the_courses_own_answer_passes(lesson: str, exercise: str) -> None:
-    from dtlib.learn.ladder import find_exercise
-
-    reference = find_exercise(source.find(lesson), exercise).reference
-    assert isinstance(banks.verdict(lesson, exercise, reference), Passed)
-
-
-@pytest.mark.parametrize(("lesson", "exercise"), EXERCISES)
-def test_a_bank_has_five_wrong_answers_and_two_right_ones(lesson: str, exercise: str) -> None:
-    of_it = {name: [r for r in banks.rows(name) if r[:2] == (lesson, exercise)]
-             for name in ("WRONG", "ALSO_WRONG", "RIGHT")}  # fmt: skip
-    assert len(of_it["WRONG"]) + len(of_it["ALSO_WRONG"]) >= 5
-    assert len(of_it["RIGHT"]) >= 2
-
-
-@pytest.mark.parametrize("number", banks.LESSONS)
-def test_every_sentence_has_its_answer_in_the_bank(number: str) -> None:
-    mistakes = source.find(number).sidecar["mistakes"]
-    told = {
-        mistakes[row.exercise].get(row.key) for row in WRONG + ALSO_WRONG if row.lesson == number
+@pytest.mark.parametrize("bank", ALL, ids=str)
+def test_every_sentence_has_its_answer_in_the_bank(bank: banks.Bank) -> None:
+    """Exercises of a lesson may share a sentence; an answer to one of them is enough."""
+    mistakes = bank.lesson.sidecar["mistakes"]
+    said = {
+        mistakes[other.exercise].get(row.key)
+        for other in ALL
+        if other.lesson.number == bank.lesson.number
+        for row in other.rows
     }
-    untold = {
-        (exercise, key)
-        for exercise, sentences in mistakes.items()
-        for key, text in sentences.items()
-        if key not in COMMON and text not in told
-    }
-    assert untold == banks.rare(number)
+    own = mistakes[bank.exercise].items()
+    assert {key for key, text in own if key not in COMMON and text not in said} == bank.rare
 
 
-def test_every_lesson_with_exercises_has_a_bank_and_every_exercise_is_in_it() -> None:
-    exercises = {
-        (lesson.number, exercise)
-        for lesson in source.lessons()
-        for exercise in lesson.sidecar.get("mistakes") or {}
-    }
-    assert exercises <= {(row.lesson, row.exercise) for row in WRONG + ALSO_WRONG}
+def test_every_lesson_with_exercises_has_a_bank_and_a_ladder() -> None:
+    numbers = {lesson.number for lesson in source.lessons() if lesson.sidecar.get("mistakes")}
+    assert {bank.lesson.number for bank in ALL} == numbers
+    assert {bank.lesson.number for bank in ALL if bank.ladder} == numbers
 
 
 def test_the_counts_of_all_banks(capsys: pytest.CaptureFixture[str]) -> None:
-    if len(SENTENCES) != len(WRONG) or len(ACCEPTED) != len(RIGHT):
-        pytest.skip("not all answers were run here")
-    refusals = Counter(row.lesson for row in SENTENCES.values())
+    rows = [row for bank in ALL for row in bank.rows]
+    wrong = sum(bool(row.key) for row in rows)
     with capsys.disabled():
-        print(
-            f"\n{len(SENTENCES)} of {len(WRONG)} wrong answers refused, each with its own sentence,"
-            f" and {len(ACCEPTED)} right ones accepted, in {len(EXERCISES)} exercises; refused by "
-            "lesson: " + ", ".join(f"{number} {count}" for number, count in refusals.items())
-        )
+        print(f"\n{wrong} wrong answers and {len(rows) - wrong} right ones to {len(ALL)} exercises")

@@ -4,13 +4,10 @@ The outputs are made for the check; their error lines are those of torch, DeepSp
 Face's libraries, and paths and numbers are made up.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-from dtlib.learn.asking import ask
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
 CAUSES = ("cudnn", "deepspeed", "memory", "launcher", "batch", "internet")
 OOM = (
@@ -39,89 +36,98 @@ HEALTHY = (
     "GPU memory: 11.26 GiB allocated, 12.90 GiB reserved, 13.62 GiB peak\n"
     "step 10, batch 16, loss 3.127\nstep 20, batch 16, loss 3.044"
 )
+WAITED = [WATCHDOG.format(r=r) for r in (0, 2)]
 
-# what the smallest case shows, its output, its cause; each kind in several forms
-LOGS: tuple[tuple[str, str, str | None], ...] = (
+# what the smallest case shows, and its output; each cause in several forms
+LOGS = (
     ("torch does not start", "Traceback …\n  import torch\nImportError: libcudnn.so.9: cannot open"
-     " shared object file: No such file or directory", "cudnn"),
-    ("another version is found", f"loading gpt2-medium\nTraceback …\n{MISMATCH}", "cudnn"),
+     " shared object file: No such file or directory"),
+    ("another version is found", f"loading gpt2-medium\nTraceback …\n{MISMATCH}"),
     ("a package is missing", "Traceback …\n  import deepspeed\nModuleNotFoundError: No module named"
-     " 'deepspeed'", "deepspeed"),
-    ("a card is full", f"step 1, loss 3.41\nTraceback …\n{OOM}", "memory"),
+     " 'deepspeed'"),
+    ("a card is full", f"step 1, loss 3.41\nTraceback …\n{OOM}"),
     ("a host is full", "Traceback …\nRuntimeError: [enforce fail at alloc_cpu.cpp:127]"
-     " DefaultCPUAllocator: can't allocate memory: you tried to allocate 6230444800 bytes.",
-     "memory"),
+     " DefaultCPUAllocator: can't allocate memory: you tried to allocate 6230444800 bytes."),
     ("an argument that nobody gave", "usage: train.py [-h] config\ntrain.py: error: unrecognized"
-     " arguments: --local_rank=0", "launcher"),
+     " arguments: --local_rank=0"),
     ("more processes than cards", "[rank3]: torch.AcceleratorError: CUDA error: invalid device"
-     " ordinal", "launcher"),
-    ("the numbers do not agree", f"DeepSpeed 0.19.8\nTraceback …\n{BATCH.format(16, 4, 1, 1)}",
-     "batch"),
+     " ordinal"),
+    ("the numbers do not agree", f"DeepSpeed 0.19.8\nTraceback …\n{BATCH.format(16, 4, 1, 1)}"),
     ("other numbers, on four ranks", "\n".join(f"[rank{r}]: {BATCH.format(64, 8, 4, 4)}"
-     for r in range(4)), "batch"),
-    ("nobody answers", f"loading gpt2-medium\nTraceback …\n{HUB}", "internet"),
+     for r in range(4))),
+    ("nobody answers", f"loading gpt2-medium\nTraceback …\n{HUB}"),
     ("no name server answers", "Downloading wikitext\nTraceback …\nsocket.gaierror: [Errno -3]"
-     " Temporary failure in name resolution", "internet"),
+     " Temporary failure in name resolution"),
     ("a script for a launcher, started by python", "  File \"deepspeed/comm/comm.py\", line 917, in"
-     " mpi_discovery\n    from mpi4py import MPI\nModuleNotFoundError: No module named 'mpi4py'",
-     "launcher"),
-    ("one rank is full, and two wait for it", "\n".join(
-     [f"[rank1]: {OOM}", *(WATCHDOG.format(r=r) for r in (0, 2))]), "memory"),
-    ("the same, with the ranks that waited first", "\n".join(
-     [*(WATCHDOG.format(r=r) for r in (0, 2)), f"[rank1]: {OOM}"]), "memory"),
-    ("all is well", HEALTHY, None),
+     " mpi_discovery\n    from mpi4py import MPI\nModuleNotFoundError: No module named 'mpi4py'"),
+    ("one rank is full, and two wait for it", "\n".join([f"[rank1]: {OOM}", *WAITED])),
+    ("the same, with the ranks that waited first", "\n".join([*WAITED, f"[rank1]: {OOM}"])),
+    ("all is well", HEALTHY),
     ("a warning, and all is well", "UserWarning: cannot reach huggingface.co, using the cached"
-     f" files\n{HEALTHY}", None),
+     f" files\n{HEALTHY}"),
 )  # fmt: skip
-
-SIGNS = (
-    ("memory", ("outofmemoryerror", "can't allocate memory")),
-    ("cudnn", ("error: libcudnn", "cudnn version incompatibility")),
-    (
-        "launcher",
-        ("unrecognized arguments: --local_rank", "invalid device ordinal", "mpi_discovery"),
-    ),
-    ("deepspeed", ("no module named 'deepspeed'",)),
-    ("batch", ("check batch related parameters",)),
-    ("internet", ("couldn't connect to", "name resolution")),
-)
+MISSED = {
+    "a host is full": "host",
+    "no name server answers": "resolver",
+    "another version is found": "version",
+    "more processes than cards": "ordinal",
+}
 
 
-def reference(log: str) -> str | None:
-    """The first sign of a list, what is a cause before what may be its consequence."""
-    text = log.lower()
-    for cause, signs in SIGNS:
-        if any(sign in text for sign in signs):
-            return cause
-    return None
-
-
-def check(student: Callable[..., Any]) -> Passed:
-    """Each of six causes in its own words, then the outputs that look like another one."""
-    for label, log, want in LOGS:
-        got = ask(student, log, case=label)
-        if got != want:
-            raise _explain(got, want, label, log)
-    causes = len({want for _, _, want in LOGS if want})
-    return Passed((("outputs", len(LOGS), len(LOGS), ""), ("causes", causes, len(CAUSES), "")))
-
-
-def _explain(got: Any, want: str | None, label: str, log: str) -> Wrong:
-    facts = {"got": str(got)[:40], "want": want, "last": log.splitlines()[-1][:120]}
+def read(got):
+    """One of the causes, or None."""
     if got is not None and (not isinstance(got, str) or got not in CAUSES):
-        return Wrong("no_cause", label, **facts)
-    if want is None:
-        return Wrong("warning" if "Warning" in log else "alarm", label, **facts)
-    if "mpi4py" in log:
-        return Wrong("mpi", label, **facts)
-    if "Watchdog" in log:
-        return Wrong("consequence" if got is None else "consequence_taken", label, **facts)
-    if got is None:
-        key = {
-            "a host is full": "host",
-            "no name server answers": "resolver",
-            "another version is found": "version",
-            "more processes than cards": "ordinal",
-        }
-        return Wrong(key.get(label, "silent"), label, **facts)  # fmt: skip
-    return Wrong("mistaken", label, **facts)
+        raise Wrong("no_cause", got=str(got)[:40])
+    return got
+
+
+def missed(key):
+    """Whether nothing was found in an output whose words have a sentence of their own."""
+    return lambda got, case: got is None and MISSED.get(case, "silent") == key
+
+
+diagnose = solution("diagnose", globals())
+
+EXERCISE = Answer(
+    diagnose,
+    read=read,
+    cases=[(label, (log,)) for label, log in LOGS],
+    mistakes=[
+        Mistake(
+            "warning",
+            {'"couldn\'t connect to"': '"couldn\'t connect to", "huggingface.co"'},
+            when=lambda want, log: want is None and "Warning" in log,
+        ),
+        Mistake(
+            "alarm",
+            {'"OutOfMemoryError"': '"OutOfMemory", "memory"'},
+            when=lambda want: want is None,
+        ),
+        Mistake("mpi", {', "mpi4py"': "", "No module named 'deepspeed'": "ModuleNotFound"},
+                when=lambda log: "mpi4py" in log),
+        Mistake(
+            "consequence",
+            {"word in log": "word in (log.splitlines()[-1] if 'Watchdog' in log else log)"},
+            when=lambda got, log: "Watchdog" in log and got is None,
+        ),
+        Mistake(
+            "consequence_taken",
+            {"signs = {": 'signs = {"internet": ["Watchdog"]} if "Watchdog" in log[-200:] else {'},
+            when=lambda log: "Watchdog" in log,
+        ),
+        Mistake("host", {", \"can't allocate memory\"": ""}, when=missed("host")),
+        Mistake("version", {', "cuDNN version incompatibility"': ""}, when=missed("version")),
+        Mistake("resolver", {', "name resolution"': ""}, when=missed("resolver")),
+        Mistake("ordinal", {'"device ordinal", ': ""}, when=missed("ordinal")),
+        Mistake("silent", {'["Check batch related parameters"]': "[]"}, when=missed("silent")),
+        Mistake("mistaken", {'"OutOfMemoryError"': '"OutOfMemoryError", "AssertionError"'},
+                when=lambda: True),
+    ],
+    facts=lambda got, want, log: {"got": got, "want": want, "last": log.splitlines()[-1][:120]},
+    passed=lambda got, want: Passed(
+        (
+            ("outputs", len(got), len(LOGS), ""),
+            ("causes", len(set(want) - {None}), len(CAUSES), ""),
+        )
+    ),
+)  # fmt: skip

@@ -1,107 +1,110 @@
 """Exercise 21.1: the efficiency of each number of ranks, from tidy rows of repeated runs."""
 
-from __future__ import annotations
-
-import copy
 import statistics
-from collections.abc import Callable, Mapping
-from typing import Any
 
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.readers import number, words
+from dtlib.learn.solutions import solution
 
-Times = Mapping[int, list[float]]
-# Seconds a step by ranks, one a repeat. Each case adds one thing that can go wrong.
-CASES: tuple[tuple[str, str, Times], ...] = (
-    ("strong", "one repeat", {1: [8.0], 2: [5.0]}),
-    ("weak", "one repeat", {1: [8.0], 4: [10.0]}),
-    ("strong", "three numbers of ranks", {1: [8.0], 2: [5.0], 4: [4.0]}),
-    # the median over repeats, the ratio of medians, the mean and the best all differ
-    ("strong", "three repeats", {1: [8.0, 16.0, 10.0], 2: [7.0, 9.0, 5.5]}),
-    ("weak", "three repeats", {1: [8.0, 16.0, 10.0], 4: [10.0, 17.0, 16.0]}),
-)
+efficiency = solution("efficiency", globals())
+MIDDLE = "statistics.median(each)"  # words of the solution
 
 
-def rows_of(times: Times) -> list[dict[str, Any]]:
-    """Tidy rows, in an order that nobody should rely on: the last repeat of most ranks first."""
+def case(kind, what, times):
+    """Seconds a step by ranks, one a repeat, as rows: the last repeat of most ranks first."""
+    told = ", ".join(f"T({n}) = {' / '.join(f'{t:g}' for t in own)} s" for n, own in times.items())
     rows = [
         {"ranks": n, "repeat": repeat, "step_time_s": seconds}
         for n, several in times.items()
         for repeat, seconds in enumerate(several)
     ]
-    return rows[::-1]
+    return f"{kind} scaling, {what}: {told}", (kind, rows[::-1])
 
 
-def reference(kind: str, rows: list[dict[str, Any]]) -> dict[int, float]:
-    """The median over repeats of T(1)/(N·T(N)), or T(1)/T(N) if weak, each in its own repeat."""
-    one = {row["repeat"]: row["step_time_s"] for row in rows if row["ranks"] == 1}
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        more = row["ranks"] if kind == "strong" else 1
-        value = one[row["repeat"]] / (more * row["step_time_s"])
-        found.setdefault(row["ranks"], []).append(value)
-    return {n: statistics.median(values) for n, values in sorted(found.items())}
+def of_middles(middle, divided=True):
+    """A mistake: T(1) and T(N) are made one number each, and then compared."""
+
+    def program(kind, rows):
+        times: dict[int, list[float]] = {}
+        for row in rows:
+            times.setdefault(row["ranks"], []).append(row["step_time_s"])
+        return {
+            n: middle(times[1]) / ((n if kind == "strong" and divided else 1) * middle(own))
+            for n, own in times.items()
+        }
+
+    return program
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Compare every number of ranks, one case after another."""
-    for kind, what, times in CASES:
-        rows = rows_of(times)
-        case = f"{kind} scaling, {what}: {_words(times)}"
-        got, want = _ask(student, kind, rows, case), reference(kind, rows)
-        for n in sorted(want, reverse=True):
-            if abs(got[n] - want[n]) > 1e-9:
-                numbers = {"got": number(got[n]), "want": number(want[n]), "n": n}
-                raise Wrong(_key(kind, times, n, got[n]), case, **numbers)
-    shown = _ask(student, "strong", rows_of(CASES[2][2]), "")
-    lines = ((f"efficiency on {n} ranks", number(shown[n]), number(w), "")
-             for n, w in ((2, 0.8), (4, 0.5)))  # fmt: skip
-    return Passed(tuple(lines))
+def against_fewest(kind, rows):
+    """A mistake: the base is the smallest number of ranks that is more than one."""
+    times = {row["ranks"]: row["step_time_s"] for row in rows}
+    base = min((n for n in times if n > 1), default=1)
+    more = {n: n / base if kind == "strong" and n > base else 1 for n in times}
+    found = {n: times[base] / (more[n] * times[n]) for n in times if n > base}
+    return efficiency(kind, rows) | found
 
 
-def _words(times: Times) -> str:
-    return ", ".join(
-        f"T({n}) = {' / '.join(f'{value:g}' for value in values)} s" for n, values in times.items()
-    )
+def each(way):
+    """A mistake in the numbers that are right otherwise."""
+    return lambda kind, rows: {n: way(value, n) for n, value in efficiency(kind, rows).items()}
 
 
-def _ask(student: Callable[..., Any], kind: str, rows: list[Any], case: str) -> dict[int, float]:
-    mine = copy.deepcopy(rows)
-    got = ask(student, kind, mine, case=case)
+def read(got, rows):
+    """A number for every number of ranks."""
     if got is None:
-        raise Wrong("none", case)
-    if mine != rows:
-        raise Wrong("changed", case)
-    ranks = sorted({row["ranks"] for row in rows})
+        raise Wrong("none")
     if not isinstance(got, dict):
-        raise Wrong("not_a_dict", case, got=type(got).__name__)
-    if any(n not in got for n in ranks):
-        missing = next(n for n in ranks if n not in got)
-        raise Wrong("missing", case, n=missing, got=repr(sorted(map(str, got)))[:60])
-    return {n: to_number(got[n], case) for n in ranks}
+        raise Wrong("not_a_dict", got=type(got).__name__)
+    ranks = sorted({row["ranks"] for row in rows}, reverse=True)
+    missing = [n for n in ranks if n not in got]
+    if missing:
+        raise Wrong("missing", n=min(missing), got=repr(sorted(map(str, got)))[:60])
+    return {n: number(got[n]) for n in ranks}
 
 
-def _key(kind: str, times: Times, n: int, got: float) -> str:
-    first, own, more = times[1], times[n], n if kind == "strong" else 1
-    paired = [a / (more * b) for a, b in zip(first, own, strict=True)]
-    middle, (one, many) = statistics.median(paired), map(statistics.median, (first, own))
-    other = min(m for m in times if m != 1)
-    speed = [a / b for a, b in zip(first, own, strict=True)]
-    rests = [statistics.median(speed), one / many, statistics.mean(speed)]
-    known: dict[str, list[float]] = {
-        "speedup" if kind == "strong" else "strong_on_weak":
-            rests if kind == "strong" else [rest / n for rest in rests],
-        "scaled_speedup": [] if kind == "strong" else [rest * n for rest in rests],
-        "upside_down": [1 / middle],
-        "percent": [100 * middle],
-        "baseline": [times[other][0] * (other if kind == "strong" else 1) / (more * own[0])],
-        "unpaired": [one / (more * many)],
-        "mean": [statistics.mean(paired), statistics.mean(first) / (more * statistics.mean(own))],
-        "best": [max(paired), min(first) / (more * min(own))],
-        "one_repeat": [paired[0], paired[-1], min(paired)],
-    }  # fmt: skip
-    for key, values in known.items():
-        if any(abs(got - value) < 1e-9 for value in values):
-            return key
-    return "efficiency"
+def facts(got, want):
+    """The most ranks whose number is wrong."""
+    n = next(n for n in got if abs(got[n] - want[n]) > 1e-9)
+    return {"got": words(got[n]), "want": words(want[n]), "n": n}
+
+
+EXERCISE = Answer(
+    efficiency,
+    read=read,
+    same=1e-9,
+    # Each case adds one thing that can go wrong; in the last two the median over repeats, the
+    # ratio of medians, the mean and the best all differ.
+    cases=[
+        case("strong", "one repeat", {1: [8.0], 2: [5.0]}),
+        case("weak", "one repeat", {1: [8.0], 4: [10.0]}),
+        case("strong", "three numbers of ranks", {1: [8.0], 2: [5.0], 4: [4.0]}),
+        case("strong", "three repeats", {1: [8.0, 16.0, 10.0], 2: [7.0, 9.0, 5.5]}),
+        case("weak", "three repeats", {1: [8.0, 16.0, 10.0], 4: [10.0, 17.0, 16.0]}),
+    ],
+    mistakes=[
+        ("speedup", {' if kind == "strong" else 1': ' if kind == "never" else 1'}),
+        ("speedup", of_middles(statistics.median, divided=False)),
+        ("strong_on_weak", {' if kind == "strong" else 1': ""}),
+        ("scaled_speedup", lambda kind, rows: each(
+            lambda value, n: value * (n if kind == "weak" else 1))(kind, rows)),
+        ("upside_down", each(lambda value, n: 1 / value)),
+        ("percent", each(lambda value, n: 100 * value)),
+        ("baseline", against_fewest),
+        ("unpaired", of_middles(statistics.median)),
+        ("mean", {MIDDLE: "statistics.mean(each)"}),
+        ("mean", of_middles(statistics.mean)),
+        ("best", {MIDDLE: "max(each)"}),
+        ("best", of_middles(min)),
+        ("one_repeat", {MIDDLE: "each[-1]"}),
+        ("one_repeat", {MIDDLE: "each[0]"}),
+        ("one_repeat", {MIDDLE: "min(each)"}),
+    ],
+    other="efficiency",
+    facts=facts,
+    passed=lambda got: Passed(
+        tuple((f"efficiency on {n} ranks", words(got[2][n]), words(w), "")
+              for n, w in ((2, 0.8), (4, 0.5)))
+    ),
+)  # fmt: skip

@@ -1,54 +1,69 @@
 """Exercise 21.2: is it a gain? Throughputs of paired repeats, and a word for what they show."""
 
-from __future__ import annotations
+import operator
+import statistics
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import one_of
+from dtlib.learn.solutions import solution
 
-from dtlib.learn.asking import ask
-from dtlib.learn.checking import Passed, Wrong
-
-GAIN, LOSS, NOISE = "gain", "loss", "noise"
-Pair = tuple[list[float], list[float]]
-# Throughputs before and after; what an answer that goes wrong here has done.
-CASES: tuple[tuple[Pair, str, str], ...] = (
-    (([100, 100, 100], [105, 106, 104]), GAIN, "blind"),
-    (([100, 100, 100], [95, 94, 97]), LOSS, "loss"),
-    (([100, 100, 100], [120, 99, 110]), NOISE, "median_only"),
-    (([100, 100, 100], [80, 90, 101]), NOISE, "median_only"),
-    (([100, 50, 80], [105, 53, 84]), GAIN, "unpaired"),
-    (([100, 50, 80], [55, 90, 104]), NOISE, "sorted"),
-    (([100, 100, 100], [101, 102, 101.5]), GAIN, "threshold"),
-    (([100, 100, 100], [100, 101, 102]), NOISE, "zero"),
-    (([100], [150]), NOISE, "one"),
-    (([100], [60]), NOISE, "one"),
-)
+verdict = solution("verdict", globals())
 
 
-def reference(before: Sequence[float], after: Sequence[float]) -> str:
-    """A gain when every repeat is faster than its own partner, a loss when every one is slower."""
-    pairs = list(zip(before, after, strict=True))
-    if len(pairs) > 1 and all(b > a for a, b in pairs):
-        return GAIN
-    if len(pairs) > 1 and all(b < a for a, b in pairs):
-        return LOSS
-    return NOISE
+def case(key, before, after):
+    """Throughputs before and after, and what an answer that goes wrong here has done."""
+    told = (", ".join(f"{value:g}" for value in values) for values in (before, after))
+    return "before [{}], after [{}]".format(*told), (before, after), key
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """One pair of lists after another."""
-    for (before, after), want, key in CASES:
-        case = f"before {_words(before)}, after {_words(after)}"
-        got = ask(student, list(before), list(after), case=case)
-        if got is None:
-            raise Wrong("none", case)
-        if not isinstance(got, str) or got not in (GAIN, LOSS, NOISE):
-            raise Wrong("not_a_word", case, got=repr(got)[:40])
-        if got != want:
-            opposite = {got, want} == {GAIN, LOSS}
-            raise Wrong("swapped" if opposite else key, case, got=got, want=want)
-    return Passed((("ten pairs of lists", "as judged", "as judged", ""),))
+def by(change):
+    """A mistake: one number made of all repeats decides."""
+
+    def program(before, after):
+        if len(before) < 2 or change(before, after) == 0:
+            return "noise"
+        return "gain" if change(before, after) > 0 else "loss"
+
+    return program
 
 
-def _words(values: Sequence[float]) -> str:
-    return "[" + ", ".join(f"{value:g}" for value in values) + "]"
+def of_ranges(before, after):
+    """Above 0 where all after are above all before, below 0 where all are below."""
+    return (min(after) > max(before)) - (max(after) < min(before))
+
+
+EXERCISE = Answer(
+    verdict,
+    read=one_of(("gain", "loss", "noise"), "not_a_word"),
+    cases=[
+        case("blind", [100, 100, 100], [105, 106, 104]),
+        case("loss", [100, 100, 100], [95, 94, 97]),
+        case("median_only", [100, 100, 100], [120, 99, 110]),
+        case("median_only", [100, 100, 100], [80, 90, 101]),
+        case("unpaired", [100, 50, 80], [105, 53, 84]),
+        case("sorted", [100, 50, 80], [55, 90, 104]),
+        case("threshold", [100, 100, 100], [101, 102, 101.5]),
+        case("zero", [100, 100, 100], [100, 101, 102]),
+        case("one", [100], [150]),
+        case("one", [100], [60]),
+    ],
+    mistakes=[
+        Mistake(
+            "swapped",
+            lambda before, after: verdict(after, before),
+            when=lambda got, want: {got, want} == {"gain", "loss"},
+        ),
+        ("blind", lambda before, after: "noise"),
+        ("loss", {'return "loss"': 'return "noise"'}),
+        ("median_only", by(lambda *both: statistics.median(map(operator.sub, *reversed(both))))),
+        ("unpaired", by(of_ranges)),
+        ("sorted", lambda before, after: verdict(sorted(before), sorted(after))),
+        ("threshold", {"(b > a) - (b < a)": "(b > 1.02 * a) - (b < 0.98 * a)"}),
+        ("zero", {"(b > a) - (b < a)": "1 if b >= a else -1"}),
+        ("one", {'len(before) > 1 and signs == {1}': "signs == {1}",
+                 'len(before) > 1 and signs == {-1}': "signs == {-1}"}),
+    ],
+    passed=lambda got: Passed((("ten pairs of lists", "as judged", "as judged", ""),)),
+)  # fmt: skip
