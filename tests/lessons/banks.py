@@ -104,6 +104,12 @@ def ladders() -> dict[str, tuple[str, str, str]]:
     return {bank.lesson.number: (bank.exercise, *bank.ladder) for bank in banks() if bank.ladder}
 
 
+def verdict(number: str, exercise: str, answer: Callable[..., Any]) -> Verdict:
+    """What the lesson's check says of an answer."""
+    lesson = source.find(number)
+    return ladder.judge(lesson, exercise, ladder.find_exercise(lesson, exercise), answer)
+
+
 def named(verdict: Verdict) -> str:
     """A verdict as a report names it: the key of a sentence, "passed" or "stub"."""
     if isinstance(verdict, Wrong):
