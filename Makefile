@@ -14,7 +14,7 @@ EXTRAS ?= dev,lightning,logging,book,deepspeed
 PIP_FLAGS ?=
 # What JupyterLab is told: make lab LAB_FLAGS="--no-browser --port=9000"
 LAB_FLAGS ?=
-# What the tests are given: make test PYTEST_FLAGS="tests/test_launcher.py -x"
+# What the tests are given: make test PYTEST_FLAGS="tests/ranks/test_launcher.py -x"
 PYTEST_FLAGS ?=
 
 ifneq ($(filter command environment,$(firstword $(origin VENV))),)
@@ -53,7 +53,7 @@ test-slow: env ## the slow tests: a browser, long runs
 	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)
 
 bare: env ## the tests of what must hold without DeepSpeed and without a compiler
-	DTLIB_BARE=1 "$(PY)" -m pytest tests/test_zero_config.py $(PYTEST_FLAGS)
+	DTLIB_BARE=1 "$(PY)" -m pytest tests/strategies/test_zero_config.py $(PYTEST_FLAGS)
 
 ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once, ten minutes
 	"$(PY)" -m dtlib ops build
@@ -64,7 +64,9 @@ notebooks: env ## write notebooks/ from lessons_src/
 lint: env ## style, types and layers
 	"$(PY)" -m ruff check .
 	"$(PY)" -m ruff format --check .
-	"$(PY)" -m mypy
+	"$(PY)" -m ruff check --config lessons_src/lesson.toml lessons_src/*/lesson.py
+	"$(PY)" -m ruff format --config lessons_src/lesson.toml --check lessons_src/*/lesson.py
+	"$(PY)" -m mypy -p dtlib $(patsubst lessons_src/%/__init__.py,-p %,$(wildcard lessons_src/*/__init__.py))
 	"$(VENV)/bin/lint-imports"
 
 book: env ## the pages and the executed lessons as a website in build/book/html

@@ -9,14 +9,15 @@ from types import ModuleType
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.learn import session
+from dtlib.learn import rooms, session
 from dtlib.learn.show import show
 
 
 def what_if(name: str) -> None:
     """Show the what-if `name` of the sidecar: sliders, curves, a sentence and a table.
 
-    The sidecar names a function `module:function` of plain numbers that returns a dict with
+    The sidecar names a function `module:function` (`lesson.what_if:curve` is in the lesson's own
+    room) of plain numbers that returns a dict with
     `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
     labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python that imports nothing but
     `math` and names of such modules of `dtlib.sim`, since a page without a kernel runs the same
@@ -38,7 +39,10 @@ def what_if(name: str) -> None:
         )
     entry = entries[name]
     module_name, function_name = entry["function"].split(":")
-    module = importlib.import_module(module_name)
+    room, _, inside = module_name.partition(".")
+    module = (
+        rooms.module(lesson, inside) if room == "lesson" else importlib.import_module(module_name)
+    )
     from dtlib.learn.widgets import WhatIfForm
 
     spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}

@@ -1,4 +1,4 @@
-"""The answers that every lesson's checks must refuse or accept: `bank_NN*.py`, found by name.
+"""The answers that every lesson's checks must refuse or accept: `bank/*.py` in its room.
 
 A module of answers has `WRONG`, rows of exercise, key of the sentence and answer, each with a
 sentence of its own; `RIGHT`, rows of exercise and answer; and where wanted `ALSO_WRONG`, the same
@@ -9,19 +9,27 @@ pastes them.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dtlib.learn import ladder, source
+from dtlib.learn import ladder, rooms, source
 from dtlib.learn.checking import Verdict
 
 Answer = Callable[..., Any]
-FILES = sorted(Path(__file__).parent.glob("bank_*.py"))
-MODULES: list[ModuleType] = [importlib.import_module(path.stem) for path in FILES]
-LESSONS = sorted({path.stem.split("_")[1] for path in FILES})
+MODULES: list[ModuleType] = [
+    rooms.module(lesson, f"bank.{path.stem}")
+    for lesson in source.lessons()
+    for path in sorted(lesson.room.glob("bank/[!_]*.py"))
+]
+
+
+def number_of(module: ModuleType) -> str:
+    """The lesson that a module of answers belongs to."""
+    return module.__name__[:2]
+
+
+LESSONS = sorted({number_of(module) for module in MODULES})
 
 
 class Row(NamedTuple):
@@ -39,7 +47,7 @@ class Row(NamedTuple):
 def rows(name: str) -> list[Row]:
     """All rows of the lists called `name`, in order."""
     return [
-        Row(module.__name__.split("_")[1], row[0], row[1] if len(row) == 3 else "", row[-1])
+        Row(number_of(module), row[0], row[1] if len(row) == 3 else "", row[-1])
         for module in MODULES
         for row in getattr(module, name, [])
     ]
@@ -47,17 +55,12 @@ def rows(name: str) -> list[Row]:
 
 def rare(lesson: str) -> set[tuple[str, str]]:
     """Exercise and key of sentences that no answer of the bank gets."""
-    return {
-        pair
-        for m in MODULES
-        if m.__name__.split("_")[1] == lesson
-        for pair in getattr(m, "RARE", ())
-    }
+    return {pair for m in MODULES if number_of(m) == lesson for pair in getattr(m, "RARE", ())}
 
 
 def ladders() -> dict[str, tuple[str, str, str]]:
     """Lesson → exercise and two spellings of one wrong answer."""
-    return {m.__name__.split("_")[1]: m.LADDER for m in MODULES if hasattr(m, "LADDER")}
+    return {number_of(m): m.LADDER for m in MODULES if hasattr(m, "LADDER")}
 
 
 def verdict(lesson: str, exercise: str, answer: Answer) -> Verdict:
