@@ -1,4 +1,4 @@
-"""Tests of rooms have what all tests have: a cache of their own, signals that are heard, real data."""
+"""Tests of rooms share what all tests do: a cache of their own, signals, the real data."""
 
 from tests.conftest import _own_cache, pytest_configure, real_data
 

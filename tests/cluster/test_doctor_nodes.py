@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.test_doctor import machine
+from good_machine import machine
 
 from dtlib.cluster import doctor
 from dtlib.cluster.doctor import examine_nodes, node
