@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn import rooms, session
 from dtlib.learn.show import show
+from dtlib.learn.source import Lesson
 
 
 def what_if(name: str) -> None:
@@ -38,16 +40,21 @@ def what_if(name: str) -> None:
             f"{', '.join(entries) or 'none'}." + did_you_mean(name, entries)
         )
     entry = entries[name]
-    module_name, function_name = entry["function"].split(":")
-    room, _, inside = module_name.partition(".")
-    module = (
-        rooms.module(lesson, inside) if room == "lesson" else importlib.import_module(module_name)
-    )
+    module, function = formula(lesson, entry)
     from dtlib.learn.widgets import WhatIfForm
 
-    spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}
+    spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function}
     source = "" if entry.get("kernel") else page_source(module)
-    show(WhatIfForm(spec, getattr(module, function_name), source))
+    show(WhatIfForm(spec, getattr(module, function), source))
+
+
+def formula(lesson: Lesson, entry: Mapping[str, Any]) -> tuple[ModuleType, str]:
+    """The module of a what-if, and the name of its function there."""
+    module_name, function = entry["function"].split(":")
+    place, _, inside = module_name.partition(".")
+    if place == "lesson":
+        return rooms.module(lesson, inside), function
+    return importlib.import_module(module_name), function
 
 
 def page_source(module: ModuleType) -> str:

@@ -50,7 +50,7 @@ def test_the_record_holds_all_that_the_lesson_shows_and_says_on_what_it_was_meas
 
 
 def test_the_record_names_no_machine_and_no_folder():
-    text = (ROOT / "lessons_src/records/17_deepspeed.json").read_text()
+    text = (LESSON.room / "records/17_deepspeed.json").read_text()
     assert not any(word in text for word in ("/tmp/", "/work", "/home/", "/root"))
 
 

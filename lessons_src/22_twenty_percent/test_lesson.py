@@ -58,7 +58,7 @@ def test_the_worked_cases_of_the_text() -> None:
 
 
 def test_the_record_is_whole_and_the_lesson_can_reckon_with_it() -> None:
-    path = source.sources_folder() / "records/22_compile.json"
+    path = LESSON.room / "records/22_compile.json"
     results = json.loads(path.read_text(encoding="utf-8"))["results"]
     assert len(results) == 2
     for name, (cost, before, after) in results.items():

@@ -74,7 +74,7 @@ def test_the_first_loss_of_a_model_that_knows_nothing_is_the_logarithm_of_its_vo
 
 
 def test_no_gpu_figure_stands_where_no_record_is():
-    record = ROOT / "lessons_src/records/28_gpt2.json"
+    record = LESSON.room / "records/28_gpt2.json"
     assert "No GPU results are recorded yet." in LESSON.text
     if record.exists():
         about = json.loads(record.read_text())["about"]

@@ -65,7 +65,7 @@ def test_a_page_has_no_instructors_cells_and_folds_hints() -> None:
 
 def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path: Path) -> None:
     cell = "# %% [markdown]\n# A **rank** is **one\n# process** of **many**, and **Rank** again."
-    lesson = find("70", write(tmp_path / "lessons_src", "70", cell).parent)
+    lesson = find("70", write(tmp_path / "lessons_src", "70", cell).parents[1])
     assert "**rank** is **one" in derive(lesson, "page")
     (tmp_path / "book").mkdir()
     (tmp_path / "book/glossary.md").write_text("```{glossary}\nrank\n  x\n\none process\n  y\n```")
@@ -115,9 +115,9 @@ def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(
 
     write(sources, "71", "1 / 0")
     write(sources, "72", "print(1)")
-    (sources / "70_lesson70.py").rename(sources / "73_lesson70.py")
-    text = (sources / "73_lesson70.py").read_text().replace('"70"', '"73"')
-    (sources / "73_lesson70.py").write_text(text)
+    room = (sources / "70_lesson70").rename(sources / "73_lesson70")
+    text = (room / "lesson.py").read_text().replace('"70"', '"73"')
+    (room / "lesson.py").write_text(text)
     kept = out / "72_lesson72.ipynb"
     assert build_pages(lessons(sources), out) == 1
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().out
@@ -126,7 +126,7 @@ def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(
     assert (out / "run/71_lesson71/71_lesson71.ipynb").exists()
 
     before = kept.stat().st_mtime_ns
-    (sources / "71_lesson71.py").unlink()
+    (sources / "71_lesson71" / "lesson.py").unlink()
     assert build_pages(lessons(sources), out) == 0
     assert kept.stat().st_mtime_ns == before
 

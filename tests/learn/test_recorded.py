@@ -15,12 +15,14 @@ ABOUT = {"device": "a GPU", "versions": {"torch": "2.14"}, "date": "2026-11-28",
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    (tmp_path / "records").mkdir()
+    for number in ("17", "28"):
+        (tmp_path / f"{number}_x" / "records").mkdir(parents=True)
+        (tmp_path / f"{number}_x" / "lesson.py").touch()
     monkeypatch.setenv("DTLIB_LESSONS", str(tmp_path))
 
 
 def write(tmp_path, name: str, text: str) -> None:
-    (tmp_path / "records" / name).write_text(text)
+    (tmp_path / f"{name[:2]}_x" / "records" / name).write_text(text)
 
 
 def test_a_record_says_on_what_it_was_measured(tmp_path, capsys):
@@ -67,3 +69,8 @@ def test_what_is_kept_is_read_again_with_todays_origin(capsys):
     assert found["losses"] == {"stage 1": [1.5]}
     assert set(found.about["versions"]) == {"Python", "torch", "pyyaml"}
     assert "CPU cores" in found.about["device"] or "×" in found.about["device"]
+
+
+def test_a_record_of_no_lesson_is_refused():
+    with pytest.raises(BadInput, match="belongs to no lesson here"):
+        keep_record("99_x", {})

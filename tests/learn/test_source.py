@@ -60,7 +60,7 @@ def test_header_sidecar_parameters_and_definitions() -> None:
     assert lesson.definition("nothing") is None
 
 
-@pytest.mark.parametrize("name", ["90", 90, "demo", "90_demo", "90_demo.py"])
+@pytest.mark.parametrize("name", ["90", 90, "demo", "90_demo", "90_demo/"])
 def test_a_lesson_is_found_by_number_stem_or_name(name: str | int) -> None:
     assert source.find(name, FOLDER).stem == "90_demo"
 
@@ -77,13 +77,14 @@ def test_a_named_folder_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_bad_yaml_is_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "91_x.py"
+    path = tmp_path / "91_x" / "lesson.py"
+    path.parent.mkdir()
     path.write_text("# %% [raw]\n# title: [\n")
-    with pytest.raises(BadInput, match=r"91_x.py cannot be read as YAML .*\.$"):
+    with pytest.raises(BadInput, match=r"91_x/lesson.py cannot be read as YAML .*\.$"):
         _ = source.Lesson(path).header
     path.write_text("# %% [markdown]\n# just prose\n")
     with pytest.raises(
-        BadInput, match=r"91_x.py is not a source whose first cell is a YAML header"
+        BadInput, match=r"91_x/lesson.py is not a source whose first cell is a YAML header"
     ):
         _ = source.Lesson(path).header
 
@@ -103,5 +104,6 @@ def test_importing_learn_loads_no_heavy_module() -> None:
 def test_next_is_the_next_lesson_of_the_path_that_is_in_the_folder(tmp_path: Path) -> None:
     for number in ("00", "07", "09", "13"):
         write(tmp_path, number)
+    (tmp_path / "path.yaml").write_text('path: ["00", "07", "01", "02", "08", "09"]')
     following = [lesson.next for lesson in source.lessons(tmp_path)]
     assert following == ["07", "09", None, None]  # 01, 02, 08 are missing; 13 is on the shelf

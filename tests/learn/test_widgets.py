@@ -14,7 +14,7 @@ import npm
 import pytest
 from lesson_sources import write
 
-from dtlib.learn import session, what_if, widgets
+from dtlib.learn import rooms, session, what_if, widgets
 from dtlib.learn.quiz import drawn
 from dtlib.learn.source import find
 
@@ -27,22 +27,20 @@ CHROMIUM = "/usr/bin/chromium"
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(FIXTURES))
 
 
 def forms() -> dict[str, widgets.Form]:
     import inspect
 
-    import demo_checks
-
+    demo = rooms.module(find("90", FIXTURES / "lessons_src"), "exercises")
     entry = SIDECAR["what_if"]["line"]
     spec = {"title": entry["title"], "inputs": entry["inputs"], "function": "line"}
-    source = inspect.getsource(demo_checks.line)
+    source = inspect.getsource(demo.line)
     return {
         "number": widgets.PredictionForm("90_demo", "result", SIDECAR["predictions"]["result"]),
         "options": widgets.PredictionForm("90_demo", "grows", SIDECAR["predictions"]["grows"]),
         "quiz": widgets.QuizForm("90_demo", drawn(SIDECAR["quiz"], [])),
-        "what_if": widgets.WhatIfForm(spec, demo_checks.line, source),
+        "what_if": widgets.WhatIfForm(spec, demo.line, source),
     }
 
 
@@ -95,9 +93,12 @@ def test_the_source_of_a_what_if_travels_unless_it_needs_a_kernel(
 ) -> None:
     shown: list[widgets.WhatIfForm] = []
     monkeypatch.setitem(what_if.__globals__, "show", shown.append)
-    entry = f"{{title: A line, function: demo_checks:line, inputs: [{SLOPE}]{kernel}}}"
-    write(tmp_path / "src", "70", sidecar=f"what_if: {{line: {entry}}}")
-    monkeypatch.setenv("DTLIB_LESSONS", str(tmp_path / "src"))
+    entry = f"{{title: A line, function: lesson.what_if:line, inputs: [{SLOPE}]{kernel}}}"
+    room = write(tmp_path / f"src{kernel}", "70", sidecar=f"what_if: {{line: {entry}}}").parent
+    (room / "what_if.py").write_text(
+        'def line(slope):\n    return {"curves": {}, "says": f"At 4 it is {4 * slope}."}\n'
+    )
+    monkeypatch.setenv("DTLIB_LESSONS", str(room.parent))
     session.start("70")
     what_if("line")
     assert ("def line(slope)" in shown[0].source) is travels

@@ -144,7 +144,7 @@ EXERCISE = (
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ({"title": ""}, "80_lesson80.py: its header lacks `title`."),
+        ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
         ({"number": '"81"'}, "its header says number 81, its name 80"),
         ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
         ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
@@ -175,8 +175,8 @@ def refused(folder: Path, says: str) -> None:
         ("x = (1", "line 14: '(' was never closed."),
         (f"x = '{'a' * 90}'", "columns; 79 is the most"),
         ('learn.predict("p")', 'learn.predict("p") at line 14 needs `predictions: p`'),
-        ('learn.measured("p", 3)', "needs `predictions: p` in 80_lesson80.yaml"),
-        ('learn.check("f", f)', "needs `hints: f` in 80_lesson80.yaml"),
+        ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
+        ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
         ('learn.what_if("w")', "needs `what_if: w`"),
     ],
 )
@@ -191,8 +191,8 @@ RIGHT = "{text: a, why: b, right: true}"
 @pytest.mark.parametrize(
     ("sidecar", "says"),
     [
-        ("hints: {f: [a, b]}", "needs `mistakes: f` in 80_lesson80.yaml"),
-        ("hint: {}", "80_lesson80.yaml: unknown key 'hint'"),
+        ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
+        ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
         (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
         ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
         (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
@@ -262,6 +262,7 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
 
 
 def test_the_path_meets_nothing_too_early(tmp_path: Path) -> None:
+    (tmp_path / "path.yaml").write_text('path: ["07", "01"]')
     write(tmp_path, "07", builds_on='["01"]')
     write(tmp_path, "01")
     with pytest.raises(BadInput, match="it builds on 01, which comes later on the path"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import string
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from dtlib.learn import rooms
 from dtlib.learn.checking import COMMON
 from dtlib.learn.source import Lesson, lessons
-from dtlib.learn.what_if import page_source
+from dtlib.learn.what_if import formula, page_source
 from dtlib.lessons.build import build_notebooks
 from dtlib.lessons.validate import calls, validate_all
 
@@ -73,8 +72,7 @@ WHAT_IFS = [
 @pytest.mark.parametrize(("lesson", "name"), WHAT_IFS, ids=lambda part: str(part))
 def test_a_what_if_answers_everywhere_and_could_run_in_a_page(lesson: Lesson, name: str) -> None:
     entry = lesson.sidecar["what_if"][name]
-    module_name, function_name = entry["function"].split(":")
-    module = importlib.import_module(module_name)
+    module, function_name = formula(lesson, entry)
     for end in ("min", "value", "max"):
         result = getattr(module, function_name)(**{i["name"]: i[end] for i in entry["inputs"]})
         assert result["says"].strip()
@@ -118,8 +116,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("lesson", "name"), WHAT_IFS, ids=lambda part: str(part))
 def test_a_page_gives_the_same_answer(lesson: Lesson, name: str, node: Path) -> None:
     entry = lesson.sidecar["what_if"][name]
-    module_name, function_name = entry["function"].split(":")
-    module = importlib.import_module(module_name)
+    module, function_name = formula(lesson, entry)
     for end in ("min", "value", "max"):
         settings = {i["name"]: i[end] for i in entry["inputs"]}
         task = {"source": page_source(module), "name": function_name, "settings": settings}
