@@ -157,7 +157,7 @@ learn.check("decode", decode)
 # (https://arxiv.org/abs/2209.05433).
 
 # %%
-from dtlib.sim import formats
+from lesson import formats
 
 value = learn.given("decode")
 reach = {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtlib.sim.formats import limits
+from .formats import limits
 
 DASHES = ("-", "--", ":", "-.")
 RANGE = (-40.0, 26.0)  # powers of two that a picture of gradients shows

@@ -11,11 +11,11 @@ import torch
 from dtlib.learn import checking, ladder, predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.loss_scaling import LossScaler
-from dtlib.sim.formats import FORMATS, limits
 from dtlib.sim.hardware import DEVICES
 
 from .bank import clipped as bank_04_clipped
 from .exercises import clipped, decode, patient
+from .formats import FORMATS, limits
 
 LESSON = source.find("04")
 SIDECAR = LESSON.sidecar

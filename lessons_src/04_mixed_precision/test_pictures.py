@@ -5,8 +5,7 @@ from __future__ import annotations
 import matplotlib
 import torch
 
-from dtlib.sim.formats import FORMATS, limits
-
+from .formats import FORMATS, limits
 from .pictures import draw_curves, draw_gradients, draw_limits
 
 matplotlib.use("Agg")

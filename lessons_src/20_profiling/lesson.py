@@ -485,7 +485,7 @@ assert seconds[0] > seconds[1]
 # `StringIds` turns into text:
 
 # %% tags=["stretch"]
-from dtlib.measure.profiling.nsys import made_export
+from lesson.made_export import made_export
 
 nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 rows = [  # stream, kernel (a copy has none), start, end

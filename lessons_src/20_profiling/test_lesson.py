@@ -7,9 +7,9 @@ import re
 import pytest
 
 from dtlib.learn import predictions, source
-from dtlib.measure.profiling.nsys import made_export, spans_of
 
 from .exercises import clock, nsight
+from .made_export import made_export, spans_of
 
 LESSON = source.find("20")
 

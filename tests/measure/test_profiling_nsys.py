@@ -9,7 +9,10 @@ from profiling_exports import FIRST, GEMM, NCCL, SECOND, SOFTMAX, NsysExport, on
 
 from dtlib.cli import main
 from dtlib.errors import BadInput
+from dtlib.learn import rooms, source
 from dtlib.measure.profiling import nsys, tables
+
+made_export = rooms.module(source.find("20"), "made_export").made_export
 
 
 def shares_of(gpu: nsys.GpuShares) -> dict[str, float]:
@@ -95,7 +98,7 @@ def test_without_launches_a_range_has_no_kernel_time(tmp_path):
 
 def test_the_export_of_lesson_20_is_read_too():
     rows = [(7, GEMM, 0, 60), (9, NCCL, 40, 90), (10, "", 90, 100)]
-    (gpu,) = nsys.analyse(nsys.made_export(rows)).gpus
+    (gpu,) = nsys.analyse(made_export(rows)).gpus
     expected = {"kernel": 0.6, "nccl": 0.5, "exposed_nccl": 0.3}
     assert shares_of(gpu) == {**expected, "copy": 0.1, "exposed_copy": 0.1, "idle": 0}
 

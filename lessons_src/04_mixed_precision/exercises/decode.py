@@ -9,7 +9,8 @@ from typing import Any
 
 from dtlib.learn.asking import ask, to_number
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.sim.formats import decode
+
+from ..formats import decode
 
 reference = functools.wraps(decode)(lambda bits, e, m: decode(bits, e, m))
 Rows = tuple[tuple[str, str], ...]

@@ -13,7 +13,8 @@ import torch
 
 from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.sim.formats import limits
+
+from ..formats import limits
 
 FP8 = torch.float8_e4m3fn
 LARGEST = limits("e4m3")["largest"]

@@ -13,7 +13,8 @@ from dtlib.learn.asking import ask, to_number
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
 from dtlib.measure.profiling.intervals import length, union
-from dtlib.measure.profiling.nsys import Row, made_export, spans_of
+
+from ..made_export import Row, made_export, spans_of
 
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"

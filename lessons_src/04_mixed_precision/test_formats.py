@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from dtlib.sim import formats
+from . import formats
 
 TYPES = {
     "fp32": torch.float32,
