@@ -16,6 +16,8 @@ PIP_FLAGS ?=
 LAB_FLAGS ?=
 # What the tests are given: make test PYTEST_FLAGS="tests/ranks/test_launcher.py -x"
 PYTEST_FLAGS ?=
+# How many tests run side by side: make test PYTEST_JOBS=1 runs them one after another.
+PYTEST_JOBS ?= 2
 
 ifneq ($(filter command environment,$(firstword $(origin VENV))),)
   GIVEN := yes
@@ -42,12 +44,15 @@ lab: env ## open JupyterLab at lesson 00: the first command of a student
 	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
 	"$(PY)" -m jupyterlab $(ROOT_FLAG) $(LAB_FLAGS) notebooks/student/00_start_here.ipynb
 
+# The student's notebooks as they are, and the pages, which run the solutions: those that were made
+# for the website are kept while nothing that they depend on has changed.
 lessons: env ## build the notebooks and run every lesson that this machine can run
 	"$(PY)" -m dtlib lessons build
 	"$(PY)" -m dtlib lessons run
+	"$(PY)" -m dtlib lessons pages
 
-test: env ## all tests but the slow ones: about 15 minutes on two idle cores
-	"$(PY)" -m pytest $(PYTEST_FLAGS)
+test: env ## all tests but the slow ones
+	"$(PY)" -m pytest $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS)) $(PYTEST_FLAGS)
 
 test-slow: env ## the slow tests: a browser, long runs
 	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)

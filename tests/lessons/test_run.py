@@ -51,7 +51,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     wrong = {"argv": ["/bin/false", "{connection_file}"], "display_name": "x", "language": "python"}
     spec.write_text(json.dumps(wrong))
     running = command(
-        folder, FIXTURES / "lessons_src", "run", "90", "--jobs", "2", "-p", "times=4",
+        folder, FIXTURES / "lessons_src", "run", "90", "--kind", "both", "--jobs", "2",
+        "-p", "times=4",
         JUPYTER_DATA_DIR=str(folder / "home"),
     )  # fmt: skip
     code, out, err = wait(running)
