@@ -14,8 +14,10 @@ EXTRAS ?= dev,lightning,logging,book,deepspeed
 PIP_FLAGS ?=
 # What JupyterLab is told: make lab LAB_FLAGS="--no-browser --port=9000"
 LAB_FLAGS ?=
-# What the tests are given: make test PYTEST_FLAGS="tests/test_launcher.py -x"
+# What the tests are given: make test PYTEST_FLAGS="tests/ranks/test_launcher.py -x"
 PYTEST_FLAGS ?=
+# How many tests run side by side: make test PYTEST_JOBS=1 runs them one after another.
+PYTEST_JOBS ?= 2
 
 ifneq ($(filter command environment,$(firstword $(origin VENV))),)
   GIVEN := yes
@@ -42,18 +44,21 @@ lab: env ## open JupyterLab at lesson 00: the first command of a student
 	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
 	"$(PY)" -m jupyterlab $(ROOT_FLAG) $(LAB_FLAGS) notebooks/student/00_start_here.ipynb
 
+# The student's notebooks as they are, and the pages, which run the solutions: those that were made
+# for the website are kept while nothing that they depend on has changed.
 lessons: env ## build the notebooks and run every lesson that this machine can run
 	"$(PY)" -m dtlib lessons build
 	"$(PY)" -m dtlib lessons run
+	"$(PY)" -m dtlib lessons pages
 
-test: env ## all tests but the slow ones: about 15 minutes on two idle cores
-	"$(PY)" -m pytest $(PYTEST_FLAGS)
+test: env ## all tests but the slow ones
+	"$(PY)" -m pytest $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS)) $(PYTEST_FLAGS)
 
 test-slow: env ## the slow tests: a browser, long runs
 	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)
 
 bare: env ## the tests of what must hold without DeepSpeed and without a compiler
-	DTLIB_BARE=1 "$(PY)" -m pytest tests/test_zero_config.py $(PYTEST_FLAGS)
+	DTLIB_BARE=1 "$(PY)" -m pytest tests/strategies/test_zero_config.py $(PYTEST_FLAGS)
 
 ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once, ten minutes
 	"$(PY)" -m dtlib ops build
@@ -64,7 +69,9 @@ notebooks: env ## write notebooks/ from lessons_src/
 lint: env ## style, types and layers
 	"$(PY)" -m ruff check .
 	"$(PY)" -m ruff format --check .
-	"$(PY)" -m mypy
+	"$(PY)" -m ruff check --config lessons_src/lesson.toml lessons_src/*/lesson.py
+	"$(PY)" -m ruff format --config lessons_src/lesson.toml --check lessons_src/*/lesson.py
+	"$(PY)" -m mypy -p dtlib $(patsubst lessons_src/%/__init__.py,-p %,$(wildcard lessons_src/*/__init__.py))
 	"$(VENV)/bin/lint-imports"
 
 book: env ## the pages and the executed lessons as a website in build/book/html

@@ -26,6 +26,16 @@ def pytest_configure() -> None:
             signal.signal(name, usual)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file together where several processes share the work.
+
+    They share a server, a site, a trained run. Tests with a group of their own are spread.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep every test, and what it starts, out of the user's home."""

@@ -16,7 +16,6 @@ HEADER = {
 
 def write(folder: Path, number: str, /, *cells: str, sidecar: str = "", **header: str) -> Path:
     """Write a lesson of some code cells; keywords replace lines of the header, "" removes one."""
-    folder.mkdir(parents=True, exist_ok=True)
     lines = [
         f"# {key}: {value.format(number=number) if value is HEADER.get(key) else value}"
         for key, value in {**HEADER, **header}.items()
@@ -25,7 +24,8 @@ def write(folder: Path, number: str, /, *cells: str, sidecar: str = "", **header
     parameters = '# %% tags=["parameters"]\nspeed = 1\nname = "a"'
     parts = ["# %% [raw]\n" + "\n".join(lines), parameters]
     parts += [cell if cell.startswith("# %%") else f"# %%\n{cell}" for cell in cells]
-    path = folder / f"{number}_lesson{number}.py"
+    path = folder / f"{number}_lesson{number}" / "lesson.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     if sidecar:
         path.with_suffix(".yaml").write_text(sidecar, encoding="utf-8")

@@ -93,7 +93,7 @@ def test_the_environment_is_made_once_and_redone_when_dependency_files_change(cl
     assert any("pip install" in line and "-c constraints.txt" in line for line in asked)
 
     code, asked, _ = made(clone, "test")
-    assert (code, asked) == (0, ["-m pytest"])
+    assert (code, asked) == (0, ["-m pytest -n 2"])
 
     for name in ("pyproject.toml", "constraints.txt"):
         later = (clone / ".venv" / ".dtlib-installed").stat().st_mtime + 2
@@ -127,7 +127,7 @@ def test_a_named_environment_is_used_and_never_changed(clone):
     shutil.copy(clone / "bin" / "python3.13", clone / "mine" / "bin" / "python")
     code, asked, _ = made(clone, "test", "VENV=mine")
     assert code == 0
-    assert asked[-1] == "-m pytest"
+    assert asked[-1] == "-m pytest -n 2"
     assert not any("install" in line or "venv" in line for line in asked)
     assert not (clone / ".venv").exists()
 
@@ -144,8 +144,8 @@ def test_a_named_environment_that_is_not_there_is_refused_and_not_made(clone):
 # --- continuous integration ---------------------------------------------------------------------
 
 STAGES = {
-    "system", "install", "ops", "style", "format", "types", "layers", "drift", "lessons", "book",
-    "bare", "spawn", "slurm", "test-slow", "test",
+    "system", "install", "ops", "lint", "drift", "lessons", "book", "bare", "spawn", "slurm",
+    "test", "test-slow",
 }  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def run_ci(clone: Path, failing: str = "nothing") -> tuple[int, str, list[str]]:
 def test_ci_runs_every_stage_and_ends_with_the_lines_of_pytest(ci):
     code, said, asked = run_ci(ci)
     assert code == 0, said
-    end = said[said.rindex("=== test:") :]
+    end = said[said.rindex("=== test-slow:") :]
     assert set(re.findall(r"^([a-z-]+) +passed +\d+ s", end, re.M)) == STAGES
     assert re.search(r"^test +passed +\d+ s +7 passed in 1.0s$", end, re.M)
     for command in ("make test ", "make test-slow ", "make lessons", "make book"):
@@ -187,9 +187,9 @@ def test_ci_runs_every_stage_and_ends_with_the_lines_of_pytest(ci):
 
 
 def test_ci_goes_on_after_a_failure_and_names_it_last(ci):
-    code, said, asked = run_ci(ci, failing="-m mypy")
+    code, said, asked = run_ci(ci, failing="lint")
     assert code == 1
-    assert said.rstrip().endswith("1 stage(s) failed: types")
+    assert said.rstrip().endswith("1 stage(s) failed: lint")
     assert any(line.startswith("make test ") for line in asked)
 
 

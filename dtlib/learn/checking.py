@@ -6,6 +6,7 @@ stand in the lesson's sidecar, `mistakes: {name: {key: sentence}}`, so that a tr
 
 from __future__ import annotations
 
+import re
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -146,9 +147,11 @@ def innermost(error: BaseException) -> traceback.FrameSummary:
 
 
 def _machinery(filename: str) -> bool:
-    """Whether a file belongs to Python, to a package or to dtlib, and not to the student."""
+    """Whether a file belongs to Python, a package, dtlib or an exercise, and not to the student."""
     parts = ("/torch/", "/dtlib/learn/", "/dtlib/scratch/", "/site-packages/", "/lib/python3")
-    return filename.endswith(".pyx") or any(part in filename for part in parts)
+    if filename.endswith(".pyx") or re.search(r"/\d\d_\w+/exercises/", filename):
+        return True
+    return any(part in filename for part in parts)
 
 
 def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:

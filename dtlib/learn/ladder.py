@@ -6,7 +6,6 @@ the solution is offered after two real attempts or the exercise's minutes, and c
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError, did_you_mean
-from dtlib.learn import progress, session
+from dtlib.learn import progress, rooms, session
 from dtlib.learn.checking import (
     Exercise,
     Passed,
@@ -99,9 +98,8 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
 
 
 def find_exercise(lesson: Lesson, name: str) -> Exercise:
-    """The exercise `name` of a lesson's module of checks."""
-    where = lesson.sidecar.get("checks") or f"dtlib.learn.checks.{lesson.name}"
-    exercises: dict[str, Exercise] = importlib.import_module(where).EXERCISES
+    """The exercise `name` of a lesson's room."""
+    exercises: dict[str, Exercise] = rooms.module(lesson, "exercises").EXERCISES
     if name not in exercises:
         raise BadInput(
             f"lesson {lesson.number} has no exercise {name!r}; it has {', '.join(exercises)}."

@@ -7,6 +7,7 @@ import hashlib
 import io
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -81,6 +82,18 @@ def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
         if not everyone:
             break
     return seen
+
+
+def plain_group() -> Any:
+    """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
+
+    It waits as long as a check may take: the first DDP of a process loads much, each in its time.
+    """
+    level = dist.get_debug_level()
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    group = dist.new_group(timeout=timedelta(seconds=LIMIT))
+    dist.set_debug_level(level)
+    return group
 
 
 def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> Seen:

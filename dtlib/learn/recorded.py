@@ -1,8 +1,8 @@
 """Results of a machine that is not here: kept in a file, and shown with where they come from.
 
-A lesson whose needs are not met shows what another machine measured. `NAME.json`, in the folder
-`records` beside the lessons, holds the results and what they were measured on; a table of runs may
-be `NAME.csv`, whose columns `device, versions, date, commit` say the same of its rows.
+A lesson whose needs are not met shows what another machine measured. `NN_name.json`, in the folder
+`records` of lesson NN's room, holds the results and what they were measured on; a table of runs may
+be `NN_name.csv`, whose columns `device, versions, date, commit` say the same of its rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.show import say
-from dtlib.learn.source import sources_folder
+from dtlib.learn.source import lessons
 from dtlib.training.record.origin import commit
 
 ABOUT = ("device", "versions", "date", "commit")
@@ -71,7 +71,7 @@ def recorded(name: str) -> Recorded:
     BadInput
         When there is no such record, or it does not say on what it was measured.
     """
-    found = _read(_folder(), name)
+    found = _read(_folder(name), name)
     say("Recorded results.", str(found))
     return found
 
@@ -101,7 +101,7 @@ def keep_record(name: str, results: Mapping[str, Any], packages: tuple[str, ...]
         "date": date.today().isoformat(),
         "commit": commit() or "unknown",
     }
-    path = _folder() / f"{name}.json"
+    path = _folder(name) / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, json.dumps({"about": about, "results": dict(results)}, indent=1) + "\n")
     return path
@@ -126,8 +126,15 @@ def device() -> str:
     return f"{os.cpu_count()} CPU cores ({processor})"
 
 
-def _folder() -> Path:
-    return sources_folder() / "records"
+def _folder(name: str) -> Path:
+    """Where a record lies: in the room of the lesson whose number its name begins with."""
+    rooms = [lesson.room for lesson in lessons() if name.startswith(f"{lesson.number}_")]
+    if not rooms:
+        raise BadInput(
+            f"the record {name!r} belongs to no lesson here: its name begins with the number of "
+            'its lesson, as "17_deepspeed".'
+        )
+    return rooms[0] / "records"
 
 
 def _read(folder: Path, name: str) -> Recorded:

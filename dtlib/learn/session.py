@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput
-from dtlib.learn import source
+from dtlib.learn import rooms, source
 from dtlib.learn.show import in_notebook
 from dtlib.strategies import operators as ops
 
@@ -33,6 +33,7 @@ def start(number: str | int) -> None:
         When there is no such lesson.
     """
     lesson = source.find(number)
+    rooms.enter(lesson)
     _state.update(lesson=lesson, passed={})
     minutes = lesson.header["minutes"]
     print(

@@ -36,9 +36,10 @@ def solution(name: str, names: dict[str, Any]) -> Callable[..., Any]:
     Raises
     ------
     BadInput
-        When the lesson defines no such function, or a name that it uses is not in `names`.
+        When the module lies in no lesson's room, the lesson defines no such function, or a name
+        that this uses is not in `names`.
     """
-    lesson = lesson_of(names["__name__"])
+    lesson = _lesson_of(names["__name__"])
     text = lesson.definition(name)
     if text is None:
         raise BadInput(f"lesson {lesson.number} has no solution {name!r} in a cell of an exercise.")
@@ -53,13 +54,12 @@ def solution(name: str, names: dict[str, Any]) -> Callable[..., Any]:
     return function
 
 
-def lesson_of(module: str) -> source.Lesson:
-    """The lesson that a module of exercises belongs to, by a part of its dotted name."""
-    parts = module.split(".")
+def _lesson_of(module: str) -> source.Lesson:
+    """The lesson in whose room a module lies; tests may know the room by a longer name."""
     for lesson in source.lessons():
-        if lesson.stem in parts or lesson.name in parts:
+        if lesson.stem in module.split("."):
             return lesson
-    raise BadInput(f"{module} lies in no lesson's folder, so it has no solutions to look up.")
+    raise BadInput(f"{module} lies in no lesson's room, so there is no solution to look up.")
 
 
 def compiled(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:

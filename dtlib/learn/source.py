@@ -17,8 +17,6 @@ from typing import Any
 from dtlib.errors import BadInput, did_you_mean
 
 STUB = "...  # your code here"
-# The path through the course; "next" follows it. A lesson's number is only its place on the shelf.
-PATH = [f"{n:02d}" for n in (0, 7, 1, 2, 8, 9, 5, 4, 6, 10, 16, 17, 19, 20, 21, 22, 23, 25, 29)]
 
 _MARKER = re.compile(r"^# %%(?: \[(?P<kind>markdown|raw)\])?(?: tags=(?P<tags>\[[^\]]*\]))?$")
 _REGION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.S | re.M)
@@ -86,14 +84,19 @@ def _body(kind: str, lines: list[str]) -> str:
 
 @dataclass
 class Lesson:
-    """A lesson's source file with what can be read from it."""
+    """A lesson's source, `lesson.py` in the lesson's room, with what can be read from it."""
 
     path: Path
 
     @property
+    def room(self) -> Path:
+        """The lesson's folder."""
+        return self.path.parent
+
+    @property
     def stem(self) -> str:
-        """`07_ranks_and_collectives`"""
-        return self.path.stem
+        """`07_ranks_and_collectives`: the name of the room, as a package, too."""
+        return self.room.name
 
     @property
     def number(self) -> str:
@@ -102,16 +105,17 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """`ranks_and_collectives`: also the name of its module of checks."""
+        """`ranks_and_collectives`"""
         return self.stem.split("_", 1)[1]
 
     @property
     def next(self) -> str | None:
         """The number of the next lesson of the path that is in the folder, if there is one."""
-        if self.number not in PATH:
+        path = path_of(self.room.parent)
+        if self.number not in path:
             return None
-        there = {lesson.number for lesson in lessons(self.path.parent)}
-        return next((n for n in PATH[PATH.index(self.number) + 1 :] if n in there), None)
+        there = {lesson.number for lesson in lessons(self.room.parent)}
+        return next((n for n in path[path.index(self.number) + 1 :] if n in there), None)
 
     @cached_property
     def text(self) -> str:
@@ -134,7 +138,7 @@ class Lesson:
     @cached_property
     def sidecar(self) -> dict[str, Any]:
         """The YAML file beside the source; `{}` when there is none."""
-        beside = self.path.with_suffix(".yaml")
+        beside = self.room / "lesson.yaml"
         if not beside.exists():
             return {}
         return _yaml(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
@@ -185,11 +189,35 @@ def _yaml(text: str, path: Path, what: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         line = " ".join(str(error).split())
         raise BadInput(
-            f"{path.name} cannot be read as YAML ({line}); it should be {what}."
+            f"{_named(path)} cannot be read as YAML ({line}); it should be {what}."
         ) from None
     if not isinstance(value, dict):
-        raise BadInput(f"{path.name} is not {what}: `key: value` lines are expected.")
+        raise BadInput(f"{_named(path)} is not {what}: `key: value` lines are expected.")
     return value
+
+
+def _named(path: Path) -> str:
+    """A file of a room as a sentence names it: `07_ranks_and_collectives/lesson.yaml`."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def course(folder: Path | None = None) -> dict[str, Any]:
+    """What `path.yaml` says of the course: its parts and the path through them.
+
+    Returns
+    -------
+    dict
+        `{}` for a folder of lessons without that file.
+    """
+    file = (folder or sources_folder()) / "path.yaml"
+    if not file.exists():
+        return {}
+    return _yaml(file.read_text(encoding="utf-8"), file, "a mapping of YAML")
+
+
+def path_of(folder: Path | None = None) -> list[str]:
+    """The numbers of the path in order: "next" follows it, while a number is only a shelf mark."""
+    return list(course(folder).get("path") or [])
 
 
 def sources_folder() -> Path:
@@ -217,19 +245,19 @@ def sources_folder() -> Path:
 
 def lessons(folder: Path | None = None) -> list[Lesson]:
     """All lessons of a folder (default: `sources_folder()`), by number."""
-    found = sorted((folder or sources_folder()).glob("[0-9][0-9]_*.py"))
+    found = sorted((folder or sources_folder()).glob("[0-9][0-9]_*/lesson.py"))
     return [Lesson(path) for path in found]
 
 
 def find(number: str | int, folder: Path | None = None) -> Lesson:
-    """The lesson with this number (`7`, `"07"`) or file stem.
+    """The lesson with this number (`7`, `"07"`), name, or name of its folder.
 
     Raises
     ------
     BadInput
         When there is none.
     """
-    wanted = str(number).removesuffix(".py")
+    wanted = str(number).rstrip("/")
     if wanted.isdigit():
         wanted = wanted.zfill(2)
     everything = lessons(folder)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.learn import session
+from dtlib.learn import rooms, session
 from dtlib.learn.show import show
+from dtlib.learn.source import Lesson
 
 
 def what_if(name: str) -> None:
     """Show the what-if `name` of the sidecar: sliders, curves, a sentence and a table.
 
-    The sidecar names a function `module:function` of plain numbers that returns a dict with
+    The sidecar names a function `module:function` (`lesson.what_if:curve` is in the lesson's own
+    room) of plain numbers that returns a dict with
     `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
     labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python that imports nothing but
     `math` and names of such modules of `dtlib.sim`, since a page without a kernel runs the same
@@ -37,13 +40,21 @@ def what_if(name: str) -> None:
             f"{', '.join(entries) or 'none'}." + did_you_mean(name, entries)
         )
     entry = entries[name]
-    module_name, function_name = entry["function"].split(":")
-    module = importlib.import_module(module_name)
+    module, function = formula(lesson, entry)
     from dtlib.learn.widgets import WhatIfForm
 
-    spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function_name}
+    spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function}
     source = "" if entry.get("kernel") else page_source(module)
-    show(WhatIfForm(spec, getattr(module, function_name), source))
+    show(WhatIfForm(spec, getattr(module, function), source))
+
+
+def formula(lesson: Lesson, entry: Mapping[str, Any]) -> tuple[ModuleType, str]:
+    """The module of a what-if, and the name of its function there."""
+    module_name, function = entry["function"].split(":")
+    place, _, inside = module_name.partition(".")
+    if place == "lesson":
+        return rooms.module(lesson, inside), function
+    return importlib.import_module(module_name), function
 
 
 def page_source(module: ModuleType) -> str:

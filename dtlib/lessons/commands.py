@@ -43,7 +43,10 @@ def parser() -> argparse.ArgumentParser:
     )
     running = commands.add_parser("run", help="run lessons from top to bottom, with papermill")
     running.add_argument("lessons", nargs="*", metavar="NN", help="numbers; all when left out")
-    running.add_argument("--kind", choices=KINDS, default=None, help="only these; both by default")
+    running.add_argument(
+        "--kind", choices=(*KINDS, "both"), default="student",
+        help="whose notebooks (default: the student's; pages run the solutions)",
+    )  # fmt: skip
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
     paging = commands.add_parser(
         "pages", help="run for the website those lessons that changed since they last were"
@@ -60,7 +63,7 @@ def _run(args: argparse.Namespace) -> int:
 
     return run_all(
         _chosen(args.lessons),
-        kinds=[args.kind] if args.kind else list(KINDS),
+        kinds=list(KINDS) if args.kind == "both" else [args.kind],
         out=args.out,
         jobs=args.jobs,
         parameters=args.parameter,

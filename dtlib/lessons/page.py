@@ -29,7 +29,7 @@ def about(lesson: Lesson) -> str:
 
 def glossary(lesson: Lesson) -> set[str]:
     """The words of `book/glossary.md` beside the folder of lessons; none where there is no such."""
-    path = lesson.path.parents[1] / "book" / "glossary.md"
+    path = lesson.room.parents[1] / "book" / "glossary.md"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     blocks = re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.S | re.M)
     return {line for block in blocks for line in re.findall(r"^\S.*$", block, re.M)}

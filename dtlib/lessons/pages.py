@@ -96,12 +96,13 @@ def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: P
 def key(lesson: Lesson) -> str:
     """A hash of all that a page depends on: its lesson, dtlib, this Python, what dtlib needs."""
     package = Path(dtlib.__file__).parent
-    files = sorted(p for end in ("*.py", "*.js") for p in package.rglob(end))
+    folders = (package, lesson.room)
+    files = sorted(p for root in folders for end in ("*.py", "*.js") for p in root.rglob(end))
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
     digest.update("\n".join([sys.version, *_packages()]).encode())
     for path in files:
-        digest.update(str(path.relative_to(package)).encode() + path.read_bytes())
+        digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
 

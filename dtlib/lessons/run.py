@@ -57,7 +57,7 @@ class Job:
             "parameters": values,
             "timeout": timeout,
             "env": {
-                "DTLIB_LESSONS": str(self.lesson.path.parent),
+                "DTLIB_LESSONS": str(self.lesson.room.parent),
                 "DTLIB_STRICT": None if self.kind == "student" else "1",
                 "PYTHONWARNINGS": "error::FutureWarning",
             },
@@ -103,7 +103,7 @@ def run_all(
     if timeout < 1 or jobs < 1:
         raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
     if chosen:
-        validate_all(lessons(chosen[0].path.parent))
+        validate_all(lessons(chosen[0].room.parent))
     values = read_parameters(chosen, parameters)
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.quiz import drawn
 from dtlib.learn.session import NEEDS
-from dtlib.learn.source import PATH, Lesson, solved
+from dtlib.learn.source import Lesson, path_of, solved
 
 TAGS = {
     "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
     "raises-exception",
 }  # fmt: skip
-SIDECAR = ("checks", "hints", "mistakes", "predictions", "quiz", "what_if", "notes")
+SIDECAR = ("hints", "mistakes", "predictions", "quiz", "what_if", "notes")
 # What a lesson calls by name, and the part of the sidecar that must know the name.
 _REFERS = {
     "check": ("hints", "mistakes"),
@@ -43,7 +43,7 @@ def validate_all(everything: list[Lesson]) -> None:
 
 
 def _refuse(lesson: Lesson, what: str) -> NoReturn:
-    raise BadInput(f"{lesson.path.name}: {what}.")
+    raise BadInput(f"{lesson.stem}/lesson.py: {what}.")
 
 
 def _header(lesson: Lesson) -> None:
@@ -114,7 +114,8 @@ def _sidecar(lesson: Lesson) -> None:
         if key not in SIDECAR:
             near = did_you_mean(key, SIDECAR)
             raise BadInput(
-                f"{lesson.stem}.yaml: unknown key {key!r}; known are {', '.join(SIDECAR)}.{near}"
+                f"{lesson.stem}/lesson.yaml: unknown key {key!r}; known are "
+                f"{', '.join(SIDECAR)}.{near}"
             )
     for function, name, line in calls(lesson):
         for part in _REFERS.get(function, ()):
@@ -122,7 +123,7 @@ def _sidecar(lesson: Lesson) -> None:
                 _refuse(
                     lesson,
                     f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
-                    f"in {lesson.stem}.yaml",
+                    "in lesson.yaml",
                 )
     for key, prediction in (sidecar.get("predictions") or {}).items():
         for option in prediction.get("options") or []:
@@ -134,7 +135,7 @@ def _sidecar(lesson: Lesson) -> None:
     try:
         drawn(sidecar.get("quiz") or [], [])
     except BadInput as error:
-        raise BadInput(f"{lesson.stem}.yaml: in the quiz, {error}") from None
+        raise BadInput(f"{lesson.stem}/lesson.yaml: in the quiz, {error}") from None
 
 
 def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
@@ -154,6 +155,7 @@ def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
 def _order(everything: list[Lesson]) -> None:
     """`builds_on` has no circle, and the path meets nothing before what it builds on."""
     below = {lesson.number: list(lesson.header["builds_on"] or []) for lesson in everything}
+    path = path_of(everything[0].room.parent) if everything else []
     done: set[str] = set()
 
     def descend(number: str, above: tuple[str, ...]) -> None:
@@ -168,6 +170,6 @@ def _order(everything: list[Lesson]) -> None:
     for lesson in everything:
         descend(lesson.number, ())
         for other in below[lesson.number]:
-            both = lesson.number in PATH and other in PATH
-            if both and PATH.index(other) > PATH.index(lesson.number):
+            both = lesson.number in path and other in path
+            if both and path.index(other) > path.index(lesson.number):
                 _refuse(lesson, f"it builds on {other}, which comes later on the path")

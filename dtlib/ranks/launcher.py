@@ -26,6 +26,7 @@ from typing import Any
 
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist, parcel, refuse, slurm
+from dtlib.ranks.aliases import aliases
 from dtlib.ranks.group import Group
 from dtlib.ranks.outcome import Outcome, RankFailed, blame
 from dtlib.ranks.pool import Process, pool, start_method
@@ -272,6 +273,7 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
         "env": {**os.environ, **(env or {})},
         "cwd": cwd,
         "path": [entry or cwd for entry in sys.path],
+        "aliases": aliases(),
         "argv": sys.argv,
         "sources": cells,
     }

@@ -18,6 +18,7 @@ import torch.distributed
 
 from dtlib.errors import DtlibError
 from dtlib.ranks import dist, parcel, where
+from dtlib.ranks.aliases import alias
 from dtlib.ranks.environment import EnvWorld, loopback_name
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.watch import Line, Watch
@@ -88,6 +89,7 @@ def _settle(job: dict[str, Any]) -> None:
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
     os.chdir(job["cwd"])
     sys.path[:] = job["path"]
+    alias(job["aliases"])
     sys.argv = job["argv"]
     linecache.cache.update(job["sources"])
     torch.set_num_threads(job["threads"])

@@ -1,32 +1,32 @@
 """The answers that every check must refuse or accept, exercise by exercise.
 
 An exercise of the kit brings its mistakes itself. More answers lie in the module of the same name
-in `more/` beside it, which no kernel loads: `ALSO_WRONG`, pairs of the key of a sentence and an
+in the room's `bank/`, which no kernel loads: `ALSO_WRONG`, pairs of the key of a sentence and an
 answer that gets it and helps no check to recognise another; `ALSO_RIGHT`, answers; and where
 wanted `RARE`, the keys of sentences that no answer of the bank gets, and `LADDER`, two spellings
 of one wrong answer, as a student pastes them.
 
-Exercises that are not of the kit have modules `bank_NN*.py` here: `WRONG` and `ALSO_WRONG` with
-rows of exercise, key and answer, `RIGHT` with rows of exercise and answer, `RARE`, and `LADDER`
-that begins with the exercise.
+An exercise that is not of the kit has its answers in any module of `bank/`: `WRONG` and
+`ALSO_WRONG` with rows of exercise, key and answer, `RIGHT` with rows of exercise and answer, `RARE`
+with pairs of exercise and key, and `LADDER` that begins with the exercise.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dtlib.learn import ladder, source
+from dtlib.learn import ladder, rooms, source
 from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Stub, Verdict, Wrong
 
-FILES = sorted(Path(__file__).parent.glob("bank_*.py"))
-MODULES: list[ModuleType] = [importlib.import_module(path.stem) for path in FILES]
+MODULES: list[ModuleType] = [
+    rooms.module(lesson, f"bank.{path.stem}")
+    for lesson in source.lessons()
+    for path in sorted(lesson.room.glob("bank/[!_]*.py"))
+]
 
 
 class Row(NamedTuple):
@@ -76,8 +76,8 @@ def _of_the_kit(bank: Bank) -> None:
     for mistake in bank.check.programs:
         if mistake.program is not None:
             bank.rows.append(Row(mistake.key, mistake.program, known=True))
-    package, _, name = bank.check.reference.__module__.rpartition(".")
-    more = importlib.import_module(f"{package}.more.{name}")
+    name = bank.check.reference.__module__.rpartition(".")[2]
+    more = rooms.module(bank.lesson, f"bank.{name}")
     bank.rows += [Row(key, answer) for key, answer in more.ALSO_WRONG]
     bank.rows += [Row("", answer) for answer in more.ALSO_RIGHT]
     bank.rare = set(getattr(more, "RARE", ()))
@@ -86,7 +86,7 @@ def _of_the_kit(bank: Bank) -> None:
 
 def _of_modules(bank: Bank) -> None:
     for module in MODULES:
-        if module.__name__.split("_")[1] != bank.lesson.number:
+        if not module.__name__.startswith(f"{bank.lesson.stem}.") or not hasattr(module, "WRONG"):
             continue
         for name in ("WRONG", "ALSO_WRONG", "RIGHT"):
             for row in getattr(module, name, []):

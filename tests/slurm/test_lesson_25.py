@@ -9,10 +9,11 @@ import sys
 import pytest
 from mini_cluster import Slurm
 
-from dtlib.learn import practice_cluster
+from dtlib.learn import rooms, source
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
+practice_cluster = rooms.module(source.find("25"), "practice_cluster")
 WHO = """#!/bin/bash
 echo "script $SLURM_NODEID $SLURM_PROCID $SLURM_LOCALID $SLURM_JOB_NODELIST $(hostname)"
 srun echo "early $SLURM_NODEID"

@@ -104,7 +104,7 @@ def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, lis
         raise BadInput(
             f"a lesson takes no {settings[0]!r}; its parameters are given by -p NAME=VALUE."
         )
-    validate_all(lessons(lesson.path.parent))
+    validate_all(lessons(lesson.room.parent))
     read_parameters([lesson], args.parameter)
     words = [lesson.number, "--kind", args.kind or "student"]
     words += [word for text in args.parameter for word in ("-p", text)]

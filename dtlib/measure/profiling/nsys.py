@@ -14,21 +14,15 @@ from dtlib.measure.profiling.intervals import Intervals, length, overlap, union,
 from dtlib.measure.profiling.nsys_rows import (
     Activity,
     Named,
-    Row,
     activities_of,
     gpu_names,
     has_texts,
     kind_of,
     launches_of,
-    made_export,
     ranges_of,
-    spans_of,
 )
 
-__all__ = [
-    "Export", "GpuShares", "KernelTime", "RangeTime", "Row", "analyse", "made_export", "read",
-    "spans_of",
-]  # fmt: skip
+__all__ = ["Export", "GpuShares", "KernelTime", "RangeTime", "analyse", "kind_of", "read"]
 
 STEP = "step"  # the range around a step, which says what was captured
 

@@ -1,0 +1,745 @@
+# %% [raw]
+# ---
+# number: "02"
+# title: A training loop you can trust
+# objectives:
+#   - read a training loop line by line and test it on one batch
+#   - seed every source of random numbers, and name what still differs
+#   - accumulate micro-batches into exactly the gradient of the big batch
+# minutes: {read: 25, exercises: 48}
+# needs: [laptop]
+# builds_on: ["00", "07"]
+# ---
+
+# %% [markdown]
+# You change one line of a training script. Before, the model named 61 % of
+# the test pictures, and now it names 64 %. **Did the line do that, was it
+# luck, or is the loop wrong?**
+#
+# Before anything runs on a hundred GPUs, one process has to be right. Here
+# you read its loop, catch planted bugs with a test of one minute, find out
+# where random numbers come from, and make a big batch out of small ones.
+# Exercises 1 and 3 are the core; 2, 4 and 5 are *stretch*.
+
+# %%
+from dtlib import learn
+
+learn.start("02")
+
+# %% [markdown]
+# `steps` is how long the run near the end is, for each of `seeds` seeds.
+# More steps, or the 64 channels of a full ResNet-18 for `width`, are for a
+# longer sitting or a GPU.
+
+# %% tags=["parameters"]
+steps = 12
+seeds = 3
+width = 8
+device = "cpu"
+
+# %% [markdown]
+# ## Your predictions
+#
+# Commit all four before you go on.
+
+# %%
+learn.predict("first_loss")
+
+# %%
+learn.predict("two_workers")
+
+# %%
+learn.predict("threads")
+
+# %%
+learn.predict("last_picture")
+
+# %% [markdown]
+# ## The loop, line by line
+#
+# The data are drawn pictures in ten classes, 3 × 32 × 32 numbers each. The
+# model is a narrow ResNet-18. `logits` has ten numbers a picture, one for
+# each class; the largest is the model's answer.
+
+# %%
+import torch
+from torch.nn import functional as F
+
+from dtlib.data import open_images
+from dtlib.models.resnet import resnet18
+
+torch.set_num_threads(1)  # for so small a model more of them only wait
+data = open_images("pictures", "train", count=1000)
+x = (data.pixels[:16] / 255 - 0.5).to(device)
+y = data.labels[:16].to(device)
+model = resnet18(width).to(device)
+logits = model(x)
+logits.shape, y
+
+# %% [markdown]
+# **Cross-entropy** turns logits into shares of 1 (softmax) and takes minus
+# the logarithm of the share that the right class got; with the natural
+# logarithm its unit is called nat. A model that knows nothing gives each of
+# ten classes 1/10. So a first loss far from $\ln 10 \approx 2.30$ nats is a
+# first hint that something is wrong.
+
+# %%
+import math
+
+first_loss = F.cross_entropy(logits, y)
+learn.measured("first_loss", first_loss.item())
+assert abs(first_loss.item() - math.log(10)) < 0.2
+
+# %% [markdown]
+# `backward` **adds** the gradient to what each parameter's `.grad` holds;
+# it does not replace it. A worked case with one weight $w = 3$ and loss
+# $w^2$, whose gradient is $2w = 6$:
+
+# %%
+w = torch.tensor(3.0, requires_grad=True)
+sums = []
+for _ in range(2):
+    (w**2).backward()
+    sums.append(w.grad.item())
+sums
+
+# %% [markdown]
+# The second call left 12, not 6. Hence the five lines of every loop:
+#
+# | line | without it |
+# | --- | --- |
+# | `model.train()` | batch norm uses old averages, dropout drops nothing |
+# | `optimizer.zero_grad()` | every step also follows all earlier gradients |
+# | `loss = F.cross_entropy(model(x), y)` | |
+# | `loss.backward()` | no gradient, no change |
+# | `optimizer.step()` | gradients, and no change |
+#
+# ## Exercise 1: one step
+#
+# ●○○ *8 minutes.* Take one step. The model may come from an evaluation and
+# still be in that mode, and old gradients may still be there. Return the
+# loss from before the update as a plain number: a loss that is a tensor
+# holds its whole graph, all that backward needs, and a list of a thousand
+# of them holds a thousand graphs.
+
+
+# %% tags=["exercise"]
+def train_step(model, optimizer, x, y):
+    """One step on the mean cross-entropy; returns that loss, a float."""
+    ### BEGIN SOLUTION
+    model.train()
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+learn.check("train_step", train_step)
+
+# %% [markdown]
+# ## First test of any loop: overfit one batch
+#
+# Sixteen pictures, the same in every step. A model with 176,000 weights can
+# learn them by heart: the loss must fall towards 0. If it does not, the
+# loop is wrong, whatever the data. Three planted bugs beside your step:
+# `zero_grad` forgotten; labels shuffled apart from their pictures; softmax
+# applied before `cross_entropy`, which applies it itself.
+
+# %%
+step = learn.given("train_step")
+
+
+def no_zero_grad(model, optimizer, x, y):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def labels_apart(model, optimizer, x, y):
+    return step(model, optimizer, x, y[torch.randperm(len(y))])
+
+
+def softmax_twice(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x).softmax(dim=1), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def overfit(take_step, steps=25):
+    torch.manual_seed(0)
+    model = resnet18(width).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    return [take_step(model, optimizer, x, y) for _ in range(steps)]
+
+
+takes = {
+    "your step": step,
+    "no zero_grad": no_zero_grad,
+    "labels apart": labels_apart,
+    "softmax twice": softmax_twice,
+}
+curves = {name: overfit(take) for name, take in takes.items()}
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+for (name, losses), mark in zip(curves.items(), "osx^"):
+    axes.plot(losses, mark + "-", ms=4, label=name)
+axes.set(xlabel="step", ylabel="loss, nats", ylim=(0, 4.5))
+axes.legend(fontsize=8)
+plt.show()
+
+# %%
+learn.table(
+    [
+        [name, *(f"{losses[k]:.3f}" for k in (0, 8, 16, 24))]
+        for name, losses in curves.items()
+    ],
+    ["", "step 1", "step 9", "step 17", "step 25"],
+    "The same sixteen pictures in every step",
+)
+
+# %%
+assert curves["your step"][-1] < 0.1
+assert min(min(losses) for losses in list(curves.values())[1:]) > 1.4
+
+# %% [markdown]
+# All four begin near 2.30, and three of them get nowhere near 0. The last
+# bug has a floor that no training can pass: after softmax all numbers lie
+# between 0 and 1, so the right class gets $e^1$ against nine times $e^0$ at
+# best, and the loss is at least $-\ln\frac{e}{e + 9}$:
+
+# %%
+floor = -math.log(math.e / (math.e + 9))
+assert min(curves["softmax twice"]) > floor
+floor
+
+# %% [markdown]
+# ## Where random numbers come from
+#
+# Three streams run beside one another: Python's `random`, NumPy's, and
+# torch's. Each has a seed of its own, and seeding one leaves the others
+# alone. And there are more processes than one: a **worker** of a DataLoader
+# is a process that prepares batches. On many systems it starts afresh and
+# imports what it runs, so the next cell writes a file: a dataset whose items
+# are draws.
+
+# %%
+# %%writefile dice.py
+import random
+
+import numpy as np
+import torch
+
+
+class Dice(torch.utils.data.Dataset):
+    """Each item: one draw from Python, NumPy, torch and a generator."""
+
+    def __init__(self):
+        self.own = np.random.default_rng(0)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        draws = random.random(), np.random.rand(), torch.rand(()).item()
+        return torch.tensor([*draws, self.own.random()])
+
+
+def fresh_generator(worker):
+    """A `worker_init_fn`: torch has given each worker its own seed."""
+    dataset = torch.utils.data.get_worker_info().dataset
+    dataset.own = np.random.default_rng(torch.initial_seed())
+
+
+# %%
+import importlib
+
+import dice
+
+dice = importlib.reload(dice)
+
+
+def by_two_workers(seed, **settings):
+    torch.manual_seed(seed)
+    loader = torch.utils.data.DataLoader(
+        dice.Dice(), batch_size=1, num_workers=2, **settings
+    )
+    return [row[0].tolist() for row in loader]
+
+
+draws = by_two_workers(0)
+columns = ["", "random", "np.random", "torch", "default_rng(0)"]
+learn.table(
+    [[f"worker {k}", *row] for k, row in enumerate(draws)],
+    columns,
+    "The first draw of each of two workers",
+)
+
+# %%
+same = [name for name, a, b in zip(columns[1:], *draws) if a == b]
+learn.measured("two_workers", ", ".join(same) or "none of them")
+assert same == ["default_rng(0)"]
+
+# %% [markdown]
+# Old advice says that all workers draw the same from `np.random`. It was
+# true once (https://github.com/pytorch/pytorch/issues/5059). Today the
+# DataLoader seeds Python, NumPy and torch in every worker, from torch's
+# seed and the worker's number. It knows nothing of a generator that your
+# dataset keeps: every worker gets a copy. Without `persistent_workers` workers
+# start anew in every epoch, and so do its draws. A `worker_init_fn` mends it:
+
+# %%
+mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
+assert mended[0][3] != mended[1][3]
+assert by_two_workers(0) == draws  # a seed repeats all of it …
+learn.table(
+    [
+        ["worker 0, rank 0", *draws[0]],
+        ["worker 0, rank 1", *by_two_workers(0)[0]],  # … on every rank, too
+    ],
+    columns,
+    "What two ranks with one seed draw (here: asked twice)",
+)
+
+# %% [markdown]
+# There is the second trap: two ranks with one seed crop and flip their
+# pictures alike. Ranks need equal weights at the start and unequal draws
+# after it:
+
+# %%
+# %%ranks 2
+torch.manual_seed(0)
+layer = torch.nn.Linear(2, 1)
+print("weights ", layer.weight.data)
+print("same seed ", torch.rand(3))
+torch.manual_seed(1000 + rank)
+print("own seed ", torch.rand(3))
+
+# %% [markdown]
+# ## Exercise 2: the start of a run
+#
+# ●●○ *10 minutes, stretch.* `make_model()` draws its weights from torch's
+# stream. Return a model that is the same on all ranks, and leave Python,
+# NumPy and torch seeded so that each rank draws numbers of its own. All of
+# it follows from `seed` and `rank`: another seed gives other weights and
+# other draws.
+
+# %% tags=["exercise", "stretch"]
+import random
+
+import numpy as np
+
+from dtlib.data.batches import seed_of  # seed_of(1, 2): one seed, < 2**63
+
+
+def start_run(make_model, seed, rank):
+    """The model; afterwards random, np.random and torch are seeded."""
+    ### BEGIN SOLUTION
+    torch.manual_seed(seed)
+    model = make_model()
+    own = seed_of("rank", seed, rank)
+    random.seed(own)
+    np.random.seed(own % 2**32)
+    torch.manual_seed(own)
+    return model
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("start_run", start_run)
+
+# %% [markdown]
+# ## What a seed does not fix
+#
+# Floating-point addition is rounded, so its order shows: it is not
+# associative. The same three numbers in two orders:
+
+# %%
+one, huge = torch.tensor(1.0), torch.tensor(1e8)
+(huge - huge) + one, (one + huge) - huge
+
+# %% [markdown]
+# More threads cut a sum into other pieces, so they add in another order.
+# Same seed, same pictures, six steps with one thread and with two:
+
+
+# %%
+def six_steps(threads):
+    torch.set_num_threads(threads)
+    model = resnet18(8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    inputs, labels = x.cpu(), y.cpu()
+    losses = [step(model, optimizer, inputs, labels) for _ in range(6)]
+    torch.set_num_threads(1)
+    weights = torch.nn.utils.parameters_to_vector(model.parameters())
+    return weights.detach(), losses
+
+
+(a, losses), (again, _), (b, others) = map(six_steps, (1, 1, 2))
+assert torch.equal(a, again)  # same order of every sum: same bits
+distance = float((a - b).norm() / a.norm())
+learn.measured("threads", distance)
+learn.table(
+    [
+        [k + 1, p, q, abs(p - q)]
+        for k, (p, q) in enumerate(zip(losses, others))
+    ],
+    ["step", "one thread", "two threads", "distance"],
+    f"Loss of the same run; the weights end {distance:.0e} apart",
+)
+
+# %% [markdown]
+# Twice the same number of threads: the same bits. Another number may give
+# another sum, here in the last digits, and each step builds on it. So does
+# another number of ranks, as in lesson 07, another GPU, another version.
+#
+# Some operations are not even repeatable on one machine.
+# `torch.use_deterministic_algorithms(True)` makes torch choose repeatable
+# ones, or refuse. `put_` with the same place twice is one that it refuses:
+
+# %%
+torch.use_deterministic_algorithms(True)
+try:
+    torch.zeros(1).put_(torch.tensor([0, 0]), torch.tensor([1.0, 2.0]))
+    refused = ""
+except RuntimeError as error:
+    refused = str(error)
+torch.use_deterministic_algorithms(False)
+assert "deterministic" in refused
+refused.split(",")[0]
+
+# %% [markdown]
+# ## A big batch out of small ones
+#
+# A batch of 40 pictures does not fit? Take **micro-batches** of 16, 16 and
+# 8, let their gradients add up in `.grad`, and then take one step. With
+# $B$ pictures in all and $b_k$ of them in micro-batch $k$,
+#
+# $$\frac{1}{B}\sum_{i=1}^{B} g_i \;=\; \sum_k \frac{b_k}{B}\; m_k$$
+#
+# where $m_k$ is the mean gradient of micro-batch $k$. A worked case where
+# the gradient of a picture is its number: 4 alone, then 1, 1, 1.
+
+# %%
+micro_batches = [[4.0], [1.0, 1.0, 1.0]]
+means = [sum(m) / len(m) for m in micro_batches]
+big_batch = sum(sum(m) for m in micro_batches) / 4
+print("mean of the means", sum(means) / 2, "big batch", big_batch)
+
+# %% [markdown]
+# The 4 weighs as much as three others together. For language models, whose
+# rows have unequal numbers of tokens, widely used trainers did this until
+# 2024 (https://github.com/huggingface/trl/issues/2175). How much more does
+# a picture of the last micro-batch weigh in 16, 16, 8, if you average?
+
+# %%
+weights = [1 / 3 / size for size in (16, 16, 8)]
+learn.measured("last_picture", weights[2] / weights[0])
+
+# %% [markdown]
+# ## Exercise 3: accumulate
+#
+# ●●○ *12 minutes.* `loss_fn(outputs, y)` is the *mean* over the pictures it
+# is given, and `micro_batches` a list of pairs `(x, y)` of any sizes. Leave
+# in every `p.grad` the gradient of the mean over all pictures, and return
+# that mean as a number. Gradients are clear when you are called. Only one
+# micro-batch's activations may be in memory at a time.
+
+
+# %% tags=["exercise"]
+def accumulate(model, loss_fn, micro_batches):
+    """Gradient and mean loss of all pictures, one micro-batch at a time."""
+    count = sum(len(y) for _, y in micro_batches)
+    total = 0.0
+    for x, y in micro_batches:
+        ### BEGIN SOLUTION
+        loss = loss_fn(model(x), y) * (len(y) / count)
+        loss.backward()
+        total += loss.item()
+        ### END SOLUTION
+    return total
+
+
+# %% tags=["check"]
+learn.check("accumulate", accumulate)
+
+# %% [markdown]
+# Equal on the real model? Batch norm averages over the micro-batch, so with
+# it a cut batch is another function. **Group norm** looks at one picture at
+# a time, and in fp64 there is next to no rounding:
+
+
+# %%
+def gradient(norm, dtype, cut, add_up):
+    model = resnet18(8, norm).to(dtype)
+    inputs = data.pixels[:40].to(dtype) / 255 - 0.5
+    parts = zip(inputs.split(cut), data.labels[:40].split(cut))
+    add_up(model, F.cross_entropy, list(parts))
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+def mean_of_means(model, loss_fn, micro_batches):
+    for inputs, labels in micro_batches:
+        loss = loss_fn(model(inputs), labels)
+        (loss / len(micro_batches)).backward()
+
+
+add_up = learn.given("accumulate")
+fp32, fp64 = torch.float32, torch.float64
+rows = []
+for name, norm, dtype, how in (
+    ("yours", "group", fp64, add_up),
+    ("yours", "group", fp32, add_up),
+    ("yours", "batch", fp64, add_up),
+    ("mean of means", "group", fp64, mean_of_means),
+):
+    whole = gradient(norm, dtype, [40], add_up)
+    parts = gradient(norm, dtype, [16, 16, 8], how)
+    apart = float((whole - parts).norm() / whole.norm())
+    rows.append([name, norm + " norm", str(dtype)[6:], apart])
+learn.table(
+    rows,
+    ["accumulation", "norm", "type", "distance from the big batch"],
+    "Gradients of 16, 16 and 8 pictures against 40 at once, relative",
+)
+
+# %%
+exact, rounded, other_function, wrong = (row[3] for row in rows)
+assert exact < 1e-12 < rounded < 1e-4 < min(other_function, wrong)
+learn.my_run("distance of an accumulated gradient, fp64", exact)
+
+# %% [markdown]
+# The first row is the proof. Accumulation is also how one process stands in
+# for many ranks: lesson 00's shares were micro-batches on other machines.
+#
+# ## Exercise 4: a score that is exact
+#
+# ●●○ *10 minutes, stretch.* The last batch of a test set is smaller, so its
+# mean must weigh less. Return mean loss and accuracy (a share between 0 and
+# 1) over all pictures. The model answers in evaluation mode, without a
+# graph, and is afterwards in the mode that it came in.
+
+
+# %% tags=["exercise", "stretch"]
+def evaluate(model, batches):
+    """(mean loss, accuracy) over all pictures of `batches`, a list."""
+    ### BEGIN SOLUTION
+    mode = model.training
+    model.eval()
+    loss, hits, count = 0.0, 0, 0
+    with torch.no_grad():
+        for x, y in batches:
+            logits = model(x)
+            loss += F.cross_entropy(logits, y, reduction="sum").item()
+            hits += int((logits.argmax(1) == y).sum())
+            count += len(y)
+    model.train(mode)
+    return loss / count, hits / count
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("evaluate", evaluate)
+
+# %% [markdown]
+# ## All of it, and a record
+#
+# One short run for each seed. Every number goes to a CSV file as soon as it
+# is known, so that a run that is killed still leaves its curve.
+
+# %%
+import csv
+from pathlib import Path
+
+start, score = learn.given("start_run"), learn.given("evaluate")
+test = open_images("pictures", "test", count=250)
+test_x = (test.pixels / 255 - 0.5).to(device)
+test_batches = list(zip(test_x.split(100), test.labels.to(device).split(100)))
+
+
+def run(seed, log):
+    model = start(lambda: resnet18(width, seed=seed), seed, 0).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    for k in range(steps):
+        rows = torch.randperm(len(data))[:32]  # from the seeded stream
+        inputs = (data.pixels[rows] / 255 - 0.5).to(device)
+        loss = step(model, optimizer, inputs, data.labels[rows].to(device))
+        log.writerow([seed, k + 1, loss])
+    return score(model, test_batches)
+
+
+with Path("metrics.csv").open("w", newline="") as file:
+    log = csv.writer(file)
+    log.writerow(["seed", "step", "loss"])
+    scores = [run(seed, log) for seed in range(seeds)]
+
+# %%
+with Path("metrics.csv").open(newline="") as file:
+    rows = list(csv.DictReader(file))
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+for seed, style in zip(range(seeds), ["-", "--", ":", "-."] * seeds):
+    mine = [row for row in rows if row["seed"] == str(seed)]
+    ks = [int(row["step"]) for row in mine]
+    losses = [float(row["loss"]) for row in mine]
+    axes.plot(ks, losses, style, label=f"seed {seed}")
+axes.set(xlabel="step", ylabel="loss, nats")
+axes.legend()
+plt.show()
+
+# %%
+learn.table(
+    [[seed, loss, 100 * hits] for seed, (loss, hits) in enumerate(scores)],
+    ["seed", "test loss", "test accuracy, %"],
+    "One loop, several seeds, 250 test pictures",
+)
+
+# %%
+accuracies = [100 * hits for _, hits in scores]
+spread = max(accuracies) - min(accuracies)
+learn.my_run("spread of the accuracy over seeds", spread, "points")
+assert len(rows) == steps * seeds
+
+# %% [markdown]
+# A dozen steps teach next to nothing: guessing is right once in ten. Only
+# the seed differs between these runs, and whatever a change brings has to
+# be larger than that. Part of it is the test set's own doing: of $n$
+# pictures and a true accuracy $p$, the share that is right has the standard
+# error $\sqrt{p(1-p)/n}$, a formula of the binomial distribution. Are the 3
+# points of the beginning luck? Try 62 % on 500 pictures, and on 5000. This is
+# for test pictures of each model's own; on the same pictures their luck is
+# mostly shared, and the difference moves less. The seed's luck is not in it.
+
+# %%
+learn.what_if("luck")
+
+# %% [markdown]
+# ## Which learning rate? A range test
+#
+# Raise the rate by a factor in every step, and note the loss. Too small:
+# nothing happens. Too large: it explodes. (The idea is Smith's, 2017,
+# https://arxiv.org/abs/1506.01186, who raises it by equal amounts.) Here on the
+# sixteen pictures; two dozen steps on one batch give a first guess, no more.
+
+# %% tags=["stretch"]
+rates = [1e-4 * 10 ** (k / 5) for k in range(24)]
+torch.manual_seed(0)
+model = resnet18(width).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=rates[0])
+found = []
+for rate in rates:
+    optimizer.param_groups[0]["lr"] = rate
+    found.append(step(model, optimizer, x, y))
+
+# %% [markdown]
+# ## Exercise 5: read it
+#
+# ●●○ *8 minutes, stretch.* The test is over at the first loss that is nan
+# or above 4 times the lowest so far. Of the rates before that, take the one
+# with the lowest loss and return a tenth of it. This is one rule of several
+# (https://docs.fast.ai/callback.schedule.html).
+
+
+# %% tags=["exercise", "stretch"]
+def pick_rate(rates, losses):
+    """A tenth of the rate of the lowest loss before it diverged."""
+    ### BEGIN SOLUTION
+    best, chosen = math.inf, rates[0]
+    for rate, loss in zip(rates, losses):
+        if not loss <= 4 * best:  # so written, nan ends it, too
+            break
+        if loss < best:
+            best, chosen = loss, rate
+    return chosen / 10
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("pick_rate", pick_rate)
+
+# %% tags=["stretch"]
+rate = learn.given("pick_rate")(rates, found)
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+axes.semilogx(rates, found, "o-", label="loss of one step")
+axes.axvline(rate, linestyle="--", color="black", label="chosen rate")
+axes.set(xlabel="learning rate", ylabel="loss, nats", ylim=(0, 8))
+axes.legend()
+plt.show()
+
+# %% tags=["stretch"]
+learn.my_run("learning rate from a range test", rate)
+learn.table(
+    [[f"{r:.1e}", loss] for r, loss in list(zip(rates, found))[::3]],
+    ["learning rate", "loss"],
+    f"Every third step of the range test; chosen: {rate:.1e}",
+)
+
+# %% [markdown]
+# ## TensorBoard and W&B, read back
+#
+# Two loggers that draw such curves for you. `dtlib.train` writes both on
+# request, W&B offline: no account, no network. What is in a log is worth a
+# look: here both are read back and held against the run's own record.
+
+# %% tags=["stretch"]
+from lesson.read_back import tensorboard_rows, wandb_rows
+
+import dtlib
+from dtlib.errors import Unavailable
+
+try:
+    logged = dtlib.train(
+        "images",
+        ranks=1,
+        steps=2,
+        global_batch=8,
+        num_samples=64,
+        device="cpu",
+        tensorboard=True,
+        wandb="offline",
+    )
+except Unavailable as missing:  # the optional packages are not there
+    logged = None
+    print(missing)
+
+# %% tags=["stretch"]
+if logged:
+    record = {m["step"]: m["loss"] for m in logged.history}
+    board, wb = tensorboard_rows(logged.folder), wandb_rows(logged.folder)
+    tag = "train/loss"
+    print(
+        learn.table(
+            [[k, v, board[k][tag], wb[k][tag]] for k, v in record.items()],
+            ["step", "metrics.jsonl", "TensorBoard", "W&B offline"],
+        )
+    )
+    for k, loss in record.items():
+        assert wb[k][tag] == loss  # W&B keeps fp64, TensorBoard fp32
+        assert abs(board[k][tag] - loss) < 2**-23 * loss
+
+# %% [markdown]
+# ## Quiz
+
+# %% tags=["quiz"]
+learn.quiz()
+
+# %% [markdown]
+# ## Take-away
+#
+# - Overfit one batch before you train on all. The first loss is
+#   $\ln$(classes), the last one near 0.
+# - Python, NumPy, torch, workers, ranks: equal weights, unequal draws.
+# - A seed fixes draws, not the order of sums. Same bits need the same
+#   threads, ranks, kernels and versions as well.
+# - A mean weighs by its count: in accumulation and in a score.
+# - A difference counts when it is larger than what another seed does.
+
+# %%
+learn.take_away()

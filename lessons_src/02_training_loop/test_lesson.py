@@ -1,0 +1,68 @@
+"""Lesson 02 says what is true: its predictions, the numbers it names, what its checks see."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dtlib.learn import predictions, source
+from dtlib.learn.quiz import drawn
+from dtlib.models.resnet import resnet18
+
+from .bank import sums
+from .exercises import accumulate, pick_rate
+from .exercises.returned import graph_size
+
+LESSON = source.find("02")
+SIDECAR = LESSON.sidecar
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("two_workers", "default_rng(0)", "default_rng(0)"),
+        ("threads", 0.0, "exactly 0, since the seed is the same"),
+        ("threads", 4e-7, "small, and not 0"),
+        ("threads", 0.02, "a percent or more"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    spec = SIDECAR["predictions"][key]
+    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert found == [right]
+
+
+def test_the_numbers_in_the_prose():
+    parameters = sum(p.numel() for p in resnet18(8).parameters())
+    assert round(parameters, -3) == 176_000 and "176,000 weights" in LESSON.text
+    best = torch.eye(10)[:1]
+    assert F.cross_entropy(best, torch.tensor([0])).item() == pytest.approx(1.461, abs=5e-4)
+    assert "= 1.461" in SIDECAR["quiz"][2]["options"][0]["why"]
+
+
+def test_accumulating_without_weights_is_right_for_even_micro_batches_alone():
+    model, batches = accumulate._one_weight(((1, 3), (5, 7)))
+    assert sums.averages_means(model, accumulate._mean, batches) == 4
+    assert model.weight.grad.item() == 4
+    model, batches = accumulate._one_weight(((4,), (1, 1, 1)))
+    sums.averages_means(model, accumulate._mean, batches)
+    assert model.weight.grad.item() == 2.5  # field bug 1.05, where 1.75 is right
+
+
+def test_pictures_held_at_once_are_counted():
+    lists = accumulate.CASES[2]
+    assert accumulate._held(accumulate.reference, lists) == 2
+    assert accumulate._held(sums.one_graph, lists) == 5
+
+
+def test_a_graph_is_counted_and_a_range_test_ends_at_nan():
+    w = torch.ones((), requires_grad=True)
+    assert graph_size((w * 2).exp()) == 3
+    assert pick_rate.reference([1.0, 2.0, 3.0], [2.0, math.nan, 1.0]) == 0.1
+
+
+def test_the_quiz_asks_for_the_students_own_spread():
+    runs = [{"lesson": "02", "what": "spread of the accuracy over seeds", "measured": "1.6"}]
+    assert drawn(SIDECAR["quiz"], runs)[0]["variants"][0]["text"].startswith("In your runs")
+    assert drawn(SIDECAR["quiz"], [])[0]["variants"][0]["text"].startswith("Say that")

@@ -1,0 +1,668 @@
+# %% [raw]
+# ---
+# number: "05"
+# title: Where the memory goes
+# objectives:
+#   - name what a training step holds at every moment, and count it in bytes
+#   - write activation checkpointing, and say what it costs
+#   - say from two short runs which micro-batch still fits
+# minutes: {read: 25, exercises: 45}
+# needs: [laptop]
+# builds_on: ["00", "01"]
+# ---
+
+# %% [markdown]
+# The smallest GPT-2 has 124 million weights: half a gigabyte in fp32. Somebody
+# trains it on eight sequences of 1,024 tokens, on a GPU that has 11 GB free,
+# and it ends with *out of memory*. **When does a step hold the most, what are
+# the other ten gigabytes, and which of them can you do without?**
+#
+# You watch one step byte by byte, count by hand what it keeps, write the
+# remedy yourself, and foretell which batch fits. Exercises 1 and 2 are the
+# core and fit an hour with the reading. Exercises 3 and 4 are *stretch*.
+
+# %%
+from dtlib import learn
+
+learn.start("05")
+
+# %% [markdown]
+# What you measure is a small GPT on a CPU, where every byte can be named. MB
+# and GB are $10^6$ and $10^9$ bytes; a GiB is $2^{30}$, 7 % more than a GB.
+
+# %% tags=["parameters"]
+model_name = "nano"
+micro_batch = 8
+vocab_size = 512
+repeats = 5
+
+# %% [markdown]
+# ## Your predictions
+#
+# Commit all three before you go on. Here $b$ is the micro-batch, that is, how
+# many sequences are computed at once, $s$ the tokens of a sequence, and $h$
+# the model's width: each token is a row of $h$ numbers. A *FLOP* is one
+# addition or multiplication. The *logits* are the last layer's numbers, one
+# for each word of the vocabulary at each position.
+
+# %%
+learn.predict("second_step")
+
+# %%
+learn.predict("flop_again")
+
+# %%
+learn.predict("logits")
+
+# %% [markdown]
+# ## One step, watched
+#
+# A step is forward, backward, update. In forward torch records what was made
+# from what, the **graph**, which backward walks from its end. With it torch
+# keeps the tensors that backward will need: the **activations**.
+# `ledger.watch` counts the bytes of each kind while the step goes on. Here are
+# the first two steps of a run:
+
+# %%
+import torch
+from torch.nn import functional as F
+
+from dtlib.measure import ledger
+from dtlib.models.gpt import GPT, shape
+
+torch.set_num_threads(1)  # for so small a model more of them only wait
+model = GPT(shape(model_name, vocab_size=vocab_size))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+s, h = model.config.context, model.config.width
+
+
+def watched_step(b):
+    """Take a step on b sequences of noise, and return what it held."""
+    with ledger.watch(model, optimizer) as page:
+        x, y = torch.randint(0, vocab_size, (2, b, s))
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return page
+
+
+def peak(page):
+    """The most that the step held, without what else is in this notebook."""
+    held = page.before_update
+    states = held["parameters"] + held["optimizer"] + held["counters"]
+    return states + page.peak - page.allocated
+
+
+first, second = watched_step(micro_batch), watched_step(micro_batch)
+second
+
+# %% [markdown]
+# *Between steps* weights and the optimizer's states are left: AdamW keeps two
+# fp32 numbers for each weight, its *moments* (and *counters* of its steps;
+# *other* is the batch and its loss). The page's timeline says when the rest
+# comes and goes. At each event torch keeps a tensor for backward, or uses one.
+# The dashed line is the most that torch's **allocator**, which hands out the
+# memory of all tensors, had given out at once.
+
+# %%
+import matplotlib.pyplot as plt
+
+
+def over_time(page):
+    """Weights, optimizer, gradients, activations at each event, in MB."""
+    kept, gradients, *_ = zip(*page.timeline)
+    states = [page.before_update["optimizer"]] * (len(kept) - 1)
+    states.append(page.between_steps["optimizer"])
+    weights = [page.between_steps["parameters"]] * len(kept)
+    rows = weights, states, gradients, kept
+    return [[value / 1e6 for value in row] for row in rows]
+
+
+kinds = "weights", "optimizer", "gradients", "activations"
+both = [a + b for a, b in zip(over_time(first), over_time(second))]
+figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
+areas = axes.stackplot(range(len(both[0])), *both, labels=kinds)
+for area, hatch in zip(areas, ("xx", "//", "..", "")):
+    area.set(hatch=hatch, edgecolor="white")
+half = len(first.timeline)
+for k, page in enumerate((first, second)):
+    ends = k * half, k * half + len(page.timeline) - 1
+    label = "the allocator's peak" if k == 0 else None
+    axes.hlines(peak(page) / 1e6, *ends, "black", "dashed", label=label)
+axes.set(xlabel="events of step 1, then of step 2", ylabel="MB")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+plt.show()
+
+# %%
+rows = []
+for k, page in enumerate((first, second), start=1):
+    lines = over_time(page)
+    top = lines[3].index(max(lines[3]))
+    moments = ("backward begins", top), ("before update", -2), ("end", -1)
+    for when, at in moments:
+        values = [line[at] for line in lines]
+        rows.append([f"step {k}, {when}", *values, sum(values)])
+learn.table(
+    [[row[0], *(f"{value:.1f}" for value in row[1:])] for row in rows],
+    ["MB", *kinds, "sum"],
+    "The same two steps at three moments",
+)
+
+# %% [markdown]
+# Forward climbs, backward falls, and gradients grow while it does. The most is
+# held **when backward begins**. The first step has no optimizer states yet;
+# they are made in its update, and the second step stands on top of them.
+
+# %%
+parameters = sum(p.numel() for p in model.parameters())
+more = (peak(second) - peak(first)) / parameters
+learn.measured("second_step", more)
+assert round(more) == 8
+stays = sum(second.between_steps.values()) - second.between_steps["other"]
+learn.my_run("peak of a step over what stays", peak(second) / stays, "times")
+
+# %% [markdown]
+# A run that fits in step 1 may fail in step 2. And why does the dashed line
+# lie above the coloured sum? The allocator sees tensors that are none of the
+# four kinds. Which ones?
+#
+# ## Estimated beside measured
+#
+# `dtlib.sim` has formulas for all this, and runs nothing. Its *logits* are
+# three tensors of one size; forward keeps one of them.
+
+# %%
+from dtlib.sim.estimate import Setup, estimate
+
+setup = Setup(
+    model_name, "single", micro_batch=micro_batch, vocab_size=vocab_size
+)
+told = estimate(setup)
+size = {row.kind: row.size for row in told.rows}
+kept = size["activations"] + size["logits"] // 3
+pairs = [
+    ["weights", size["parameters"], second.between_steps["parameters"]],
+    ["gradients", size["gradients"], second.before_update["gradients"]],
+    ["optimizer", size["optimizer"], second.between_steps["optimizer"]],
+    ["activations", kept, second.most["activations"]],
+    ["peak, " + told.peak()[0], told.peak()[1], peak(second)],
+]
+learn.table(
+    [[name, f"{a:,}", f"{b:,}", f"{b - a:,}"] for name, a, b in pairs],
+    ["bytes", "estimated", "measured", "difference"],
+    "The second step",
+)
+
+# %% [markdown]
+# Weights, gradients and optimizer agree to the byte. The other differences
+# have names:
+
+# %%
+named = {
+    "labels, int64": 8 * micro_batch * s,
+    "how many labels the loss counted": 4,
+    "the loss itself": 4,
+    "AdamW's step counters": second.between_steps["counters"],
+}
+in_kept, in_peak = (measured - told for _, told, measured in pairs[3:])
+rest = in_peak - sum(named.values())
+print(named, f"without a name: {rest} bytes")
+assert in_kept == named["labels, int64"] + 4
+assert abs(rest) < 0.01 * peak(second)
+
+# %% [markdown]
+# So the estimate knows what lies between the four kinds and the peak. It is
+# the other two tensors as large as the **logits**, the last layer's numbers
+# for each word. They only live while backward begins. More of them below.
+#
+# ## By hand
+#
+# A GPT is a row of $L$ equal blocks, each of them attention and then an *MLP*:
+# two linear layers with an activation function (GELU, ReLU) between them.
+# Which tensors does an operation keep? Those that its derivative needs (a
+# *position* is one token of one sequence; there are $bs$ of them):
+#
+# | operation | keeps |
+# | --- | --- |
+# | linear layer | its input |
+# | layer norm | its input, and two numbers for each position, mean and deviation |
+# | GELU | its input |
+# | ReLU | its *output*: where that is 0, the gradient is 0 |
+# | addition | nothing |
+#
+# Weights are there anyway, and a tensor that two operations keep is there
+# once. Worked case: a linear layer from $h$ to $4h$, ReLU, and one back from
+# $4h$ to $h$. The first keeps its input, $bsh$ numbers. ReLU keeps its output,
+# $4bsh$, and that *is* the second layer's input. In fp32 a number has 4 bytes,
+# so $4 \cdot 5bsh$ bytes:
+
+# %%
+from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+mlp = torch.nn.Sequential(
+    torch.nn.Linear(h, 4 * h), torch.nn.ReLU(), torch.nn.Linear(4 * h, h)
+)
+x = torch.randn(micro_batch, s, h, requires_grad=True)
+with saved_for_backward(*mlp.parameters()) as saved:
+    mlp(x)
+print(f"{saved():,} bytes, by hand {4 * 5 * micro_batch * s * h:,}")
+assert saved() == 4 * 5 * micro_batch * s * h
+
+# %% [markdown]
+# ## Exercise 1: half a block of GPT
+#
+# ●●○ *10 minutes.* The second half of a GPT's block is
+# `x+down(f(up(norm(x))))`: a layer norm, `up` from $h$ to $4h$, GELU or ReLU
+# as `f`, `down` from $4h$ to $h$. How many bytes does it keep in fp32?
+
+
+# %% tags=["exercise"]
+def mlp_bytes(b, s, h, activation):
+    """Bytes kept for backward; `activation` is "gelu" or "relu"."""
+    ### BEGIN SOLUTION
+    norm = h + 2
+    up = h
+    inside = 4 * h + 4 * h if activation == "gelu" else 4 * h
+    per_position = norm + up + inside
+    ### END SOLUTION
+    return 4 * b * s * per_position
+
+
+# %% tags=["check"]
+learn.check("mlp_bytes", mlp_bytes)
+
+# %% [markdown]
+# The first half of a block is attention, which keeps less. So much of all that
+# the watched step kept lies in the half that you have counted:
+
+# %%
+count = learn.given("mlp_bytes")
+halves = model.config.layers * count(micro_batch, s, h, "gelu")
+print(f"{halves / second.most['activations']:.0%} of all activations")
+
+# %% [markdown]
+# ## Throw it away, compute it again
+#
+# **Activation checkpointing** (https://arxiv.org/abs/1604.06174) keeps only
+# the *input* of a block. When backward arrives there, it runs the block's
+# forward a second time, now with a graph, and goes back through that. Nothing
+# is written to disk; that is another kind of checkpoint.
+#
+# In torch you write a `Function` with a forward and a backward of its own;
+# `ctx` carries what forward puts aside to backward. Inside both, torch records
+# nothing. Worked case, the square:
+
+
+# %%
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):  # the loss's gradient by the output
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient  # the loss's gradient by the input
+
+
+x = torch.tensor([3.0], requires_grad=True)
+Square.apply(x).backward()
+x.grad
+
+# %% [markdown]
+# Tools for the exercise:
+#
+# | line | what it does |
+# | --- | --- |
+# | `x = x.detach().requires_grad_()` | the same numbers, as the start of a new graph |
+# | `with torch.enable_grad():` | torch records inside |
+# | `y.backward(gradient)` | goes back from `y`, where the loss's gradient is `gradient`, and adds to the `.grad` of all that it reaches |
+# | `with torch.random.fork_rng():` | at its end random numbers go on as if nothing had been drawn inside |
+# | `torch.set_rng_state(dice)` | from here on the numbers are drawn that followed `dice` |
+#
+# ## Exercise 2: checkpoint
+#
+# ●●● *15 minutes.* Write the backward. All gradients have to be those of
+# `block(x)`, bit for bit, also when the block has **dropout**, which sets
+# randomly chosen numbers to zero. Return the loss's gradient by `x`; those of
+# the weights are added where `y.backward` reaches them.
+
+
+# %% tags=["exercise"]
+def checkpoint(block, x):
+    """block(x), of which only x is kept for backward."""
+    dice = torch.get_rng_state()
+
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return block(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            ### BEGIN SOLUTION
+            x = x.detach().requires_grad_()
+            with torch.enable_grad(), torch.random.fork_rng():
+                torch.set_rng_state(dice)
+                y = block(x)
+            y.backward(gradient)
+            return x.grad
+            ### END SOLUTION
+
+    return Recompute.apply(x)
+
+
+# %% tags=["check"]
+learn.check("checkpoint", checkpoint)
+
+# %% [markdown]
+# ## What it saves, and what it costs
+#
+# A GPT with dropout, its blocks called in three ways: as they are, through
+# your function, and through torch's `torch.utils.checkpoint`
+# (https://docs.pytorch.org/docs/stable/checkpoint.html). With
+# `use_reentrant=True` that would be built as yours is; `False` is what torch
+# recommends.
+
+# %%
+from torch.utils.checkpoint import checkpoint as torchs
+
+from dtlib.scratch.blocks import blocks_of
+
+mine = learn.given("checkpoint")
+ways = {
+    "plain": lambda block, x: block(x),
+    "yours": mine,
+    "torch's": lambda block, x: torchs(block, x, use_reentrant=False),
+}
+gpt = GPT(shape(model_name, vocab_size=vocab_size, dropout=0.1))
+embed, *blocks, output = blocks_of(gpt)
+tokens, labels = torch.randint(0, vocab_size, (2, micro_batch, s))
+
+
+def loss_of(way, blocks=blocks):
+    torch.manual_seed(1)
+    x = embed(tokens)
+    for block in blocks:
+        x = way(block, x)
+    return F.cross_entropy(output(x).flatten(0, 1), labels.flatten())
+
+
+# %%
+import statistics
+import time
+
+from torch.utils.flop_counter import FlopCounterMode
+
+seconds = {name: [] for name in ways}
+for name, way in [*ways.items()] * (repeats + 1):
+    gpt.zero_grad()
+    start = time.perf_counter()
+    loss_of(way).backward()
+    seconds[name].append(time.perf_counter() - start)
+times = {name: statistics.median(all_[1:]) for name, all_ in seconds.items()}
+
+# %%
+pages, kept, flop, gradients = {}, {}, {}, {}
+for name, way in ways.items():
+    gpt.zero_grad()
+    with saved_for_backward(*gpt.parameters()) as saved:
+        loss_of(way)
+    kept[name] = saved()
+    with ledger.watch(gpt) as pages[name]:
+        loss_of(way).backward()
+    gradients[name] = [p.grad for p in gpt.parameters()]
+    gpt.zero_grad()
+    with FlopCounterMode(display=False) as counter:
+        loss_of(way).backward()
+    flop[name] = counter.get_total_flops()
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+for name, style in ("plain", "-"), ("yours", "--"):
+    line = [moment[0] / 1e6 for moment in pages[name].timeline]
+    axes.plot(line, style, label=name)
+axes.set(xlabel="events of one step", ylabel="activations, MB")
+axes.legend()
+plt.show()
+
+# %%
+learn.table(
+    [
+        [
+            name,
+            f"{kept[name] / 1e6:.2f}",
+            f"{(pages[name].peak - pages[name].allocated) / 1e6:.1f}",
+            f"{flop[name] / 1e9:.2f}",
+            f"{times[name] * 1e3:.0f}",
+        ]
+        for name in ways
+    ],
+    ["", "kept, MB", "at most, MB", "GFLOP", "ms (median, here)"],
+    "Forward and backward of one GPT, its blocks called in three ways",
+)
+
+# %% [markdown]
+# The dashed line climbs by one input a block. Then it has a tooth for each
+# block: its activations come back, are used, and go. *Kept* is what waits when
+# backward begins: for each block its input, $4bsh$ bytes, and all that lies
+# outside the blocks. *At most* is what the allocator gave out on top of the
+# weights. And the gradients differ in no bit:
+
+# %%
+with saved_for_backward(*gpt.parameters()) as saved:
+    loss_of(ways["plain"], blocks=[])
+assert kept["yours"] == saved() + 4 * micro_batch * s * h * len(blocks)
+assert kept["yours"] == kept["torch's"] < kept["plain"]
+for name in ways:
+    assert all(map(torch.equal, gradients[name], gradients["plain"]))
+again = 100 * (flop["yours"] / flop["plain"] - 1)
+learn.measured("flop_again", again)
+slower = 100 * (times["yours"] / times["plain"] - 1)
+learn.my_run("time that checkpointing adds", slower, "%")
+assert 0 < again <= 100 / 3
+
+# %% [markdown]
+# The FLOP are those of matrix products, and backward has two for each one of
+# forward: the gradients by the inputs, and those by the weights. A step costs
+# as much as three forwards and now as four, **at most a third more**. Here it
+# is less, since the logits are not computed again. The time need not follow;
+# the table has what *this* machine took.
+#
+# ## The logits that estimators forget
+#
+# The last layer gives a number for each of $V$ words at each position, and
+# GPT-2 has $V = 50{,}257$. The loss keeps their log-probabilities. When
+# backward begins, the gradients by these and by the logits stand beside them:
+# three tensors of $4bsV$ bytes in fp32. Computed for the step of this lesson's
+# first lines (further down you measure such a loss on 256 positions):
+
+# %%
+gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
+size = {row.kind: row.size for row in gpt2.rows}
+learn.measured("logits", size["logits"] / 1e9)
+assert size["logits"] == 3 * 4 * 8 * 1024 * 50257
+begins = [
+    [row.kind, f"{row.size / 1e9:.2f}", row.why]
+    for row in gpt2.rows
+    if "when backward begins" in row.moments
+]
+begins.append(["sum", f"{gpt2.peak()[1] / 1e9:.2f}", gpt2.peak()[0]])
+learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
+
+# %% [markdown]
+# There are the other ten gigabytes. `accelerate estimate-memory` multiplies
+# the weights by four for training with Adam in fp32
+# (https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator),
+# which is 2 GB here: weights, gradients, optimizer, and nothing of the batch.
+#
+# The loss asks for the logits of all positions at once, and it need not: it is
+# a mean over positions. Take a few of them, sum their losses, throw their
+# logits away, and compute these again in backward.
+#
+# ## Exercise 3: the loss, a chunk at a time
+#
+# ●●○ *12 minutes, stretch.* `hidden` has a row of $h$ numbers for each of n
+# positions, `weight` one for each word: `hidden @ weight.T` are the logits.
+# Return the mean loss over the positions whose label is not -100, which is the
+# label that `F.cross_entropy` skips. Never hold the logits of more than
+# `chunk` positions, and keep none until backward. As above,
+# `torchs(f, a, b, use_reentrant=False)` calls `f(a, b)` as a checkpoint: once
+# more in backward, so what `f` takes from outside must still be the same then.
+
+
+# %% tags=["exercise", "stretch"]
+def chunked_loss(hidden, weight, labels, chunk):
+    """The mean cross-entropy: a 0-d tensor with a graph."""
+    ### BEGIN SOLUTION
+
+    def summed(rows, targets):
+        return F.cross_entropy(rows @ weight.T, targets, reduction="sum")
+
+    total = 0
+    for rows, targets in zip(hidden.split(chunk), labels.split(chunk)):
+        total = total + torchs(summed, rows, targets, use_reentrant=False)
+    return total / (labels != -100).sum()
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("chunked_loss", chunked_loss)
+
+# %% [markdown]
+# Measured with GPT-2's vocabulary on 256 positions of width 128:
+
+# %%
+chunked = learn.given("chunked_loss")
+last = torch.nn.Linear(128, 50257, bias=False)
+hidden = torch.randn(256, 128, requires_grad=True)
+targets = torch.randint(0, 50257, (256,))
+
+
+def at_once(hidden, weight, labels, chunk):
+    return F.cross_entropy(hidden @ weight.T, labels)
+
+
+rows, losses = [], []
+for name, of, chunk in ("whole", at_once, 256), ("chunked", chunked, 32):
+    last.zero_grad()
+    with ledger.watch(last) as page:
+        loss = of(hidden, last.weight, targets, chunk)
+        loss.backward()
+    losses.append(loss.item())
+    rows.append([name, (page.peak - page.allocated) / 1e6, loss.item()])
+learn.table(
+    [[name, f"{rise:.0f}", f"{loss:.5f}"] for name, rise, loss in rows],
+    ["256 positions", "MB on top, at most", "loss"],
+    f"One tensor of all logits is {4 * 256 * 50257 / 1e6:.0f} MB",
+)
+
+# %%
+assert abs(losses[0] - losses[1]) < 1e-5 * losses[0]
+assert rows[0][1] >= 3 * 4 * 256 * 50257 / 1e6 > 1.5 * rows[1][1]
+ratio = rows[1][1] / rows[0][1]
+learn.my_run("peak of a chunked loss over a whole one", ratio)
+
+# %% [markdown]
+# What is left is the gradient of the weight, which is as large as the weight
+# (26 MB), three times: the sum so far, the next chunk's part, and both added
+# up. A smaller chunk changes nothing there. A function written for GPUs, a
+# *kernel*, goes further: for Gemma 2 with 2 billion weights its authors report
+# 1 MB for the loss in place of 24 GB (https://arxiv.org/abs/2411.09009).
+#
+# ## What fits?
+#
+# All of it in one picture, computed for models with GPT-2's vocabulary; each
+# line stands on the one below. Which sliders move the logits, and which do
+# not? What does checkpointing leave? When is the optimizer's step the peak?
+
+# %%
+learn.what_if("step")
+
+# %% [markdown]
+# For a model that no formula knows, measure. As long as the peak is at the
+# same moment, it is a straight line over $b$: something for no sample at all,
+# and equally much for each. Worked case: 120 bytes for 2 samples and 160 for 6
+# are 10 for each sample and 100 for none.
+#
+# ## Exercise 4: the largest micro-batch
+#
+# ●○○ *8 minutes, stretch.* Two measured peaks, and a budget in bytes. Which
+# whole $b$ is the largest whose peak is at most the budget? If not even one
+# sample fits, 0.
+
+
+# %% tags=["exercise", "stretch"]
+def largest_batch(budget, small, large):
+    """`small` and `large` are pairs (b, peak in bytes)."""
+    ### BEGIN SOLUTION
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    none = small[1] - small[0] * each
+    return max(0, int((budget - none) // each))
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("largest_batch", largest_batch)
+
+# %% [markdown]
+# The proof: two steps measured, one batch foretold, and then that batch and
+# the next larger one for real.
+
+# %%
+fitting = learn.given("largest_batch")
+sizes = micro_batch // 2, micro_batch
+small, large = [(b, peak(watched_step(b))) for b in sizes]
+budget = int(1.3 * large[1])
+b = fitting(budget, small, large)
+peaks = [peak(watched_step(size)) for size in (b, b + 1)]
+print(f"budget {budget:,} bytes; b = {b} takes {peaks[0]:,}", end=", ")
+print(f"b = {b + 1} would take {peaks[1]:,}")
+assert peaks[0] <= budget < peaks[1]
+each = (large[1] - small[1]) / (large[0] - small[0]) / 1e6
+learn.my_run("bytes a sample adds to the peak", each, "MB")
+none = small[1] / 1e6 - small[0] * each
+learn.my_run("peak with no sample", none, "MB")
+
+# %% [markdown]
+# ## On a GPU
+#
+# This lesson asks a CPU. On a GPU the same `ledger.watch` reads torch's
+# allocator, and you can ask it yourself
+# (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management):
+#
+# | number | counts |
+# | --- | --- |
+# | `torch.cuda.memory_allocated()` | tensors, now |
+# | `torch.cuda.max_memory_allocated()` | the most of that since the start, or since `reset_peak_memory_stats()` |
+# | `torch.cuda.max_memory_reserved()` | the most that the allocator took from the driver; what tensors gave back it keeps for the next ones |
+# | `nvidia-smi` | what all processes took from the driver: that reserve, and what CUDA needs for itself |
+#
+# Compare an estimate with `max_memory_allocated`; what has to fit the card is
+# what the last row counts.
+#
+# ## Quiz
+
+# %% tags=["quiz"]
+learn.quiz()
+
+# %% [markdown]
+# ## Take-away
+#
+# - Between steps: weights and optimizer. At most: when backward begins, unless
+#   the batch is tiny for the model. The optimizer's states come with the first
+#   update, so trust the second step.
+# - An operation keeps what its derivative needs, and a tensor is there once.
+# - Checkpointing keeps a block's input, for at most a third more FLOP and the
+#   same gradients, if it draws the same random numbers.
+# - Logits are $4bsV$ bytes in fp32, three times over; a chunked loss holds
+#   those of a few positions.
+# - A peak is something for no sample, and equally much for each: two short
+#   runs foretell what fits.
+
+# %%
+learn.take_away()

@@ -1,0 +1,89 @@
+"""Lesson 07 says what is true: its table, its predictions, its quiz, its sentences."""
+
+import re
+
+import pytest
+
+from dtlib import launch
+from dtlib.learn import predictions, source
+from dtlib.learn.quiz import drawn
+from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps
+
+from .bank import answers as bank
+from .ping_pong import ping_pong
+
+LESSON = source.find("07")
+SIDECAR = LESSON.sidecar
+GENERAL = {"none", "kind"}
+# Shown for answers that are right in all but one way, which no answer of the bank is.
+RARE = {
+    "global_mean": set(),
+    "pass_right": {"no_such_rank", "bytes"},
+    "ring_reduce_scatter": {"collective", "silent", "alone", "mixed"},
+    "ring_all_reduce": {"other_owner", "both_halves", "whole_tensor_same_bits", "bits", "bytes"},
+    "ring_time": {"messages", "bytes", "together"},
+    "tree_time": set(SIDECAR["mistakes"]["ring_time"]),
+}
+
+
+def test_the_trace_table_is_step_1_of_the_ring():
+    rows = re.findall(r"rank (\d) \| (\d) \| (\d) \| (\d+) \|", LESSON.text)
+    assert len(rows) == 3
+    for rank, send, receive, holds in (map(int, row) for row in rows):
+        step = reduce_scatter_steps(rank, 3)[0]
+        assert (send, receive) == (step.send, step.receive)
+        assert holds == 10**rank + 10 ** ((rank - 1) % 3)
+    finished = [all_gather_steps(rank, 3)[0].send for rank in range(3)]
+    assert finished == [1, 2, 0]  # "rank 0 has finished chunk 1, rank 1 chunk 2, rank 2 chunk 0"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("sent_per_rank", 1.5), ("who_wins", "tree for 4 kB and ring for 400 MB")],
+)
+def test_one_option_of_a_prediction_is_right(key, value):
+    spec = SIDECAR["predictions"][key]
+    right = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert len(right) == 1
+    assert right[0] in ("1.5 S", value)
+    assert all(option["why"] for option in spec["options"])
+
+
+def test_quiz_has_one_right_answer_in_every_draw():
+    questions = drawn(SIDECAR["quiz"], [])
+    assert 4 <= len(questions) <= 5
+    for question in questions:
+        for variant in question["variants"]:
+            texts = [o["text"] for o in variant["options"]]
+            assert len(set(texts)) == len(texts), texts
+            assert sum(o["right"] for o in variant["options"]) == 1
+            assert all(o["why"] for o in variant["options"])
+    assert any(q["from"] for q in questions)
+    assert any(q["variants"][0]["output"] for q in questions)
+    assert any("mine" in q for q in SIDECAR["quiz"])
+
+
+@pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
+def test_every_sentence_asks_and_has_its_answer_in_the_bank(exercise):
+    sentences = SIDECAR["mistakes"][exercise]
+    for text in sentences.values():
+        assert text.strip().endswith("?"), text
+    told = {key for name, key, _ in bank.WRONG + bank.ALSO_WRONG if name == exercise}
+    assert set(sentences) - told - GENERAL <= RARE[exercise]
+
+
+@pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
+def test_every_exercise_has_two_hints_and_a_note(exercise):
+    assert len(SIDECAR["hints"][exercise]) == 2
+    assert set(SIDECAR["notes"][exercise]) == {"minutes", "goes_wrong", "ask"}
+
+
+def test_minutes_of_the_exercises_add_up():
+    parts = [SIDECAR["notes"][exercise]["minutes"] for exercise in SIDECAR["mistakes"]]
+    assert sum(parts) == LESSON.header["minutes"]["exercises"]
+
+
+def test_ping_pong_times_every_size():
+    for times in launch(ping_pong, [1, 1000], 2, ranks=2, timeout=20, show=False):
+        assert len(times) == 2
+        assert all(t > 0 for t in times)

@@ -1,0 +1,12 @@
+"""Checks of lesson 08: a loop on many ranks, one message, buckets, overlap."""
+
+from dtlib.learn.checking import Exercise
+
+from . import buckets, flat, overlap, together
+
+EXERCISES = {
+    "train_together": Exercise(together.check, together.reference, minutes=10),
+    "flat_all_reduce": Exercise(flat.check, flat.reference, minutes=10),
+    "assign_buckets": Exercise(buckets.check, buckets.reference, minutes=10),
+    "overlap": Exercise(overlap.check, overlap.reference, minutes=25),
+}

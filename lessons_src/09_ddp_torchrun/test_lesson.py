@@ -1,0 +1,132 @@
+"""Lesson 09 says what is true: its predictions, its quiz, its sentences, the numbers it names."""
+
+import ast
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler
+
+from dtlib.learn import predictions, source
+from dtlib.learn.quiz import drawn
+from dtlib.ranks.launcher import launch
+
+from .bank import ddp as bank_09_ddp
+from .bank import deal as bank_09_deal
+from .exercises import ddp_loss, exact_mean, indices
+
+LESSON = source.find("09")
+SIDECAR = LESSON.sidecar
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("two_against_one", "identical, bit for bit", "identical, bit for bit"),
+        ("another_cut", 0.0, "exactly 0"),
+        ("another_cut", 1.2e-7, "about 1e-7, what fp32 rounds to"),
+        ("another_cut", 5e-6, "well above rounding, and growing"),
+        ("another_cut", 0.02, "a percent or more"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    spec = SIDECAR["predictions"][key]
+    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert found == [right]
+    assert all(option["why"] for option in spec["options"])
+
+
+def test_quiz_has_one_right_answer_in_every_draw():
+    questions = drawn(SIDECAR["quiz"], [])
+    assert 3 <= len(questions) <= 5
+    for question in questions:
+        for variant in question["variants"]:
+            texts = [o["text"] for o in variant["options"]]
+            assert len(set(texts)) == len(texts), texts
+            assert sum(o["right"] for o in variant["options"]) == 1
+    assert {"07"} <= {q["from"] for q in questions}
+    assert any(q["variants"][0]["output"] for q in questions)
+
+
+@pytest.mark.parametrize(
+    ("runs", "begins"),
+    [
+        ([], "Say that you measure 150 images/s"),
+        ([{"lesson": "09", "what": "throughput of a rank", "measured": "88.2"}],
+         "You measured 88 images/s"),
+    ],
+)  # fmt: skip
+def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
+    question = drawn(SIDECAR["quiz"], runs)[0]["variants"][0]
+    assert question["text"].startswith(begins)
+    assert 'learn.my_run("throughput of a rank"' in LESSON.text
+
+
+@pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
+def test_every_sentence_asks_and_has_its_answer_in_the_bank(exercise):
+    sentences = SIDECAR["mistakes"][exercise]
+    for text in sentences.values():
+        assert text.strip().endswith("?"), text
+    rows = bank_09_deal.WRONG + bank_09_ddp.WRONG
+    assert set(sentences) == {key for name, key, _ in rows if name == exercise}
+
+
+@pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
+def test_every_exercise_has_two_hints_and_a_note(exercise):
+    assert len(SIDECAR["hints"][exercise]) == 2
+    assert set(SIDECAR["notes"][exercise]) == {"minutes", "goes_wrong", "ask"}
+
+
+def test_minutes_of_the_exercises_add_up_and_the_core_fits_an_hour():
+    notes = SIDECAR["notes"]
+    parts = {exercise: notes[exercise]["minutes"] for exercise in SIDECAR["mistakes"]}
+    assert sum(parts.values()) == LESSON.header["minutes"]["exercises"]
+    stretch = {
+        node.args[0].value
+        for cell in LESSON.cells
+        if {"check", "stretch"} <= set(cell.tags)
+        for node in ast.walk(ast.parse(cell.text))
+        if isinstance(node, ast.Call)
+    }
+    core = sum(minutes for exercise, minutes in parts.items() if exercise not in stretch)
+    assert stretch == {"ddp_loss", "save_once"}
+    assert LESSON.header["minutes"]["read"] + core < 60
+
+
+# --- What the lesson and its checks claim of torch ----------------------------------------------
+
+
+def test_the_sampler_pads_as_the_table_shows():
+    hands = [list(DistributedSampler(range(10), 3, r, shuffle=False)) for r in range(3)]
+    assert hands == [[0, 3, 6, 9], [1, 4, 7, 0], [2, 5, 8, 1]]  # field bug 1.02
+    values = [[float(i) for i in hand] for hand in hands]
+    assert exact_mean.dealt(tuple(map(float, range(10))), 3) == values
+
+
+def test_the_reference_deals_like_torchs_sampler():
+    """Field bug 1.01: [4, 7, 2, 1] in every epoch without set_epoch, then [5, 2, 7, 1]."""
+    assert [indices.reference(8, 0, epoch, 0, 2) for epoch in (0, 1)] == [
+        [4, 7, 2, 1],
+        [5, 2, 7, 1],
+    ]
+    for samples, n, epoch in ((10, 3, 2), (1, 4, 0), (12, 4, 5)):
+        for rank in range(n):
+            sampler = DistributedSampler(range(samples), n, rank, seed=3)
+            sampler.set_epoch(epoch)
+            assert indices.reference(samples, 3, epoch, rank, n) == list(sampler)
+
+
+def gradient(loss_of):
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(model.weight)
+    x = [torch.tensor([4.0]), torch.ones(3)][torch.distributed.get_rank()]
+    ddp = DistributedDataParallel(model)  # kept: one that is gone averages nothing
+    loss_of(ddp(x[:, None]).flatten()).backward()
+    return model.weight.grad.item()
+
+
+@pytest.mark.parametrize(("loss_of", "expected"), [(torch.mean, 2.5), (ddp_loss.reference, 1.75)])
+def test_ddp_averages_ranks_and_not_samples(loss_of, expected):
+    """Field bug 1.06: one token on rank 0, three on rank 1."""
+    assert launch(gradient, loss_of, ranks=2, timeout=20, show=False) == [expected] * 2

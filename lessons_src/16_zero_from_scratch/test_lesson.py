@@ -1,0 +1,210 @@
+"""Lesson 16 says what is true: its predictions, its quiz, and what its checks remark on."""
+
+import cloudpickle
+import pytest
+import torch
+
+from dtlib.learn import checking, ladder, predictions, source
+from dtlib.learn.quiz import drawn
+from dtlib.scratch.zero.schedule import elements_sent, most_gathered
+
+from . import pictures as zero_view
+from . import zero_runs
+from .bank import schedule as bank_16_schedule
+from .bank import shards as bank_16_shards
+from .bank import stage1 as bank_16_stage1
+from .bank import table as bank_16_table
+from .exercises import held, schedule, sent, stage1
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_value():
+    """Send the answers as a notebook would: their modules are not there on the ranks."""
+    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+        cloudpickle.register_pickle_by_value(bank)
+    yield
+    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+        cloudpickle.unregister_pickle_by_value(bank)
+
+
+LESSON = source.find("16")
+SIDECAR = LESSON.sidecar
+
+
+def judge(exercise, answer):
+    return ladder.judge(LESSON, exercise, ladder.find_exercise(LESSON, exercise), answer)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("stage1_sends", 0.5, "half as much"),
+        ("stage1_sends", 1.0, "exactly as much"),
+        ("stage1_sends", 1.5, "one and a half times as much"),
+        ("stage1_sends", 4, "N times as much"),
+        ("eight_micro_batches", 1, "no more, both send once a step"),
+        ("eight_micro_batches", 1.5, "one and a half times as much"),
+        ("eight_micro_batches", 4.5, "four and a half times as much"),
+        ("eight_micro_batches", 8, "eight times as much"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    spec = SIDECAR["predictions"][key]
+    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert found == [right]
+    assert all(option["why"] for option in spec["options"])
+
+
+@pytest.mark.parametrize(("guess", "right"), [(8, False), (2.9, True), (3, True), (4, False)])
+def test_the_folk_tale_is_no_good_prediction(guess, right):
+    assert predictions.verdict(SIDECAR["predictions"]["eightfold"], guess, 16 / 5.5) is right
+
+
+@pytest.mark.parametrize(
+    ("runs", "begins"),
+    [
+        ([], "Say that you measure 10 bytes"),
+        ([{"lesson": "16", "what": "bytes a parameter at stage 1, fp32",
+           "measured": "10.0"}], "You measured 10 bytes"),
+    ],
+)  # fmt: skip
+def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
+    assert drawn(SIDECAR["quiz"], runs)[0]["variants"][0]["text"].startswith(begins)
+    assert 'learn.my_run("bytes a parameter at stage 1, fp32"' in LESSON.text
+
+
+def test_norms_of_the_clipped_log_are_whole_numbers():
+    question = next(q for q in drawn(SIDECAR["quiz"], []) if q["id"] == "clip_log")
+    for variant in question["variants"]:
+        lengths = [float(line.split("norm ")[1].split(",")[0]) for line in
+                   variant["output"].strip().splitlines()]  # fmt: skip
+        assert sum(x * x for x in lengths) ** 0.5 % 1 == 0
+
+
+# --- What the lesson claims ---------------------------------------------------------------------
+
+
+def test_the_clip_of_the_lesson_cuts_in_every_step():
+    sizes = zero_runs.Sizes()
+    assert "longest = 0.01" in LESSON.text
+    for kind in zero_runs.MAKE:
+        norms = []
+        clip = torch.nn.utils.clip_grad_norm_
+
+        def noted(parameters, largest, norms=norms, clip=clip):
+            norms.append(float(clip(parameters, largest)))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.nn.utils, "clip_grad_norm_", noted)
+            list(zero_runs.replace(sizes, clip=0.01).twin(kind))
+        assert len(norms) == sizes.steps and min(norms) > 0.01
+
+
+def test_fifty_ranks_save_seven_times():
+    """16 / (2 + 14/N) is 7 at N = 49: of the slider's powers of two 64 is the first."""
+    assert next(n for n in (2**p for p in range(11)) if 16 / (2 + 14 / n) >= 7) == 64
+
+
+def test_the_papers_table_by_the_courses_own_function():
+    rows = zero_view.beside_the_paper(held.reference)
+    assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
+    for mine, row in zip(zero_view.beside_the_paper(bank_16_table.by_hand), rows, strict=True):
+        assert [x for x, _ in mine[1:]] == pytest.approx([x for x, _ in row[1:]])
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_a_schedule_sends_what_the_formula_says(k):
+    lines = schedule.reference(4)[:-1] * k
+    psi = dict.fromkeys(range(4), 12)
+    assert elements_sent(lines, psi, 4) == sent.reference(48, 4, 3, k)
+    assert most_gathered(lines, psi) == 12
+
+
+def test_right_answers_of_another_kind_keep_the_lessons_promises():
+    """What passes its check must not stop Run All at one of the lesson's assertions."""
+    update = zero_runs.from_shards(bank_16_shards.gathers_norms, 0.01)
+    ways = {
+        "stage 1": zero_runs.Flat(bank_16_stage1.pads),
+        "as a class": zero_runs.Flat(bank_16_stage1.Shards),
+        "stage 2": zero_runs.Flat(update, bank_16_shards.pads_and_asks_the_library),
+        "in place": zero_runs.Flat(update, bank_16_shards.in_place),
+    }
+    n, sizes = 2, zero_runs.Sizes(ranks=2, steps=2)
+    for mixed, formula in ((False, (8 + 8 / n, 4 + 12 / n)), (True, (4 + 12 / n, 2 + 14 / n))):
+        found = zero_runs.run(ways, sizes, kinds=["AdamW"], mixed=mixed, clip=0.01)
+        expected = [bytes_each for bytes_each in formula for _ in range(2)]
+        for books, bytes_each in zip(found.values(), expected, strict=True):
+            # a copy of the master beside fp32 weights is nobody's fp32_copy
+            assert books.bytes_each == bytes_each
+            assert books.sent == pytest.approx(2 * (n - 1) / n, abs=0.001)
+
+
+def test_every_schedule_that_passes_runs_on_the_worker():
+    answers = [answer for _, answer in bank_16_schedule.RIGHT]
+    ways = {a.__name__: zero_runs.Scheduled(list(a(4))) for a in answers}
+    found = zero_runs.run(ways, zero_runs.Sizes(ranks=2, steps=2))
+    assert zero_runs.worst(found) < 1e-5
+    sent = {name: round(books.sent * 2, 1) for name, books in found.items()}
+    assert sent["keeps_the_last_layer"] == 2.8 and sent["gathers_one_ahead"] == 3  # of four layers
+
+
+# --- What the checks say to answers that are right, and to hostile ones -------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (bank_16_schedule.keeps_the_last_layer, "save one gather"),
+        (bank_16_schedule.gathers_one_ahead, "prefetching"),
+        (bank_16_schedule.yields, ""),
+    ],
+)
+def test_a_better_or_a_dearer_schedule_gets_its_remark(answer, words):
+    found = judge("zero3_schedule", answer)
+    assert isinstance(found, checking.Passed)
+    assert words in found.note if words else not found.note
+
+
+def endless(layers):
+    while True:
+        yield bank_16_schedule.AllGather(0)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "key"),
+    [
+        ("zero3_schedule", lambda layers: [].sort(), "none"),
+        ("zero3_schedule", lambda layers: 3, "raised"),
+        ("zero3_schedule", lambda layers: [], "no_forward"),
+        ("zero3_schedule", lambda layers: ["Gather"], "no_instruction"),
+        ("zero3_schedule", endless, "gathered_twice"),
+        ("held", lambda *_: [].sort(), "none"),
+        ("held", lambda *_: {"parameters": "2", "gradients": None, "optimizer": 1}, "kinds"),
+        ("held", lambda *_: dict.fromkeys(held.KINDS, float("nan")), "bytes_each"),
+        ("held", lambda *_: dict.fromkeys(held.KINDS, 0), "bytes_each"),
+        ("held", lambda psi, n, stage, precision: psi / 0, "raised"),
+        ("sent", lambda *_: "many", "kind"),
+        ("sent", lambda *_: float("nan"), "alone"),
+        ("sent", lambda *_: -1, "alone"),
+        ("sent", lambda *_: 0, "elements"),
+        ("stage1", lambda weights, make: lambda gradient: 1 / 0, "raised"),
+        ("stage1", lambda weights, make: lambda gradient: weights.fill_(float("nan")), "weights"),
+        ("add_gradients", lambda parameters, shard: [].sort(), "none"),
+        ("add_gradients", lambda parameters, shard: parameters, "kind"),
+        ("add_gradients", lambda parameters, shard: torch.full((5,), float("nan")), "shard"),
+        ("global_norm", lambda shard: float("nan"), "value"),
+        ("global_norm", lambda shard: [1.0], "kind"),
+        ("global_norm", lambda shard: -5.0, "value"),
+    ],
+)  # fmt: skip
+def test_a_hostile_answer_gets_a_sentence(exercise, answer, key):
+    found = judge(exercise, answer)
+    assert isinstance(found, checking.Wrong), found
+    assert found.mistake == key, found
+    assert checking.sentence(SIDECAR, exercise, found).endswith("?")
+
+
+def test_serial_knows_what_a_forgetful_optimizer_does():
+    """Momentum makes three equal steps longer: the check would see no difference without it."""
+    kept, renewed = (stage1.serial(stage1.MOMENTUM, 3, renewed=r) for r in (False, True))
+    assert float((kept - renewed).abs().max()) > 0.1

@@ -1,0 +1,99 @@
+"""Lesson 17 says what is true: its predictions, its record, the published table it takes apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtlib.learn import predictions, source
+from dtlib.learn.recorded import ABOUT, recorded
+
+from .exercises import batch_fields, gains
+
+LESSON = source.find("17")
+ROOT = Path(__file__).parents[2]
+WITHOUT = ROOT / "tests/fixtures/no_deepspeed"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("largest_gain", "the precision", "the precision"),
+        ("largest_gain", "none", "none"),
+        ("sharding_alone", 2.4, "twice as fast, or more"),
+        ("sharding_alone", 1.3, "somewhat faster"),
+        ("sharding_alone", 1.0, "about as fast"),
+        ("sharding_alone", 0.86, "slower"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    spec = LESSON.sidecar["predictions"][key]
+    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    assert found == [right]
+
+
+def test_the_record_holds_all_that_the_lesson_shows_and_says_on_what_it_was_measured():
+    record = recorded("17_deepspeed")
+    assert set(record) == {
+        "losses", "torchrun", "held", "ablation", "patient", "mended", "look"
+    }  # fmt: skip
+    assert all(record.about[key] for key in ABOUT)
+    assert "deepspeed" in record.about["versions"]
+    for name in record:
+        assert f'found["{name}"]' in LESSON.text, name
+    assert len(record["ablation"]) == 5 and record["mended"] == ["accepted"]
+
+
+def test_the_record_names_no_machine_and_no_folder():
+    text = (LESSON.room / "records/17_deepspeed.json").read_text()
+    assert not any(word in text for word in ("/tmp/", "/work", "/home/", "/root"))
+
+
+def test_the_patients_fields_are_refused_and_mended_as_the_lesson_says():
+    with pytest.raises(ValueError, match="16"):
+        batch_fields.reference(1, 16, 4, 1)
+    assert batch_fields.reference(1, train=16, micro=4) == (16, 4, 4)
+    assert batch_fields.reference(4, 16, 4, 1) == (16, 4, 1)
+
+
+def test_the_recorded_ablation_tells_the_lessons_story():
+    runs = [
+        gains.run(second, *changed)
+        for changed, result in zip(
+            [(), ("precision",), ("optimizer",), ("stage",), gains.FACTORS],
+            recorded("17_deepspeed")["ablation"],
+            strict=True,
+        )
+        for second in result["seconds"]
+    ]
+    found = gains.reference(runs)
+    assert found["precision"] > 1 > found["stage"]
+
+
+def test_deepspeed_is_hidden_by_the_folder_of_this_test():
+    asked = "import importlib.util as u; print(u.find_spec('deepspeed'), u.find_spec('json').name)"
+    env = {**os.environ, "PYTHONPATH": str(WITHOUT)}
+    said = subprocess.run(
+        [sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["None", "json"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["student", "instructor"])
+def test_without_deepspeed_the_lesson_shows_the_record_and_every_check_runs(tmp_path, kind):
+    env = {**os.environ, "PYTHONPATH": f"{WITHOUT}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "dtlib", "lessons", "run", "17", "--kind", kind]
+    subprocess.run([*command, "--out", tmp_path], env=env, check=True, cwd=ROOT, timeout=380)
+    notebook = json.loads((tmp_path / kind / f"{LESSON.stem}.ipynb").read_text())
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    everything = json.dumps(outputs)
+    assert "DeepSpeed is not installed" in everything and "Recorded results." in everything
+    plain = "".join("".join(o.get("data", {}).get("text/plain", "")) for o in outputs)
+    assert plain.count("✓ Passed." if kind == "instructor" else "is not written yet") == 4

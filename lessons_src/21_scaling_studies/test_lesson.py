@@ -1,0 +1,88 @@
+"""Lesson 21 says what is true: its worked cases, its options, the tables that it cites."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+import pytest
+from banks import verdict
+
+from dtlib.learn import predictions, source
+from dtlib.learn.checking import Wrong
+from dtlib.learn.quiz import drawn
+from dtlib.study import scaling
+
+from .exercises import efficiencies, gains, planning
+from .what_if import serial_share
+
+LESSON = source.find("21")
+
+
+def test_the_worked_cases() -> None:
+    assert "The speed-up is 1.6, the\n# efficiency 8 / (2·5) = 0.8" in LESSON.text
+    assert serial_share(8 / 5, 2) == pytest.approx(0.25) and "has s = 0.25" in LESSON.text
+
+
+def test_the_published_table_is_an_option() -> None:
+    spec = LESSON.sidecar["predictions"]["two_gpus"]
+    right = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], "0.49")]
+    assert right == ["0.49"] and round(4451 / 4507 / 2, 2) == 0.49
+
+
+def test_three_repeats_of_nothing_agree_in_a_quarter_of_all_cases() -> None:
+    fooled = [
+        gains.verdict([100] * 3, [100 + (k >> turn & 1) * 2 - 1 for turn in range(3)])
+        for k in range(8)
+    ]
+    assert sum(word != "noise" for word in fooled) == 2
+    assert "2·½⁶, 3 %" in LESSON.text and round(100 * 2 * 0.5**6) == 3
+
+
+@pytest.mark.parametrize("case", efficiencies.EXERCISE.cases)
+def test_the_solution_is_the_studys_own_formula(case) -> None:
+    _, (kind, rows) = case
+    runs = [{**row, "study": kind, "world_size": row["ranks"]} for row in rows]
+    found = {n: sorted(values)[len(values) // 2] for n, values in scaling.paired(runs).items()}
+    assert efficiencies.efficiency(kind, rows) == pytest.approx(found)
+
+
+def test_the_plan_is_the_studys_own() -> None:
+    for kind in scaling.KINDS:
+        settings = {"task": "text", "global_batch": 8}
+        runs = [one.config for one in scaling.plans(kind, settings, [2, 4], 2)]
+        mine = planning.plan(kind, [2, 4], 2, 8)
+        assert [(r.ranks, r.global_batch, r.threads) for r in runs] == [
+            (m["ranks"], m["global_batch"], m["threads"]) for m in mine
+        ]
+
+
+def test_the_output_of_the_quiz_is_noise() -> None:
+    (question,) = [item for item in LESSON.sidecar["quiz"] if item["id"] == "read_a_table"]
+    rows = [list(map(int, line.split())) for line in question["output"].splitlines()[1:]]
+    before, after = ([row[at] for row in rows] for at in (1, 2))
+    assert gains.verdict(before, after) == "noise"
+    percent = [round(100 * (b / a - 1)) for a, b in zip(before, after, strict=True)]
+    assert percent == [22, -3, 12]
+
+
+@pytest.mark.parametrize("eff", [0.4, 0.75, 0.97, 1.0, 1.2])
+def test_the_quiz_has_one_right_answer_for_every_efficiency(eff: float) -> None:
+    runs = [
+        {"lesson": "21", "what": "strong efficiency on the most ranks here", "measured": str(eff)}
+    ]
+    for variant in drawn(LESSON.sidecar["quiz"], runs)[0]["variants"]:
+        assert variant["text"].startswith("You measured" if eff <= 0.97 else "Say that you")
+        texts = [option["text"] for option in variant["options"]]
+        assert len(set(texts)) == 4 and "2.00 times" not in texts
+
+
+def test_words_in_an_array_get_a_verdict() -> None:
+    assert isinstance(verdict("21", "verdict", lambda a, b: np.array(["gain"] * 3)), Wrong)
+
+
+def test_the_buckets_that_vary_are_those_that_are_read() -> None:
+    (given,) = re.findall(r'"--bucket-cap-mb", "([\d.,]+)"', LESSON.text)
+    keys = ast.literal_eval(f"[{given}]")
+    assert f"{{{keys[0]}: [], {keys[1]}: []}}" in LESSON.text

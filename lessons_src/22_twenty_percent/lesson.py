@@ -1,0 +1,779 @@
+# %% [raw]
+# ---
+# number: "22"
+# title: Twenty per cent
+# objectives:
+#   - prove a gain by pairs of turns, and say between which ends it lies
+#   - write a step that sends less and waits less, and leaves the same weights
+#   - choose levers by the share they touch, and keep the experiment the same
+# minutes: {read: 30, exercises: 49}
+# needs: [laptop]
+# builds_on: ["20", "21"]
+# ---
+
+# %% [markdown]
+# A colleague trains with a script that has grown for a year. It works. **Can
+# you make it at least 20 % faster, and prove to somebody who doubts it that
+# you did, and that it still learns the same?**
+#
+# You measure how far two runs of one program are apart, pull one **lever** at
+# a time, and let fresh pairs of turns decide. Exercises 1 and 2 are the core
+# and fit an hour with the reading; 3 to 5 are *stretch*.
+
+# %%
+from dtlib import learn
+
+learn.start("22")
+
+# %% [markdown]
+# `repeats` are pairs of turns, `steps` are the steps of a turn. On a GPU node,
+# take `device = "cuda"`, as many `ranks` as GPUs, and longer turns. With
+# `with_compile` the lesson measures `torch.compile`, too: that needs a C++
+# compiler and a minute or two.
+
+# %% tags=["parameters"]
+ranks = 2
+repeats = 8
+steps = 3
+device = "cpu"
+with_compile = False
+record = False
+
+# %% [markdown]
+# ## Your predictions
+#
+# Commit all three before you go on.
+
+# %%
+learn.predict("same_again")
+
+# %%
+learn.predict("most")
+
+# %%
+learn.predict("two_levers")
+
+# %% [markdown]
+# ## The patient
+#
+# Nobody planted a `sleep` in it. Each line had a reason once: a data set hands
+# out pictures one at a time, and crops and flips each; a rank takes its 32 in
+# four micro-batches, since they did not fit an old GPU; buckets are small,
+# because small ones start to travel sooner; and each micro-batch reports its
+# loss. The network is small on purpose: it stands for a larger one on a quick
+# GPU, where the computation is over soon and all else shows.
+
+# %%
+import contextlib
+import itertools
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+import dtlib
+
+
+def slow_step(model, optimizer, loss_fn, micro_batches):
+    """One step of this rank; returns the mean loss over all ranks."""
+    optimizer.zero_grad()
+    total = 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(model(x), y) / len(micro_batches)
+        loss.backward()
+        everyone = loss.detach().clone()
+        dist.all_reduce(everyone)
+        total += everyone.item() / dist.get_world_size()
+    optimizer.step()
+    return total
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(1024, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+
+
+slow = dict(
+    loader="dataloader",  # one picture at a time, in Python
+    workers=0,
+    global_batch=32 * ranks,
+    cuts=4,  # micro-batches of a rank
+    bucket_cap_mb=0.05,
+    channels_last=False,
+    fused=False,  # AdamW, one parameter after another
+    precision="fp32",
+    step=slow_step,
+)
+
+# %% [markdown]
+# Every entry of `slow` is a lever. A `Run` trains with one setting of them.
+# Which pictures a step has, and how they are cropped, follows from the step's
+# number and the batch alone (lesson 02), so all settings of one batch see the
+# same ones.
+
+# %%
+from torch.nn.parallel import DistributedDataParallel
+
+from dtlib.data import open_images
+from dtlib.data.batches import augmentation
+from dtlib.data.loader import image_source
+from dtlib.measure.profiling import input_of
+from dtlib.ranks.dist import world
+
+pictures = open_images("pictures", "train", count=2000)
+
+
+def plan(batch, cuts):
+    """This rank's pictures and crops, one micro-batch after another."""
+    size = batch // dist.get_world_size() // cuts
+    for step in itertools.count():
+        first = step * batch
+        indices = torch.arange(first, first + batch) % len(pictures)
+        crops = augmentation(batch, seed=0, step=step)
+        for cut in range(cuts):
+            begin = (dist.get_rank() * cuts + cut) * size
+            rows = slice(begin, begin + size)
+            yield indices[rows], crops.rows(rows)
+
+
+class Run:
+    """The colleague's script with one setting, ready to take steps."""
+
+    def __init__(self, setting):
+        self.setting, self.losses = setting, []
+        self.device = world().device
+        wide = setting["channels_last"]
+        self.layout = torch.channels_last if wide else torch.contiguous_format
+        model = network().to(self.device, memory_format=self.layout)
+        self.model = DistributedDataParallel(
+            model, bucket_cap_mb=setting["bucket_cap_mb"]
+        )
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), fused=setting["fused"]
+        )
+        source = image_source(
+            pictures, self.device, setting["loader"],
+            workers=setting["workers"],
+        )  # fmt: skip
+        self.batches = source.batches(
+            plan(setting["global_batch"], setting["cuts"])
+        )
+
+    def take(self, steps):
+        for _ in range(steps):
+            micro_batches = [
+                (x.to(memory_format=self.layout), y)
+                for x, y in itertools.islice(
+                    input_of(self.batches), self.setting["cuts"]
+                )
+            ]
+            bf16 = self.setting["precision"] == "bf16"
+            with torch.autocast(
+                self.device.type, torch.bfloat16, enabled=bf16
+            ):
+                loss = self.setting["step"](
+                    self.model, self.optimizer, F.cross_entropy, micro_batches
+                )
+            self.losses.append(loss)
+
+
+# %% [markdown]
+# ## What does it spend its time on?
+#
+# As in lesson 20: record a few steps on every rank and take them apart. The
+# last column is what would be left to gain if that part took no time at all: a
+# step without a part that has the share s is 1 / (1 − s) times as fast.
+# Recording itself slows many small operations, so read these as estimates.
+
+# %%
+from pathlib import Path
+
+from dtlib.measure import profiling
+
+
+def recorded(folder, setting):
+    torch.set_num_threads(1)
+    run = Run(setting)
+    with profiling.record(folder, wait=1, warmup=1, active=4) as step:
+        for _ in range(6):
+            run.take(1)
+            step()
+
+
+folder = str(Path("traces").resolve() / "patient")
+dtlib.launch(recorded, folder, slow, ranks=ranks, device=device)
+patient = profiling.shares(profiling.read(folder))
+print(profiling.verdict(patient))
+parts = "input", "compute", "communication", "idle"
+mean = {
+    part: sum(getattr(one, part) for one in patient) / len(patient)
+    for part in parts
+}
+learn.table(
+    [
+        [part, f"{100 * share:.0f} %", f"{1 / max(1e-3, 1 - share):.2f}"]
+        for part, share in mean.items()
+    ],
+    ["part", "share of a step", "times as fast without it"],
+    "The patient's step, mean over the ranks",
+)
+
+# %% [markdown]
+# ## Turns
+#
+# A single time proves nothing: other programs run, clocks change, and memory
+# warms up. Three habits make times fit to compare.
+#
+# - **Interleave.** All settings are ready at once and take turns, so that a
+#   slow minute of the machine falls on all of them. The first step of a turn
+#   is not timed, and with a loader worker two more are not: it has made two
+#   batches ahead while the others had their turns.
+# - **Pair.** Compare a turn with the other setting's turn of the same round.
+# - **Turn the order round** every other time, so that none is always first.
+
+
+# %%
+def measure(settings, repeats, steps):
+    """Seconds for 1000 pictures in each turn, losses, and all-reduces."""
+    from dtlib.measure.ledger.collectives import CollectiveLog
+    from dtlib.measure.timing import synchronizer
+
+    torch.set_num_threads(1)
+    runs = {name: Run(setting) for name, setting in settings.items()}
+    turns = {name: [] for name in runs}
+    sent = {}
+    wait = synchronizer(world().device)
+    for repeat in range(repeats + 1):
+        names = list(runs) if repeat % 2 else list(runs)[::-1]
+        for name in names:
+            run = runs[name]
+            log = CollectiveLog() if repeat == 1 else contextlib.nullcontext()
+            with log:
+                run.take(1)
+            run.take(2 * settings[name]["workers"])  # what lies ready
+            if repeat == 1:
+                sent[name] = log.tallies["all_reduce"].calls
+            wait()
+            dist.barrier()
+            begin = time.perf_counter()
+            run.take(steps)
+            wait()
+            dist.barrier()
+            seconds = time.perf_counter() - begin
+            taken = steps * settings[name]["global_batch"]
+            turns[name].append(seconds / taken * 1000)
+    for run in runs.values():
+        run.batches.close()
+    losses = {n: [float(x) for x in run.losses] for n, run in runs.items()}
+    return turns, losses, sent
+
+
+two = {"slow": slow, "the same again": slow}
+turns, losses, _ = dtlib.launch(
+    measure, two, repeats, steps, ranks=ranks, device=device
+)[0]
+learn.table(
+    list(zip(range(repeats + 1), *([f"{s:.3f}" for s in turns[name]]
+                                   for name in two))),
+    ["round", *two],
+    "Seconds for 1000 pictures; round 0 is the warm-up",
+)  # fmt: skip
+
+# %% [markdown]
+# Both columns are the same program, down to the last bit of its losses. Divide
+# row by row, and you see how large a gain can be that nobody made:
+
+# %%
+if device == "cpu":  # a GPU may add in another order each time
+    assert losses["slow"] == losses["the same again"]
+pairs = list(zip(turns["slow"], turns["the same again"]))[1:]
+ratios = sorted(one / other for one, other in pairs)
+print("ratios:", *(f"{ratio:.2f}" for ratio in ratios))
+learn.measured("same_again", ratios[-1] / ratios[0])
+
+# %% [markdown]
+# ## Exercise 1: a gain, and how sure it is
+#
+# ●●○ *10 minutes.* The **gain** of a change is how many times the throughput
+# it gives: 1.25 is 25 % more. `before` and `after` are seconds for the same
+# pictures, pair by pair; the first pair is the warm-up, when neither is at its
+# pace. Return the median over the pairs of their gains, and the smallest and
+# the largest of them. A worked case: pairs (4, 2), (4, 2.5) and (4, 4) after
+# the warm-up gain 2, 1.6 and 1, so the answer is (1.6, 1, 2).
+#
+# The smallest is worth more than it looks. If a change gave no more than g in
+# the median, each pair would exceed g at most half of the time, and all of n
+# would in at most 1 of 2ⁿ experiments: for 8 pairs in 1 of 256. This is the
+# **sign test**. It asks nothing of the times but that pairs know nothing of
+# each other; a neighbour's job that lasts for several pairs breaks that.
+
+
+# %% tags=["exercise"]
+def gain(before, after):
+    """Median, smallest and largest gain of the pairs but the first."""
+    ### BEGIN SOLUTION
+    ratios = sorted(b / a for b, a in zip(before[1:], after[1:]))
+    middle = len(ratios) // 2
+    return (ratios[middle] + ratios[~middle]) / 2, ratios[0], ratios[-1]
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+learn.check("gain", gain)
+
+# %%
+gain_of = learn.given("gain")
+middle, low, high = gain_of(turns["slow"], turns["the same again"])
+print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
+
+# %% [markdown]
+# ## Exercise 2: say it once
+#
+# ●●○ *15 minutes.* `slow_step` sends all gradients after each of its
+# micro-batches, and once more the loss; and `.item()` makes Python wait until
+# the number is there, which on a GPU empties its queue (lesson 20; on a CPU
+# there is none, and it costs next to nothing). None of it is needed before the
+# last micro-batch. DDP has a context for that, where gradients add up and stay
+# on their rank:
+#
+# ```
+# with model.no_sync():
+#     loss_fn(model(x), y).backward()      # sends nothing
+# loss_fn(model(x), y).backward()          # sends the sum of both
+# ```
+#
+# DDP decides in its forward pass whether the backward will send, so both
+# belong inside
+# (https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
+# Write the step again: the same arguments, the same weights afterwards, one
+# micro-batch in memory at a time. Gradients and loss travel once each, and the
+# mean loss over all ranks comes back as a tensor: whoever logs it may read it
+# later. The check counts, it does not time.
+
+
+# %% tags=["exercise"]
+def faster_step(model, optimizer, loss_fn, micro_batches):
+    """One step of this rank; returns the mean loss over all ranks."""
+    optimizer.zero_grad()
+    ### BEGIN SOLUTION
+    total = 0.0
+    for k, (x, y) in enumerate(micro_batches, start=1):
+        last = k == len(micro_batches)
+        with contextlib.nullcontext() if last else model.no_sync():
+            loss = loss_fn(model(x), y) / len(micro_batches)
+            loss.backward()
+        total = total + loss.detach()
+    dist.all_reduce(total)
+    optimizer.step()
+    return total / dist.get_world_size()
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+learn.check("faster_step", faster_step)
+
+# %% [markdown]
+# ## One lever at a time
+#
+# Your step is one lever. These are others; each changes one entry of `slow`:
+#
+# | lever | what it touches |
+# | --- | --- |
+# | a loader worker | another process makes pictures ahead (prefetch), while this one computes |
+# | pictures cropped in batches | a few operations for all of them, not some for each; in the rank itself, so no worker |
+# | buckets of 25 MiB | DDP's default: here all gradients in one message |
+# | one micro-batch | a rank's 32 pictures at once: fewer operations, fewer messages |
+# | channels_last, fused AdamW | how pictures lie in memory; one operation for the whole update |
+# | bf16 | half the bytes for products; other numbers |
+# | twice the batch | fewer steps; another experiment |
+
+# %%
+mine = learn.given("faster_step")
+levers = {
+    "my step, which sends once": dict(step=mine),
+    "a loader worker": dict(workers=1),
+    "pictures cropped in batches": dict(loader="device"),
+    "buckets of 25 MiB": dict(bucket_cap_mb=25),
+    "one micro-batch": dict(cuts=1),
+    "channels_last": dict(channels_last=True),
+    "fused AdamW": dict(fused=True),
+    "bf16": dict(precision="bf16"),
+    "twice the batch": dict(global_batch=64 * ranks),
+}
+settings = {"slow": slow, "the same again": slow}
+settings |= {name: {**slow, **change} for name, change in levers.items()}
+turns, losses, sent = dtlib.launch(
+    measure, settings, repeats, steps, ranks=ranks, device=device
+)[0]
+gains = {name: gain_of(turns["slow"], turns[name]) for name in settings}
+apart = {
+    name: max(abs(a - b) for a, b in zip(losses["slow"], losses[name]))
+    for name in settings
+}
+
+# %%
+import matplotlib.pyplot as plt
+
+names = list(gains)[1:]
+figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
+axes.barh(names, [gains[name][0] for name in names], color="C0", alpha=0.5)
+for row, name in enumerate(names):
+    middle, low, high = gains[name]
+    axes.plot([low, high], [row, row], color="black", marker="|")
+axes.axvline(1, color="black", linewidth=1)
+axes.axvline(1.2, color="black", linewidth=1, linestyle="--")
+axes.invert_yaxis()
+axes.set(xlabel="times the throughput; dashed: 1.2")
+plt.show()
+
+# %%
+learn.table(
+    [
+        [name, sent[name], *(f"{x:.2f}" for x in gains[name])]
+        + [f"{apart[name]:.0e}" if apart[name] else "0"]
+        for name in gains
+    ],
+    ["lever", "all-reduces", "gain", "smallest", "largest", "losses apart"],
+    f"Each lever alone against slow, {repeats} pairs; all-reduces of a step;"
+    " largest difference between the loss curves",
+)
+
+# %% [markdown]
+# Read three things. **The ends:** a bar whose line crosses 1 may be luck, as
+# the row of no change shows. **Levers that lose:** a loader worker helps
+# where a core is idle, and on two cores with two ranks none is. Whether bf16
+# pays depends on what the processor can do, which you see only by measuring.
+# **The last column:** a gain belongs to *this* experiment only while the loss
+# curve stays.
+
+# %%
+free = [name for name in levers if name not in ("bf16", "twice the batch")]
+best = max(levers, key=lambda name: gains[name][0])
+learn.measured("most", best)
+close = 1e-5 if device == "cpu" else 1e-2  # GPUs convolve in TF32
+for name in free:  # the same numbers but for the order of sums
+    first = list(zip(losses["slow"], losses[name]))[:2]
+    assert all(abs(a - b) < close * a for a, b in first), name
+
+# %% [markdown]
+# fp32 rounds to about 6·10⁻⁸, and a loss is the end of some thousand sums, so
+# on a CPU the first two losses agree to 10⁻⁵; a GPU that convolves in TF32
+# keeps 11 bits, and the cell asks for 10⁻². Later losses may part further,
+# since a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
+# precision instead of 24: name it when you report its gain. Twice the batch
+# takes half as many updates from the same pictures: a fast answer to another
+# question.
+#
+# ## What a lever can give
+#
+# A lever that touches the share s of a step and makes it f times as fast
+# leaves 1 − s + s/f of the time. However good it is, the gain is below
+# 1 / (1 − s). This is **Amdahl's law**
+# (https://doi.org/10.1145/1465482.1465560), and the reason to begin with the
+# largest share. Levers on *different* parts add up in saved time, if the parts
+# do not overlap; two on the *same* part share what is there.
+
+# %%
+learn.what_if("levers")
+
+# %% [markdown]
+# ## Exercise 3: the bound
+#
+# ●●○ *8 minutes, stretch.* `levers` is a list of pairs (share, speed-up), on
+# parts of the step that do not overlap. How many times the throughput do all
+# of them give? A speed-up of `math.inf` removes its part. A worked case: half
+# of a step made 2 times as fast leaves 0.5 + 0.25 of it, a gain of 1.33.
+
+
+# %% tags=["exercise", "stretch"]
+def bound(levers):
+    """Times the throughput, with all levers together."""
+    left = 1.0
+    ### BEGIN SOLUTION
+    for share, speedup in levers:
+        left += share / speedup - share
+    ### END SOLUTION
+    return 1 / left
+
+
+# %% tags=["check", "stretch"]
+learn.check("bound", bound)
+
+# %% [markdown]
+# The third prediction: two levers, each of which alone makes a step 1.25 times
+# as fast, so each saves 20 % of its time.
+
+# %%
+import math
+
+amdahl = learn.given("bound")
+alone, both = amdahl([(0.2, math.inf)]), amdahl([(0.2, math.inf)] * 2)
+learn.measured("two_levers", both)
+assert abs(alone - 1.25) < 1e-9 and abs(both - 1 / 0.6) < 1e-9
+product = math.prod(gains[name][0] for name in free)
+print(f"multiplied, the single gains above would make {product:.2f} times")
+
+# %% [markdown]
+# ## Together, and proven
+#
+# Now pull the levers one after another, the largest first, and keep each one.
+# After every step the shares are others: what was 20 % of a step is 40 % of
+# one that takes half as long. So a lever is judged by what it adds to those
+# before it.
+#
+# Those that seemed worth it were *chosen* by the numbers above, and the best
+# of nine noisy numbers flatters. So they prove nothing: fresh turns do.
+
+# %%
+worth = [name for name in free if gains[name][0] > 1.05] or [
+    max(free, key=lambda name: gains[name][0])
+]
+worth.sort(key=lambda name: -gains[name][0])
+chain, setting = {"slow": slow}, slow
+for name in worth:
+    setting = {**setting, **levers[name]}
+    chain[f"+ {name}"] = setting
+exact = list(chain)[-1]
+chain["+ bf16"] = {**setting, "precision": "bf16"}
+turns, losses, sent = dtlib.launch(
+    measure, chain, repeats, steps, ranks=ranks, device=device
+)[0]
+proof = {name: gain_of(turns["slow"], turns[name]) for name in chain}
+
+# %%
+from statistics import median
+
+rates = {name: 1000 / median(turns[name][1:]) for name in chain}
+figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+hatches = ["//", *[""] * (len(chain) - 2), ".."]
+bars = axes.barh(list(chain), list(rates.values()), hatch=hatches, ec="white")
+axes.bar_label(bars, [f"{proof[name][0]:.2f} times" for name in chain])
+axes.invert_yaxis()
+axes.margins(x=0.2)
+axes.set(xlabel="pictures/s, all ranks; hatched: before, dotted: bf16")
+plt.show()
+
+# %%
+rows = []
+for name, before in zip(chain, [None, *chain]):
+    step = gain_of(turns[before], turns[name])[0] if before else 1.0
+    rows.append(
+        [name, f"{rates[name]:.0f}", sent[name], f"{step:.2f}"]
+        + [f"{x:.2f}" for x in proof[name]]
+    )
+learn.table(
+    rows,
+    ["", "pictures/s", "all-reduces", "over the last", "gain", "smallest",
+     "largest"],
+    f"Before and after, {repeats} fresh pairs; gain against slow",
+)  # fmt: skip
+
+# %% [markdown]
+# Read down *over the last*: pair by pair such gains multiply, since each is
+# measured on top of those before it; their medians do so nearly. A lever that
+# was worth much alone may add nothing here: your step saves messages of
+# micro-batches, and with one micro-batch there are none to save; and where
+# pictures are cropped in batches, no worker has anything to do.
+#
+# And the verdict. One disturbed pair can pull the smallest below 1.2, and more
+# pairs never lift it. So count instead how many of the n pairs lie above 1.2,
+# and add up in how many of 2ⁿ throws of n coins as many or more show heads:
+# that is the sign test when not all pairs agree.
+
+# %%
+middle, low, high = proof[exact]
+drift = max(abs(a - b) for a, b in zip(losses["slow"], losses[exact]))
+print(f"All levers up to '{exact}' give {middle:.2f} times the throughput,")
+print(f"in {repeats} pairs between {low:.2f} and {high:.2f} times,")
+print(f"and losses that part by {drift:.0e} at most.")
+fresh = list(zip(turns["slow"], turns[exact]))[1:]
+over = sum(before / after > 1.2 for before, after in fresh)
+luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
+print(f"{over} of {repeats} pairs lie above 1.2. Were the median no more,")
+print(f"so many would in at most {luck} of {2**repeats} experiments.")
+if luck / 2**repeats < 0.05:
+    print("At least 20 %: proven here, as far as that goes.")
+else:
+    print("At least 20 %: not proven here. Take longer turns, and more.")
+learn.my_run("gain of all levers that keep the numbers", middle, "times")
+
+# %% [markdown]
+# ## Exercise 4: torch.compile has a price
+#
+# ●○○ *6 minutes, stretch.* `torch.compile` writes a program for your model and
+# has it compiled, before the first step ends. After how many steps has that
+# been paid? Return the first whole number of steps after which the compiled
+# run is not behind, and `math.inf` if it never catches up. A worked case: 30 s
+# to compile, steps of 0.5 s before and 0.25 s after: 120 steps.
+
+
+# %% tags=["exercise", "stretch"]
+def break_even(compile_seconds, before, after):
+    """Steps until compiling has paid; seconds of a step are given."""
+    ### BEGIN SOLUTION
+    if after >= before:
+        return math.inf
+    return math.ceil(compile_seconds / (before - after))
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("break_even", break_even)
+
+# %% [markdown]
+# Two things compiled: a training step of the patient's network, whose
+# convolutions and products call a library that is compiled already, and a
+# colour jitter, many small operations that a compiler can join. Each in a
+# fresh process and with an empty cache, as in your first job on a node; before
+# and after take turns:
+
+
+# %% tags=["stretch"]
+import tempfile
+from functools import partial
+
+
+def jitter(x):
+    x = (x * 1.1 + 0.02).clamp(0, 1)
+    grey = x.mean(1, keepdim=True)
+    x = (grey + 1.2 * (x - grey)).clamp(0, 1)
+    return (x - 0.45) / 0.25
+
+
+def compiled(call):
+    """Seconds of the first call, of a call before, and of one after."""
+    torch.set_num_threads(1)
+    x, fast = torch.rand(32, 3, 32, 32), torch.compile(call)
+
+    def once(call):
+        out = call(x)
+        if out.requires_grad:
+            out.square().mean().backward()
+
+    begin = time.perf_counter()
+    once(fast)
+    cost = time.perf_counter() - begin
+    turns = [
+        [
+            median(profiling.seconds_of(partial(once, one), 20, warmup=3))
+            for one in (call, fast)
+        ]
+        for _ in range(9)
+    ]
+    return [cost, *map(median, zip(*turns))]
+
+
+if with_compile:
+    found = {}
+    for name, call in (
+        ("a training step of the network", network()),
+        ("a colour jitter of 32 pictures", jitter),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            empty = {"TORCHINDUCTOR_CACHE_DIR": folder}
+            found[name] = dtlib.launch(
+                compiled, call, ranks=1, device="cpu", env=empty
+            )[0]
+else:
+    found = learn.recorded("22_compile")
+steps_of = learn.given("break_even")
+learn.table(
+    [
+        [name, f"{cost:.1f} s", f"{old * 1e3:.2f} ms", f"{new * 1e3:.2f} ms"]
+        + [steps_of(cost, old, new)]
+        for name, (cost, old, new) in found.items()
+    ],
+    ["", "to compile", "before", "after", "pays after"],
+    "torch.compile on a CPU, cache empty",
+)
+
+# %% [markdown]
+# Seconds against a millisecond or less: where a step gains at all, such a
+# price pays in long runs, or where the cache is kept for the next one
+# (`TORCHINDUCTOR_CACHE_DIR`); `inf` is never. How much a compiled step gains
+# depends on the model and the device, like all else here.
+#
+# ## Exercise 5: is it still the same experiment?
+#
+# ●●● *10 minutes, stretch.* Two settings, before and after a change. Say
+#
+# - `"another"` when something else is learnt: the global batch (ranks ×
+#   micro_batch × accumulation), learning rate, seed or norm differ.
+#   A batch norm takes its mean and deviation from each *micro-batch*, so with
+#   `norm` "batch" its size counts as well;
+# - else `"numbers"` when the precision differs: the same experiment in other
+#   numbers, which a report has to name;
+# - else `"same"`. Buckets, workers and the way to cut a batch change at most
+#   the order of sums.
+#
+# A worked case: twice the ranks with half the accumulation is the same.
+
+
+# %% tags=["exercise", "stretch"]
+def same_experiment(before, after):
+    """Of settings with ranks, micro_batch, accumulation, lr, seed, ..."""
+    ### BEGIN SOLUTION
+    learnt = []
+    for one in (before, after):
+        batch = one["ranks"] * one["micro_batch"] * one["accumulation"]
+        seen = one["micro_batch"] if one["norm"] == "batch" else None
+        learnt.append((batch, one["lr"], one["seed"], one["norm"], seen))
+    if learnt[0] != learnt[1]:
+        return "another"
+    same = before["precision"] == after["precision"]
+    return "same" if same else "numbers"
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("same_experiment", same_experiment)
+
+# %% tags=["stretch"]
+judge = learn.given("same_experiment")
+base = dict(ranks=2, micro_batch=8, accumulation=4, lr=1e-3, seed=0)
+base |= dict(precision="fp32", norm="none", bucket_cap_mb=0.05, workers=0)
+proposed = {
+    "buckets of 25 MiB": dict(bucket_cap_mb=25),
+    "one micro-batch": dict(micro_batch=32, accumulation=1),
+    "bf16": dict(precision="bf16"),
+    "twice the batch": dict(micro_batch=16),
+}
+for name, change in proposed.items():
+    print(f"{name}: {judge(base, {**base, **change})}")
+
+# %% [markdown]
+# ## Quiz
+
+# %% tags=["quiz"]
+learn.quiz()
+
+# %% [markdown]
+# ## Take-away
+#
+# - Measure no change at all first: that spread is what a gain has to beat.
+# - Interleave, pair, leave the warm-up out. If the median gain is g or less,
+#   all n pairs are above g in at most 1 of 2ⁿ experiments.
+# - 20 % less time is 25 % more throughput. Say which of the two you mean.
+# - A lever gives at most 1 / (1 − share). Begin with the largest share, and
+#   look at the shares again after each change.
+# - One change at a time; what was chosen by numbers is proven by fresh ones.
+# - Gradients travel once a step, and losses are read when somebody asks.
+# - The loss curve decides whether it is still the same experiment.
+
+# %%
+if record and with_compile:
+    print(learn.keep_record("22_compile", found).name)
+learn.take_away()

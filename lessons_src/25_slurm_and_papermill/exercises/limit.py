@@ -1,0 +1,133 @@
+"""`survive`: a batch script that is told of its time limit, saves, and asks to be run again."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dtlib.learn.checking import Passed, Verdict, Wrong
+
+from .. import practice_cluster
+from ..practice_cluster import JOB, Ended, Training
+from .scripts import misread, text_of
+
+LIFE = 3.0
+# As bash says it; SIGUSR1 has another number on macOS than on Linux.
+KILLED, BY_THE_SIGNAL = 128 + signal.SIGKILL, 128 + signal.SIGUSR1
+
+# What a job may meet, all tried at once: each waits, and computes nothing.
+TRIALS = {
+    "a training that ends well": Training(life=0.3),
+    "a training that fails with exit code 3": Training(life=0.3, code=3),
+    "a training that is killed": Training(life=0.3, code=-9),
+    "a job that is told to stop": Training(life=LIFE, told=True),
+    "a job that is told, and saves for a second": Training(life=LIFE, told=True, saving=1.0),
+}
+
+
+def reference() -> str:
+    """Run the training "$@"; on SIGUSR1 let it save, then requeue."""
+    return r"""
+"$@" &
+training=$!
+trap 'told=yes; kill -USR1 "$training"' USR1
+while true; do
+  told=no
+  wait "$training"
+  code=$?
+  [ "$told" = yes ] || break
+done
+if [ "$code" = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit "$code"
+"""
+
+
+def check(function: Callable[[], Any]) -> Verdict:
+    """Run the script with five trainings, two of which are told to stop."""
+    script = text_of(function)
+    with ThreadPoolExecutor(len(TRIALS)) as pool:
+        found = list(pool.map(lambda trial: practice_cluster.train(script, trial), TRIALS.values()))
+    well, failed, killed, *told = zip(TRIALS, found, strict=True)
+    for judge, (case, ended) in (
+        (_well, well), (_failed, failed), (_killed, killed), *((_told, one) for one in told)
+    ):  # fmt: skip
+        try:
+            judge(ended)
+        except Wrong as wrong:
+            wrong.case = case
+            if wrong.mistake != "never_trained" and (says := misread(ended.output)):
+                raise Wrong("misread", case, says=says) from None
+            if wrong.mistake in ("not_told", "too_late") and _kills_nobody(script, ended):
+                raise Wrong("no_number", case) from None
+            raise
+    seconds = found[-2].when("checkpoint") or 0.0
+    return Passed(
+        measures=(("from the signal to the checkpoint", round(seconds, 2), 0.2, "s"),),
+        note="The checkpoint itself takes 0.2 s of that.",
+    )
+
+
+def _kills_nobody(script: str, ended: Ended) -> bool:
+    """Whether kill got no number, though the script put something behind itself."""
+    return "kill: usage" in ended.output and bool(re.search(r"(?<![&>])&(?![&>\d])", script))
+
+
+def _well(ended: Ended) -> None:
+    if ended.code is None:
+        raise Wrong("never_ends", how="ended by itself", seconds=practice_cluster.SECONDS)
+    if ended.when("ready") is None:
+        said = ended.output.strip().splitlines()
+        raise Wrong("never_trained", says=said[-1].rstrip(".?") if said else "nothing")
+    if ended.when("end") is None or ended.when("over") < ended.when("end"):  # type: ignore[operator]
+        raise Wrong("left_alone")
+    if ended.when("requeue") is not None:
+        raise Wrong("for_ever")
+    if ended.code:
+        raise Wrong("code_of_success", got=ended.code)
+
+
+def _failed(ended: Ended) -> None:
+    if ended.code is None:
+        raise Wrong("never_ends", how="failed with exit code 3", seconds=practice_cluster.SECONDS)
+    if ended.when("requeue") is not None:
+        raise Wrong("repeats_failure")
+    if ended.code == 0:
+        raise Wrong("code_lost")
+    if ended.code != 3:
+        raise Wrong("other_code", got=ended.code)
+
+
+def _killed(ended: Ended) -> None:
+    if ended.code is None:
+        raise Wrong("never_ends", how="was killed", seconds=practice_cluster.SECONDS)
+    if ended.when("requeue") is not None:
+        raise Wrong("repeats_failure")
+    if ended.code != KILLED:
+        raise Wrong("killed_code", got=ended.code, want=KILLED)
+
+
+def _told(ended: Ended) -> None:
+    told, saved, over = ended.when("told"), ended.when("checkpoint"), ended.when("over")
+    if told is None:
+        if ended.when("end") is not None:
+            raise Wrong("too_late", seconds=round(ended.when("end") or 0.0, 1))
+        died = ended.killed and ended.code == BY_THE_SIGNAL
+        raise Wrong("script_died" if died else "not_told", code=ended.code)
+    requeued = ended.when("requeue")
+    if requeued is not None and (saved is None or requeued < saved):
+        raise Wrong("requeued_early", at=round(requeued, 2))
+    if saved is None or (over is not None and over < saved):
+        raise Wrong("did_not_wait", at=round(over or 0.0, 2))
+    if ended.code is None:
+        raise Wrong("never_ends", how="saved", seconds=practice_cluster.SECONDS)
+    if requeued is None:
+        of_wait = ended.code == BY_THE_SIGNAL
+        raise Wrong("code_of_wait" if of_wait else "not_requeued", code=ended.code)
+    asked = [what for _, what in ended.events if what.startswith("requeue")]
+    if asked[0] != f"requeue {JOB}":
+        raise Wrong("which_job", got=asked[0], job=JOB)
+    if len(asked) > 1:
+        raise Wrong("twice", count=len(asked))

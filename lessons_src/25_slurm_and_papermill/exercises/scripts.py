@@ -1,0 +1,45 @@
+"""A script that a student's function returns: taken as text that bash can read, or refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dtlib.learn.checking import Wrong, stopped_here
+
+from .. import practice_cluster
+
+# What bash says of a line that it took for something else than its author did.
+_MISREAD = re.compile(
+    r"line \d+: (.*(?:command not found|operator expected|expression expected|missing `\]'"
+    r"|too many arguments|not a valid identifier|no such job))"
+)
+
+
+def misread(output: str) -> str:
+    """The first such complaint in what a script printed; empty if there is none."""
+    found = _MISREAD.search(output)
+    return found[1] if found else ""
+
+
+def text_of(function: Callable[[], Any]) -> str:
+    """Return the script of a student's function.
+
+    Raises
+    ------
+    Wrong
+        When it is no text, or none that bash can read.
+    """
+    try:
+        script = function()
+    except Exception as error:
+        raise stopped_here(error) from None
+    case = "what the function returns"
+    if script is None:
+        raise Wrong("none", case)
+    if not isinstance(script, str):
+        raise Wrong("not_text", case, got=type(script).__name__)
+    if says := practice_cluster.syntax_error(script):
+        raise Wrong("syntax", case, says=says.rstrip(".?"))
+    return script

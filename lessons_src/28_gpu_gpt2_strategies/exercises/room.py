@@ -1,0 +1,110 @@
+"""Exercise 28.1: GiB that stay free on a card, from 2 + 2 + 12 bytes a parameter and activations.
+
+Ψ is 2³⁰ in most cases, so that GiB are bytes a parameter and a mistake names itself.
+"""
+
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.readers import number
+from dtlib.learn.solutions import solution
+
+from ..what_if import GIB, GPT2, computing
+
+ROUNDED = 0.006  # GiB: an answer with two digits after the point is right, too
+LEFT = "card_gib - held / 2**30"  # words of the solution
+STATES = "weights, gradients, optimizer = 2, 2, 12"
+
+room_left = solution("room_left", globals())
+
+
+def case(strategy, ranks, card=100, kept=0):
+    """2³⁰ parameters, and what they compute with in GiB."""
+    activations = f" and {kept:g} GiB of activations" if kept else ""
+    cards = f"{ranks} card{'s' * (ranks > 1)}"
+    label = f"2³⁰ parameters{activations}, {strategy}, {cards} of {card} GiB"
+    return label, (GIB, kept * GIB, strategy, ranks, card)
+
+
+NAME, LAYERS, WIDTH, HEADS, PARAMETERS = GPT2[-1]
+REAL = (
+    f"{NAME} on 4 cards of 24 GiB",
+    (PARAMETERS, computing(LAYERS, WIDTH, HEADS, 4), "zero2", 4, 24),
+)
+
+
+def under(wrong, each):
+    """A mistake about one strategy: so many bytes a parameter on each of n ranks."""
+
+    def program(parameters, computing, strategy, ranks, card_gib):
+        if strategy != wrong:
+            return room_left(parameters, computing, strategy, ranks, card_gib)
+        return card_gib - (each(ranks) * parameters + computing) / GIB
+
+    return program
+
+
+def read(got):
+    """A number, and no yes or no."""
+    if isinstance(got, bool):
+        raise Wrong("boolean", got="yes" if got else "no")
+    return number(got)
+
+
+def passed(got, want):
+    """The largest GPT-2."""
+    rows = (f"{NAME}, zero2 on 4 cards of 24 GiB", f"{got[-1]:.2f}", f"{want[-1]:.2f}", "GiB left")
+    return Passed((rows,))
+
+
+EXERCISE = Answer(
+    room_left,
+    read=read,
+    same=lambda a, b: abs(a - b) <= ROUNDED,
+    # One thing more each time: the units, who shares, each stage, what lies elsewhere, activations.
+    cases=[
+        case("single", 1),
+        case("ddp", 3),
+        case("zero1", 3),
+        case("zero2", 3),
+        case("zero3", 4),
+        case("offload", 3),
+        case("infinity", 4),
+        case("ddp", 3, kept=6),
+        case("zero3", 4, kept=6),
+        case("ddp", 4, card=20, kept=6),
+        REAL,
+    ],
+    mistakes=[
+        ("held", {LEFT: "held / 2**30"}),
+        ("sign", {LEFT: "held / 2**30 - card_gib"}),
+        ("bytes", {LEFT: "card_gib * 2**30 - held"}),
+        ("gigabytes", {"2**30": "1e9"}),
+        ("card_in_gigabytes", {LEFT: "card_gib * 1e9 / 2**30 - held / 2**30"}),
+        ("never_negative", {LEFT: f"max(0, {LEFT})"}),
+        ("fp32_states", {STATES: "weights, gradients, optimizer = 4, 4, 12"}),
+        ("no_copy", {STATES: "weights, gradients, optimizer = 2, 2, 8"}),
+        ("weights_alone", lambda Ψ, kept, strategy, n, card: card - (2 * Ψ + kept) / GIB),
+        ("ddp_shares", under("ddp", lambda n: 16 / n)),
+        ("gradients_at_1", {'("zero2", "zero3")': '("zero1", "zero2", "zero3")'}),
+        ("all_at_1", under("zero1", lambda n: 16 / n)),
+        ("copy_whole", under("zero1", lambda n: 8 + 8 / n)),
+        *(
+            ("nothing_shared", under(strategy, lambda n: 16))
+            for strategy in ("zero1", "zero2", "zero3", "offload", "infinity")
+        ),
+        ("weights_at_2", {'strategy == "zero3"': 'strategy in ("zero2", "zero3")'}),
+        ("gradients_whole", {'("zero2", "zero3")': '("zero3",)'}),
+        ("weights_whole", {'strategy == "zero3"': "False"}),
+        ("offload_stays", under("offload", lambda n: 2 + 14 / n)),
+        ("offload_gradients", under("offload", lambda n: 2 + 2 / n)),
+        ("offload_gradients", under("offload", lambda n: 4)),
+        ("infinity_weights", {'strategy == "infinity"': "False"}),
+        ("infinity_as_3", under("infinity", lambda n: 16 / n)),
+        ("no_activations", {" + computing": ""}),
+        ("activations_shared", {" + computing": " + computing / ranks"}),
+    ],
+    facts=lambda got, ranks, card_gib, computing: {
+        "got": f"{got:.4g}", "n": ranks, "card": card_gib, "kept": f"{computing / GIB:g}",
+    },
+    passed=passed,
+)  # fmt: skip

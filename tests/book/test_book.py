@@ -1,0 +1,242 @@
+"""The website without building it: pages of lessons, one configuration, what may be missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+from lesson_sources import write
+
+from dtlib.learn.source import find, lessons
+from dtlib.lessons.build import derive
+from dtlib.lessons.pages import build_pages, finish, key
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "book"
+RUFF = 'ruff>=0.9; extra == "dev"'
+DEMO = find("90", Path(__file__).parents[1] / "fixtures" / "lessons_src")
+CONFIG = yaml.safe_load((BOOK / "_config.yml").read_text())
+TOC = yaml.safe_load((BOOK / "_toc.yml").read_text())
+CHAPTERS = [chapter for part in TOC["parts"] for chapter in part["chapters"]]
+
+
+# --- a lesson's page ----------------------------------------------------------------------------
+
+
+def page() -> list[dict[str, Any]]:
+    notebook = nbformat.reads(derive(DEMO, "page"), as_version=4)
+    nbformat.validate(notebook)
+    return notebook.cells
+
+
+def position(text: str) -> int:
+    return next(i for i, cell in enumerate(page()) if text in cell.source)
+
+
+def test_a_page_shows_the_stub_and_then_folds_the_solution_that_runs() -> None:
+    given, solution = page()[position("...  # your code here") :][:2]
+    assert given.cell_type == "markdown" and given.source.startswith("```ipython3\ndef double")
+    assert "return 2 * x" not in given.source
+    assert solution.cell_type == "code" and "return 2 * x" in solution.source
+    assert solution.metadata.tags == ["exercise", "hide-input"]
+    assert solution.metadata.mystnb.code_prompt_show == "Show the solution"
+    check = page()[position("learn.check(")]
+    assert check.cell_type == "code" and check.metadata.tags == ["check"]
+    assert page()[position("A second way")].metadata.tags == ["solution", "hide-input"]
+
+
+def test_a_page_has_no_instructors_cells_and_folds_hints() -> None:
+    text = "\n".join(cell.source for cell in page())
+    for hidden in ("third way", "Bring apples", "They square it", "SOLUTION"):
+        assert hidden not in text
+    assert "<details><summary>Hint</summary>\n\nThink of two." in text
+    assert "```{note} On doubling" in text and "{term}`doubling`" in text
+
+
+def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path: Path) -> None:
+    cell = "# %% [markdown]\n# A **rank** is **one\n# process** of **many**, and **Rank** again."
+    lesson = find("70", write(tmp_path / "lessons_src", "70", cell).parents[1])
+    assert "**rank** is **one" in derive(lesson, "page")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/glossary.md").write_text("```{glossary}\nrank\n  x\n\none process\n  y\n```")
+    text = "".join(json.loads(derive(lesson, "page"))["cells"][-1]["source"])
+    assert text == (
+        "A **{term}`rank <rank>`** is **{term}`one process <one process>`** of **many**, "
+        "and **{term}`Rank <rank>`** again."
+    )
+    assert "{term}" not in derive(lesson, "student")
+
+
+def test_a_form_stands_without_the_line_that_made_it() -> None:
+    for call in ("predict", "quiz", "what_if"):
+        cell = page()[position(f"learn.{call}(")]
+        assert "remove-input" in cell.metadata.tags and cell.cell_type == "code"
+    assert "remove-input" not in page()[position("learn.measured(")].metadata.get("tags", [])
+
+
+def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures() -> None:
+    figure = {"output_type": "display_data", "data": {"image/png": ""}, "metadata": {}}
+    table = {"data": {"text/html": ["<table><caption>Steps &amp; ", "sums.</caption>"]}}
+    cells = [
+        {"cell_type": "markdown", "source": "# A\n\n## Watch it", "metadata": {}},
+        {"cell_type": "code", "source": "", "outputs": [figure], "metadata": {"papermill": {}}},
+        {"cell_type": "code", "source": "", "outputs": [table], "metadata": {}},
+    ]
+    ran = {"input_path": "/somewhere/x.ipynb", "duration": 12.3, "end_time": "2030-01-02T03:04"}
+    text = finish({"cells": cells, "metadata": {"papermill": ran}}, "a key")
+    done = json.loads(text)
+    assert "somewhere" not in text
+    assert done["metadata"] == {"dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02"}}
+    alt = "Figure of the section “Watch it”. The table below it has the numbers: Steps & sums."
+    assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}
+
+
+def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources, out = tmp_path / "lessons_src", tmp_path / "out"
+    write(sources, "70", "print(6 * 7)")
+    write(sources, "71", '# %% tags=["raises-exception"]\n1 / 0')
+    assert build_pages(lessons(sources), out) == 0
+    assert "0 pages kept, 2 made" in capsys.readouterr().out
+    first = {path.name: path.read_bytes() for path in out.glob("*.ipynb")}
+    assert sorted(first) == ["70_lesson70.ipynb", "71_lesson71.ipynb"]
+    assert b"42" in first["70_lesson70.ipynb"] and b"ZeroDivision" in first["71_lesson71.ipynb"]
+
+    write(sources, "71", "1 / 0")
+    write(sources, "72", "print(1)")
+    room = (sources / "70_lesson70").rename(sources / "73_lesson70")
+    text = (room / "lesson.py").read_text().replace('"70"', '"73"')
+    (room / "lesson.py").write_text(text)
+    kept = out / "72_lesson72.ipynb"
+    assert build_pages(lessons(sources), out) == 1
+    assert "ZeroDivisionError: division by zero" in capsys.readouterr().out
+    # what failed has no page, what is gone has none either
+    assert sorted(p.name for p in out.glob("*.ipynb")) == [kept.name, "73_lesson70.ipynb"]
+    assert (out / "run/71_lesson71/71_lesson71.ipynb").exists()
+
+    before = kept.stat().st_mtime_ns
+    (sources / "71_lesson71" / "lesson.py").unlink()
+    assert build_pages(lessons(sources), out) == 0
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_a_page_is_due_when_its_sidecar_changes(tmp_path: Path) -> None:
+    path = write(tmp_path, "70", "print(1)", sidecar="notes: {lesson: a}")
+    before = key(find("70", tmp_path))
+    assert key(find("70", tmp_path)) == before
+    path.with_suffix(".yaml").write_text("notes: {lesson: b}")
+    assert key(find("70", tmp_path)) != before
+
+
+def test_a_page_is_due_when_torch_changes_and_not_when_a_linter_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = {"torch": "1", "ruff": "1"}
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["torch>=2.11", RUFF])
+    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+    before = key(DEMO)
+    versions["ruff"] = "2"
+    assert key(DEMO) == before
+    versions["torch"] = "2"
+    assert key(DEMO) != before
+
+
+# --- one configuration for two builders ---------------------------------------------------------
+
+
+@pytest.fixture
+def conf(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return runpy.run_path(str(BOOK / "conf.py"))
+
+
+def test_sphinx_gets_what_jupyter_book_gets(conf: dict[str, Any]) -> None:
+    for name, value in CONFIG["sphinx"]["config"].items():
+        assert conf[name] == value, name
+    assert conf["html_title"] == CONFIG["title"]
+    assert conf["nb_execution_mode"] == CONFIG["execute"]["execute_notebooks"] == "off"
+    assert conf["myst_enable_extensions"] == CONFIG["parse"]["myst_enable_extensions"]
+    assert set(CONFIG["sphinx"]["local_extensions"]) <= set(conf["extensions"])
+
+
+def test_sphinx_gets_the_table_of_contents(conf: dict[str, Any]) -> None:
+    class App:
+        def connect(self, event: str, function: Any) -> None:
+            self.event, self.function = event, function
+
+    app = App()
+    conf["setup"](app)
+    source = ["text"]
+    app.function(app, "elsewhere", source)
+    assert source == ["text"]
+    app.function(app, TOC["root"], source)
+    assert re.findall(r":caption: (.+)", source[0]) == [part["caption"] for part in TOC["parts"]]
+    for chapter in CHAPTERS:
+        assert f"\n{chapter.get('file') or chapter['glob']}\n" in source[0]
+
+
+def test_every_page_is_in_the_table_of_contents_once() -> None:
+    listed = [chapter["file"] for chapter in CHAPTERS if "file" in chapter]
+    there = {path.stem for path in BOOK.glob("*.md")} - {TOC["root"]}
+    assert sorted(listed) == sorted(there)
+    # a page for each lesson that is there, whatever their number
+    assert [chapter["glob"] for chapter in CHAPTERS if "glob" in chapter] == ["lessons/*"]
+
+
+def test_what_pages_load_has_one_version() -> None:
+    package = json.loads((BOOK / "package.json").read_text())["dependencies"]
+    lock = json.loads((BOOK / "package-lock.json").read_text())["packages"]
+    for name, version in package.items():
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version), name
+        assert lock[f"node_modules/{name}"]["version"] == version
+        assert lock[f"node_modules/{name}"]["integrity"].startswith("sha512-")
+
+
+def test_lessons_and_pages_use_words_that_the_glossary_has() -> None:
+    glossary = (BOOK / "glossary.md").read_text()
+    blocks = re.findall(r"```\{glossary\}\n(.*?)```", glossary, re.S)
+    words = {line for block in blocks for line in block.splitlines() if re.match(r"\S", line)}
+    assert {"rank", "local rank", "world size", "shard", "bucket", "micro-batch"} <= words
+    pages = [*BOOK.glob("*.md"), *(ROOT / "lessons_src").glob("*.py")]
+    for path in pages:
+        if path.name == "writing_lessons.md":
+            continue
+        text = re.sub(r"\n# ?", "\n", path.read_text())
+        for role in re.findall(r"\{term\}`([^`]+)`", text):
+            word = re.sub(r"\s+", " ", role)
+            word = word.rpartition("<")[2].rstrip(">")
+            assert word in words, f"{path.name}: {word}"
+
+
+# --- what is missing is told in a sentence ------------------------------------------------------
+
+
+def test_without_npm_the_build_says_so_and_starts_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, BOOK / "make_site.py"], cwd=tmp_path, text=True, capture_output=True,
+        env=os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr.startswith("The website needs npm") and done.stderr.count("\n") == 1
+
+
+def test_a_builder_without_pages_says_how_to_make_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sphinx.errors import ExtensionError
+
+    space = runpy.run_path(str(BOOK / "course_site.py"))
+    monkeypatch.setitem(space["_assets"].__globals__, "ASSETS", tmp_path)
+    with pytest.raises(ExtensionError, match="run `make book`"):
+        space["_assets"](None, None)

@@ -1,0 +1,319 @@
+"""The doctor: each thing that can be missing has its line and its remedy; no probe hangs."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import threading
+import time
+
+import psutil
+import pytest
+from good_machine import GOOD, machine, programs
+
+from dtlib.cluster import doctor
+from dtlib.cluster.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
+from dtlib.cluster.doctor.machine import GIB, Ran, run_command
+from dtlib.data.fetch import SOURCES
+
+
+def refuse(*_: object) -> None:
+    raise OSError("Permission denied")
+
+
+# probe, what is wrong, state, words of the finding, words of the remedy
+CASES = [
+    (probes_system.python, {"python": (3, 10, 1)}, "missing", "3.10.1, older than 3.11", "conda"),
+    (
+        probes_system.packages,
+        {"installed": lambda name: None if name in ("papermill", "numpy") else "1"},
+        "missing",
+        "missing: numpy, papermill",
+        "pip install -e .",
+    ),
+    (probes_system.cores, {"cores": 1}, "note", "take turns", ""),
+    (probes_system.memory, {"memory_bytes": 3 * GIB}, "note", "3.0 GiB", "at least 4 GiB"),
+    (probes_system.memory, {"memory_bytes": GIB}, "missing", "1.0 GiB", "at least 4 GiB"),
+    (probes_system.disk, {"free_bytes": lambda p: 2 * GIB}, "note", "2.0 GiB free", "make room"),
+    (probes_system.disk, {"free_bytes": lambda p: GIB // 2}, "missing", "0.5 GiB", "make room"),
+    (
+        probes_system.shared_memory,
+        {"total_bytes": lambda p: 64 * 2**20},
+        "note",
+        "0.06 GiB in /dev/shm",
+        "--shm-size=2g",
+    ),
+    (probes_system.shared_memory, {"exists": lambda p: False}, "note", "no /dev/shm", "mount"),
+    (probes_system.ports, {"listen": refuse}, "missing", "Permission denied", "firewall"),
+    (
+        probes_system.host_name,
+        {"commands": {"resolve": Ran(1, "Traceback …\nsocket.gaierror: unknown\n")}},
+        "note",
+        "does not resolve (socket.gaierror: unknown)",
+        "/etc/hosts",
+    ),
+    (
+        probes_system.host_name,
+        {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"},
+        "note",
+        "no answer within 10 s",
+        "GLOO_SOCKET_IFNAME=lo0",
+    ),
+    (
+        probes_torch.torch,
+        {"answers": {"torch": Ran(1, "ModuleNotFoundError: No module named 'torch'\n")}},
+        "missing",
+        "No module named 'torch'",
+        "pip install",
+    ),
+    (probes_torch.torch, {"answers": {"torch": Ran(-11, "")}}, "missing", "-11", "pip install"),
+    (
+        probes_torch.torch,
+        {"answers": {"torch": {**GOOD["torch"], "version": "2.4.0+cu121"}}},
+        "missing",
+        "2.4.0+cu121, backends: gloo; older than 2.11",
+        "pip install",
+    ),
+    (
+        probes_torch.torch,
+        {"answers": {"torch": {**GOOD["torch"], "gloo": False}}},
+        "missing",
+        "backends: none",
+        "PyPI",
+    ),
+    (probes_torch.gpu, {}, "note", "lessons run on the CPU", ""),
+    (
+        probes_torch.collective,
+        {"answers": {"collective": Ran(1, "RankFailed: rank 1 did not join\n")}},
+        "missing",
+        "rank 1 did not join",
+        "dtlib doctor",
+    ),
+    (
+        probes_torch.collective,
+        {"answers": {"collective": {"sums": [1.0, 2.0], "seconds": 1.0}}},
+        "missing",
+        "got [1.0, 2.0] instead of [3.0, 3.0]",
+        "dtlib doctor",
+    ),
+    (
+        probes_torch.data,
+        {"answers": {"data": {"cifar10": None, "wikitext2": "/d"}}},
+        "note",
+        "wikitext2 (/d); not here: cifar10",
+        "dtlib fetch cifar10 (or set DTLIB_DATA",
+    ),
+    (
+        tools.libaio,
+        {"exists": lambda p: False},
+        "note",
+        "missing: libaio",
+        "libaio-dev",
+    ),
+    (tools.deepspeed, {"installed": lambda p: None}, "note", "not installed", "[deepspeed]"),
+    (
+        tools.deepspeed,
+        {"answers": {"deepspeed": Ran(1, "x\nImportError: cannot import name 'foo'\n")}},
+        "note",
+        "its import fails: ImportError: cannot import name 'foo'",
+        "pip install",
+    ),
+    (
+        tools.operators,
+        {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}},
+        "note",
+        "not compiled: async_io",
+        "dtlib ops build",
+    ),
+    (tools.operators, {"installed": lambda p: None}, "note", "without DeepSpeed", ""),
+    (tools.slurm, {}, "note", "none", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("probe", "wrong", "state", "found", "remedy"), CASES, ids=[c[0].__name__ for c in CASES]
+)
+def test_what_is_missing_is_found_and_has_a_remedy(probe, wrong, state, found, remedy):
+    finding = probe(machine(**wrong))
+    assert finding.state == state
+    assert found in finding.found
+    assert remedy in finding.remedy
+    assert "\n" not in finding.found + finding.remedy
+
+
+# field bug 3.05
+def test_nothing_on_the_path_names_what_building_needs(tmp_path):
+    assert tools.missing_tools(machine()) == ["ninja", "c++"]
+    finding = tools.compiler(machine())
+    assert finding.state == "note"  # no lesson of a laptop fails for it
+    assert finding.found.startswith("missing: ninja, c++ ")
+    assert "apt-get install g++" in finding.remedy
+    assert "xcode-select --install" in tools.compiler(machine(system="Darwin")).remedy
+    some = machine(env={"PATH": programs(tmp_path / "a", "ninja", "clang++")})
+    assert tools.compiler(some).state == "ok"
+    gpu = machine(
+        env={"PATH": programs(tmp_path / "b", "ninja", "g++", "nvidia-smi")},
+        exists=lambda path: False,
+    )
+    assert tools.missing_tools(gpu) == ["nvcc (CUDA_HOME)"]
+
+
+# field bug 3.09
+def test_deepspeed_that_crashes_on_import_is_a_line_and_no_traceback():
+    finding = tools.deepspeed(machine(answers={"deepspeed": Ran(-6, "")}))
+    assert finding.state == "note"
+    assert "its import fails: exit code -6" in finding.found
+
+
+def test_gpu_names_everything_beneath_it(tmp_path):
+    facts = {
+        **GOOD["torch"],
+        "gpus": ["NVIDIA H100", "NVIDIA H100"],
+        "cuda": "12.8",
+        "cudnn": 91002,
+        "nccl_version": "2.27.5",
+    }
+    there = machine(
+        env={"PATH": programs(tmp_path / "bin", "nvidia-smi")},
+        answers={"torch": facts},
+        commands={"nvidia-smi": Ran(0, "570.86\n570.86\n")},
+    )
+    expected = "2 × NVIDIA H100, driver 570.86, CUDA 12.8, cuDNN 91002, NCCL 2.27.5"
+    assert probes_torch.gpu(there) == Finding("GPU", "ok", expected)
+    blind = dataclasses.replace(there, run=machine().run, answers={})
+    assert probes_torch.gpu(blind).state == "note"
+
+
+def test_driver_without_a_torch_that_can_use_it(tmp_path):
+    there = machine(
+        env={"PATH": programs(tmp_path / "bin", "nvidia-smi")},
+        commands={"nvidia-smi": Ran(0, "470.1\n")},
+    )
+    finding = probes_torch.gpu(there)
+    assert finding.state == "note"
+    assert "the driver 470.1 sees a GPU, but torch 2.14.1 cannot use it" in finding.found
+
+
+def test_slurm_says_where_we_are_and_what_answers(tmp_path):
+    env = {"PATH": programs(tmp_path / "bin", "sbatch"), "SLURM_JOB_ID": "12"}
+    up = machine(env=env, commands={"sinfo": Ran(0, "2 idle\n1   mixed\n")})
+    assert tools.slurm(up).found == "inside job 12; nodes: 2 idle, 1 mixed"
+    down = machine(env=env, commands={"sinfo": Ran(None, "no answer within 20 s")})
+    assert tools.slurm(down).state == "note"
+    assert "no answer within 20 s" in tools.slurm(down).found
+
+
+def test_macos_needs_less():
+    mac = machine(system="Darwin", exists=lambda path: False)
+    for probe in (probes_system.shared_memory, tools.libaio, tools.operators):
+        assert probe(mac).state == "ok"
+        assert probe(mac).found == "not needed on macOS"
+    assert tools.deepspeed(mac).state == "note"
+    apple = machine(system="Darwin", answers={"torch": {**GOOD["torch"], "mps": True}})
+    assert "Apple's (mps)" in probes_torch.gpu(apple).found
+
+
+def said(findings: list[Finding], *, as_json: bool = False) -> tuple[int, str]:
+    file = io.StringIO()
+    return doctor.report(findings, as_json=as_json, file=file), file.getvalue()
+
+
+def test_laptop_with_no_extras_can_run_lessons():
+    findings = doctor.examine(machine(installed=lambda p: None if p == "deepspeed" else "1"))
+    assert len(findings) == len(doctor.PROBES)
+    assert {finding.state for finding in findings} == {"ok", "note"}
+    code, text = said(findings)
+    assert code == 0
+    assert text.splitlines()[-1] == "Lessons can run here."
+
+
+def test_one_thing_that_lessons_need_makes_69():
+    code, text = said(doctor.examine(machine(listen=refuse)))
+    assert code == 69
+    assert text.splitlines()[-1] == "Lessons cannot run here yet: ports."
+    assert "→ allow local connections" in text
+
+
+def test_json_holds_the_same():
+    findings = doctor.examine(machine(listen=refuse))
+    code, text = said(findings, as_json=True)
+    assert code == 69
+    found = json.loads(text)
+    assert found["ready"] is False
+    assert found["findings"] == [finding.as_dict() for finding in findings]
+
+
+def test_probe_that_hangs_is_given_up():
+    let_go = threading.Event()
+
+    def stuck(machine: Machine) -> Finding:
+        let_go.wait(60)
+        return Finding("stuck", "ok", "")
+
+    findings = doctor.examine(machine(), [stuck, probes_system.cores], patience=0.2)
+    let_go.set()
+    assert (findings[0].state, findings[0].found) == ("note", "no answer within 0.2 s")
+    assert findings[1].state == "ok"
+
+
+def test_probe_that_fails_is_a_line_of_its_own():
+    def ports(machine: Machine) -> Finding:
+        raise RuntimeError("broken")
+
+    def other(machine: Machine) -> Finding:
+        raise RuntimeError("broken")
+
+    findings = doctor.examine(machine(), [ports, other])
+    assert [finding.state for finding in findings] == ["missing", "note"]
+    assert "RuntimeError: broken" in findings[0].found
+
+
+def test_command_that_hangs_leaves_nothing(tmp_path):
+    script = f"sleep 60 & echo $! > {tmp_path / 'child'}; wait"
+    ran = run_command(["/bin/sh", "-c", script], 1.0, os.environ)
+    assert ran == Ran(None, "no answer within 1 s")
+    child = int((tmp_path / "child").read_text())
+    end = time.monotonic() + 10
+    while running(child) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not running(child)
+
+
+def running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_command_that_is_not_there_is_no_error():
+    assert run_command(["/no/such/program"], 1.0, os.environ).code is None
+
+
+def test_an_answer_that_is_no_json_is_none():
+    assert Ran(0, "hello\n").answer() is None
+    assert Ran(0, "").answer() is None
+    assert Ran(0, "[1]\n").answer() is None
+    assert Ran(1, "{}\n").answer() is None
+
+
+def test_this_machine_really_sums_over_two_ranks():
+    here = Machine.here()
+    assert probes_torch.collective(here).state == "ok"
+    assert probes_torch.torch(here).state == "ok"
+    assert probes_system.ports(here).state == "ok"
+
+
+def test_real_data_is_found(real_data, monkeypatch):
+    monkeypatch.setenv("DTLIB_DATA", str(real_data))
+    found = inside.data()
+    assert found["wikitext2"] and str(real_data) in found["wikitext2"]
+
+
+def test_data_that_is_not_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTLIB_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert set(inside.data().values()) == {None}
+    assert set(inside.data()) <= set(SOURCES), "what is missing can be fetched by its name"

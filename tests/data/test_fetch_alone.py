@@ -1,0 +1,325 @@
+"""One process per folder fetches; the others wait, take over, or say why they give up."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import filelock
+import pytest
+from fetch_server import Server, serving
+
+from dtlib.data import fetch
+from dtlib.data.fetch import patience, place
+from dtlib.data.fetch.patience import alone, is_held
+from dtlib.data.fetch.sources import File, Source
+from dtlib.errors import Unavailable
+
+BODY = random.Random(1).randbytes(200_000)
+HERE = Path(__file__).resolve().parents[1]
+
+PROGRAM = f"""
+import sys
+sys.path.insert(0, {str(HERE.parent)!r})
+from dtlib import cli
+from dtlib.data import fetch
+from dtlib.data.fetch.sources import File, Source
+url, sha256 = sys.argv[1:]
+file = File("file.bin", sha256, {len(BODY)}, (url,))
+fetch.SOURCES = {{"toy": Source("toy", "a toy", "toy-folder", (file,), "free", "Nobody")}}
+sys.exit(cli.main(["fetch", "toy"]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch) -> Path:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("DTLIB_DATA", str(tmp_path / "shared"))
+    monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def server():
+    with serving(BODY) as server:
+        yield server
+
+
+@pytest.fixture
+def start(server: Server):
+    """Start `dtlib fetch toy` in processes of their own; all are gone afterwards."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(how: str, **env: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, server.url(how), hashlib.sha256(BODY).hexdigest()],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **env},
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], words: str) -> None:
+    """Read what a process says until it says `words`."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if words in line:
+            return
+    pytest.fail(f"it ended without saying {words!r}: {said}")
+
+
+def half_written(root: Path) -> None:
+    """Wait until the half that the server has sent is on the disk."""
+    part = root / ".fetch-toy" / "file.bin.part"
+    for _ in range(1000):
+        if part.exists() and part.stat().st_size == len(BODY) // 2:
+            return
+        time.sleep(0.05)
+    pytest.fail("nothing was written")
+
+
+def toy(*urls: str) -> Source:
+    file = File("file.bin", hashlib.sha256(BODY).hexdigest(), len(BODY), urls)
+    return Source("toy", "a toy", "toy-folder", (file,), "free", "Nobody")
+
+
+def is_clean(root: Path) -> bool:
+    return [path.name for path in root.iterdir()] == ["toy-folder"]
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+
+def test_two_processes_at_once_make_one_download(server: Server, start, root):
+    first = start("stalls")
+    assert server.half_sent.wait(60)
+    second = start("stalls")
+    until(second, "waiting for the process that holds")
+    server.go_on.set()
+    outputs = [process.communicate(timeout=60) for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), outputs
+    assert "now in" in outputs[0][0] and "already" in outputs[1][0]
+    assert [span for _, span in server.asked] == ["", "bytes=100000-"], "the first's two requests"
+    assert (root / "toy-folder" / "file.bin").read_bytes() == BODY
+    assert is_clean(root)
+
+
+def test_of_many_processes_one_downloads(server: Server, start, root):
+    processes = [start("slow") for _ in range(4)]
+    server.go_on.set()
+    for process in processes:
+        said = process.communicate(timeout=90)
+        assert process.returncode == 0, said
+    assert len(server.asked) == 1
+    assert is_clean(root)
+
+
+def test_a_process_that_dies_is_followed_by_another_that_goes_on(server: Server, start, root):
+    first = start("stalls")
+    assert server.half_sent.wait(60)
+    second = start("good")
+    until(second, "waiting for the process that holds")
+    half_written(root)
+    first.send_signal(signal.SIGKILL)
+    said = second.communicate(timeout=60)
+    assert second.returncode == 0, said
+    assert server.asked == [("stalls", ""), ("good", "bytes=100000-")]
+    assert (root / "toy-folder" / "file.bin").read_bytes() == BODY
+    assert is_clean(root)
+
+
+def test_ctrl_c_keeps_what_is_there(server: Server, start, root):
+    process = start("stalls")
+    assert server.half_sent.wait(60)
+    half_written(root)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said[1]
+    again = start("good")
+    assert again.communicate(timeout=60) and again.returncode == 0
+    assert server.asked == [("stalls", ""), ("good", "bytes=100000-")]
+    assert is_clean(root)
+
+
+# -- ranks ----------------------------------------------------------------------------------------
+
+
+def rank(number: int) -> dict[str, str]:
+    return {
+        "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1",
+    }  # fmt: skip
+
+
+def test_only_the_first_rank_of_a_node_downloads(server: Server, start, root):
+    ranks = [start("good", **rank(number)) for number in (1, 0)]
+    outputs = [process.communicate(timeout=60) for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0], outputs
+    assert len(server.asked) == 1
+    assert outputs[0] == ("", ""), "one rank speaks"
+    assert "now in" in outputs[1][0]
+
+
+def test_other_ranks_give_up_when_the_first_has_brought_nothing(root, monkeypatch):
+    for name, value in rank(1).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(place, "GRACE", 0.0)
+    monkeypatch.setattr(fetch, "SOURCES", {"toy": toy()})
+    with pytest.raises(Unavailable, match="the first rank of this node has not brought toy"):
+        fetch.get(["toy"])
+    assert not root.exists()
+
+
+def test_other_ranks_wait_as_long_as_the_first_is_at_it(root, monkeypatch, tmp_path):
+    """It is seen to hold the lock twice; then the files are there."""
+    answers = iter([True, True])
+
+    def held(lock: Path) -> bool:
+        answer = next(answers, None)
+        if answer is None:
+            (root / "toy-folder").mkdir(parents=True)
+            (root / "toy-folder" / "file.bin").write_bytes(BODY)
+        return bool(answer)
+
+    monkeypatch.setattr(place, "GRACE", -1.0)
+    monkeypatch.setattr(place, "is_held", held)
+    with pytest.raises(Unavailable):
+        place.follow(toy())
+    assert place.follow(toy()) == root / "toy-folder"
+
+
+# -- the lock -------------------------------------------------------------------------------------
+
+
+def test_the_lock_is_seen_held_and_leaves_nothing(tmp_path):
+    lock = tmp_path / "lock"
+    assert not is_held(lock) and not lock.exists()
+    with alone(lock, tmp_path / "stage"):
+        assert is_held(lock)
+    assert not is_held(lock) and not lock.exists()
+    lock.write_text("")  # what a process left that was killed
+    assert not is_held(lock)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_holder_without_a_sign_of_life_is_given_up(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    lock, stage = tmp_path / "lock", tmp_path / "stage"
+    with (
+        alone(lock, stage),
+        pytest.raises(Unavailable, match=r"holds .*/lock and has written nothing .*DTLIB_DATA"),
+        alone(lock, stage),
+    ):
+        pytest.fail("two are in")
+    assert "waiting for the process that holds" in capsys.readouterr().err
+
+
+def test_a_holder_that_writes_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "POLL", 0.01)
+    holder = filelock.FileLock(str(tmp_path / "lock"), thread_local=False)
+    holder.acquire()
+    seen: list[int] = []
+
+    def signs(stage: Path) -> list[tuple[str, int, int]]:
+        seen.append(len(seen))
+        if len(seen) == 6:
+            holder.release()
+        return [("part", len(seen), 0)]
+
+    monkeypatch.setattr(patience, "_signs", signs)
+    with alone(tmp_path / "lock", tmp_path / "stage"):
+        assert len(seen) == 6
+
+
+def test_signs_of_life_are_sizes_and_times(tmp_path):
+    assert patience._signs(tmp_path / "none") == []
+    (tmp_path / "ready").mkdir()
+    before = patience._signs(tmp_path)
+    (tmp_path / "ready" / "file").write_text("a")
+    after = patience._signs(tmp_path)
+    assert before != after
+    with (tmp_path / "ready" / "file").open("a") as file:
+        file.write("b")
+    assert patience._signs(tmp_path) != after
+
+
+def without_flock(number: int):
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return flock
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_gets_a_soft_one(number, tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", without_flock(number))
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    lock, stage = tmp_path / "lock", tmp_path / "stage"
+    with (
+        alone(lock, stage),
+        pytest.raises(Unavailable, match="has written nothing"),
+        alone(lock, stage),
+    ):
+        pytest.fail("two are in")
+    with alone(lock, stage):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_filelock_says_it_otherwise(tmp_path, monkeypatch):
+    class Old(filelock.FileLock):  # type: ignore[misc, valid-type]
+        def acquire(self, *_: object, **__: object) -> None:  # type: ignore[override]
+            raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr(filelock, "FileLock", Old)
+    with alone(tmp_path / "lock", tmp_path / "stage"):
+        assert (tmp_path / "lock.soft").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_hangs_in_the_system_is_given_up(tmp_path, monkeypatch):
+    ended = threading.Event()
+
+    class Hung(filelock.FileLock):  # type: ignore[misc, valid-type]
+        def acquire(self, *_: object, **__: object) -> None:  # type: ignore[override]
+            ended.wait(60)
+
+    monkeypatch.setattr(filelock, "FileLock", Hung)
+    monkeypatch.setattr(patience, "HANG", 0.0)
+    monkeypatch.setattr(patience, "POLL", 0.05)
+    with (
+        pytest.raises(Unavailable, match=r"hangs on file locks, so set DTLIB_DATA .* own disk"),
+        alone(tmp_path / "lock", tmp_path / "stage"),
+    ):
+        pytest.fail("nobody has a lock")
+    ended.set()
+
+
+def test_other_errors_of_the_lock_stay_what_they_are(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError), alone(tmp_path / "file" / "lock", tmp_path):
+        pytest.fail("there is no such folder")

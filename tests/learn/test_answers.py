@@ -1,0 +1,235 @@
+"""The kit of exercises: a mistake is a program, and what it gives names the sentence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from dtlib.errors import BadInput
+from dtlib.learn.alike import alike
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import one_of, several
+from dtlib.learn.solutions import altered, solution
+
+
+def area(width: float, height: float) -> float:
+    """Of a rectangle."""
+    return width * height
+
+
+CASES = [("2 by 2", (2.0, 2.0)), ("1 by 3", (1.0, 3.0)), ("4 by 5", (4.0, 5.0))]
+
+
+def wrong(exercise: Answer, student: Any) -> Wrong:
+    with pytest.raises(Wrong) as caught:
+        exercise.check(student)
+    return caught.value
+
+
+def test_a_right_answer_passes_and_says_in_how_many_cases() -> None:
+    found = Answer(area, CASES).check(lambda w, h: h * w)
+    assert found.measures == (("cases", 3, 3, "right"),)
+
+
+def test_the_program_that_agrees_in_every_case_names_the_sentence() -> None:
+    """In the first two cases all of them give the same; the student sees the smallest."""
+    kit = Answer(
+        area,
+        CASES[1:],
+        mistakes=[("half", lambda w, h: w * h / 2 if w > 1 else w + h), ("sum", {"*": "+"})],
+    )
+    found = wrong(kit, lambda w, h: h + w)
+    assert (found.mistake, found.case) == ("sum", "1 by 3")
+    assert found.numbers == {
+        "width": 1.0, "height": 3.0, "case": "1 by 3", "got": "4", "want": "3"
+    }  # fmt: skip
+
+
+def test_where_two_fit_equally_the_first_of_the_list_is_told() -> None:
+    mistakes = [("first", lambda w, h: w), ("second", lambda w, h: min(w, h))]
+    assert wrong(Answer(area, CASES[:1], mistakes), lambda w, h: h).mistake == "first"
+
+
+def test_a_mistake_that_fits_only_the_case_that_fails_is_told_if_none_fits_better() -> None:
+    found = wrong(Answer(area, CASES, [("sum", {"*": "+"})]), lambda w, h: w * h + (w == 1))
+    assert (found.mistake, found.case) == ("sum", "1 by 3")
+
+
+def test_what_no_mistake_gives_gets_the_key_of_its_case_or_the_general_one() -> None:
+    cases = [("2 by 2", (2.0, 2.0), "square"), *CASES[1:]]
+    assert wrong(Answer(area, cases), lambda w, h: 7).mistake == "square"
+    assert wrong(Answer(area, cases), lambda w, h: w * h or 7 if w != 4 else 7).mistake == "other"
+
+
+def test_a_family_is_asked_when_no_program_gives_the_same() -> None:
+    kit = Answer(
+        area,
+        CASES,
+        mistakes=[
+            Mistake("negative", lambda w, h: -w * h, when=lambda got: got < 0),
+            Mistake("large", when=lambda got, want, width: got > want and {"w": width}),
+        ],
+    )
+    assert wrong(kit, lambda w, h: -9).mistake == "negative"
+    found = wrong(kit, lambda w, h: 9)
+    assert found.mistake == "large" and found.numbers["w"] == 2.0
+
+
+def test_the_facts_of_a_family_fill_the_sentence_of_its_program_too() -> None:
+    kit = Answer(
+        area, CASES, [Mistake("sum", {"*": "+"}, when=lambda got: {"rounded": round(got)})]
+    )
+    assert wrong(kit, lambda w, h: w + h).numbers["rounded"] == 4
+
+
+def test_errors_compare_by_their_kind_and_only_those_who_name_them_see_them() -> None:
+    def divides(width: float, height: float) -> float:
+        return width / (height - 2)
+
+    kit = Answer(
+        area,
+        CASES,
+        mistakes=[
+            Mistake("never_asked", when=lambda got: got > 0),
+            ("divides", lambda w, h: 1 / 0),
+            Mistake("missing", when=lambda error: error == "KeyError"),
+        ],
+    )
+    assert wrong(kit, divides).mistake == "divides"
+    assert wrong(kit, lambda w, h: {}[w]).mistake == "missing"
+    found = wrong(kit, lambda w, h: [].pop())
+    assert found.mistake == "raised" and found.numbers["error"] == "IndexError"
+
+
+def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs() -> None:
+    ran = []
+    kit = Answer(area, CASES, [("any", lambda w, h: ran.append(w))], read=several(2, "two"))
+    assert wrong(kit, lambda w, h: None).mistake == "none"
+    assert wrong(kit, lambda w, h: [w]).mistake == "two"
+    assert wrong(kit, lambda w, h: "ab").case == "2 by 2"
+    assert not ran
+
+
+def test_words_are_read_and_others_refused() -> None:
+    kit = Answer(
+        lambda w: "wide" if w else None, [("1", (1,))], read=one_of(("wide", None), "word")
+    )
+    assert wrong(kit, lambda w: "narrow").mistake == "word"
+    assert wrong(kit, lambda w: None).mistake == "other"
+
+
+def test_arguments_that_were_changed_are_noticed() -> None:
+    kit = Answer(sum, [("two numbers", ([1, 2],))])
+    assert wrong(kit, lambda iterable: iterable.pop() + iterable[0]).mistake == "changed"
+    allowed = Answer(sum, [("two numbers", ([1, 2],))], changed=None)
+    assert allowed.check(lambda iterable: iterable.pop() + iterable[0])
+
+
+def test_arguments_may_be_made_anew_for_each_call() -> None:
+    kit = Answer(lambda numbers: sum(numbers), [("a generator", lambda: (iter([3]),))])
+    assert kit.check(lambda numbers: next(numbers))
+
+
+def test_a_run_shows_what_a_call_alone_would_not() -> None:
+    def run(step: Any, start: float) -> dict[str, float]:
+        values = {"weight": start}
+        step(values)
+        return values
+
+    def right(values: dict[str, float]) -> None:
+        values["weight"] -= 1
+
+    kit = Answer(right, [("from 3", (3.0,))], [("adds", {"-=": "+="})], run=run)
+    found = wrong(kit, lambda values: values.update(weight=4.0))
+    assert found.mistake == "adds" and found.numbers["start"] == 3.0
+    assert kit.check(lambda values: values.update(weight=2.0))
+
+
+def test_a_judge_serves_where_several_answers_are_right() -> None:
+    def judge(got: float, width: float) -> bool | Wrong:
+        return Wrong("below") if got < 0 else got > width
+
+    kit = Answer(area, CASES, [("zero", lambda w, h: 0)], judge=judge)
+    assert kit.check(lambda w, h: w + 1)
+    assert wrong(kit, lambda w, h: 0.0).mistake == "zero"
+    assert wrong(kit, lambda w, h: -1).mistake == "below"
+    assert wrong(kit, lambda w, h: w).mistake == "other"
+
+
+def test_a_pass_tells_what_its_function_says() -> None:
+    kit = Answer(area, CASES, passed=lambda got, want: Passed((("last", got[-1], want[-1], ""),)))
+    assert kit.check(area).measures == (("last", 20.0, 20.0, ""),)
+
+
+def test_prints_are_seen_up_to_the_case_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    def noisy(width: float, height: float) -> float:
+        print("at", width)
+        return width + height
+
+    mistakes = [("sum", {"*": "+"}), ("again", {"*": "+"})]
+    assert wrong(Answer(area, CASES, mistakes), noisy).case == "1 by 3"
+    assert capsys.readouterr().out == "at 2.0\nat 1.0\n"
+
+
+def test_a_function_that_names_what_it_will_not_get_is_refused_at_load() -> None:
+    with pytest.raises(BadInput, match="facts of area names depth; it may name width, height, got"):
+        Answer(area, CASES, facts=lambda depth: {})
+    with pytest.raises(BadInput, match="when of area, odd names rank"):
+        Answer(area, CASES, [Mistake("odd", when=lambda rank: True)])
+
+
+def test_words_that_change_must_stand_in_the_solution_once() -> None:
+    assert altered(area, {"width *": "2 *"})(5, 3) == 6
+    with pytest.raises(BadInput, match="'breadth' stands 0 times in the solution of area"):
+        Answer(area, CASES, [("odd", {"breadth": "width"})])
+    with pytest.raises(BadInput, match="'width' stands 2 times"):
+        altered(area, {"width": "height"})
+    with pytest.raises(BadInput, match="makes no program of area"):
+        altered(area, {"return": "return return"})
+
+
+def test_a_solution_comes_from_its_lesson_and_needs_its_names() -> None:
+    here = {"__name__": "28_gpu_gpt2_strategies.exercises.tokens"}
+    with pytest.raises(BadInput, match="tokens_per_second in lesson 28 uses statistics: import"):
+        solution("tokens_per_second", here)
+    import statistics
+
+    found = solution("tokens_per_second", here | {"statistics": statistics})
+    assert found([(2.0, [[5, -100]])], 1, 0) == (0.5, 0.5)
+    with pytest.raises(BadInput, match="lesson 28 has no solution 'tokens'"):
+        solution("tokens", here)
+    with pytest.raises(BadInput, match="elsewhere lies in no lesson's room"):
+        solution("tokens", {"__name__": "elsewhere"})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (1.0, 1.0 + 1e-9, True),
+        (1, 1.001, False),
+        (0.0, 1e-15, True),
+        (math.nan, math.nan, True),
+        (math.nan, 1.0, False),
+        (math.inf, math.inf, True),
+        (True, 1, False),
+        ([1, (2, 3)], (1, [2, 3]), True),
+        ([1, 2], [1], False),
+        ({"a": 1.0}, {"a": 1.0 + 1e-9}, True),
+        ({"a": 1.0}, {"b": 1.0}, False),
+        ("ab", ["a", "b"], False),
+        (None, 0, False),
+        ({1, 2}, {2, 1}, True),
+        (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), True),
+        (torch.ones(2), torch.ones(2, 1), False),
+        (torch.ones(2), torch.ones(2).double(), False),
+        (torch.ones(1), 1.0, False),
+        (object(), object(), False),
+    ],
+)
+def test_outcomes_are_alike(a: Any, b: Any, same: bool) -> None:
+    assert alike(a, b) is same and alike(b, a) is same

@@ -1,0 +1,177 @@
+"""The ladder: sentence, hints, solution; and what each call shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlib import learn
+from dtlib.errors import BadInput
+from dtlib.learn import ladder, progress, session
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture(autouse=True)
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
+    monkeypatch.delenv("DTLIB_STRICT", raising=False)
+    monkeypatch.syspath_prepend(str(FIXTURES))
+    learn.start("90")
+
+
+def double(x): ...
+
+
+def same(x):
+    return x
+
+
+def also_same(x):
+    y = x
+    return y
+
+
+def test_a_stub_is_not_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not learn.check("double", double)
+    assert "`double` is not written yet" in capsys.readouterr().out
+    assert progress.read("90_demo", "exercises", "double") == {}
+
+
+def test_what_then_hint_1_then_hint_2(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = []
+    for _ in range(4):
+        capsys.readouterr()
+        assert not learn.check("double", same)
+        seen.append(capsys.readouterr().out)
+    assert all("You got 1 for 1: is that twice 1?" in text for text in seen)
+    assert all("Smallest case: x = 1." in text for text in seen)
+    hints = [[line for line in text.splitlines() if line.startswith("Hint")] for text in seen]
+    second = ["Hint 2: Two times it."]
+    assert hints == [[], ["Hint 1: Add it to itself."], second, second]
+    assert "learn.solution" not in "".join(seen)  # the same code four times is one attempt
+
+
+def test_another_mistake_starts_without_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    learn.check("double", same)
+    capsys.readouterr()
+    learn.check("double", lambda x: x + 7)
+    assert "Hint" not in capsys.readouterr().out
+
+
+def test_the_solution_is_offered_after_two_real_attempts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    learn.check("double", same)
+    learn.solution("double")
+    early = capsys.readouterr().out
+    assert "You have tried double 1 time." in early
+    assert "return 2 * x" not in early
+    learn.solution("double", anyway=True)
+    assert "return 2 * x" in capsys.readouterr().out
+    learn.check("double", also_same)
+    assert 'You may look at a solution now: learn.solution("double")' in capsys.readouterr().out
+    learn.solution("double")
+    assert "return 2 * x" in capsys.readouterr().out
+
+
+def test_the_solution_is_offered_after_the_stated_minutes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn.check("double", same)
+    now = ladder.time.time()
+    monkeypatch.setattr(ladder.time, "time", lambda: now + 5 * 60 + 1)
+    capsys.readouterr()
+    learn.solution("double")
+    assert "return 2 * x" in capsys.readouterr().out
+
+
+def test_a_pass_shows_measures_and_the_solution_beside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def mine(x):
+        return x * 2
+
+    assert learn.check("double", mine) == True  # noqa: E712
+    out = capsys.readouterr().out
+    assert "✓ Passed." in out and "return x * 2" in out and "return 2 * x" in out
+    assert out.index("Yours") < out.index("bytes sent") < out.index("One solution")
+    assert learn.given("double") is mine
+    assert "yours, which passed" in capsys.readouterr().out
+
+
+def test_given_falls_back_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    learn.check("double", same)
+    assert learn.given("double")(21) == 42
+    assert "the course's own" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x: 1 / 0, "ZeroDivisionError: division by zero. Which line"),
+        (lambda: 1, "TypeError"),
+        (lambda x: print(end=""), "returned None"),
+        (7, "the function itself, and got int"),
+        (lambda x: 1e9, "no sentence here foresaw (1000000000.0)"),
+    ],
+)
+def test_no_answer_makes_a_check_raise(
+    answer: object, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not learn.check("double", answer)  # type: ignore[arg-type]
+    assert says in capsys.readouterr().out
+
+
+def test_a_check_shows_no_bare_false_in_a_notebook() -> None:
+    from IPython.core.formatters import DisplayFormatter
+
+    assert DisplayFormatter().format(learn.check("double", same)) == ({}, {})
+
+
+def test_strict_makes_a_failed_check_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DTLIB_STRICT", "1")
+    with pytest.raises(learn.CheckFailed, match="the check of double in lesson 90 did not pass"):
+        learn.check("double", same)
+    with pytest.raises(learn.CheckFailed):
+        learn.check("double", double)
+    assert learn.check("double", lambda x: x * 2)
+
+
+def test_hints_on_demand_go_round(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        learn.hint("double")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(".")[0] for line in lines if line.startswith("Hint")] == [
+        "Hint 1 of 2",
+        "Hint 2 of 2",
+        "Hint 1 of 2",
+    ]
+
+
+@pytest.mark.parametrize("call", [learn.hint, learn.solution, learn.given])
+def test_an_unknown_exercise_is_refused(call) -> None:
+    with pytest.raises(BadInput, match=r"no exercise 'duble'; it has double\. Did you mean"):
+        call("duble")
+
+
+def test_without_a_lesson_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(session._state, "lesson", None)
+    with pytest.raises(BadInput, match=r"learn\.start"):
+        learn.check("double", same)
+
+
+def test_start_says_the_lesson_and_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capsys.readouterr()
+    learn.start(90)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    monkeypatch.setitem(session.current().header, "needs", ["slurm"])
+    monkeypatch.setattr(session.shutil, "which", lambda name: None)
+    assert not learn.ready()
+    assert session.missing() == [
+        "Not here: this lesson needs Slurm's sbatch, so it shows recorded results instead."
+    ]

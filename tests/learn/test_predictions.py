@@ -1,0 +1,103 @@
+"""Predictions: committed once, kept, shown beside the measurement, listed if sure and wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dtlib import learn
+from dtlib.errors import BadInput
+from dtlib.learn import progress, session
+from dtlib.learn.predictions import verdict
+from dtlib.learn.widgets import PredictionForm
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture(autouse=True)
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
+    learn.start("90")
+
+
+def form(key: str = "result") -> PredictionForm:
+    return PredictionForm("90_demo", key, session.current().sidecar["predictions"][key])
+
+
+def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    learn.predict("result")
+    learn.measured("result", 6)
+    out = capsys.readouterr().out
+    assert "Your prediction: What is twice 3?" in out
+    assert "Measured: 6 apples. No prediction was made." in out
+    assert progress.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
+        "lesson": "90",
+        "what": "result",
+        "predicted": "",
+        "measured": "6",
+        "unit": "apples",
+        "source": "measured",
+    }
+
+
+def test_a_commitment_survives_the_kernel_and_the_first_one_stands() -> None:
+    first = form()
+    first.answer = {"value": 5, "sure": True}
+    first.answer = {"value": 6, "sure": True}
+    again = form()
+    assert again.answer == {"value": 5, "sure": True}
+    assert "committed: 5 apples (sure)" in again.plain()
+
+
+def test_prediction_and_measurement_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    form().answer = {"value": 5, "sure": True}
+    learn.measured("result", 6)
+    out = capsys.readouterr().out
+    assert "you predicted (sure)  5  apples" in out and "measured              6  apples" in out
+    assert "As predicted. You were 17% away." in out
+    learn.measured("result", 60)
+    assert "Not as predicted. You were 92% away." in capsys.readouterr().out
+    assert [(r["predicted"], r["measured"]) for r in progress.runs()] == [("5", "60")]
+
+
+def test_take_away_lists_what_was_sure_and_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    form("result").answer = {"value": 50, "sure": True}
+    form("grows").answer = {"value": "not at all", "sure": False}
+    learn.measured("result", 6)
+    learn.measured("grows", 2)
+    capsys.readouterr()
+    learn.take_away()
+    out = capsys.readouterr().out
+    assert "You were sure" in out and "What is twice 3?" in out
+    assert "How does it grow?" not in out  # wrong, but unsure
+
+
+WHEN = {"options": [{"text": "a", "when": "value > 2"}, {"text": "b", "when": "value <= 2"}]}
+OPEN = {"options": [{"text": "a"}, {"text": "b"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "guess", "value", "right"),
+    [
+        ({}, 10, 8, True),  # 25 %
+        ({}, 11, 8, False),
+        ({"close": 0.01}, 8.1, 8, False),
+        ({}, 0, 0, True),
+        ({}, -8, 8, False),
+        (WHEN, "a", 3, True),
+        (WHEN, "b", 3, False),
+        (OPEN, "a", "a", True),
+        (OPEN, "a", "b", False),
+        (OPEN, "c", "b", None),
+        ({}, 3, "text", None),
+    ],
+)
+def test_verdicts(spec: dict, guess: object, value: object, right: bool | None) -> None:
+    assert verdict(spec, guess, value) is right
+
+
+def test_an_unknown_key_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"no prediction 'grow'; it has result, grows"):
+        learn.predict("grow")

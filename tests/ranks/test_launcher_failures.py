@@ -1,0 +1,359 @@
+"""What goes wrong: the message names the rank and what it or the others were doing, and no
+process is left. Time-outs are a few seconds; what is waited for here is longer by far than the
+5 s that the launcher has to end everything.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import rank_functions as on_ranks
+
+from dtlib.errors import BadInput
+from dtlib.ranks import parcel
+from dtlib.ranks.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
+
+HERE = Path(__file__).parents[1]
+
+
+def living(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+def gone(pids: list[int], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while living(pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not living(pids)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """After each test only the warm processes are there: no rank, nothing that a rank started."""
+    from dtlib.ranks.pool import pool
+
+    yield
+    warm = {spare.pid for spare in pool().spares}
+    server = pool().server
+    if server is not None:
+        warm.add(server.popen.pid)
+    own = psutil.Process()
+    left = [p.pid for p in own.children(recursive=True) if p.pid not in warm]
+    assert gone(left), [psutil.Process(p).cmdline() for p in living(left)]
+
+
+def failure(how: str, **options: object) -> RankFailed:
+    with pytest.raises(RankFailed) as caught:
+        launch(on_ranks.fail_on_rank_1, how, ranks=3, show=False, **options)
+    return caught.value
+
+
+WAITING = r"ranks 0 and 2 were waiting in all_reduce of 4 float32 \(rank_functions.py:\d+\)"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    ("how", "reason", "sentence"),
+    [
+        ("raise", "error", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
+        ("kill", "killed", r"Rank 1 was killed by SIGKILL; "),
+        ("os_exit", "exit", r"Rank 1 left with exit code 3; "),
+        ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
+    ],
+)
+def test_one_rank_fails(how: str, reason: str, sentence: str, debug: bool) -> None:
+    error = failure(how, debug=debug, timeout=30)
+    assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
+    assert (error.rank, error.reason, error.exit_code) == (1, reason, 1)
+    assert set(error.others) == {0, 2}
+
+
+def test_the_traceback_shows_the_users_frames_only() -> None:
+    error = failure("raise", timeout=30)
+    assert error.error == "ValueError"
+    assert error.message == "the seventh batch is empty"
+    assert 'raise ValueError("the seventh batch is empty")' in error.traceback
+    assert "_ranks" not in error.traceback.replace("rank_functions", "")
+    assert str(error) == f"{error.sentence}\n\n{error.traceback}".strip()
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    ("how", "doing"),
+    [
+        ("sleep", r"running `time.sleep\(600\)`"),
+        ("loop", r"running `.*`"),
+        ("ask", r"running `.*`"),  # in get_rank nobody waits
+    ],
+)
+def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
+    """Field bug 6.06: the text names the waiting ranks and the absent one."""
+    error = failure(how, debug=debug, timeout=2)
+    late = r"Rank 1 did not join all_reduce of 4 float32 within 2 s: "
+    pattern = rf"{late}{WAITING}; rank 1 was {doing} \(.*:\d+\)\."
+    assert re.fullmatch(pattern, error.sentence), error.sentence
+    assert (error.rank, error.reason) == (1, "timeout")
+
+
+def test_a_rank_whose_every_thread_is_stuck() -> None:
+    error = failure("hold_the_gil", timeout=2)
+    assert error.rank == 1
+    assert "did not answer" in error.sentence
+
+
+def test_ranks_that_only_lost_a_peer_are_not_blamed() -> None:
+    with pytest.raises(RankFailed) as caught:
+        launch(on_ranks.raise_late_everywhere, ranks=3, timeout=30, show=False)
+    assert caught.value.rank == 2
+    assert caught.value.sentence.startswith("Rank 2 was killed by SIGKILL; ranks 0 and 1 were")
+
+
+def test_a_lost_peer_that_is_reported_first_is_still_not_blamed() -> None:
+    lost = Outcome(0, "error", error="RuntimeError", message="Connection closed by peer", at=1.0)
+    error = blame([lost, Outcome(1, "killed", code=-9, at=2.0)], timeout=5)
+    assert error is not None and error.rank == 1
+
+
+def test_code_that_travels_by_value_keeps_its_file_name() -> None:
+    space = {"__name__": "__main__"}
+    exec(compile("def f(): pass", "/tmp/ipykernel_1/2.py", "exec"), space)
+    back = pickle.loads(parcel.dumps(space["f"]))
+    assert back.__code__.co_filename == "/tmp/ipykernel_1/2.py"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_all_ranks_wait_in_send(debug: bool) -> None:
+    outcomes = run_ranks(on_ranks.all_send, ranks=3, timeout=2, debug=debug)
+    assert [o.status for o in outcomes] == ["timeout"] * 3
+    assert {(o.where.call, o.where.what) for o in outcomes if o.where} == {("send", "5 float32")}
+    with pytest.raises(RankFailed, match=r"All 3 ranks were still waiting in send of 5 float32"):
+        launch(on_ranks.all_send, ranks=3, timeout=2, debug=debug, show=False)
+
+
+def test_other_shapes_are_an_error_in_debug_mode() -> None:
+    with pytest.raises(RankFailed) as caught:
+        launch(on_ranks.mismatch, ranks=3, timeout=5, debug=True, show=False)
+    assert caught.value.reason == "error"
+    words = (
+        r"rank \d called allreduce on a tensor \[\d\] of Float while rank \d called allreduce on"
+    )
+    assert re.search(words, caught.value.sentence)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (on_ranks.wait_for_async, "all_reduce of 6 float32"),
+        (on_ranks.ddp_waits, "all_reduce of 8 float32"),
+    ],
+)
+def test_the_flight_recorder_sees_what_no_frame_shows(function: object, expected: str) -> None:
+    with pytest.raises(RankFailed) as caught:
+        launch(function, ranks=2, timeout=2, show=False)  # type: ignore[arg-type]
+    assert f"Rank 1 did not join {expected} within 2 s: rank 0 was" in caught.value.sentence
+
+
+def test_the_others_have_the_timeout_after_the_first_return() -> None:
+    outcomes = run_ranks(on_ranks.return_at_once_but_one, ranks=3, timeout=1)
+    assert [o.status for o in outcomes] == ["ok", "timeout", "ok"]
+    assert outcomes[0].value == "done"
+    assert str(outcomes[1].where).startswith("running `time.sleep(600)`")
+
+
+def test_a_limit_ends_what_never_would() -> None:
+    outcomes = run_ranks(on_ranks.fail_on_rank_1, ("loop", 0), ranks=1, timeout=60, limit=1)
+    assert outcomes[0].status == "timeout"
+    with pytest.raises(RankFailed, match=r"Rank 0 did not end within 1 s; rank 0 was running"):
+        launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, limit=1, show=False)
+
+
+def test_the_sentence_names_the_seconds_that_ran_out() -> None:
+    with pytest.raises(RankFailed, match=r"Rank 0 did not end within 2 s; rank 0 was running"):
+        launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, timeout=1, limit=2, show=False)
+
+
+def test_what_a_rank_started_ends_with_it() -> None:
+    children = launch(on_ranks.leave_a_child, ranks=2, show=False)
+    assert gone(children)
+
+
+@pytest.mark.parametrize("how", ["kill", "raise", "return"])
+def test_loader_workers_end_with_their_rank(how: str) -> None:
+    outcomes = run_ranks(on_ranks.with_loader_workers, (how,), ranks=2, timeout=20)
+    pids = [int(pid) for outcome in outcomes for pid in outcome.output.split() if pid.isdigit()]
+    assert len(pids) == 4
+    assert gone(pids)
+
+
+def test_output_of_a_dead_rank_is_kept() -> None:
+    def talk() -> None:
+        print("last words")
+        on_ranks.fail_on_rank_1("os_exit", 0)
+
+    with pytest.raises(RankFailed) as caught:
+        launch(talk, ranks=1, show=False)
+    assert caught.value.output[0] == "last words\n"
+
+
+# field bug 1.11
+def test_uneven_batches_are_a_sentence() -> None:
+    """One rank has three batches and the other two."""
+    with pytest.raises(RankFailed) as caught:
+        launch(on_ranks.uneven_batches, "no", ranks=2, timeout=2, show=False)
+    assert "Rank 1 did not join all_reduce of 1 float32" in caught.value.sentence
+    assert "rank 1 had already returned" in caught.value.sentence
+
+
+@pytest.mark.parametrize(("join", "gradient"), [("by all", 1.5), ("by the ranks still there", 3.0)])
+def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None:
+    """The third batch's gradient is its input 3, divided by two ranks or by the one still there."""
+    results = launch(on_ranks.uneven_batches, join, ranks=2, timeout=20, show=False)
+    assert results[0] == pytest.approx(gradient)
+
+
+def test_an_endless_print_is_ended_and_cut() -> None:
+    outcome = run_ranks(on_ranks.flood, ("\n",), ranks=1, limit=2)[0]
+    assert outcome.status == "timeout"
+    assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
+
+
+def test_an_endless_line_is_cut_into_lines() -> None:
+    outcome = run_ranks(on_ranks.flood, (" ",), ranks=1, limit=1)[0]
+    assert max(map(len, outcome.output.splitlines())) < 100_000  # a read more than the longest
+
+
+SCRIPT = """
+import os, subprocess, sys, time
+import rank_functions
+from dtlib.ranks import launcher
+def f():
+    import torch.distributed as dist, torch
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    print("pid", os.getpid(), flush=True)
+    if {what!r} == "stop":
+        return rank_functions.until_stopped()
+    if dist.get_rank() == 1:
+        time.sleep(600)
+    dist.all_reduce(torch.ones(2))
+print("result", launcher.launch(f, ranks=2, timeout=300))
+"""
+
+
+class Script:
+    """A script that launches two ranks, and the ids of its ranks and of all that they started."""
+
+    def __init__(self, folder: Path, what: str) -> None:
+        path = folder / "script.py"
+        path.write_text(textwrap.dedent(SCRIPT.format(what=what)))
+        self.popen = subprocess.Popen(
+            [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(HERE)}, cwd=folder,
+        )  # fmt: skip
+        assert self.popen.stdout is not None
+        self.pids = [int(self.popen.stdout.readline().split()[-1]) for _ in range(2)]
+        self.pids += [p.pid for p in psutil.Process(self.popen.pid).children(recursive=True)]
+        time.sleep(0.5)  # rank 0 is in its collective by then; no harm if not
+
+    def finish(self) -> tuple[str, str]:
+        return self.popen.communicate(timeout=60)
+
+
+def test_an_interrupt_says_where_each_rank_was(tmp_path: Path) -> None:
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(signal.SIGINT)
+    _, errors = script.finish()
+    assert re.search(
+        r"Interrupted: rank 0 was waiting in all_reduce of 2 float32 \(script.py:\d+\); "
+        r"rank 1 was running `time.sleep\(600\)` \(script.py:\d+\)\.", errors
+    ), errors  # fmt: skip
+    assert "KeyboardInterrupt" in errors
+    assert gone(script.pids)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP])
+def test_nothing_is_left_of_a_parent_that_dies(tmp_path: Path, how: signal.Signals) -> None:
+    """Field bug 2.08."""
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(how)
+    script.finish()
+    assert gone(script.pids)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_to_the_parent_stops_all_ranks_at_one_step(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    """Field bug 6.03."""
+    script = Script(tmp_path, "stop")
+    script.popen.send_signal(how)
+    out, errors = script.finish()
+    found = re.search(r"result \[(\d+), (\d+)\]", out)
+    assert found and found[1] == found[2], out + errors
+    assert gone(script.pids)
+
+
+def test_a_signal_to_every_process_of_a_job_stops_all_ranks_at_one_step(tmp_path: Path) -> None:
+    """As Slurm, systemd and docker send it."""
+    script = Script(tmp_path, "stop")
+    for pid in living([script.popen.pid, *script.pids]):
+        os.kill(pid, signal.SIGTERM)
+    out, errors = script.finish()
+    found = re.search(r"result \[(\d+), (\d+)\]", out)
+    assert found and found[1] == found[2], out + errors
+    assert gone(script.pids)
+
+
+def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    script.popen.send_signal(signal.SIGTERM)
+    _, errors = script.finish()
+    assert script.popen.returncode != 0
+    assert "Interrupted: rank 0 was waiting" in errors
+    assert gone(script.pids)
+
+
+def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path) -> None:
+    """As `timeout`, Slurm or a container send it, once: a script may not live on."""
+    script = Script(tmp_path, "wait")
+    script.popen.send_signal(signal.SIGTERM)
+    _, errors = script.finish()
+    assert "Interrupted: rank 0 was waiting" in errors
+    assert gone(script.pids)
+
+
+def test_handlers_are_restored() -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
+    launch(on_ranks.pid, ranks=1)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)) == before
+
+
+def test_the_start_method_is_the_systems_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = os.environ.get("DTLIB_START")
+    assert said is None or start_method() == said
+    monkeypatch.delenv("DTLIB_START", raising=False)
+    for system, method in (("linux", "forkserver"), ("darwin", "spawn")):
+        monkeypatch.setattr(sys, "platform", system)
+        assert start_method() == method
+    monkeypatch.setenv("DTLIB_START", "fork")
+    with pytest.raises(BadInput, match="'fork' is neither forkserver nor spawn"):
+        start_method()
