@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,7 +148,7 @@ class Answer:
                 value = self._call(program, arguments, label)
             if self.read is None:
                 return value if self.run else number(value)
-            names = dict(zip(self._names, arguments, strict=False)) | {"case": label}
+            names = self._named(arguments) | {"case": label}
             wanted = {name: names[name] for name in parameters(self.read)[1:] if name in names}
             return self.read(value, **wanted)
         except Wrong as wrong:
@@ -235,8 +236,14 @@ class Answer:
     def _seen(self, i: int, got: Any, want: Any) -> dict[str, Any]:
         label, given = self.cases[i][:2]
         arguments = given() if callable(given) else given
-        named = dict(zip(self._names, arguments, strict=False))
-        return {**named, "got": got, "want": want, "case": label}
+        return {**self._named(arguments), "got": got, "want": want, "case": label}
+
+    def _named(self, arguments: Sequence[Any]) -> dict[str, Any]:
+        """The arguments by their names, with those that a case leaves out."""
+        first = (None,) if self.run else ()  # the answer itself
+        bound = inspect.signature(self.run or self.reference).bind(*first, *arguments)
+        bound.apply_defaults()
+        return {name: bound.arguments[name] for name in self._names}
 
     def _facts(self, i: int, got: Any, want: Any) -> dict[str, Any]:
         seen = self._seen(i, got, want)

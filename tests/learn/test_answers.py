@@ -135,6 +135,11 @@ def test_arguments_may_be_made_anew_for_each_call() -> None:
     assert kit.check(lambda numbers: next(numbers))
 
 
+def test_an_argument_that_a_case_leaves_out_has_its_default() -> None:
+    kit = Answer(lambda a, b=2: a * b, [("a = 3", (3,))], facts=lambda b: {"twice": 2 * b})
+    assert wrong(kit, lambda a, b=2: a).numbers["twice"] == 4
+
+
 def test_a_run_shows_what_a_call_alone_would_not() -> None:
     def run(step: Any, start: float) -> dict[str, float]:
         values = {"weight": start}
