@@ -16,6 +16,8 @@ PIP_FLAGS ?=
 LAB_FLAGS ?=
 # What the tests are given: make test PYTEST_FLAGS="tests/ranks/test_launcher.py -x"
 PYTEST_FLAGS ?=
+# One lesson's tests, its room's and those that hold for every lesson: make test LESSON=07
+LESSON ?=
 # How many tests run side by side: make test PYTEST_JOBS=1 runs them one after another.
 PYTEST_JOBS ?= 2
 
@@ -51,8 +53,8 @@ lessons: env ## build the notebooks and run every lesson that this machine can r
 	"$(PY)" -m dtlib lessons run
 	"$(PY)" -m dtlib lessons pages
 
-test: env ## all tests but the slow ones
-	"$(PY)" -m pytest $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS)) $(PYTEST_FLAGS)
+test: env ## all tests but the slow ones; LESSON=07 for one lesson's alone
+	LESSON="$(LESSON)" "$(PY)" -m pytest $(if $(LESSON),$(wildcard lessons_src/$(LESSON)_*) tests/lessons) $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS)) $(PYTEST_FLAGS)
 
 test-slow: env ## the slow tests: a browser, long runs
 	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)

@@ -30,10 +30,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file together where several processes share the work.
 
     They share a server, a site, a trained run. Tests with a group of their own are spread.
+    Where LESSON names a lesson, what belongs to another one is left out.
     """
+    if wanted := os.environ.get("LESSON", ""):
+        items[:] = [item for item in items if wanted in _lessons_of(item)]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
+def _lessons_of(item: pytest.Item) -> set[str]:
+    """The numbers of the lessons that a test is about: by its room, or by what it is given."""
+    room = item.path.relative_to(PROJECT).parts[:2]
+    found = {room[1][:2]} if room[0] == "lessons_src" else set()
+    given = getattr(item, "callspec", None)
+    for value in given.params.values() if given else ():
+        found |= {str(getattr(value, name, "")) for name in ("number", "lesson")}
+        found |= {value} if isinstance(value, str) else set()
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 HEADER = {
     "number": '"{number}"',
     "title": "Lesson {number}",
+    "does": "run a cell",
     "objectives": "[one, two, three]",
     "minutes": "{{read: 1, exercises: 0}}",
     "needs": "[laptop]",

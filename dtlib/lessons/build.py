@@ -6,14 +6,17 @@ The same source gives the same bytes on every machine: no outputs, cell ids from
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.lessons.markdown import folded, plain, quoted
 from dtlib.lessons.page import about, glossary, page_cells
+from dtlib.lessons.tables import filled, pages
 from dtlib.lessons.validate import validate_all
 
 KINDS = ("student", "instructor")
@@ -37,7 +40,7 @@ def derive(lesson: Lesson, kind: str) -> str:
     words = glossary(lesson) if kind == "page" else set()
     if kind == "page":
         cells.append(Cell("markdown", about(lesson)))
-    for cell in lesson.cells[1:]:
+    for cell in _cells(lesson):
         if kind == "page":
             cells += page_cells(cell, words)
             continue
@@ -53,6 +56,13 @@ def derive(lesson: Lesson, kind: str) -> str:
         "nbformat_minor": 5,
     }
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _cells(lesson: Lesson) -> Iterator[Cell]:
+    """All cells but the header, with the tables of lessons that they ask for."""
+    for cell in lesson.cells[1:]:
+        text = filled(cell.text, lesson.room.parent) if cell.kind == "markdown" else cell.text
+        yield dataclasses.replace(cell, text=text)
 
 
 def _text(cell: Cell, kind: str) -> str:
@@ -120,7 +130,7 @@ def _as_json(cells: list[Cell]) -> list[dict[str, Any]]:
 
 
 def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> list[Path]:
-    """Write all notebooks, or with `check` only compare them.
+    """Write all notebooks and tables of lessons, or with `check` only compare them.
 
     Parameters
     ----------
@@ -132,9 +142,9 @@ def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> l
     Returns
     -------
     list of Path
-        The notebooks that differ from their sources (with `check`), or that were written; one
-        that has no source any more is among them, and is removed unless `check`. One that
-        somebody wrote in or ran is moved to `kept/` beside it first.
+        The notebooks and pages that differ from their sources (with `check`), or that were
+        written. A notebook that has no source any more is among them, and is removed unless
+        `check`; one that somebody wrote in or ran is moved to `kept/` beside it first.
 
     Raises
     ------
@@ -159,6 +169,11 @@ def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> l
             changed.append(path)
             if not check and not _keep_work(path):
                 path.unlink()
+    for path, text in pages(sources).items():
+        if path.read_text(encoding="utf-8") != text:
+            changed.append(path)
+            if not check:
+                path.write_text(text, encoding="utf-8")
     return changed
 
 

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="dtlib lessons", description="List, build or run lessons.")
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="number, title, minutes and needs of every lesson")
-    building = commands.add_parser("build", help="write notebooks/student and notebooks/instructor")
+    building = commands.add_parser("build", help="write the notebooks and the tables of lessons")
     building.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if any differs"
     )

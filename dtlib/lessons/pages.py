@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import dtlib
 from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson
 from dtlib.lessons.build import derive
+from dtlib.lessons.needed import files_of
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.run import Job, kernel_environment, run_jobs
 from dtlib.lessons.signals import terminate_as_interrupt
@@ -94,14 +94,11 @@ def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: P
 
 
 def key(lesson: Lesson) -> str:
-    """A hash of all that a page depends on: its lesson, dtlib, this Python, what dtlib needs."""
-    package = Path(dtlib.__file__).parent
-    folders = (package, lesson.room)
-    files = sorted(p for root in folders for end in ("*.py", "*.js") for p in root.rglob(end))
+    """A hash of all that a page depends on: its room, what that needs of dtlib, the packages."""
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
     digest.update("\n".join([sys.version, *_packages()]).encode())
-    for path in files:
+    for path in files_of(lesson):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -48,7 +48,7 @@ def _refuse(lesson: Lesson, what: str) -> NoReturn:
 
 def _header(lesson: Lesson) -> None:
     header = lesson.header
-    for key in ("number", "title", "objectives", "minutes", "needs", "builds_on"):
+    for key in ("number", "title", "does", "objectives", "minutes", "needs", "builds_on"):
         if key not in header:
             _refuse(lesson, f"its header lacks `{key}`")
     if str(header["number"]).zfill(2) != lesson.number:

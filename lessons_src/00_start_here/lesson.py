@@ -2,6 +2,7 @@
 # ---
 # number: "00"
 # title: Start here
+# does: run four ranks, see two train what one trains, share out a batch
 # objectives:
 #   - run a cell on four processes and say what rank and world size are
 #   - show that two ranks train the same model as one
@@ -273,11 +274,7 @@ learn.quiz()
 # %% [markdown]
 # ## Where to go from here
 #
-# | you have | go |
-# | --- | --- |
-# | one day, with others | 00, 07, 08, 16, 23: split, add up, overlap, shard, predict |
-# | four days | the path, five lessons a day: 00, 07, 01, 02, 08 · 09, 05, 04, 06, 10 · 16, 17, 19, 20, 21 · 22, 23, 25, 29 |
-# | your own pace | the path in that order; everything else is a shelf to pick from |
+# {{lessons: routes}}
 #
 # A lesson's number is its place on the shelf, not its turn: **lesson 07
 # comes next**. There you build the `all_reduce` that you used here, out of

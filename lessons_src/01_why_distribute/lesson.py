@@ -2,6 +2,9 @@
 # ---
 # number: "01"
 # title: Why distribute
+# does: >-
+#   estimate days, memory and money of a training run, and say why one GPU is
+#   not enough
 # objectives:
 #   - estimate days, GPU hours and money of a training run from five numbers
 #   - say what a model needs in memory and how many GPUs hold it

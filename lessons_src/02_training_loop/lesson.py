@@ -2,6 +2,7 @@
 # ---
 # number: "02"
 # title: A training loop you can trust
+# does: test a loop on one batch, seed it, accumulate exactly
 # objectives:
 #   - read a training loop line by line and test it on one batch
 #   - seed every source of random numbers, and name what still differs

@@ -2,6 +2,7 @@
 # ---
 # number: "04"
 # title: Mixed precision
+# does: take fp16, bf16 and fp8 apart bit by bit; scale a loss by hand
 # objectives:
 #   - read a format's bits, and say where it ends and how coarse it is
 #   - keep fp16 gradients alive by loss scaling, skip and clip included

@@ -2,6 +2,9 @@
 # ---
 # number: "05"
 # title: Where the memory goes
+# does: >-
+#   watch a step byte by byte, write activation checkpointing, predict what
+#   fits
 # objectives:
 #   - name what a training step holds at every moment, and count it in bytes
 #   - write activation checkpointing, and say what it costs

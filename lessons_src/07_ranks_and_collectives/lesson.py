@@ -2,6 +2,7 @@
 # ---
 # number: "07"
 # title: Ranks and collectives
+# does: build a ring all-reduce from messages, and say when it beats a tree
 # objectives:
 #   - choose a collective and say what every rank holds after it
 #   - build a ring all-reduce out of messages and prove it right

@@ -2,6 +2,8 @@
 # ---
 # number: "08"
 # title: Data parallel from scratch
+# does: >-
+#   write DDP four times, from one message a gradient to buckets that overlap
 # objectives:
 #   - make several ranks train exactly what one process trains
 #   - cut the gradients into messages, and say what each cut costs

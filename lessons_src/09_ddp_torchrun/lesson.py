@@ -2,6 +2,9 @@
 # ---
 # number: "09"
 # title: DDP and torchrun
+# does: >-
+#   write a script that torchrun starts, and prove that two ranks train what
+#   one trains
 # objectives:
 #   - write a training script that torchrun starts on any number of ranks
 #   - deal out samples, losses and checkpoints so that ranks change no result

@@ -2,6 +2,9 @@
 # ---
 # number: "14"
 # title: Accelerate
+# does: >-
+#   run one script as DDP, FSDP and DeepSpeed by configuration, and disarm its
+#   traps
 # objectives:
 #   - turn a loop for one process into one for any device, by four lines
 #   - run one script as DDP, FSDP and DeepSpeed by configuration alone

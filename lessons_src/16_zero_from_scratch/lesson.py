@@ -2,6 +2,9 @@
 # ---
 # number: "16"
 # title: ZeRO from scratch
+# does: >-
+#   shard optimizer, gradients and weights by hand; count what is held and
+#   sent
 # objectives:
 #   - shard optimizer and gradients, and prove the weights equal to one process
 #   - write stage 3 as a schedule, and read from it what is whole when

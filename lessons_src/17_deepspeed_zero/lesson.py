@@ -2,6 +2,8 @@
 # ---
 # number: "17"
 # title: ZeRO with DeepSpeed
+# does: >-
+#   run the real thing at every stage, and take a published speed-up apart
 # objectives:
 #   - start a script under DeepSpeed with a JSON whose fields agree
 #   - say what a rank holds at each stage, and why ledger and paper differ

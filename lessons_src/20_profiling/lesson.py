@@ -2,6 +2,7 @@
 # ---
 # number: "20"
 # title: Profiling
+# does: find out what bounds a run, from profiles of all its ranks
 # objectives:
 #   - time a step so that the number means what it says
 #   - take a step of several ranks apart into shares that add up to one

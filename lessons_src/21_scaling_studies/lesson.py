@@ -2,6 +2,9 @@
 # ---
 # number: "21"
 # title: Scaling studies
+# does: >-
+#   measure strong and weak scaling honestly, tell a gain from noise, plan a
+#   study
 # objectives:
 #   - run a strong and a weak scaling study, and compute their efficiencies
 #   - tell a gain from noise, by repeats that are paired turn by turn

@@ -2,6 +2,7 @@
 # ---
 # number: "22"
 # title: Twenty per cent
+# does: make a slow script at least 20 % faster, and prove it by pairs
 # objectives:
 #   - prove a gain by pairs of turns, and say between which ends it lies
 #   - write a step that sends less and waits less, and leaves the same weights

@@ -2,6 +2,9 @@
 # ---
 # number: "25"
 # title: Slurm and papermill
+# does: >-
+#   start ranks on many nodes, survive a time limit, run notebooks and studies
+#   as jobs
 # objectives:
 #   - start the ranks of a job on all its nodes, so that they meet
 #   - write a job that its time limit does not kill

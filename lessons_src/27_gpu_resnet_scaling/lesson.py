@@ -2,6 +2,9 @@
 # ---
 # number: "27"
 # title: "ResNet-18 at scale"
+# does: >-
+#   make one GPU fast, then scale it; turn a scaling table into hours, GPU
+#   hours and time to accuracy
 # objectives:
 #   - make one GPU fast before you ask for eight
 #   - run strong- and weak-scaling studies, here or as arrays on a cluster

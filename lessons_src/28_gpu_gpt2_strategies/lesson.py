@@ -2,6 +2,9 @@
 # ---
 # number: "28"
 # title: GPT-2 under seven strategies
+# does: >-
+#   say what fits and which rows of a table are fair; train under every
+#   strategy
 # objectives:
 #   - foretell which GPT-2 fits on which card under which strategy
 #   - make a table of runs in which one setting differs and all are told

@@ -17,8 +17,10 @@ import pytest
 import yaml
 from lesson_sources import write
 
+import dtlib
 from dtlib.learn.source import find, lessons
 from dtlib.lessons.build import derive
+from dtlib.lessons.needed import files_of
 from dtlib.lessons.pages import build_pages, finish, key
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -240,3 +242,24 @@ def test_a_builder_without_pages_says_how_to_make_them(
     monkeypatch.setitem(space["_assets"].__globals__, "ASSETS", tmp_path)
     with pytest.raises(ExtensionError, match="run `make book`"):
         space["_assets"](None, None)
+
+
+def test_a_page_is_due_when_what_it_imports_changes_and_not_when_anything_else_does(
+    tmp_path: Path,
+) -> None:
+    needed = set(files_of(find("01")))
+    package = Path(dtlib.__file__).parent
+    assert package / "sim/flops.py" in needed  # imported by the lesson
+    assert package / "sim/shapes.py" in needed  # by what it imports
+    assert find("01").room / "what_if.py" in needed
+    assert package / "cluster/doctor/nodes.py" not in needed
+    assert package / "study/scaling.py" not in needed
+    assert package / "training/loop.py" in files_of(find("02"))  # through `dtlib.train` alone
+    assert package / "strategies/zero.py" in files_of(find("02"))  # found by its place alone
+    path = write(tmp_path, "70", "print(1)")
+    before = key(find("70", tmp_path))
+    (path.parent / "test_lesson.py").write_text("assert True\n")
+    assert key(find("70", tmp_path)) == before
+    (path.parent / "pictures.py").write_text("from dtlib.cluster.doctor import nodes\n")
+    assert key(find("70", tmp_path)) != before
+    assert package / "cluster/doctor/nodes.py" in files_of(find("70", tmp_path))

@@ -1,0 +1,122 @@
+"""What the course says of its lessons, made from their headers and `path.yaml`, never by hand.
+
+A page holds a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
+Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is not in the folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput
+from dtlib.learn.source import Lesson, course, lessons, path_of
+
+PAGES = ("README.md", "book/index.md")
+_BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?(<!-- lessons: end -->)", re.S)
+_ASKED = re.compile(r"\{\{lessons: (\w+)\}\}")
+
+
+def pages(sources: Path) -> dict[Path, str]:
+    """The text that each page of the project should have.
+
+    Parameters
+    ----------
+    sources
+        The folder `lessons_src`; the pages lie beside it.
+
+    Returns
+    -------
+    dict
+        Page to text, for those pages that are there.
+    """
+    found = {}
+    for name in PAGES:
+        page = sources.parent / name
+        if page.exists():
+            text = page.read_text(encoding="utf-8")
+            found[page] = _BLOCK.sub(lambda m: f"{m[1]}{made(m[2], sources)}\n{m[3]}", text)
+    return found
+
+
+def filled(text: str, sources: Path) -> str:
+    """A Markdown cell with the tables that it asks for."""
+    return _ASKED.sub(lambda m: made(m[1], sources), text)
+
+
+def made(name: str, sources: Path) -> str:
+    """One table as Markdown.
+
+    Raises
+    ------
+    BadInput
+        When there is no table of that name.
+    """
+    if name not in _TABLES:
+        raise BadInput(f"there is no table of lessons {name!r}; there is {', '.join(_TABLES)}.")
+    return _TABLES[name](sources)
+
+
+def _table(sources: Path) -> str:
+    """README's: a row a lesson."""
+    rows = ["| | title | what you do | minutes | needs |", "| --- | --- | --- | --- | --- |"]
+    for lesson in lessons(sources):
+        header = lesson.header
+        link = f"[{lesson.number}](notebooks/student/{lesson.stem}.ipynb)"
+        needs = ", ".join(header["needs"])
+        minutes = sum(header["minutes"].values())
+        rows.append(f"| {link} | {header['title']} | {header['does']} | {minutes} | {needs} |")
+    return "\n".join(rows)
+
+
+def _path(sources: Path) -> str:
+    """The path through the lessons that are there."""
+    there = _there(sources)
+    return " → ".join(number for number in path_of(sources) if number in there)
+
+
+def _parts(sources: Path) -> str:
+    """A row a part of the course, with the titles of its lessons."""
+    there = _there(sources)
+    rows = ["| part | lessons |", "| --- | --- |"]
+    for part in course(sources).get("parts") or []:
+        own = [there[number] for number in part["lessons"] if number in there]
+        if own:
+            titles = "; ".join(f"{one.number} {one.header['title']}" for one in own)
+            rows.append(f"| {part['title']} | {titles} |")
+    return "\n".join(rows)
+
+
+def _routes(sources: Path) -> str:
+    """A row a way through the course; a stop that is not there yet is left out."""
+    there = _there(sources)
+    rows = ["| you have | go |", "| --- | --- |"]
+    for route in course(sources).get("routes") or []:
+        rows.append(f"| {route['have']} | {_route(route, there)} |")
+    return "\n".join(rows)
+
+
+def _route(route: dict[str, Any], there: dict[str, Lesson]) -> str:
+    stops = [number for number in route.get("stops") or {} if number in there]
+    days = [[number for number in day if number in there] for day in route.get("days") or []]
+    parts = [route.get("about", "")]
+    if stops:
+        words = ", ".join(route["stops"][number] for number in stops)
+        parts.append(f"{', '.join(stops)}: {words}")
+    if days:
+        parts.append(" · ".join(", ".join(day) for day in days if day))
+    return ": ".join(filter(None, parts))
+
+
+def _there(sources: Path) -> dict[str, Lesson]:
+    return {lesson.number: lesson for lesson in lessons(sources)}
+
+
+_TABLES: dict[str, Callable[[Path], str]] = {
+    "table": _table,
+    "path": _path,
+    "parts": _parts,
+    "routes": _routes,
+}
