@@ -21,8 +21,8 @@ _DYNAMIC = ("import_module", "iter_modules")
 def files_of(lesson: Lesson) -> list[Path]:
     """The files whose change may change what the lesson shows, in a fixed order.
 
-    Imports inside functions count, and so do texts that are a dotted name (`"dtlib.training.loop"`, a
-    what-if's function). What a package loads by names that are made at run time counts whole.
+    Imports inside functions count, and so do texts that are a dotted name (a what-if's function,
+    `"dtlib.sim.flops"`). What a package loads by names that are made at run time counts whole.
     """
     own = [path for path in lesson.room.rglob("*") if path.suffix in (".py", ".json", ".csv")]
     own = [path for path in own if not _is_test(path.relative_to(lesson.room))]
