@@ -491,9 +491,9 @@ for batch, rate in speeds.items():
 # are aims, and no results.
 
 # %%
-from dtlib.learn.recorded import sources_folder
+from dtlib.learn.source import find
 
-kept_runs = sorted((sources_folder() / "records").glob("27_gpu*.csv"))
+kept_runs = sorted((find("27").room / "records").glob("27_gpu*.csv"))
 for path in kept_runs:
     print(learn.recorded(path.stem))
 if not kept_runs:
