@@ -59,7 +59,7 @@ def test_pictures_held_at_once_are_counted():
 def test_a_graph_is_counted_and_a_range_test_ends_at_nan():
     w = torch.ones((), requires_grad=True)
     assert graph_size((w * 2).exp()) == 3
-    assert pick_rate.reference([1.0, 2.0, 3.0], [2.0, math.nan, 1.0]) == 0.1
+    assert pick_rate.pick_rate([1.0, 2.0, 3.0], [2.0, math.nan, 1.0]) == 0.1
 
 
 def test_the_quiz_asks_for_the_students_own_spread():

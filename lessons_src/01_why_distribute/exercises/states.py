@@ -1,102 +1,91 @@
 """Exercise 1.2: GB of model states by kind; the total alone would hide who keeps what."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import near, short
-from dtlib.sim.states import MOMENTS, RECIPES
+from dtlib.learn.readers import number
+from dtlib.learn.solutions import solution
 
 KINDS = ("parameters", "gradients", "fp32_copy", "optimizer")
-CASES = (
-    (1e9, "mixed", "adamw"),
-    (1e9, "mixed", "sgd"),
-    (1e9, "mixed", "sgd-plain"),
-    (1e9, "fp32", "adamw"),
-    (1e9, "fp32", "sgd"),
-    (1e9, "fp32", "sgd-plain"),
-    (7e9, "mixed", "adamw"),
-)
-UNITS = {"unit_bytes": 1e9, "unit_gib": 1e9 / 2**30, "unit_bits": 8, "unit_mega": 1e3}
 
-# (kind, bytes a parameter that were answered) to the mistake, by case.
-KNOWN: dict[tuple[str, str], dict[tuple[str, float], str]] = {
-    ("mixed", "adamw"): {
-        ("parameters", 4): "fp32_weights",
-        ("gradients", 4): "fp32_gradients",
-        ("gradients", 0): "no_gradients",
-        ("fp32_copy", 0): "no_copy",
-        ("fp32_copy", 2): "half_copy",
-        ("optimizer", 4): "one_moment",
-        ("optimizer", 12): "copy_twice",
-    },
-    ("mixed", "sgd"): {("optimizer", 8): "sgd_as_adam", ("optimizer", 0): "no_momentum"},
-    ("mixed", "sgd-plain"): {("optimizer", 4): "plain_state", ("optimizer", 8): "plain_state"},
-    ("fp32", "adamw"): {
-        ("fp32_copy", 4): "copy_of_fp32",
-        ("parameters", 2): "fp32_as_16",
-        ("gradients", 2): "fp32_gradient_as_16",
-    },
-}
+states_gb = solution("states_gb", globals())
 
 
-def states_gb(parameters: float, precision: str, optimizer: str) -> dict[str, float]:
-    """GB of the model states by kind."""
-    weight, gradient, copy, moment = RECIPES[precision]
-    held = {
-        "parameters": weight,
-        "gradients": gradient,
-        "fp32_copy": copy,
-        "optimizer": MOMENTS[optimizer] * moment,
-    }
-    return {kind: parameters * size / 1e9 for kind, size in held.items()}
+def case(precision, optimizer, parameters=1e9):
+    """What is kept of so many parameters."""
+    return f"Ψ = {parameters:g}, {precision}, {optimizer}", (parameters, precision, optimizer)
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Mixed precision with Adam first, then other optimizers, then fp32, then 7 billion."""
-    for parameters, precision, optimizer in CASES:
-        case = f"Ψ = {parameters:g}, {precision}, {optimizer}"
-        answer = ask(student, parameters, precision, optimizer, case=case)
-        _compare(_read(answer, case), parameters, precision, optimizer, case)
-    total = sum(ask(student, 7e9, "mixed", "adamw", case="").values())
-    row = ("7 billion parameters, mixed, adamw", round(float(total), 3), 112, "GB")
+def read(got):
+    """A number for each kind."""
+    if not isinstance(got, Mapping):
+        raise Wrong("one_number", got=short(number(got)))
+    missing = [kind for kind in KINDS if kind not in got]
+    more = [str(kind) for kind in got if kind not in KINDS]
+    if missing or more:
+        raise Wrong("kinds", missing=", ".join(missing) or "none", more=", ".join(more))
+    return {kind: number(got[kind]) for kind in KINDS}
+
+
+def each(key, kind, size, *where):
+    """A mistake: one kind takes so many bytes a parameter, in a precision with an optimizer."""
+
+    def program(parameters, *how):
+        found = states_gb(parameters, *how)
+        return found | {kind: size * parameters / 1e9} if how == where else found
+
+    def when(got, want, parameters, precision, optimizer):
+        wanted = size * parameters / 1e9
+        here = (precision, optimizer) == where and not near(wanted, want[kind])
+        return here and (near(got[kind], wanted) or got[kind] == wanted == 0)
+
+    return Mistake(key, program, when)
+
+
+def odd(got, want, parameters):
+    """The first kind that is wrong, and its bytes a parameter."""
+    kind = next(kind for kind in KINDS if not near(got[kind], want[kind]))
+    return {"kind": kind, "got": short(got[kind] * 1e9 / parameters)}
+
+
+def passed(got):
+    """What the last case needs in all."""
+    total = round(float(sum(got[-1].values())), 3)
+    row = ("7 billion parameters, mixed, adamw", total, 112, "GB")
     return Passed((row,), "One such GPU has 80 GiB, which is 85.9 GB.")
 
 
-def _read(answer: Any, case: str) -> dict[str, float]:
-    """Read the answer's numbers by kind."""
-    if not isinstance(answer, Mapping):
-        number = to_number(answer, case)
-        raise Wrong("one_number", case, got=short(number))
-    missing = [kind for kind in KINDS if kind not in answer]
-    more = [str(kind) for kind in answer if kind not in KINDS]
-    if missing or more:
-        raise Wrong("kinds", case, missing=", ".join(missing) or "none", more=", ".join(more))
-    return {kind: to_number(answer[kind], case) for kind in KINDS}
-
-
-def _compare(
-    answer: dict[str, float], parameters: float, precision: str, optimizer: str, case: str
-) -> None:
-    want = states_gb(parameters, precision, optimizer)
-    wrong = [kind for kind in KINDS if not _same(answer[kind], want[kind])]
-    if not wrong:
-        return
-    for mistake, factor in UNITS.items():
-        if all(_same(answer[kind], factor * want[kind]) for kind in KINDS):
-            raise Wrong(mistake, case, got=short(sum(answer.values())))
-    known = KNOWN.get((precision, optimizer), {})
-    for kind in wrong:
-        each = answer[kind] * 1e9 / parameters
-        for (of, size), mistake in known.items():
-            if of == kind and _same(each, size):
-                raise Wrong(mistake, case, total=short(sum(answer.values())))
-    kind = wrong[0]
-    raise Wrong("bytes", case, kind=kind, got=short(answer[kind] * 1e9 / parameters))
-
-
-def _same(got: float, want: float) -> bool:
-    return near(got, want) or got == want == 0
+EXERCISE = Answer(
+    states_gb,
+    read=read,
+    cases=[
+        *(case(p, o) for p in ("mixed", "fp32") for o in ("adamw", "sgd", "sgd-plain")),
+        case("mixed", "adamw", 7e9),
+    ],
+    mistakes=[
+        ("unit_bytes", {" / 1e9": ""}),
+        ("unit_gib", {"1e9": "2**30"}),
+        ("unit_bits", {"/ 1e9": "* 8 / 1e9"}),
+        ("unit_mega", {"1e9": "1e6"}),
+        each("fp32_weights", "parameters", 4, "mixed", "adamw"),
+        each("fp32_gradients", "gradients", 4, "mixed", "adamw"),
+        each("no_gradients", "gradients", 0, "mixed", "adamw"),
+        each("no_copy", "fp32_copy", 0, "mixed", "adamw"),
+        each("half_copy", "fp32_copy", 2, "mixed", "adamw"),
+        each("one_moment", "optimizer", 4, "mixed", "adamw"),
+        each("copy_twice", "optimizer", 12, "mixed", "adamw"),
+        each("sgd_as_adam", "optimizer", 8, "mixed", "sgd"),
+        each("no_momentum", "optimizer", 0, "mixed", "sgd"),
+        each("plain_state", "optimizer", 4, "mixed", "sgd-plain"),
+        each("plain_state", "optimizer", 8, "mixed", "sgd-plain"),
+        each("fp32_as_16", "parameters", 2, "fp32", "adamw"),
+        each("fp32_gradient_as_16", "gradients", 2, "fp32", "adamw"),
+        each("copy_of_fp32", "fp32_copy", 4, "fp32", "adamw"),
+        Mistake("bytes", when=odd),
+    ],
+    facts=lambda got: dict.fromkeys(("got", "total"), short(sum(got.values()))),
+    passed=passed,
+)

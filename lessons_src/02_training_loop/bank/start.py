@@ -1,7 +1,5 @@
-"""The bank of lesson 02: the start of a run, and a learning rate from a range test."""
+"""The bank of lesson 02: the start of a run."""
 
-import itertools
-import math
 import random
 
 import numpy as np
@@ -127,102 +125,6 @@ def added(make_model, seed, rank):
     return model
 
 
-# --- 2.5 pick_rate --------------------------------------------------------------------------
-
-
-def until_it_diverges(rates, losses, reference=min):
-    """How many losses come before the first that is nan or above four times the lowest so far."""
-    for i, loss in enumerate(losses):
-        if i and not loss <= 4 * reference(losses[:i]):
-            return i
-    return len(losses)
-
-
-def lowest(rates, losses):
-    kept = losses[: until_it_diverges(rates, losses)]
-    return kept.index(min(kept))
-
-
-def the_edge_itself(rates, losses):
-    return rates[lowest(rates, losses)]
-
-
-def the_place(rates, losses):
-    return lowest(rates, losses)
-
-
-def the_loss(rates, losses):
-    return losses[lowest(rates, losses)]
-
-
-def all_the_way(rates, losses):
-    pairs = [(loss, rate) for loss, rate in zip(losses, rates, strict=True) if loss == loss]
-    return min(pairs)[1] / 10
-
-
-def by_argmin(rates, losses):
-    return rates[int(np.argmin(losses))] / 10
-
-
-def four_times_the_first(rates, losses):
-    kept = losses[: until_it_diverges(rates, losses, lambda before: before[0])]
-    return rates[kept.index(min(kept))] / 10
-
-
-def the_last(rates, losses):
-    return rates[until_it_diverges(rates, losses) - 1] / 10
-
-
-def the_steepest(rates, losses):
-    kept = losses[: until_it_diverges(rates, losses)]
-    falls = [b - a for a, b in itertools.pairwise(kept)]
-    return rates[falls.index(min(falls)) + 1] / 10 if falls else rates[0] / 10
-
-
-def the_one_before(rates, losses):
-    return rates[max(0, lowest(rates, losses) - 1)] / 10
-
-
-def a_hundredth(rates, losses):
-    return rates[lowest(rates, losses)] / 100
-
-
-def returns_nan(rates, losses):
-    return the_edge_itself(rates, losses) / 10 + (math.nan if max(losses) > 2.5 else 0)
-
-
-def sorts_in_place(rates, losses):
-    result = rates[lowest(rates, losses)] / 10
-    losses.sort()
-    return result
-
-
-def says_it(rates, losses):
-    print(rates[lowest(rates, losses)] / 10)
-
-
-def in_words(rates, losses):
-    return f"{rates[lowest(rates, losses)] / 10:g}"
-
-
-def both(rates, losses):
-    i = lowest(rates, losses)
-    return torch.tensor([rates[i] / 10, losses[i]])
-
-
-# Right.
-def by_slices(rates, losses):
-    return rates[lowest(rates, losses)] / 10
-
-
-def by_numpy(rates, losses):
-    losses = np.asarray(losses)
-    best = np.fmin.accumulate(losses)
-    bad = ~(losses <= 4 * best)
-    end = int(bad.argmax()) if bad.any() else len(losses)
-    return np.asarray(rates)[losses[:end].argmin()] / 10
-
-
 WRONG = [
     ("start_run", "weights_unseeded", model_before_seed),
     ("start_run", "weights_by_rank", rank_in_the_weights),
@@ -236,29 +138,10 @@ WRONG = [
     ("start_run", "none", forgets_the_model),
     ("start_run", "no_model", hands_back_the_maker),
     ("start_run", "raised", a_seed_too_large),
-    ("pick_rate", "not_a_tenth", the_edge_itself),
-    ("pick_rate", "index", the_place),
-    ("pick_rate", "loss", the_loss),
-    ("pick_rate", "after_divergence", all_the_way),
-    ("pick_rate", "nan_wins", by_argmin),
-    ("pick_rate", "against_first", four_times_the_first),
-    ("pick_rate", "last_rate", the_last),
-    ("pick_rate", "steepest", the_steepest),
-    ("pick_rate", "before", the_one_before),
-    ("pick_rate", "other", a_hundredth),
-    ("pick_rate", "nan", returns_nan),
-    ("pick_rate", "changed", sorts_in_place),
-    ("pick_rate", "none", says_it),
-    ("pick_rate", "no_number", in_words),
-    ("pick_rate", "many", both),
 ]
 
 RIGHT = [
     ("start_run", by_a_product),
     ("start_run", by_a_fork),
     ("start_run", added),
-    ("pick_rate", by_slices),
-    ("pick_rate", by_numpy),
 ]
-
-RARE = {("pick_rate", "graph")}

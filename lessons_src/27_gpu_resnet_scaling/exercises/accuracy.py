@@ -1,79 +1,80 @@
 """`hours_to_accuracy`: how long until a training is good enough, from its curve and speed."""
 
-from __future__ import annotations
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.ratios import short
+from dtlib.learn.readers import number
+from dtlib.learn.solutions import solution
 
-import copy
-from collections.abc import Callable
-from typing import Any
-
-from dtlib.learn.asking import ask, to_number
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.ratios import near, short
-
-Case = tuple[str, list[float], float, float, float]
 # The curve dips and comes again, as curves do; its last epoch is not its best one.
 CURVE = [0.3, 0.5, 0.62, 0.58, 0.66, 0.71, 0.69]
 HOUR = 3.6e6  # pictures in an hour at 1,000 a second
+HOURS = "epoch * images / images_per_second / 3600"  # words of the solution
 
-CASES: tuple[Case, ...] = (
-    ("one epoch", [0.7], HOUR, 1000.0, 0.6),
-    ("a curve that dips", CURVE, HOUR, 1000.0, 0.6),
-    ("the target met exactly", CURVE, HOUR, 1000.0, 0.5),
-    ("twice the pictures at four times the speed", CURVE, 2 * HOUR, 4000.0, 0.66),
-    ("a target out of reach", CURVE, HOUR, 1000.0, 0.9),
-)
+hours_to_accuracy = solution("hours_to_accuracy", globals())
 
 
-def reference(
-    curve: list[float], images: float, images_per_second: float, target: float
-) -> float | None:
-    """Hours until the accuracy is `target` for the first time; None if it never is."""
-    for epoch, accuracy in enumerate(curve, start=1):
-        if accuracy >= target:
-            return epoch * images / images_per_second / 3600
-    return None
+def whole_hours(epochs):
+    """A mistake: where the target is met, the hours of so many epochs."""
+
+    def program(curve, images, rate, target):
+        return epochs(curve) * images / rate / 3600 if max(curve) >= target else None
+
+    return program
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Five curves."""
-    for case, curve, images, rate, target in CASES:
-        given = copy.copy(curve)
-        got = ask(student, given, images, rate, target, case=case)
-        if given != curve:
-            raise Wrong("changed", case)
-        _judge(got, curve, images, rate, target, case)
-    return Passed((("curves", len(CASES), len(CASES), "right"),))
+def between(curve, images, images_per_second, target):
+    """A mistake: the curve is a line from epoch to epoch."""
+    hours = hours_to_accuracy(curve, images, images_per_second, target)
+    epoch = next((k for k, accuracy in enumerate(curve) if accuracy >= target), 0)
+    if hours is None or epoch == 0:
+        return hours
+    part = (target - curve[epoch - 1]) / (curve[epoch] - curve[epoch - 1])
+    return (epoch + part) * images / images_per_second / 3600
 
 
-def _judge(
-    got: Any, curve: list[float], images: float, rate: float, target: float, case: str
-) -> None:
-    want = reference(curve, images, rate, target)
-    best = max(curve)
-    if want is None:
-        if got is not None:
-            raise Wrong("never", case, got=repr(got), target=target, best=best)
-        return
-    if got is None:
-        raise Wrong("gave_up", case, target=target, best=best)
-    hours, epoch = to_number(got, case), images / rate / 3600
-    if near(hours, want):
-        return
-    right = round(want / epoch)
-    later = next((n for n, a in enumerate(curve, start=1) if a > target), 0)
-    seen = {"got": short(hours), "want": short(want), "epoch": right, "epochs": len(curve)}
-    for key, value in (
-        ("seconds", 3600 * want),
-        ("counted_from_0", (right - 1) * epoch),
-        ("whole_curve", len(curve) * epoch),
-        ("best_epoch", (curve.index(best) + 1) * epoch),
-        ("above_alone", later * epoch),
-        ("epochs_alone", right),
-        ("no_epochs", epoch),
-        ("one_speed", right * images / 1000.0 / 3600),
-    ):
-        if near(hours, value):
-            raise Wrong(key, case, target=target, best=best, **seen)
-    if right > 1 and (right - 1) * epoch < hours < want:
-        raise Wrong("between", case, **seen)
-    raise Wrong("hours", case, **seen)
+def within(got, want, images, images_per_second):
+    """Whether a time lies in the epoch that meets the target, and that is not the first."""
+    epoch = images / images_per_second / 3600
+    return want is not None and want > 1.5 * epoch and want - epoch < got < want
+
+
+def facts(got, want, curve, images, images_per_second):
+    """The epoch that is right."""
+    seen = {"best": max(curve), "epochs": len(curve)}
+    if got is None or want is None:
+        return seen | {"got": repr(got)}
+    epoch = round(want / (images / images_per_second / 3600))
+    return seen | {"got": short(got), "want": short(want), "epoch": epoch}
+
+
+EXERCISE = Answer(
+    hours_to_accuracy,
+    read=lambda got: None if got is None else number(got),
+    cases=[
+        ("one epoch", ([0.7], HOUR, 1000.0, 0.6)),
+        ("a curve that dips", (CURVE, HOUR, 1000.0, 0.6)),
+        ("the target met exactly", (CURVE, HOUR, 1000.0, 0.5)),
+        ("twice the pictures at four times the speed", (CURVE, 2 * HOUR, 4000.0, 0.66)),
+        ("a target out of reach", (CURVE, HOUR, 1000.0, 0.9)),
+    ],
+    mistakes=[
+        ("seconds", {" / 3600": ""}),
+        ("counted_from_0", {"start=1": "start=0"}),
+        ("whole_curve", whole_hours(len)),
+        ("best_epoch", whole_hours(lambda curve: curve.index(max(curve)) + 1)),
+        ("above_alone", {">=": ">"}),
+        ("epochs_alone", {HOURS: "epoch"}),
+        ("no_epochs", {"epoch * images": "images"}),
+        ("one_speed", {HOURS: "epoch * images / 1000 / 3600"}),
+        Mistake("between", between, when=lambda got, want, images, images_per_second: (
+            got is not None and within(got, want, images, images_per_second))),
+        Mistake("never", lambda curve, *run: hours_to_accuracy([*curve, 1.0], *run),
+                when=lambda want: want is None),
+        Mistake("gave_up", lambda *run: None, when=lambda got: got is None),
+    ],
+    other="hours",
+    facts=facts,
+    passed=lambda got, want: Passed((("curves", len(got), len(want), "right"),)),
+)  # fmt: skip

@@ -1,20 +1,22 @@
 """`cheapest_in_time`: from a table of scaling to how many GPUs to ask for."""
 
-from __future__ import annotations
+import math
 
-import copy
-from collections.abc import Callable
-from typing import Any
-
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.ratios import near, short
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.ratios import short
+from dtlib.learn.readers import number
+from dtlib.learn.solutions import solution
 
-Row = dict[str, float]
-Answer = tuple[int, float] | None
+WORK = 36e6  # pictures: 10 hours on one GPU
+ON_THE_DOT = "a deadline to the second"
+IN_TIME, CHEAPER = "hours <= deadline", "cost < found[1]"  # words of the solution
+
+cheapest_in_time = solution("cheapest_in_time", globals())
 
 
-def table(**rates: float) -> list[Row]:
+def table(**rates):
     """Rows of a scaling table: `g4=3400` is 3,400 images/s on 4 GPUs in all."""
     return [{"gpus": int(k[1:]), "images_per_second": v} for k, v in rates.items()]
 
@@ -24,98 +26,110 @@ MIXED = table(g8=4800, g1=1000, g16=5200, g2=1900, g4=3400)
 # Two GPUs that are more than twice as fast: what each holds fits its cache.
 SUPER = table(g1=100, g2=210, g4=380)
 ONE = table(g1=1000)
-WORK = 36e6  # pictures: 10 hours on one GPU
-
-CASES: tuple[tuple[str, list[Row], float, float], ...] = (
-    ("one GPU, all the time in the world", ONE, WORK, 100),
-    ("five numbers of GPUs, 6 hours", USUAL, WORK, 6),
-    ("five numbers of GPUs, 2.5 hours", USUAL, WORK, 2.5),
-    ("two GPUs that are 2.1 times as fast, 100 hours", SUPER, 3.6e6, 100),
-    ("the rows in another order, 6 hours", MIXED, WORK, 6),
-    ("a deadline to the second", ONE, WORK, 10),
-    ("five numbers of GPUs, 1 hour", USUAL, WORK, 1),
-)
 
 
-def reference(rows: list[Row], images: float, deadline: float) -> Answer:
-    """How many GPUs finish within `deadline` hours for the fewest GPU hours, and these hours."""
-    found: Answer = None
-    for row in rows:
-        hours = images / row["images_per_second"] / 3600
-        cost = int(row["gpus"]) * hours
-        if hours <= deadline and (found is None or cost < found[1]):
-            found = int(row["gpus"]), cost
-    return found
+def hours_of(rows, images):
+    """Hours by GPUs."""
+    return {row["gpus"]: images / row["images_per_second"] / 3600 for row in rows}
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Seven tables and deadlines."""
-    for case, rows, images, deadline in CASES:
-        given = copy.deepcopy(rows)
-        got = ask(student, given, images, deadline, case=case)
-        if given != rows:
-            raise Wrong("changed", case)
-        _judge(got, rows, images, deadline, case)
-    gpus, cost = reference(USUAL, WORK, 6) or (0, 0.0)
+def read(got):
+    """A number of GPUs and their hours, or None."""
+    if got is None:
+        return None
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        raise Wrong("pair", got=type(got).__name__)
+    gpus, cost = map(number, got)
+    return int(gpus) if gpus.is_integer() else gpus, cost
+
+
+def linear(rows, images, deadline):
+    """A mistake: the fewest GPUs in time if N of them were N times as fast."""
+    hours = hours_of(rows, images)
+    found = [n for n in sorted(hours) if hours[1] / n <= deadline]
+    return (found[0], found[0] * hours[found[0]]) if found else None
+
+
+def cost_as(way):
+    """A mistake in the GPU hours of the right row."""
+
+    def program(rows, images, deadline):
+        found = cheapest_in_time(rows, images, deadline)
+        return found and (found[0], way(*found, hours_of(rows, images)))
+
+    return program
+
+
+def chosen(which):
+    """Recognises a wrong number of GPUs, whatever they are said to cost."""
+
+    def when(got, want, rows, images, deadline):
+        other = got is not None and want is not None and got[0] != want[0]
+        return other and which(got[0], hours_of(rows, images), deadline)
+
+    return when
+
+
+def facts(got, want, rows, images):
+    """The row that was chosen, beside the right one; with the right row its cost."""
+    if got is None or want is None:
+        return {"got": repr(got), "n": want and want[0]}
+    hours, (gpus, cost), (right, cheap) = hours_of(rows, images), got, want
+    if gpus == right:
+        seen = {"got": short(cost), "want": short(cheap)}
+        return seen | {"n": gpus, "hours": short(hours[gpus])}
+    seen = {"got": short(gpus), "want": right, "cheap": short(cheap)}
+    took = hours.get(gpus, 0.0)
+    seen |= {"measured": ", ".join(map(str, hours)), "hours": short(took)}
+    return seen | {"cost": short(gpus * took)}
+
+
+def passed(want):
+    """The second case."""
+    gpus, cost = want[1]
     return Passed(
         (("GPU hours of 36 million pictures in 6 hours", cost, cost, "GPU hours"),),
         f"On {gpus} GPUs; 16 of them would take {16 * WORK / 5200 / 3600:.1f}.",
     )
 
 
-def _judge(got: Any, rows: list[Row], images: float, deadline: float, case: str) -> None:
-    want = reference(rows, images, deadline)
-    if want is None:
-        if got is not None:
-            raise Wrong("nothing_is_in_time", case, got=repr(got), deadline=deadline)
-        return
-    if got is None:
-        on_the_dot = "second" in case
-        raise Wrong("on_the_dot" if on_the_dot else "gave_up", case, deadline=deadline, n=want[0])
-    if not isinstance(got, (tuple, list)) or len(got) != 2:
-        raise Wrong("pair", case, got=type(got).__name__)
-    gpus, cost = (to_number(value, case) for value in got)
-    _judge_gpus(gpus, want, rows, images, deadline, case)
-    _judge_cost(cost, want, rows, images, case)
-
-
-def _judge_gpus(
-    gpus: float, want: tuple[int, float], rows: list[Row], images: float, deadline: float, case: str
-) -> None:
-    if gpus == want[0]:
-        return
-    hours = {int(r["gpus"]): images / r["images_per_second"] / 3600 for r in rows}
-    if gpus not in hours:
-        raise Wrong("not_measured", case, got=short(gpus), measured=", ".join(map(str, hours)))
-    took = hours[int(gpus)]
-    seen = {
-        "got": int(gpus), "want": want[0], "hours": short(took), "deadline": deadline,
-        "cost": short(gpus * took), "cheap": short(want[1]),
-    }  # fmt: skip
-    if took > deadline:
-        linear = hours[1] / gpus <= deadline
-        raise Wrong("as_if_linear" if linear else "late", case, **seen)
-    if gpus == min(n for n, h in hours.items() if h <= deadline):
-        raise Wrong("fewest", case, **seen)
-    if took == min(hours.values()):
-        raise Wrong("fastest", case, **seen)
-    raise Wrong("dearer", case, **seen)
-
-
-def _judge_cost(
-    cost: float, want: tuple[int, float], rows: list[Row], images: float, case: str
-) -> None:
-    gpus, right = want
-    if near(cost, right):
-        return
-    alone = next((r["images_per_second"] for r in rows if r["gpus"] == 1), 0.0)
-    seen = {"got": short(cost), "want": short(right), "n": gpus, "hours": short(right / gpus)}
-    for key, value in (
-        ("wall_hours", right / gpus),
-        ("seconds", 3600 * right),
-        ("per_gpu", right / gpus**2),
-        ("ideal", images / alone / 3600 if alone else 0.0),
-    ):
-        if near(cost, value):
-            raise Wrong(key, case, **seen)
-    raise Wrong("cost", case, **seen)
+EXERCISE = Answer(
+    cheapest_in_time,
+    read=read,
+    cases=[
+        ("one GPU, all the time in the world", (ONE, WORK, 100)),
+        ("five numbers of GPUs, 6 hours", (USUAL, WORK, 6)),
+        ("five numbers of GPUs, 2.5 hours", (USUAL, WORK, 2.5)),
+        ("two GPUs that are 2.1 times as fast, 100 hours", (SUPER, 3.6e6, 100)),
+        ("the rows in another order, 6 hours", (MIXED, WORK, 6)),
+        (ON_THE_DOT, (ONE, WORK, 10)),
+        ("five numbers of GPUs, 1 hour", (USUAL, WORK, 1)),
+    ],
+    mistakes=[
+        Mistake("nothing_is_in_time", lambda rows, images, deadline: (
+            cheapest_in_time(rows, images, deadline) or cheapest_in_time(rows, images, math.inf)),
+            when=lambda want: want is None),
+        Mistake("on_the_dot", {IN_TIME: "hours < deadline"},
+                when=lambda got, case: got is None and case == ON_THE_DOT),
+        Mistake("gave_up", {f"if {IN_TIME}": f"if hours > deadline:\n            return None\n"
+                            f"        if {IN_TIME}"}, when=lambda got: got is None),
+        Mistake("not_measured", when=chosen(lambda gpus, hours, deadline: gpus not in hours)),
+        Mistake("as_if_linear", linear, when=chosen(lambda gpus, hours, deadline: (
+            hours[gpus] > deadline >= hours[1] / gpus))),
+        Mistake("late", {IN_TIME: "True"},
+                when=chosen(lambda gpus, hours, deadline: hours[gpus] > deadline)),
+        Mistake("fewest", {CHEAPER: 'row["gpus"] < found[0]'},
+                when=chosen(lambda gpus, hours, deadline: (
+                    gpus == min(n for n in hours if hours[n] <= deadline)))),
+        Mistake("fastest", {CHEAPER: 'row["gpus"] > found[0]'},
+                when=chosen(lambda gpus, hours, deadline: hours[gpus] == min(hours.values()))),
+        Mistake("dearer", when=chosen(lambda gpus, hours, deadline: True)),
+        ("wall_hours", cost_as(lambda gpus, cost, hours: cost / gpus)),
+        ("seconds", cost_as(lambda gpus, cost, hours: 3600 * cost)),
+        ("per_gpu", cost_as(lambda gpus, cost, hours: cost / gpus**2)),
+        ("ideal", cost_as(lambda gpus, cost, hours: hours[1])),
+    ],
+    other="cost",
+    facts=facts,
+    passed=passed,
+)  # fmt: skip
