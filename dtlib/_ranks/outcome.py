@@ -77,10 +77,10 @@ def text_of(error: BaseException) -> str:
 
 def failed_in_collective(error: BaseException) -> bool:
     """Say whether an error's text is torch's, of a collective that did not come to its end."""
+    if not isinstance(error, RuntimeError):
+        return False
     text = text_of(error)
-    return isinstance(error, RuntimeError) and bool(
-        _TIMED_OUT.search(text) or _PEER_GONE.search(text)
-    )
+    return bool(_TIMED_OUT.search(text) or _PEER_GONE.search(text))
 
 
 def judge_text(outcome: Outcome) -> None:

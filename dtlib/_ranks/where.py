@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import linecache
 import math
+import re
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -22,6 +24,8 @@ _FOREIGN = tuple(
 )
 # How torch names the tensors in its collectives' signatures, the one that is sent first.
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
+# Waiting for a message that was posted before: `work.wait()`, `dist.irecv(x, 1).wait()`.
+_WAIT_FOR = re.compile(r"(\w+)\.wait\(|\bi(recv|send)\(.*\)\.wait\(")
 # Functions of torch's c10d that ask or post and return at once: nobody waits in them.
 _NO_WAIT = ("get_", "is_", "isend", "irecv", "batch_isend")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
@@ -29,7 +33,11 @@ _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "fl
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty."""
+    """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty.
+
+    `inside`: the line has called into a library, or waits; `left`: the function is over, and the
+    rank's own report is on its way.
+    """
 
     call: str = ""
     what: str = ""  # "4 float32"
@@ -38,6 +46,8 @@ class Where:
     function: str = ""
     source: str = ""
     cell: bool = False
+    inside: bool = False
+    left: bool = False
 
     @property
     def place(self) -> str:
@@ -52,7 +62,7 @@ class Where:
         elif self.function:
             text = f"running `{self.source}`" if self.source else f"in {self.function}"
         else:
-            return "not yet in the function, or already out of it"
+            return "already out of the function" if self.left else "not yet in the function"
         return f"{text} ({self.place})" if self.place else text
 
 
@@ -62,17 +72,20 @@ def where_now() -> Where:
     return describe(_outwards(frame))
 
 
+def handled_error() -> BaseException | None:
+    """Return the error that the main thread is handling, or that is on its way out of it."""
+    found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    return found[1] if isinstance(found, tuple) else found  # a tuple up to Python 3.11
+
+
 def where_raised(traceback: TracebackType | None, in_collective: bool) -> Where:
     """Say where an exception came from; `in_collective`: its text says that one failed."""
     frames = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    found = describe(frames[::-1])
-    if in_collective and not found.call:
-        call, what = pending_collective(ended=True)
-        found = replace(found, call=call or "a collective", what=what)
-    return found
+    found = describe(frames[::-1], failed_collective if in_collective else None)
+    return replace(found, call=found.call or "a collective") if in_collective else found
 
 
 def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
@@ -83,8 +96,10 @@ def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
-def describe(frames: list[tuple[FrameType, int]]) -> Where:
-    """Describe a stack, innermost frame first."""
+def describe(
+    frames: list[tuple[FrameType, int]], failed: Callable[[], tuple[str, str]] | None = None
+) -> Where:
+    """Describe a stack, innermost frame first; `failed` names the collective that failed there."""
     at = _user_frame(frames)
     if at is None:
         return Where()
@@ -92,10 +107,13 @@ def describe(frames: list[tuple[FrameType, int]]) -> Where:
     code = frame.f_code
     source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     call, what = _torch_call(frame for frame, _ in reversed(frames[:at]))
-    if not call and (at > 0 or ".wait(" in source):
-        call, what = pending_collective()
+    if not call and at == 0:
+        call = _message(source, frame)
+    inside = at > 0 or ".wait(" in source
+    if not call and (failed or inside):
+        call, what = (failed or pending_collective)()
     return Where(
-        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename)
+        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename), inside
     )
 
 
@@ -134,6 +152,18 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
     return "", ""
 
 
+def _message(source: str, frame: FrameType) -> str:
+    """Say whether a line waits for a message posted before: the flight recorder has none of gloo's.
+
+    It is looked up by the name that the line waits on, since others may be on their way too.
+    """
+    found = _WAIT_FOR.search(source)
+    if found is None or found[2]:
+        return found[2] if found else ""
+    kind = getattr(frame.f_locals.get(found[1]), "_get_op_type", lambda: None)()
+    return {"SEND": "send", "RECV": "recv"}.get(getattr(kind, "name", ""), "")
+
+
 def _tensor_words(value: Any) -> str:
     if isinstance(value, (list, tuple)) and value:
         value = value[0]
@@ -142,25 +172,76 @@ def _tensor_words(value: Any) -> str:
     return f"{value.numel()} {str(value.dtype).removeprefix('torch.')}"
 
 
-def pending_collective(ended: bool = False) -> tuple[str, str]:
-    """Ask torch's flight recorder for the oldest collective that has not ended, or the last one.
+@dataclass(frozen=True)
+class Wait:
+    """A wait that was looked at: the oldest collective that had not ended, and the newest."""
+
+    oldest: dict[str, Any]
+    newest: dict[str, Any]
+    used: float  # by the main thread up to then, as `main_thread_seconds` says it
+
+
+_last: Wait | None = None
+
+
+def main_thread_seconds() -> float:
+    """Return how long the main thread has used a processor; 0 where the system does not say.
+
+    A thread that waits uses none: as long as this stays the same, it is in one and the same wait.
+    """
+    clock = getattr(time, "pthread_getcpuclockid", None)
+    return time.clock_gettime(clock(threading.main_thread().ident)) if clock else 0.0
+
+
+def pending_collective() -> tuple[str, str]:
+    """Ask torch's flight recorder for the oldest collective that has not ended.
 
     It sees what no Python frame shows: DDP's all-reduces and `work.wait()`. It keeps no
     point-to-point calls on gloo, and under DETAIL it sees the checks instead of the calls.
     """
+    global _last
+    used = main_thread_seconds()
+    if _last is not None and used and _last.used == used:
+        return _collective_words(_last.oldest)  # may have just failed: the thread will wake up to it
+    entries = _flight_record()
+    pending = _pending(entries)
+    if not pending:
+        return "", ""
+    _last = Wait(pending[0], entries[-1], used)
+    return _collective_words(pending[0])
+
+
+def failed_collective() -> tuple[str, str]:
+    """Name the collective that the main thread was waiting for when it failed.
+
+    The flight recorder no longer tells it from others that began with it, DDP's buckets: what was
+    seen during the wait does, if nothing has begun since.
+    """
+    entries = _flight_record()
+    if not entries:
+        return "", ""
+    if _last is not None and _last.newest.get("record_id") == entries[-1].get("record_id"):
+        return _collective_words(_last.oldest)
+    return _collective_words((_pending(entries) or entries[-1:])[0])
+
+
+def _flight_record() -> list[dict[str, Any]]:
     try:
         import torch.distributed as dist
         from torch._C._distributed_c10d import _dump_fr_trace_json  # type: ignore
 
         if dist.get_debug_level() == dist.DebugLevel.DETAIL:
-            return "", ""
-        entries = json.loads(_dump_fr_trace_json()).get("entries", [])
+            return []
+        return json.loads(_dump_fr_trace_json()).get("entries", [])
     except Exception:  # a private interface: without it, the line of code must do
-        return "", ""
-    pending = [entry for entry in entries if entry.get("retired") is False]
-    if not pending and not (ended and entries):
-        return "", ""
-    entry = pending[0] if pending else entries[-1]
+        return []
+
+
+def _pending(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry for entry in entries if entry.get("retired") is False]
+
+
+def _collective_words(entry: dict[str, Any]) -> tuple[str, str]:
     name = entry.get("profiling_name", "a collective").rpartition(":")[2]
     sizes, dtypes = entry.get("input_sizes"), entry.get("input_dtypes")
     if not sizes or not dtypes:

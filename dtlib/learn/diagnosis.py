@@ -13,7 +13,7 @@ from typing import Any
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
 from dtlib.learn.checking import Wrong, place_in_words, stopped
-from dtlib.learn.probe import OWN_CODE, run_cases
+from dtlib.learn.probe import OWN_CODE, THE_OTHERS, run_cases
 
 Plan = Sequence[tuple[int, Sequence[Case]]]
 
@@ -59,8 +59,7 @@ def unforeseen(round_: Round) -> Wrong:
     case = round_.label
     busy = [(rank, f.code) for rank, f in round_.failures if f.waited_in == OWN_CODE]
     if busy:
-        # Of several, the one that runs: those that wait, in the check itself too, wait for it.
-        rank, place = min(busy, key=lambda b: ("(probe.py" in b[1], b[1].startswith("waiting")))
+        rank, place = busy[0]  # those that wait, wait for it
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
         if failure.lost and failure.own:
@@ -105,12 +104,12 @@ def who_waits(round_: Round) -> str:
 
 
 def _doing(seen: Seen) -> str:
-    if seen.failure is None:
+    if seen.failure is None or seen.failure.waited_in == THE_OTHERS:
         return "had returned"
-    if seen.failure.waited_in is None:
-        last = f" in {seen.messages[-1].kind}" if seen.messages else ""
-        return f"had stopped with {seen.failure.error}" if seen.failure.own else f"waited{last}"
     line = f" (line {seen.failure.line})" if seen.failure.line else ""
+    if seen.failure.waited_in is None:
+        last = f" in {seen.messages[-1].kind}{line}" if seen.messages else ""
+        return f"had stopped with {seen.failure.error}" if seen.failure.own else f"waited{last}"
     what = seen.failure.waited_in
     if what == "a collective" and seen.collectives:
         what = seen.collectives[-1]
