@@ -202,7 +202,7 @@ def pending_collective() -> tuple[str, str]:
     global _last
     used = main_thread_seconds()
     if _last is not None and used and _last.used == used:
-        return _collective_words(_last.oldest)  # may have just failed: the thread will wake up to it
+        return _collective_words(_last.oldest)  # it may have failed: the thread still sleeps
     entries = _flight_record()
     pending = _pending(entries)
     if not pending:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dtlib.learn.cases import Case, Failure, Round, Seen
 from dtlib.learn.checking import Wrong, place_in_words, stopped
-from dtlib.learn.probe import OWN_CODE, THE_OTHERS, run_cases
+from dtlib.learn.probe import OWN_CODE, run_cases
 
 Plan = Sequence[tuple[int, Sequence[Case]]]
 
@@ -59,7 +59,8 @@ def unforeseen(round_: Round) -> Wrong:
     case = round_.label
     busy = [(rank, f.code) for rank, f in round_.failures if f.waited_in == OWN_CODE]
     if busy:
-        rank, place = busy[0]  # those that wait, wait for it
+        # Of several, the one that runs: those that wait, in the check itself too, wait for it.
+        rank, place = min(busy, key=lambda b: ("(probe.py" in b[1], b[1].startswith("waiting")))
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
         if failure.lost and failure.own:
@@ -104,7 +105,7 @@ def who_waits(round_: Round) -> str:
 
 
 def _doing(seen: Seen) -> str:
-    if seen.failure is None or seen.failure.waited_in == THE_OTHERS:
+    if seen.failure is None:
         return "had returned"
     line = f" (line {seen.failure.line})" if seen.failure.line else ""
     if seen.failure.waited_in is None:

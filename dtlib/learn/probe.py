@@ -20,7 +20,6 @@ TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
 LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
 MOST = 2000  # characters that a rank prints and that come back
 OWN_CODE = "its own code"
-THE_OTHERS = "the other ranks, after its own part"
 # What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
     "for send operation": "send",
@@ -52,17 +51,13 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
 
 def _lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
-    where = outcome.where
     waited = OWN_CODE if outcome.status == "timeout" else None
-    if where and where.call:  # time may run out while others wait, or in the middle of a hang
-        ours = where.file == __file__ and where.function == _on_rank.__name__
-        waited = THE_OTHERS if ours else where.call
     failure = Failure(
         outcome.error or outcome.status,
         outcome.message or "",
         "",
-        where.line if where and where.call else 0,
-        str(where),
+        0,
+        str(outcome.where),
         waited,
         lost=True,
     )
