@@ -82,7 +82,7 @@ class Watch:
         if used != self._used:
             self._used, self._noted = used, False
         elif not self._noted and self.stage is Stage.WITHIN:
-            pending_collective()
+            pending_collective(waits=True)
             self._noted = True
 
     def _where(self) -> Where:

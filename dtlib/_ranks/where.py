@@ -26,6 +26,7 @@ _FOREIGN = tuple(
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
 # Waiting for a message that was posted before: `work.wait()`, `dist.irecv(x, 1).wait()`.
 _WAIT_FOR = re.compile(r"(\w+)\.wait\(|\bi(recv|send)\(.*\)\.wait\(")
+_MESSAGES = {12: "send", 13: "recv"}  # c10d's OpType, as a `Work` tells it
 # Functions of torch's c10d that ask or post and return at once: nobody waits in them.
 _NO_WAIT = ("get_", "is_", "isend", "irecv", "batch_isend")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
@@ -160,8 +161,9 @@ def _message(source: str, frame: FrameType) -> str:
     found = _WAIT_FOR.search(source)
     if found is None or found[2]:
         return found[2] if found else ""
-    kind = getattr(frame.f_locals.get(found[1]), "_get_op_type", lambda: None)()
-    return {"SEND": "send", "RECV": "recv"}.get(getattr(kind, "name", ""), "")
+    work: Any = frame.f_locals.get(found[1])
+    is_work = isinstance(work, getattr(sys.modules.get("torch.distributed"), "Work", ()))
+    return _MESSAGES.get(work._get_op_type(), "") if is_work else ""
 
 
 def _tensor_words(value: Any) -> str:
@@ -174,11 +176,19 @@ def _tensor_words(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Wait:
-    """A wait that was looked at: the oldest collective that had not ended, and the newest."""
+    """What the flight recorder showed at one moment.
 
-    oldest: dict[str, Any]
-    newest: dict[str, Any]
-    used: float  # by the main thread up to then, as `main_thread_seconds` says it
+    The oldest collective that had not ended, if any; the number of the newest; and how long the
+    main thread had used a processor by then.
+    """
+
+    oldest: dict[str, Any] | None
+    newest: int | None
+    used: float
+
+    @property
+    def words(self) -> tuple[str, str]:
+        return _collective_words(self.oldest) if self.oldest else ("", "")
 
 
 _last: Wait | None = None
@@ -193,22 +203,23 @@ def main_thread_seconds() -> float:
     return time.clock_gettime(clock(threading.main_thread().ident)) if clock else 0.0
 
 
-def pending_collective() -> tuple[str, str]:
+def pending_collective(*, waits: bool = False) -> tuple[str, str]:
     """Ask torch's flight recorder for the oldest collective that has not ended.
 
     It sees what no Python frame shows: DDP's all-reduces and `work.wait()`. It keeps no
     point-to-point calls on gloo, and under DETAIL it sees the checks instead of the calls.
+    `waits`: the main thread is known to wait, so that no answer is an answer, too.
     """
     global _last
     used = main_thread_seconds()
     if _last is not None and used and _last.used == used:
-        return _collective_words(_last.oldest)  # it may have failed: the thread still sleeps
+        return _last.words  # if it has failed by now, the thread has yet to wake up
     entries = _flight_record()
     pending = _pending(entries)
-    if not pending:
-        return "", ""
-    _last = Wait(pending[0], entries[-1], used)
-    return _collective_words(pending[0])
+    seen = Wait(pending[0] if pending else None, _newest(entries), used)
+    if pending or waits:
+        _last = seen
+    return seen.words
 
 
 def failed_collective() -> tuple[str, str]:
@@ -218,11 +229,14 @@ def failed_collective() -> tuple[str, str]:
     seen during the wait does, if nothing has begun since.
     """
     entries = _flight_record()
-    if not entries:
-        return "", ""
-    if _last is not None and _last.newest.get("record_id") == entries[-1].get("record_id"):
-        return _collective_words(_last.oldest)
-    return _collective_words((_pending(entries) or entries[-1:])[0])
+    if _last is not None and _last.newest == _newest(entries):
+        return _last.words
+    found = _pending(entries) or entries[-1:]
+    return _collective_words(found[0]) if found else ("", "")
+
+
+def _newest(entries: list[dict[str, Any]]) -> int | None:
+    return entries[-1].get("record_id") if entries else None
 
 
 def _flight_record() -> list[dict[str, Any]]:
