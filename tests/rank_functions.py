@@ -153,6 +153,25 @@ def wait_in_buckets() -> None:
             ddp(torch.ones(1, 10)).sum().backward()
 
 
+def chain_behind_a_loop() -> None:
+    """Rank 1 is in a loop of its own; rank 0 waits for it, and rank 2, which is late, for rank 0."""
+    rank = dist.get_rank()
+    time.sleep(0.3 if rank == 2 else 0)
+    while rank == 1:
+        pass
+    dist.recv(torch.ones(5), (rank + 1) % 3)
+
+
+def leave_the_group() -> None:
+    """Rank 1 ends the group and returns; rank 0 waits for it, rank 2 for nobody."""
+    if dist.get_rank() == 1:
+        time.sleep(0.3)
+        return dist.destroy_process_group()
+    if dist.get_rank() == 2:
+        time.sleep(600)
+    dist.recv(torch.ones(5), 1)
+
+
 def two_wait_for_one(late: float) -> None:
     """Rank 1 is in a loop of its own; rank 2 comes to the collective later than rank 0."""
     if dist.get_rank() == 2:

@@ -90,8 +90,15 @@ def test_a_loop_that_two_wait_for(late: float) -> None:
 
 def test_a_peer_that_times_out_first_makes_no_error_of_the_others() -> None:
     """gloo closes rank 0's connections: rank 2, which came later, ran out of time just as well."""
-    outcomes = run_ranks(on_ranks.two_wait_for_one, (0.5,), ranks=3, timeout=1)
+    outcomes = run_ranks(on_ranks.chain_behind_a_loop, ranks=3, timeout=1)
     assert [outcome.status for outcome in outcomes] == ["timeout"] * 3
+
+
+def test_a_peer_that_left_the_group_is_no_time_out() -> None:
+    found = sentence(on_ranks.leave_the_group, timeout=30)
+    words = rf"Rank 0 raised \w+: .* {re.escape(at(on_ranks.leave_the_group, 'dist.recv'))}; "
+    others = r"rank 1 had already returned; rank 2 was running `time.sleep\(600\)` \(.*:\d+\)\."
+    assert re.fullmatch(words + others, found), found
 
 
 def test_a_rank_that_caught_its_time_out_is_at_work() -> None:

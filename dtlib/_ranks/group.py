@@ -72,7 +72,7 @@ class Group:
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
         self.patience = max(START_LIMIT, timeout)  # the seconds that end at the deadline
         self.deadline = time.monotonic() + self.patience
-        self.failing = False
+        self.failing = self.out_of_time = False
         self.stop_requested = False
         self._heeded = False
         self._stop_by = self._next_stop = 0.0
@@ -91,6 +91,7 @@ class Group:
                 self._listen(TICK)
                 self._pass_on_stop()
             if self._unfinished():
+                self.out_of_time = not self.failing
                 self._ask()
             for rank in self.ranks:
                 if rank.outcome is None:
@@ -251,12 +252,11 @@ class Group:
         others that waited: whether a rank saw that or its own is chance, and means the same.
         """
         ended = [rank.outcome for rank in self.ranks if rank.outcome]
-        by_time = all(o.status in ("ok", "timeout") or o.peer_gone for o in ended)
-        outcomes = [self._outcome(rank, "timeout" if by_time else "stopped") for rank in self.ranks]
-        if by_time and any(outcome.status == "timeout" for outcome in outcomes):
-            for outcome in outcomes:
-                outcome.status = "timeout" if outcome.peer_gone else outcome.status
-        return outcomes
+        by_time = self.out_of_time or any(o.status == "timeout" for o in ended)
+        by_time = by_time and all(o.status in ("ok", "timeout") or o.peer_gone for o in ended)
+        for outcome in ended:
+            outcome.status = "timeout" if by_time and outcome.peer_gone else outcome.status
+        return [self._outcome(rank, "timeout" if by_time else "stopped") for rank in self.ranks]
 
     def _outcome(self, rank: Rank, otherwise: str) -> Outcome:
         """Say how a rank ended, whose status is `otherwise` when it did not end by itself."""

@@ -173,8 +173,8 @@ def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
 def _weight(outcome: Outcome) -> int:
     """A cause weighs less than its consequences."""
     if outcome.peer_gone:
-        return 3
-    return {"killed": 0, "exit": 0, "error": 0, "timeout": 1, "stopped": 2}[outcome.status]
+        return 2
+    return {"killed": 0, "exit": 0, "error": 0, "timeout": 1, "stopped": 3}[outcome.status]
 
 
 def _ending(outcome: Outcome) -> str:
