@@ -154,7 +154,7 @@ def wait_in_buckets() -> None:
 
 
 def chain_behind_a_loop() -> None:
-    """Rank 1 is in a loop of its own; rank 0 waits for it, and rank 2, which is late, for rank 0."""
+    """Rank 1 is in a loop of its own, rank 0 waits for it, and rank 2, late, for rank 0."""
     rank = dist.get_rank()
     time.sleep(0.3 if rank == 2 else 0)
     while rank == 1:

@@ -141,7 +141,7 @@ def test_a_wait_in_a_collective_is_called_so_on_every_rank():
 
 def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
     gone = Failure("RuntimeError", "Connection closed by peer", "f", 7, "file", peer_gone=True)
-    ranks = [seen(0, failure=gone, messages=[Message("recv", 1, 2, 8)]), seen(1)]
+    ranks = [seen(0, failure=gone, messages=[Message("recv", 1, 2, 8, ())]), seen(1)]
     assert diagnosis.who_waits(Round(CASES[0], ranks)) == (
         "rank 0 waited in recv (line 7), rank 1 had returned"
     )
