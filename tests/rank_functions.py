@@ -99,6 +99,20 @@ def ddp_waits() -> None:
     model(torch.ones(1, 3)).sum().backward()
 
 
+class SlowToSend:
+    """A result that its rank takes a while to pack."""
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        time.sleep(0.8)
+        return str, ("sent",)
+
+
+def return_slowly() -> object:
+    """Rank 0 returns in time, and its result is on its way when time is up."""
+    time.sleep(0.6 if dist.get_rank() == 0 else 0)
+    return SlowToSend() if dist.get_rank() == 0 else "sent"
+
+
 class SlowToLeave:
     """As a context that tidies up: an error on its way out takes a while."""
 

@@ -21,6 +21,7 @@ from dtlib._ranks.where import (
     where_now,
 )
 
+STILL = 0.1  # seconds in which a thread does nothing, so that it waits and is not about to raise
 RAISING = 0.3  # seconds that a collective which failed below Python takes to raise its error
 GIVING_UP = 2.0  # seconds that the frames around it may take to let that error out
 
@@ -89,18 +90,23 @@ class Watch:
         """Say where the rank is; what its own report will say better is not said here.
 
         gloo's clock and the parent's may end at one moment. A rank that is asked while the error of
-        its collective is on the way out seems to be at work, or nowhere: it looks again until the
-        function is over. It does not look for ever, since a function may catch that error.
+        its collective is on the way out seems to be at work, in another collective, or nowhere: it
+        looks again until the function is over. It does not look for ever, since a function may
+        catch that error, and not for long once the main thread is seen to wait.
         """
-        start = time.monotonic()
+        start = moved = time.monotonic()
+        used = 0.0
         while True:
+            before, used, now = used, main_thread_seconds(), time.monotonic()
+            moved = moved if used == before else now
             found, stage, error = where_now(), self.stage, handled_error()
             if stage is not Stage.WITHIN:
                 return Where(left=stage is Stage.LEFT)
-            patience = GIVING_UP if not found.function else RAISING if found.inside else 0.0
-            if error is not None and failed_in_collective(error):
-                patience = GIVING_UP
-            if found.call or time.monotonic() > start + patience:
+            failed = error is not None and failed_in_collective(error)
+            patience = GIVING_UP if failed or not found.function else 0.0
+            if found.hidden and not failed:
+                patience = STILL if now - moved > STILL else RAISING
+            if (found.call and not found.hidden) or now > start + patience:
                 return found
             time.sleep(0.01)
 

@@ -36,8 +36,8 @@ _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "fl
 class Where:
     """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty.
 
-    `inside`: the line has called into a library, or waits; `left`: the function is over, and the
-    rank's own report is on its way.
+    `hidden`: the line waits or has called into a library, and no Python frame shows what it waits
+    in; `left`: the function is over, and the rank's own report is on its way.
     """
 
     call: str = ""
@@ -47,7 +47,7 @@ class Where:
     function: str = ""
     source: str = ""
     cell: bool = False
-    inside: bool = False
+    hidden: bool = False
     left: bool = False
 
     @property
@@ -110,11 +110,11 @@ def describe(
     call, what = _torch_call(frame for frame, _ in reversed(frames[:at]))
     if not call and at == 0:
         call = _message(source, frame)
-    inside = at > 0 or ".wait(" in source
-    if not call and (failed or inside):
+    hidden = not call and (at > 0 or ".wait(" in source)
+    if not call and (failed or hidden):
         call, what = (failed or pending_collective)()
     return Where(
-        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename), inside
+        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename), hidden
     )
 
 
