@@ -99,6 +99,102 @@ def ddp_waits() -> None:
     model(torch.ones(1, 3)).sum().backward()
 
 
+class SlowToSend:
+    """A result that its rank takes a while to pack."""
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        time.sleep(0.8)
+        return str, ("sent",)
+
+
+def return_slowly() -> object:
+    """Rank 0 returns in time, and its result is on its way when time is up."""
+    time.sleep(0.6 if dist.get_rank() == 0 else 0)
+    return SlowToSend() if dist.get_rank() == 0 else "sent"
+
+
+class SlowToLeave:
+    """As a context that tidies up: an error on its way out takes a while."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        time.sleep(0.6)
+
+
+def wait_alone(how: str, late: float = 0.0) -> None:
+    """Rank 0 waits for the others, which return; it comes `late` seconds after them, or before."""
+    rank = dist.get_rank()
+    ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
+    x = torch.ones(5)
+    time.sleep(max(0.0, late if rank == 0 else -late))
+    if rank > 0:
+        return
+    if how == "all_reduce":
+        dist.all_reduce(x)
+    elif how == "recv":
+        dist.recv(x, 1)
+    elif how == "barrier":
+        dist.barrier()
+    elif how == "backward":
+        ddp(torch.ones(1, 3)).sum().backward()
+    elif how == "async":
+        handle = dist.all_reduce(x, async_op=True)
+        handle.wait()
+    elif how == "message":
+        work = dist.irecv(x, 1)
+        work.wait()
+    elif how == "slow to leave":
+        with SlowToLeave():
+            dist.send(x, 1)
+    elif how == "caught":
+        try:
+            dist.gather(x, dst=1)
+        except RuntimeError:
+            time.sleep(601)
+
+
+def wait_in_buckets() -> None:
+    """Three buckets of different sizes, the last layer's first; rank 1 leaves after three steps."""
+    sizes = ((10, 300), (300, 200), (200, 100))
+    layers = [torch.nn.Linear(*size, bias=False) for size in sizes]
+    ddp = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), bucket_cap_mb=0.01
+    )
+    for step in range(4):
+        if step < 3 or dist.get_rank() == 0:
+            ddp(torch.ones(1, 10)).sum().backward()
+
+
+def chain_behind_a_loop() -> None:
+    """Rank 1 is in a loop of its own, rank 0 waits for it, and rank 2, late, for rank 0."""
+    rank = dist.get_rank()
+    time.sleep(0.3 if rank == 2 else 0)
+    while rank == 1:
+        pass
+    dist.recv(torch.ones(5), (rank + 1) % 3)
+
+
+def leave_the_group() -> None:
+    """Rank 1 ends the group and returns; rank 0 waits for it, rank 2 for nobody."""
+    if dist.get_rank() == 1:
+        time.sleep(0.3)
+        return dist.destroy_process_group()
+    if dist.get_rank() == 2:
+        time.sleep(600)
+    dist.recv(torch.ones(5), 1)
+
+
+def two_wait_for_one(late: float) -> None:
+    """Rank 1 is in a loop of its own; rank 2 comes to the collective later than rank 0."""
+    if dist.get_rank() == 2:
+        time.sleep(late)
+    while dist.get_rank() == 1:
+        pass
+    dist.all_reduce(torch.ones(5))
+
+
 def return_at_once_but_one() -> str:
     if dist.get_rank() == 1:
         time.sleep(600)

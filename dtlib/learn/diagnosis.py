@@ -107,10 +107,10 @@ def who_waits(round_: Round) -> str:
 def _doing(seen: Seen) -> str:
     if seen.failure is None:
         return "had returned"
-    if seen.failure.waited_in is None:
-        last = f" in {seen.messages[-1].kind}" if seen.messages else ""
-        return f"had stopped with {seen.failure.error}" if seen.failure.own else f"waited{last}"
     line = f" (line {seen.failure.line})" if seen.failure.line else ""
+    if seen.failure.waited_in is None:
+        last = f" in {seen.messages[-1].kind}{line}" if seen.messages else ""
+        return f"had stopped with {seen.failure.error}" if seen.failure.own else f"waited{last}"
     what = seen.failure.waited_in
     if what == "a collective" and seen.collectives:
         what = seen.collectives[-1]

@@ -87,11 +87,12 @@ def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
 def plain_group() -> Any:
     """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
 
-    It waits as long as a check may take: the first DDP of a process loads much, each in its time.
+    It waits longer than a check may take, whose own clock then decides alone: the first DDP of a
+    process loads much, each in its time.
     """
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.OFF)
-    group = dist.new_group(timeout=timedelta(seconds=LIMIT))
+    group = dist.new_group(timeout=timedelta(seconds=2 * LIMIT))
     dist.set_debug_level(level)
     return group
 

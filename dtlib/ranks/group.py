@@ -17,7 +17,7 @@ from dtlib.ranks.where import Where
 
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
-GRACE = 0.6  # seconds to collect their reports after the first failure
+GRACE = 3.0  # seconds for their answers, and for the reports of those on their way out
 STOP_GRACE = 10.0  # seconds in which a function must ask whether it is to stop
 # Of one rank: an endless print must not fill the parent's memory.
 MOST_LINES, LONGEST_LINE = 20_000, 10_000
@@ -72,7 +72,7 @@ class Group:
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
         self.patience = max(START_LIMIT, timeout)  # the seconds that end at the deadline
         self.deadline = time.monotonic() + self.patience
-        self.failing = False
+        self.failing = self.out_of_time = False
         self.stop_requested = False
         self._heeded = False
         self._stop_by = self._next_stop = 0.0
@@ -91,11 +91,12 @@ class Group:
                 self._listen(TICK)
                 self._pass_on_stop()
             if self._unfinished():
+                self.out_of_time = not self.failing
                 self._ask()
             for rank in self.ranks:
                 if rank.outcome is None:
                     rank.process.kill()
-            return [self._outcome(rank) for rank in self.ranks]
+            return self._outcomes()
         except KeyboardInterrupt:
             self._ask()
             raise
@@ -109,7 +110,10 @@ class Group:
         return {rank.number: str(rank.where or "not answering") for rank in running}
 
     def _unfinished(self) -> list[Rank]:
-        return [r for r in self.ranks if r.outcome is None and not (self.failing and r.where)]
+        def answered(rank: Rank) -> bool:
+            return self.failing and rank.where is not None and not rank.where.left
+
+        return [rank for rank in self.ranks if rank.outcome is None and not answered(rank)]
 
     def _ask(self) -> None:
         """Ask the ranks that still run where they are, and wait a moment for the answers."""
@@ -241,7 +245,21 @@ class Group:
         rank.lines.append(line)
         self.view.line(rank.number, line)
 
-    def _outcome(self, rank: Rank) -> Outcome:
+    def _outcomes(self) -> list[Outcome]:
+        """Say how each rank ended.
+
+        When time ran out on a collective, gloo's first time-out closes the connections of the
+        others that waited: whether a rank saw that or its own is chance, and means the same.
+        """
+        ended = [rank.outcome for rank in self.ranks if rank.outcome]
+        by_time = self.out_of_time or any(o.status == "timeout" for o in ended)
+        by_time = by_time and all(o.status in ("ok", "timeout") or o.peer_gone for o in ended)
+        for outcome in ended:
+            outcome.status = "timeout" if by_time and outcome.peer_gone else outcome.status
+        return [self._outcome(rank, "timeout" if by_time else "stopped") for rank in self.ranks]
+
+    def _outcome(self, rank: Rank, otherwise: str) -> Outcome:
+        """Say how a rank ended, whose status is `otherwise` when it did not end by itself."""
         while self._take_output(rank):
             pass
         if rank.rest:
@@ -249,12 +267,7 @@ class Group:
             rank.rest = ""
         outcome = rank.outcome
         if outcome is None:
-            by_time = not any(
-                r.outcome and r.outcome.status not in ("ok", "timeout") and not r.outcome.peer_gone
-                for r in self.ranks
-            )
-            status = "timeout" if by_time else "stopped"
-            outcome = rank.outcome = Outcome(rank.number, status, where=rank.where)
+            outcome = rank.outcome = Outcome(rank.number, otherwise, where=rank.where)
             outcome.patience = self.patience
         outcome.host = rank.process.host
         outcome.output = "".join(line + "\n" for line in rank.lines)

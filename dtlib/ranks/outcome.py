@@ -77,10 +77,10 @@ def text_of(error: BaseException) -> str:
 
 def failed_in_collective(error: BaseException) -> bool:
     """Say whether an error's text is torch's, of a collective that did not come to its end."""
+    if not isinstance(error, RuntimeError):
+        return False
     text = text_of(error)
-    return isinstance(error, RuntimeError) and bool(
-        _TIMED_OUT.search(text) or _PEER_GONE.search(text)
-    )
+    return bool(_TIMED_OUT.search(text) or _PEER_GONE.search(text))
 
 
 def judge_text(outcome: Outcome) -> None:
@@ -173,8 +173,8 @@ def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
 def _weight(outcome: Outcome) -> int:
     """A cause weighs less than its consequences."""
     if outcome.peer_gone:
-        return 3
-    return {"killed": 0, "exit": 0, "error": 0, "timeout": 1, "stopped": 2}[outcome.status]
+        return 2
+    return {"killed": 0, "exit": 0, "error": 0, "timeout": 1, "stopped": 3}[outcome.status]
 
 
 def _ending(outcome: Outcome) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import linecache
 import math
+import re
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -22,6 +24,9 @@ _FOREIGN = tuple(
 )
 # How torch names the tensors in its collectives' signatures, the one that is sent first.
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
+# Waiting for a message that was posted before: `work.wait()`, `dist.irecv(x, 1).wait()`.
+_WAIT_FOR = re.compile(r"(\w+)\.wait\(|\bi(recv|send)\(.*\)\.wait\(")
+_MESSAGES = {12: "send", 13: "recv"}  # c10d's OpType, as a `Work` tells it
 # Functions of torch's c10d that ask or post and return at once: nobody waits in them.
 _NO_WAIT = ("get_", "is_", "isend", "irecv", "batch_isend")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
@@ -29,7 +34,11 @@ _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "fl
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty."""
+    """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty.
+
+    `hidden`: the line waits or has called into a library, and no Python frame shows what it waits
+    in; `left`: the function is over, and the rank's own report is on its way.
+    """
 
     call: str = ""
     what: str = ""  # "4 float32"
@@ -38,6 +47,8 @@ class Where:
     function: str = ""
     source: str = ""
     cell: bool = False
+    hidden: bool = False
+    left: bool = False
 
     @property
     def place(self) -> str:
@@ -52,7 +63,7 @@ class Where:
         elif self.function:
             text = f"running `{self.source}`" if self.source else f"in {self.function}"
         else:
-            return "not yet in the function, or already out of it"
+            return "already out of the function" if self.left else "not yet in the function"
         return f"{text} ({self.place})" if self.place else text
 
 
@@ -62,17 +73,20 @@ def where_now() -> Where:
     return describe(_outwards(frame))
 
 
+def handled_error() -> BaseException | None:
+    """Return the error that the main thread is handling, or that is on its way out of it."""
+    found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    return found[1] if isinstance(found, tuple) else found  # a tuple up to Python 3.11
+
+
 def where_raised(traceback: TracebackType | None, in_collective: bool) -> Where:
     """Say where an exception came from; `in_collective`: its text says that one failed."""
     frames = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    found = describe(frames[::-1])
-    if in_collective and not found.call:
-        call, what = pending_collective(ended=True)
-        found = replace(found, call=call or "a collective", what=what)
-    return found
+    found = describe(frames[::-1], failed_collective if in_collective else None)
+    return replace(found, call=found.call or "a collective") if in_collective else found
 
 
 def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
@@ -83,8 +97,10 @@ def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
-def describe(frames: list[tuple[FrameType, int]]) -> Where:
-    """Describe a stack, innermost frame first."""
+def describe(
+    frames: list[tuple[FrameType, int]], failed: Callable[[], tuple[str, str]] | None = None
+) -> Where:
+    """Describe a stack, innermost frame first; `failed` names the collective that failed there."""
     at = _user_frame(frames)
     if at is None:
         return Where()
@@ -92,10 +108,13 @@ def describe(frames: list[tuple[FrameType, int]]) -> Where:
     code = frame.f_code
     source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     call, what = _torch_call(frame for frame, _ in reversed(frames[:at]))
-    if not call and (at > 0 or ".wait(" in source):
-        call, what = pending_collective()
+    if not call and at == 0:
+        call = _message(source, frame)
+    hidden = not call and (at > 0 or ".wait(" in source)
+    if not call and (failed or hidden):
+        call, what = (failed or pending_collective)()
     return Where(
-        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename)
+        call, what, code.co_filename, line, code.co_name, source, is_cell(code.co_filename), hidden
     )
 
 
@@ -134,6 +153,19 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
     return "", ""
 
 
+def _message(source: str, frame: FrameType) -> str:
+    """Say whether a line waits for a message posted before: the flight recorder has none of gloo's.
+
+    It is looked up by the name that the line waits on, since others may be on their way too.
+    """
+    found = _WAIT_FOR.search(source)
+    if found is None or found[2]:
+        return found[2] if found else ""
+    work: Any = frame.f_locals.get(found[1])
+    is_work = isinstance(work, getattr(sys.modules.get("torch.distributed"), "Work", ()))
+    return _MESSAGES.get(work._get_op_type(), "") if is_work else ""
+
+
 def _tensor_words(value: Any) -> str:
     if isinstance(value, (list, tuple)) and value:
         value = value[0]
@@ -142,25 +174,88 @@ def _tensor_words(value: Any) -> str:
     return f"{value.numel()} {str(value.dtype).removeprefix('torch.')}"
 
 
-def pending_collective(ended: bool = False) -> tuple[str, str]:
-    """Ask torch's flight recorder for the oldest collective that has not ended, or the last one.
+@dataclass(frozen=True)
+class Wait:
+    """What the flight recorder showed at one moment.
+
+    The oldest collective that had not ended, if any; the number of the newest; and how long the
+    main thread had used a processor by then.
+    """
+
+    oldest: dict[str, Any] | None
+    newest: int | None
+    used: float
+
+    @property
+    def words(self) -> tuple[str, str]:
+        return _collective_words(self.oldest) if self.oldest else ("", "")
+
+
+_last: Wait | None = None
+
+
+def main_thread_seconds() -> float:
+    """Return how long the main thread has used a processor; 0 where the system does not say.
+
+    A thread that waits uses none: as long as this stays the same, it is in one and the same wait.
+    """
+    clock = getattr(time, "pthread_getcpuclockid", None)
+    return time.clock_gettime(clock(threading.main_thread().ident)) if clock else 0.0
+
+
+def pending_collective(*, waits: bool = False) -> tuple[str, str]:
+    """Ask torch's flight recorder for the oldest collective that has not ended.
 
     It sees what no Python frame shows: DDP's all-reduces and `work.wait()`. It keeps no
     point-to-point calls on gloo, and under DETAIL it sees the checks instead of the calls.
+    `waits`: the main thread is known to wait, so that no answer is an answer, too.
     """
+    global _last
+    used = main_thread_seconds()
+    if _last is not None and used and _last.used == used:
+        return _last.words  # if it has failed by now, the thread has yet to wake up
+    entries = _flight_record()
+    pending = _pending(entries)
+    seen = Wait(pending[0] if pending else None, _newest(entries), used)
+    if pending or waits:
+        _last = seen
+    return seen.words
+
+
+def failed_collective() -> tuple[str, str]:
+    """Name the collective that the main thread was waiting for when it failed.
+
+    The flight recorder no longer tells it from others that began with it, DDP's buckets: what was
+    seen during the wait does, if nothing has begun since.
+    """
+    entries = _flight_record()
+    if _last is not None and _last.newest == _newest(entries):
+        return _last.words
+    found = _pending(entries) or entries[-1:]
+    return _collective_words(found[0]) if found else ("", "")
+
+
+def _newest(entries: list[dict[str, Any]]) -> int | None:
+    return entries[-1].get("record_id") if entries else None
+
+
+def _flight_record() -> list[dict[str, Any]]:
     try:
         import torch.distributed as dist
         from torch._C._distributed_c10d import _dump_fr_trace_json  # type: ignore
 
         if dist.get_debug_level() == dist.DebugLevel.DETAIL:
-            return "", ""
-        entries = json.loads(_dump_fr_trace_json()).get("entries", [])
+            return []
+        return json.loads(_dump_fr_trace_json()).get("entries", [])
     except Exception:  # a private interface: without it, the line of code must do
-        return "", ""
-    pending = [entry for entry in entries if entry.get("retired") is False]
-    if not pending and not (ended and entries):
-        return "", ""
-    entry = pending[0] if pending else entries[-1]
+        return []
+
+
+def _pending(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry for entry in entries if entry.get("retired") is False]
+
+
+def _collective_words(entry: dict[str, Any]) -> tuple[str, str]:
     name = entry.get("profiling_name", "a collective").rpartition(":")[2]
     sizes, dtypes = entry.get("input_sizes"), entry.get("input_dtypes")
     if not sizes or not dtypes:

@@ -21,7 +21,7 @@ from dtlib.ranks import dist, parcel, where
 from dtlib.ranks.aliases import alias
 from dtlib.ranks.environment import EnvWorld, loopback_name
 from dtlib.ranks.outcome import failed_in_collective, text_of
-from dtlib.ranks.watch import Line, Watch
+from dtlib.ranks.watch import Line, Stage, Watch
 
 # The line to the parent, for `dtlib.ranks.launcher.progress`, and when it last went there.
 current: Line | None = None
@@ -53,7 +53,7 @@ def main(fd: int, prepare: Callable[[dict[str, Any]], None] | None = None) -> No
         os._exit(0)  # a spare that nobody needed
     if prepare is not None:
         prepare(job)
-    watch = Watch(line)
+    watch = Watch(line, job["timeout"])
     report = _work(watch, job)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -76,7 +76,12 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
         fn, args, kwargs = pickle.loads(job["payload"])
         _meet(watch, job)
         dist.install_stop_handlers(unheeded=False)  # Slurm and docker signal every process of a job
-        return {"status": "ok", "value": parcel.pack_result(fn(*args, **kwargs))}
+        watch.stage = Stage.WITHIN
+        try:
+            result = fn(*args, **kwargs)
+        finally:
+            watch.stage = Stage.LEFT
+        return {"status": "ok", "value": parcel.pack_result(result)}
     except BaseException as error:
         return {"status": "exit" if isinstance(error, SystemExit) else "error", **_told(error)}
 

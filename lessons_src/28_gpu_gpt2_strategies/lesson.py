@@ -372,7 +372,7 @@ learn.what_if("which_fits")
 # And measured? At full size the table below is yours. Here:
 
 # %%
-from dtlib.learn.source import sources_folder
+from dtlib.learn.source import find
 from dtlib.sim import fitting
 from dtlib.sim.estimate import Setup
 
@@ -387,7 +387,7 @@ def peaks(row):
     return fitting.peak(setup) / 2**30, row["memory_peak_bytes"] / 2**30
 
 
-kept = sources_folder() / "records" / "28_gpt2.json"
+kept = find("28").room / "records" / "28_gpt2.json"
 if full or kept.exists():
     on_gpu = done if full else learn.recorded("28_gpt2")["rows"]
     lines = [[row["model"], row["strategy"], *peaks(row)] for row in on_gpu]

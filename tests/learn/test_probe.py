@@ -7,6 +7,7 @@ import torch.distributed as dist
 from dtlib.learn import checking, diagnosis, source
 from dtlib.learn.cases import Case, Failure, Round, Seen, painted, painted_sum
 from dtlib.learn.probe import run_cases
+from dtlib.learn.wire import Message
 
 SIDECAR = source.find("07").sidecar
 SIDECARS = [lesson.sidecar for lesson in source.lessons()]
@@ -136,6 +137,14 @@ def test_a_wait_in_a_collective_is_called_so_on_every_rank():
     assert "rank 0 waited in all_reduce (line " in said
     assert "rank 1 had returned" in said
     assert "rank 2 waited in all_reduce (line " in said
+
+
+def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
+    gone = Failure("RuntimeError", "Connection closed by peer", "f", 7, "file", peer_gone=True)
+    ranks = [seen(0, failure=gone, messages=[Message("recv", 1, 2, 8, ())]), seen(1)]
+    assert diagnosis.who_waits(Round(CASES[0], ranks)) == (
+        "rank 0 waited in recv (line 7), rank 1 had returned"
+    )
 
 
 def test_another_type_is_named():
