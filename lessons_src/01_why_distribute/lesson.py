@@ -604,7 +604,8 @@ from dtlib.learn import source
 
 def place(lesson):
     n = lesson.number
-    return source.PATH.index(n) if n in source.PATH else 100 + int(n)
+    path = source.path_of()
+    return path.index(n) if n in path else 100 + int(n)
 
 
 rows = [
