@@ -117,7 +117,7 @@ def test_every_picture_says_what_it_is(site: Path) -> None:
     for stem in STEMS:
         text = (site / "lessons" / f"{stem}.html").read_text()
         figures = re.findall(r'<img alt="([^"]*)" src="\.\./_images/[0-9a-f]{64}\.png"', text)
-        drawn = (ROOT / "lessons_src" / f"{stem}.py").read_text().count("plt.show()")
+        drawn = (ROOT / "lessons_src" / stem / "lesson.py").read_text().count("plt.show()")
         assert len(figures) >= drawn
         assert all(alt.startswith("Figure of the section “") for alt in figures), stem
 
