@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -11,9 +12,13 @@ from dtlib.ranks.aliases import alias
 
 
 def enter(lesson: Lesson) -> None:
-    """Let `lesson` stand for this lesson's package, in this kernel and on the ranks it starts."""
+    """Let `lesson` stand for this lesson's package: here, on ranks, in scripts that are started."""
     _reach(lesson)
     alias({"lesson": lesson.stem})
+    os.environ["DTLIB_ROOM"] = lesson.stem  # `lesson.py` beside the rooms reads it in a script
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if (folder := str(lesson.room.parent)) not in places:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*places, folder]))
 
 
 def module(lesson: Lesson, name: str) -> ModuleType:
