@@ -41,6 +41,14 @@ def die_on_the_last() -> None:
     dist.barrier()
 
 
+def wait_alone() -> None:
+    import torch
+    import torch.distributed as dist
+
+    if dist.get_rank() == 0:
+        dist.recv(torch.ones(2), 3)
+
+
 def until_stopped() -> bool:
     from dtlib.ranks import dist
 
@@ -70,9 +78,9 @@ def signalled(name: int, fn: Any) -> Any:
 
 def main() -> None:
     tell("meet", results=dtlib.launch(meet, 7), here=dtlib.launch(meet, 7, ranks=3))
-    for fn, ranks in ((raise_on_the_last, 4), (die_on_the_last, 2)):
+    for fn, ranks in ((raise_on_the_last, 4), (die_on_the_last, 2), (wait_alone, 4)):
         try:
-            dtlib.launch(fn, ranks=ranks)
+            dtlib.launch(fn, ranks=ranks, timeout=3 if fn is wait_alone else 60)
         except dtlib.RankFailed as error:
             tell(fn.__name__, sentence=error.sentence, host=error.host, reason=error.reason)
     tell("until_stopped", results=signalled(signal.SIGUSR1, until_stopped))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,15 @@ def test_a_killed_rank_is_named_with_its_signal(told: dict[str, Any]) -> None:
     found = told["die_on_the_last"]
     assert found["reason"] == "killed"
     assert found["sentence"].startswith("Rank 1 on n2 was killed by SIGKILL; rank 0 on n1 was wait")
+
+
+def test_a_hang_says_who_waits_and_who_had_returned(told: dict[str, Any]) -> None:
+    what = "recv of 2 float32"
+    assert re.fullmatch(
+        rf"Rank 1 on n1 did not join {what} within 3 s: rank 0 on n1 was waiting in {what} "
+        r"\(ranks_on_nodes.py:\d+\); ranks 1, 2 and 3 had already returned\.",
+        told["wait_alone"]["sentence"],
+    ), told["wait_alone"]["sentence"]
 
 
 def test_a_stop_signal_reaches_every_rank(told: dict[str, Any]) -> None:
