@@ -69,7 +69,7 @@ class Answer:
     other
         Key of the sentence for a wrong answer that is no known mistake.
     changed
-        Key of the sentence for an answer that changed its arguments; None allows it.
+        Key of the sentence for an answer that changed its arguments; by default it may.
     passed
         Returns the `Passed` of a right answer; `got` and `want` are lists here, one place a case.
     after_pass
@@ -85,7 +85,7 @@ class Answer:
     judge: Callable[..., bool | Wrong] | None = None
     facts: Callable[..., Mapping[str, Any]] | None = None
     other: str = "other"
-    changed: str | None = "changed"
+    changed: str | None = None
     passed: Callable[..., Passed] | None = None
     after_pass: Callable[[Program], Any] | None = None
     _known: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
@@ -136,6 +136,13 @@ class Answer:
         if self.passed is None:
             return Passed((("cases", len(got), len(self.cases), "right"),))
         return by_name(self.passed, {"got": got, "want": want})
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys that may be told, but for those that `read`, `run` and `judge` raise."""
+        own = {mistake.key for mistake in self.programs} | {self.other}
+        own |= {case[2] for case in self.cases if len(case) > 2}
+        return own | ({self.changed} if self.changed else set())
 
     def _try(self, program: Program, i: int) -> Any:
         """What a program gives in case `i`: as `read` has it, a `Wrong` of `read`, or `Stopped`."""
@@ -206,7 +213,8 @@ class Answer:
     def _unknown(self, i: int, got: Any) -> Wrong:
         if isinstance(got, Stopped):
             return got.wrong
-        return Wrong(self.cases[i][2] if len(self.cases[i]) > 2 else self.other)
+        key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
+        return Wrong(key, seen=words(got))
 
     def _rest(self, student: Program, start: int) -> list[Any]:
         """What the answer gives in the cases behind the one that failed; nobody sees its prints."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -124,9 +125,10 @@ def test_words_are_read_and_others_refused() -> None:
 
 
 def test_arguments_that_were_changed_are_noticed() -> None:
-    kit = Answer(sum, [("two numbers", ([1, 2],))])
+    kit = Answer(sum, [("two numbers", ([1, 2],))], changed="changed")
     assert wrong(kit, lambda iterable: iterable.pop() + iterable[0]).mistake == "changed"
-    allowed = Answer(sum, [("two numbers", ([1, 2],))], changed=None)
+    assert "changed" in kit.keys
+    allowed = Answer(sum, [("two numbers", ([1, 2],))])
     assert allowed.check(lambda iterable: iterable.pop() + iterable[0])
 
 
@@ -233,6 +235,8 @@ def test_a_solution_comes_from_its_lesson_and_needs_its_names() -> None:
         (torch.ones(2), torch.ones(2, 1), False),
         (torch.ones(2), torch.ones(2).double(), False),
         (torch.ones(1), 1.0, False),
+        (np.array(["a", "b"]), np.array(["a", "b"]), True),
+        (np.array(["a", "b"]), np.array(["a", "c"]), False),
         (object(), object(), False),
     ],
 )

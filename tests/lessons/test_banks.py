@@ -14,7 +14,9 @@ import cloudpickle
 import pytest
 
 from dtlib.learn import source
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import COMMON, Verdict, Wrong, sentence
+from dtlib.learn.ladder import find_exercise
 
 ALL = banks.banks()
 
@@ -75,6 +77,13 @@ def last_line_of_the_solution(lesson: source.Lesson, exercise: str) -> str:
 def test_a_bank_has_five_wrong_answers_and_two_right_ones(bank: banks.Bank) -> None:
     assert sum(bool(row.key) for row in bank.rows) >= 5
     assert sum(not row.key for row in bank.rows) >= 3  # the course's own among them
+
+
+@pytest.mark.parametrize("bank", ALL, ids=str)
+def test_whatever_an_exercise_may_tell_has_its_sentence(bank: banks.Bank) -> None:
+    exercise = find_exercise(bank.lesson, bank.exercise)
+    if isinstance(exercise, Answer):
+        assert exercise.keys <= {*bank.lesson.sidecar["mistakes"][bank.exercise], *COMMON}
 
 
 @pytest.mark.parametrize("bank", ALL, ids=str)

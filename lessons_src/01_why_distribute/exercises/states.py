@@ -60,6 +60,7 @@ def passed(got):
 
 EXERCISE = Answer(
     states_gb,
+    other="unrecognised",
     read=read,
     cases=[
         *(case(p, o) for p in ("mixed", "fp32") for o in ("adamw", "sgd", "sgd-plain")),

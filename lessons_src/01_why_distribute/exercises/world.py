@@ -57,6 +57,7 @@ def passed(got, want):
 
 EXERCISE = Answer(
     smallest_world,
+    other="unrecognised",
     read=read,
     # Fits on one; fits exactly; a remainder; activations; other stages; no room; a long search.
     cases=[

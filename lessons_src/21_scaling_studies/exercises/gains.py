@@ -36,6 +36,7 @@ def of_ranges(before, after):
 
 EXERCISE = Answer(
     verdict,
+    other="unrecognised",
     read=one_of(("gain", "loss", "noise"), "not_a_word"),
     cases=[
         case("blind", [100, 100, 100], [105, 106, 104]),

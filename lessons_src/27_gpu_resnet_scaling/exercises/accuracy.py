@@ -51,6 +51,7 @@ def facts(got, want, curve, images, images_per_second):
 
 EXERCISE = Answer(
     hours_to_accuracy,
+    changed="changed",
     read=lambda got: None if got is None else number(got),
     cases=[
         ("one epoch", ([0.7], HOUR, 1000.0, 0.6)),

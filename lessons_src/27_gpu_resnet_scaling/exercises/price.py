@@ -95,6 +95,7 @@ def passed(want):
 
 EXERCISE = Answer(
     cheapest_in_time,
+    changed="changed",
     read=read,
     cases=[
         ("one GPU, all the time in the world", (ONE, WORK, 100)),

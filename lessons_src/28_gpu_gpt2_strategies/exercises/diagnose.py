@@ -90,6 +90,7 @@ diagnose = solution("diagnose", globals())
 
 EXERCISE = Answer(
     diagnose,
+    other="unrecognised",
     read=read,
     cases=[(label, (log,)) for label, log in LOGS],
     mistakes=[

@@ -80,6 +80,7 @@ def _pairs(pairs):
 
 EXERCISE = Answer(
     fair_pairs,
+    other="unrecognised",
     read=read,
     same=lambda a, b: sorted(a) == sorted(b),
     cases=[
