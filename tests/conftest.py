@@ -24,6 +24,21 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(name) is signal.SIG_IGN:
             signal.signal(name, usual)
+    if wanted := os.environ.get("LESSON", ""):
+        _refuse_unless_there(wanted)
+
+
+def _refuse_unless_there(number: str) -> None:
+    """End with a sentence where LESSON names no lesson, in place of a run without tests."""
+    from dtlib.errors import BadInput
+    from dtlib.learn.source import find
+
+    try:
+        there = find(number).number
+    except BadInput as error:
+        raise pytest.UsageError(f"LESSON={number}: {error}") from None
+    if there != number:
+        raise pytest.UsageError(f"LESSON={number} is written LESSON={there}.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,8 +60,8 @@ def _lessons_of(item: pytest.Item) -> set[str]:
     found = {room[1][:2]} if room[0] == "lessons_src" else set()
     given = getattr(item, "callspec", None)
     for value in given.params.values() if given else ():
-        found |= {str(getattr(value, name, "")) for name in ("number", "lesson")}
-        found |= {value} if isinstance(value, str) else set()
+        lesson = getattr(value, "lesson", value)  # a bank and the like know theirs
+        found.add(lesson if isinstance(lesson, str) else getattr(lesson, "number", ""))
     return found
 
 

@@ -1,7 +1,7 @@
-"""What a module of checks is made of: an `Exercise`, and the verdicts that its check gives.
+"""The verdicts that a check gives, and the `Exercise` of one that is not made with the kit.
 
-A module `dtlib/learn/checks/<lesson>.py` holds `EXERCISES = {"name": Exercise(...)}`. Its sentences
-stand in the lesson's sidecar, `mistakes: {name: {key: sentence}}`, so that a translator finds them.
+The `exercises` of a lesson's room hold `EXERCISES = {"name": exercise}`. Their sentences stand in
+`lesson.yaml`, `mistakes: {name: {key: sentence}}`, so that a translator finds them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`dtlib lessons list | build | run | pages`."""
+"""`dtlib lessons list | new | build | run | pages`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     if args.command == "list":
         return _list()
+    if args.command == "new":
+        return _new(args.number, args.name)
     if args.command == "build":
         return _build(check=args.check)
     try:
@@ -34,9 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `dtlib lessons`."""
-    top = argparse.ArgumentParser(prog="dtlib lessons", description="List, build or run lessons.")
+    top = argparse.ArgumentParser(
+        prog="dtlib lessons", description="List, make, build or run lessons."
+    )
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="number, title, minutes and needs of every lesson")
+    making = commands.add_parser("new", help="make the room of a new lesson, an example that runs")
+    making.add_argument("number", metavar="NN", help="a number that is free, as 03")
+    making.add_argument("name", help="words with _ between them, as text_pipeline")
     building = commands.add_parser("build", help="write the notebooks and the tables of lessons")
     building.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if any differs"
@@ -89,6 +96,14 @@ def _list() -> int:
         total = sum(header["minutes"].values())
         needs = ", ".join(header["needs"])
         print(f"{lesson.number}  {header['title']}  ({total} min; needs {needs})")
+    return 0
+
+
+def _new(number: str, name: str) -> int:
+    from dtlib.lessons.scaffold import new_room, what_next
+
+    room = new_room(number, name, sources_folder())
+    print(f"made: {room}\n{what_next(room)}")
     return 0
 
 

@@ -19,6 +19,8 @@ from dtlib.learn.checking import COMMON, Verdict, Wrong, sentence
 from dtlib.learn.ladder import find_exercise
 
 ALL = banks.banks()
+# Each on whichever worker is free: with its ranks it takes the longest of a lesson's tests.
+SPREAD = [pytest.param(bank, marks=pytest.mark.xdist_group(f"bank {bank}")) for bank in ALL]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,7 +33,7 @@ def by_value() -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-@pytest.mark.parametrize("bank", ALL, ids=str)
+@pytest.mark.parametrize("bank", SPREAD, ids=map(str, ALL))
 def test_a_bank(bank: banks.Bank) -> None:
     """All of it, and all that is wrong: one row does not hide the next."""
     faults, texts = [], {}
