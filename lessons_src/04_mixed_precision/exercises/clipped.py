@@ -40,10 +40,18 @@ class Step:
     clipped: bool  # whether .grad holds the clipped gradient in the end
 
 
-def run(answer, make, factor, steps):
+def world(make, factor=1, steps=1):
+    """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
+
+    def arguments():
+        weights = [torch.nn.Parameter(torch.zeros(2)) for _ in GRADIENTS]
+        return make(), weights, torch.optim.SGD(weights, lr=1.0), factor, steps
+
+    return arguments
+
+
+def run(answer, scaler, weights, optimizer, factor, steps):
     """Take steps with plain SGD from weights at 0; the gradient is painted, times a factor."""
-    weights = [torch.nn.Parameter(torch.zeros(2)) for _ in GRADIENTS]
-    optimizer, scaler = torch.optim.SGD(weights, lr=1.0), make()
     for _ in range(steps):
         optimizer.zero_grad()
         terms = [(w * torch.tensor(g)).sum() for w, g in zip(weights, GRADIENTS, strict=True)]
@@ -80,15 +88,15 @@ EXERCISE = Answer(
     judge=judge,
     same=lambda a, b: a.clipped == b.clipped and alike(a.moved, b.moved, CLOSE),
     cases=[
-        (LONG, (lambda: LossScaler(SCALE), 1, 1)),
+        (LONG, world(lambda: LossScaler(SCALE))),
         ("gradient (0.1, 0.2, 0.2, 0.4), whose length is 0.5, max_norm 1",
-         (lambda: LossScaler(SCALE), 0.05, 1)),
+         world(lambda: LossScaler(SCALE), factor=0.05)),
         ("two steps in a row, growth_interval 1",
-         (lambda: LossScaler(SCALE, growth_interval=1), 1, 2)),
-        ("a gradient that is infinite after scaling", (lambda: LossScaler(2.0**127), 1, 1),
+         world(lambda: LossScaler(SCALE, growth_interval=1), steps=2)),
+        ("a gradient that is infinite after scaling", world(lambda: LossScaler(2.0**127)),
          "stepped"),
         (f"torch's GradScaler, {LONG}",
-         (lambda: torch.amp.GradScaler("cpu", init_scale=SCALE), 1, 1)),
+         world(lambda: torch.amp.GradScaler("cpu", init_scale=SCALE))),
     ],
     mistakes=[
         ("clip_scaled", {UNSCALE: ""}),

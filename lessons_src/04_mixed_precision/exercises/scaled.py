@@ -24,14 +24,19 @@ DUE, GROW = "good + 1 == growth_interval", "return scale * 2, 0"
 scaled_step = solution("scaled_step", globals())
 
 
-def plain(weights, momentum=0.0):
-    return torch.optim.SGD(weights, lr=1.0, momentum=momentum)
+def world(steps, before=0, make=torch.optim.SGD, **options):
+    """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
+
+    def arguments():
+        weights = [torch.nn.Parameter(torch.zeros(len(g or (0,)))) for g in steps[0]]
+        return steps, before, weights, make(weights, **{"lr": 1.0, **options})
+
+    return arguments
 
 
-def run(answer, steps, before=0, make=plain):
+def run(answer, steps, before, weights, optimizer):
     """Take steps with these gradients, scaled; return the weights, scale and count after each."""
-    weights = [torch.nn.Parameter(torch.zeros(len(g or (0,)))) for g in steps[0]]
-    optimizer, scale, good, seen = make(weights), SCALE, before, []
+    scale, good, seen = SCALE, before, []
     for gradients in steps:
         for w, g in zip(weights, gradients, strict=True):
             w.grad = None if g is None else torch.tensor(g) * scale
@@ -93,7 +98,7 @@ def facts(got, steps):
 def bad(key, *gradients):
     """A step with infinities, after a good one; what an answer did that takes it all the same."""
     words = " | ".join(map(listed, gradients))
-    return f"gradients {words}, scale 8", ([gradients], 1), key
+    return f"gradients {words}, scale 8", world([gradients], 1), key
 
 
 def forty():
@@ -132,19 +137,19 @@ EXERCISE = Answer(
     judge=judge,
     same=0.0,
     cases=[
-        ("one weight at 0, gradient 3, scale 8, lr 1", ([((3.0,),)],)),
-        ("7 good steps, growth_interval 3, scale 8 at first", ([((1.0,),)] * 7,)),
+        ("one weight at 0, gradient 3, scale 8, lr 1", world([((3.0,),)])),
+        ("7 good steps, growth_interval 3, scale 8 at first", world([((1.0,),)] * 7)),
         bad("stepped", (INF,), (1.0,)),
         bad("only_plus", (-INF,), (1.0,)),
         bad("only_infinity", (math.nan,), (1.0,)),
         bad("one_weight", (1.0,), (INF,)),
         bad("one_element", (1.0, 2.0, INF, 3.0), (1.0,)),
         ("SGD with momentum 0.9: a step with gradient 1, then one with inf",
-         ([((1.0,),), ((INF,),)], 0, lambda weights: plain(weights, 0.9)), "zero_step"),
-        ("gradient 10000, scale 8: scaled 80000, in fp32", ([((10_000.0,),)],), "too_strict"),
-        ("two weights, of which the second has no gradient", ([((1.0,), None)],), "no_gradient"),
-        ("40 steps with AdamW",
-         (forty(), 0, lambda weights: torch.optim.AdamW(weights, lr=0.1)), "apart"),
+         world([((1.0,),), ((INF,),)], momentum=0.9), "zero_step"),
+        ("gradient 10000, scale 8: scaled 80000, in fp32", world([((10_000.0,),)]), "too_strict"),
+        ("two weights, of which the second has no gradient", world([((1.0,), None)]),
+         "no_gradient"),
+        ("40 steps with AdamW", world(forty(), make=torch.optim.AdamW, lr=0.1), "apart"),
     ],
     mistakes=[
         ("still_scaled", {"g /= scale": "pass"}),
