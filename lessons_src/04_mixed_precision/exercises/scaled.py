@@ -138,7 +138,7 @@ EXERCISE = Answer(
     same=0.0,
     cases=[
         ("one weight at 0, gradient 3, scale 8, lr 1", world([((3.0,),)])),
-        ("7 good steps, growth_interval 3, scale 8 at first", world([((1.0,),)] * 7)),
+        ("7 good steps, growth_interval 3, scale 8 at first", world([((1.0,),)] * 7), "growth"),
         bad("stepped", (INF,), (1.0,)),
         bad("only_plus", (-INF,), (1.0,)),
         bad("only_infinity", (math.nan,), (1.0,)),
@@ -167,7 +167,6 @@ EXERCISE = Answer(
         ("count_goes_on", {DUE: "good + 1 >= growth_interval", GROW: f"{GROW[:-1]}good + 1"}),
         Mistake("count_goes_on", {GROW: f"{GROW[:-1]}good + 1"},
                 when=grown(lambda s: s[2:5] in ([16, 32, 64], [16, 16, 16]))),
-        Mistake("growth", {GROW: "return scale * 2, 1"}, when=grown(lambda scales: True)),
         ("stepped", {IF_BAD + STEP: STEP + IF_BAD}),
         Mistake("replaced", {"g /= scale": "g.nan_to_num_().div_(scale)",
                              IF_BAD + STEP: STEP + IF_BAD}, when=replaced),
