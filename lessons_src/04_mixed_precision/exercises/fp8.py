@@ -119,7 +119,7 @@ EXERCISE = Answer(
         Mistake("no_abs", {"x.abs()": "x"},
                 when=lambda got, values: abs(got[1] - LARGEST / max(values)) < 1e-3),
         Mistake("beyond", {"448 / amax": "57344 / amax"},
-                when=lambda got, values: beyond(got[1], values) > LARGEST),
+                when=lambda got, values: beyond(got[1], values) > LARGEST * 1.001),
         Mistake("room", {"448 / amax": "240 / amax"},
                 when=lambda got, values: beyond(got[1], values) < LARGEST * 0.999),
         Mistake("nan", {SCALED: f"{SCALED}.where(x.abs() >= 1e-4, torch.nan)"},
