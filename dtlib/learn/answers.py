@@ -214,7 +214,7 @@ class Answer:
         if isinstance(got, Stopped):
             return got.wrong
         key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
-        return Wrong(key, seen=words(got))
+        return Wrong(key)
 
     def _rest(self, student: Program, start: int) -> list[Any]:
         """What the answer gives in the cases behind the one that failed; nobody sees its prints."""
@@ -255,7 +255,7 @@ class Answer:
 
     def _facts(self, i: int, got: Any, want: Any) -> dict[str, Any]:
         seen = self._seen(i, got, want)
-        own = {**seen, "got": words(got), "want": words(want)}
+        own = {"seen": words(got), **seen, "got": words(got), "want": words(want)}
         if self.facts is None or isinstance(got, (Wrong, Stopped)):
             return own
         return {**own, **by_name(self.facts, seen)}

@@ -13,7 +13,7 @@ from dtlib.learn.quiz import drawn
 from dtlib.scratch.loss_scaling import LossScaler
 from dtlib.sim.hardware import DEVICES
 
-from .bank import clipped as bank_04_clipped
+from .bank import scaled
 from .exercises import clipped, decode, patient
 from .formats import FORMATS, limits
 
@@ -65,7 +65,7 @@ def test_the_numbers_about_formats() -> None:
 def test_the_worked_case_is_the_fp16_row_of_minus_a_tenth() -> None:
     row = torch.tensor(-0.1).half().view(torch.int16).item() % 2**16
     assert f"{row:016b}" == "1" + "01011" + "1001100110"
-    assert decode.reference(row, 5, 10) == -1 * (1 + 614 / 1024) * 2.0 ** (11 - 15)
+    assert decode.decode(row, 5, 10) == -1 * (1 + 614 / 1024) * 2.0 ** (11 - 15)
 
 
 def test_the_smallest_step_of_the_quiz_changes_a_bf16_weight() -> None:
@@ -109,7 +109,7 @@ def test_the_patient_is_ill_by_its_scale_and_the_reference_heals_it() -> None:
     assert rows[1][1] == pytest.approx(1024 * rows[0][1], rel=1e-5)
     assert rows[1][2] == pytest.approx(1 / 1024, rel=1e-4)
     assert rows[1][4] > 100 * rows[0][4]
-    healed = [patient.run(scale, clipped.reference) for scale in (1, 1024, 2**16)]
+    healed = [patient.run(scale, clipped.clipped_step) for scale in (1, 1024, 2**16)]
     assert [row[1:] for row in healed] == [healed[0][1:]] * 3
 
 
@@ -126,9 +126,8 @@ def test_both_scalers_of_the_last_exercise_have_its_four_calls() -> None:
 
 
 def test_the_ladders_two_answers_get_one_sentence_and_are_different() -> None:
-    name, *texts = bank_04_clipped.LADDER
-    found, marks = [], set()
-    for text in texts:
+    name, found, marks = "scaled_step", [], set()
+    for text in scaled.LADDER:
         namespace: dict = {}
         exec(text, namespace)
         exercise = ladder.find_exercise(LESSON, name)

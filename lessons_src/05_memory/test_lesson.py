@@ -64,7 +64,7 @@ def test_the_first_lines_say_what_is_computed():
 def test_attention_keeps_less_than_the_half_that_is_counted():
     for width, heads in ((128, 4), (768, 12), (1600, 25)):
         block = activations.gpt_block(64, 8, width, heads, "fp32")
-        half = by_hand.reference(8, 64, width, "gelu")
+        half = by_hand.mlp_bytes(8, 64, width, "gelu")
         assert block / 2 < half < block
 
 
@@ -125,19 +125,19 @@ def test_the_usual_wrong_ways_give_different_answers_in_the_first_world():
         budget * many // large[1], many,
     ]  # fmt: skip
     assert len(set(ways)) == len(ways), ways
-    assert fitting.reference(budget, small, large) == want
+    assert fitting.largest_batch(budget, small, large) == want
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_by_hand_is_what_autograd_saves(activation):
     for b, s, h in ((1, 1, 1), (2, 3, 8), (3, 5, 7)):
-        assert by_hand.reference(b, s, h, activation) == by_hand.measured(b, s, h, activation)
+        assert by_hand.mlp_bytes(b, s, h, activation) == by_hand.measured(b, s, h, activation)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_plain_blocks_keep_more_than_their_inputs(dropout):
     plain, own = (
-        recompute.run(way, dropout, 3) for way in (recompute.plainly, recompute.reference)
+        recompute.passes(way, dropout, 3) for way in (recompute.plainly, recompute.checkpoint)
     )
     assert own.kept == 3 * recompute.INPUT < plain.kept / 3
     assert own.calls == (3, 6)
@@ -149,7 +149,7 @@ def test_a_check_leaves_the_random_numbers_as_they_were():
     torch.manual_seed(5)
     want = torch.rand(1)
     torch.manual_seed(5)
-    recompute.check(recompute.reference)
+    recompute.EXERCISE.check(recompute.checkpoint)
     assert torch.equal(torch.rand(1), want)
 
 
@@ -167,7 +167,7 @@ def test_a_chunked_loss_ends_at_three_times_the_weight_whatever_the_chunk():
     for chunk in (8, 2):
         weight.grad = hidden.grad = None
         with Allocations(torch.device("cpu")) as made:
-            chunked.reference(hidden, weight, labels, chunk).backward()
+            chunked.chunked_loss(hidden, weight, labels, chunk).backward()
         assert 3 * weight.nbytes < made.rise < 3.2 * weight.nbytes
 
 

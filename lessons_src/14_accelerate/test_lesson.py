@@ -49,7 +49,7 @@ def test_batches_and_steps_are_those_of_accelerates_own_loaders(ranks: int) -> N
     everyone = launch(counted, settings, ranks=ranks, device="cpu", show=False, timeout=30)
     for k, setting in enumerate(settings):
         together = sum(rank[k][0] for rank in everyone)
-        assert (together, everyone[0][k][1]) == batches.reference(*setting), setting
+        assert (together, everyone[0][k][1]) == batches.batch_and_steps(*setting), setting
 
 
 def prepared_rates(steps: int) -> list[float]:
@@ -77,7 +77,8 @@ def test_the_checks_loop_does_what_accelerate_does() -> None:
     def plain(optimizer: Any, steps: int, num_processes: int) -> Any:
         return torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, steps)
 
-    here = schedule.rates(plain, 3, "")[: schedule.STEPS]
+    _, arguments = schedule.case(3)
+    here = schedule.run(plain, *arguments())[: schedule.STEPS]
     there = launch(prepared_rates, schedule.STEPS, ranks=3, device="cpu", show=False, timeout=30)[0]
     assert here == pytest.approx([schedule.RATE * rate for rate in there], abs=1e-9)
 

@@ -47,7 +47,7 @@ def test_the_program_that_agrees_in_every_case_names_the_sentence() -> None:
     found = wrong(kit, lambda w, h: h + w)
     assert (found.mistake, found.case) == ("sum", "1 by 3")
     assert found.numbers == {
-        "width": 1.0, "height": 3.0, "case": "1 by 3", "got": "4", "want": "3"
+        "width": 1.0, "height": 3.0, "case": "1 by 3", "got": "4", "want": "3", "seen": "4"
     }  # fmt: skip
 
 
@@ -86,6 +86,11 @@ def test_the_facts_of_a_family_fill_the_sentence_of_its_program_too() -> None:
         area, CASES, [Mistake("sum", {"*": "+"}, when=lambda got: {"rounded": round(got)})]
     )
     assert wrong(kit, lambda w, h: w + h).numbers["rounded"] == 4
+
+
+def test_facts_say_what_an_unknown_answer_gave_if_they_have_better_words() -> None:
+    kit = Answer(area, CASES, facts=lambda got: {"seen": f"{got:.0f} square metres"})
+    assert wrong(kit, lambda w, h: 9).numbers["seen"] == "9 square metres"
 
 
 def test_errors_compare_by_their_kind_and_only_those_who_name_them_see_them() -> None:

@@ -4,150 +4,115 @@ The gradient has length 10 over two tensors, (2, 4) and (4, 8), and is clipped t
 1024: every order and every forgotten call leaves other numbers.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.alike import alike
+from dtlib.learn.answers import Answer
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 from dtlib.scratch.loss_scaling import LossScaler
 
-GRADIENTS = ((2.0, 4.0), (4.0, 8.0))
+GRADIENTS, CLIPPED = ((2.0, 4.0), (4.0, 8.0)), (0.2, 0.4, 0.4, 0.8)
 SCALE, NORM = 1024.0, 10.0
-CASE = "gradient (2, 4, 4, 8), whose length is 10, max_norm 1, scale 1024, lr 1"
-# What the weights moved by, where the order is wrong.
-MOVED = {
-    "clip_scaled": tuple(g / NORM / SCALE for g in (2, 4, 4, 8)),
-    "not_clipped": (2.0, 4.0, 4.0, 8.0),
-    "by_value": (1.0, 1.0, 1.0, 1.0),
-    "separately": tuple(g / math.sqrt(s) for g, s in ((2, 20), (4, 20), (4, 80), (8, 80))),
-    "loss_unscaled": tuple(g / SCALE for g in (2, 4, 4, 8)),
-    "still_scaled": tuple(g * SCALE for g in (2, 4, 4, 8)),
-    "no_step": (0.0, 0.0, 0.0, 0.0),
-    "right": (0.2, 0.4, 0.4, 0.8),
-}
+LONG = "gradient (2, 4, 4, 8), whose length is 10, max_norm 1, scale 1024, lr 1"
+CLOSE = 1e-4  # clip_grad_norm_ divides by the length plus 1e-6
+# words of the solution, and calls that stand in for the clip
+UNSCALE, STEP = "    scaler.unscale_(optimizer)\n", "    scaler.step(optimizer)\n"
+CLIP = "torch.nn.utils.clip_grad_norm_(weights, max_norm)"
+LENGTH = "torch.nn.utils.get_total_norm([w.grad for w in weights])"
+
+clipped_step = solution("clipped_step", globals())
 
 
-def reference(
-    scaler: Any,
-    weights: list[torch.nn.Parameter],
-    optimizer: torch.optim.Optimizer,
-    loss: torch.Tensor,
-    max_norm: float,
-) -> float:
-    """Scale, go backward, unscale, clip, step, update; return the true length."""
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    norm = torch.nn.utils.clip_grad_norm_(weights, max_norm)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm.item()
+@dataclass
+class Step:
+    """What a step left behind."""
+
+    moved: tuple[float, ...]
+    scale: float
+    norm: Any  # a number, or the Wrong that says why it is none
+    clipped: bool  # whether .grad holds the clipped gradient in the end
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """A long gradient, a short one, two in a row, one that overflows, and torch's own scaler."""
-    norm = _long(student, LossScaler(SCALE), CASE)
-    _short(student)
-    _two_in_a_row(student)
-    _overflow(student)
-    _long(student, torch.amp.GradScaler("cpu", init_scale=SCALE), f"torch's GradScaler, {CASE}")
-    return Passed((("length that the clip saw", norm, NORM, ""),))
+def world(make, factor=1, steps=1):
+    """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
+
+    def arguments():
+        weights = [torch.nn.Parameter(torch.zeros(2)) for _ in GRADIENTS]
+        return make(), weights, torch.optim.SGD(weights, lr=1.0), factor, steps
+
+    return arguments
 
 
-def _problem(factor: float = 1.0) -> tuple[list[torch.nn.Parameter], Any, torch.Tensor]:
-    """Weights at 0, plain SGD with rate 1, and a loss whose gradient is painted."""
-    weights = [torch.nn.Parameter(torch.zeros(2)) for _ in GRADIENTS]
-    optimizer = torch.optim.SGD(weights, lr=1.0)
-    return weights, optimizer, _loss(weights, factor)
-
-
-def _loss(weights: list[torch.nn.Parameter], factor: float) -> torch.Tensor:
-    terms = [(w * torch.tensor(g)).sum() for w, g in zip(weights, GRADIENTS, strict=True)]
-    return torch.stack(terms).sum() * factor
-
-
-def _moved(weights: list[torch.nn.Parameter]) -> tuple[float, ...]:
-    return tuple(-v for w in weights for v in w.detach().tolist())
-
-
-def _near(got: tuple[float, ...], want: tuple[float, ...]) -> bool:
-    # clip_grad_norm_ divides by the length plus 1e-6
-    return all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-12) for a, b in zip(got, want))  # noqa: B905
-
-
-def _long(student: Callable[..., Any], scaler: Any, case: str) -> float:
-    weights, optimizer, loss = _problem()
-    answer = ask(student, scaler, weights, optimizer, loss, 1.0, case=case)
-    moved = _moved(weights)
-    facts = {"got": _words(moved), "times": f"{max(moved, default=0) / 0.8:.3g}"}
-    key = next((name for name, want in MOVED.items() if _near(moved, want)), None)
-    if key == "clip_scaled":
-        key = _who_made_it_small(answer)
-    if key == "not_clipped" and _near(_gradients(weights), MOVED["right"]):
-        key = "too_late"
-    if key is None:
-        raise Wrong("moved", case, **facts)
-    if key != "right":
-        raise Wrong(key, case, **facts)
-    norm = to_number(answer, case, nan=True)
-    if not math.isclose(norm, NORM, rel_tol=1e-4):
-        raise Wrong("norm", case, got=f"{norm:g}")
-    return round(norm, 4)
-
-
-def _who_made_it_small(answer: Any) -> str:
-    """1024 times too short a step: clipped too early, or divided once more after the clip."""
+def run(answer, scaler, weights, optimizer, factor, steps):
+    """Take steps with plain SGD from weights at 0; the gradient is painted, times a factor."""
+    for _ in range(steps):
+        optimizer.zero_grad()
+        terms = [(w * torch.tensor(g)).sum() for w, g in zip(weights, GRADIENTS, strict=True)]
+        norm = answer(scaler, weights, optimizer, torch.stack(terms).sum() * factor, 1.0)
+        scale = scaler.value if isinstance(scaler, LossScaler) else scaler.get_scale()
+        if steps > 1 and scale == SCALE:  # without an update a second step may not be taken
+            raise Wrong("no_update", scale=f"{SCALE:g}")
     try:
-        saw = float(answer)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        saw = NORM * SCALE
-    return "unscaled_twice" if math.isclose(saw, NORM, rel_tol=1e-4) else "clip_scaled"
+        norm = to_number(norm, nan=True)
+    except Wrong as wrong:
+        norm = wrong
+    gradients = [v for w in weights if w.grad is not None for v in w.grad.tolist()]
+    moved = tuple(-v for w in weights for v in w.detach().tolist())
+    return Step(moved, scale, norm, alike(gradients, CLIPPED, CLOSE))
 
 
-def _gradients(weights: list[torch.nn.Parameter]) -> tuple[float, ...]:
-    return tuple(v for w in weights if w.grad is not None for v in w.grad.tolist())
+def judge(got, want):
+    """The weights first, then the scale, then what was returned for the true length."""
+    if not alike(got.moved, want.moved, CLOSE):
+        return False
+    if got.scale != want.scale:
+        return Wrong("no_update", scale="2^127")
+    if isinstance(got.norm, Wrong):
+        return got.norm
+    if want.norm > 1 and want.norm < math.inf and not alike(got.norm, NORM, CLOSE):
+        return Wrong("norm", got=f"{got.norm:g}")
+    return True
 
 
-def _words(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{v:.3g}" for v in values)
-
-
-def _short(student: Callable[..., Any]) -> None:
-    """Below max_norm nothing is clipped, and nothing is stretched."""
-    case = "gradient (0.1, 0.2, 0.2, 0.4), whose length is 0.5, max_norm 1"
-    weights, optimizer, loss = _problem(0.05)
-    ask(student, LossScaler(SCALE), weights, optimizer, loss, 1.0, case=case)
-    moved = _moved(weights)
-    if not _near(moved, (0.1, 0.2, 0.2, 0.4)):
-        key = "stretched" if _near(moved, MOVED["right"]) else "moved"
-        raise Wrong(key, case, got=_words(moved))
-
-
-def _two_in_a_row(student: Callable[..., Any]) -> None:
-    """The scaler is told that a step is over: growth after one good step shows it."""
-    case = "two steps in a row, growth_interval 1"
-    scaler = LossScaler(SCALE, growth_interval=1)
-    weights, optimizer, loss = _problem()
-    ask(student, scaler, weights, optimizer, loss, 1.0, case=case)
-    if scaler.value == SCALE:
-        raise Wrong("no_update", case, scale=f"{SCALE:g}")
-    optimizer.zero_grad()
-    ask(student, scaler, weights, optimizer, _loss(weights, 1.0), 1.0, case=case)
-    if not _near(_moved(weights), tuple(2 * v for v in MOVED["right"])):
-        raise Wrong("moved", case, got=_words(_moved(weights)))
-
-
-def _overflow(student: Callable[..., Any]) -> None:
-    case = "a gradient that is infinite after scaling"
-    scaler = LossScaler(2.0**127)
-    weights, optimizer, loss = _problem()
-    ask(student, scaler, weights, optimizer, loss, 1.0, case=case)
-    moved = _moved(weights)
-    if any(v != 0 for v in moved):
-        raise Wrong("stepped", case, got=_words(moved))
-    if scaler.value != 2.0**126:
-        raise Wrong("no_update", case, scale="2^127")
+EXERCISE = Answer(
+    clipped_step,
+    other="moved",
+    run=run,
+    judge=judge,
+    same=lambda a, b: a.clipped == b.clipped and alike(a.moved, b.moved, CLOSE),
+    cases=[
+        (LONG, world(lambda: LossScaler(SCALE))),
+        ("gradient (0.1, 0.2, 0.2, 0.4), whose length is 0.5, max_norm 1",
+         world(lambda: LossScaler(SCALE), factor=0.05)),
+        ("two steps in a row, growth_interval 1",
+         world(lambda: LossScaler(SCALE, growth_interval=1), steps=2)),
+        ("a gradient that is infinite after scaling", world(lambda: LossScaler(2.0**127)),
+         "stepped"),
+        (f"torch's GradScaler, {LONG}",
+         world(lambda: torch.amp.GradScaler("cpu", init_scale=SCALE))),
+    ],
+    mistakes=[
+        ("clip_scaled", {UNSCALE: ""}),
+        ("unscaled_twice", {UNSCALE: "    scale = scaler.scale(torch.ones(())).item()\n"
+                                     "    for w in weights:\n        w.grad /= scale\n"}),
+        ("not_clipped", {CLIP: LENGTH}),
+        ("too_late", {STEP: "", f"    norm = {CLIP}\n": f"{STEP}    norm = {CLIP}\n"}),
+        ("by_value", {CLIP: f"{LENGTH}\n    torch.nn.utils.clip_grad_value_(weights, max_norm)"}),
+        ("separately", {CLIP: CLIP.replace("weights", "[w]").join(
+            ("torch.stack([", " for w in weights]).norm()"))}),
+        ("loss_unscaled", {"scaler.scale(loss).backward()": "loss.backward(), scaler.scale(loss)"}),
+        ("still_scaled", {UNSCALE: "", CLIP: LENGTH, STEP: "", "scaler.update": "optimizer.step"}),
+        Mistake("no_step", {STEP: ""}, when=lambda got: not any(got.moved)),
+        ("stretched", {CLIP: f"{LENGTH}\n    for w in weights: w.grad *= max_norm / norm"}),
+        ("stepped", {STEP: "    optimizer.step()\n"}),
+    ],
+    facts=lambda got: {"got": ", ".join(f"{v:.3g}" for v in got.moved)},
+    passed=lambda got: Passed((("length that the clip saw", round(got[0].norm, 4), NORM, ""),)),
+)  # fmt: skip

@@ -1,36 +1,31 @@
 """Exercise 5.1: the bytes that a block's MLP keeps for backward, against what autograd saves.
 
-Two widths tell how many numbers a position keeps for each unit of width and how many whatever the
-width is; each wrong way of counting has its own pair. The real layers have the last word.
+Three widths tell how many numbers a position keeps for each unit of width and how many whatever the
+width is; each wrong way of counting has its own pair.
 """
-
-from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 
-from dtlib.learn.asking import ask
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 from dtlib.scratch.activation_checkpointing import saved_for_backward
 
-Count = Callable[[int, int, int, str], Any]
 LAYERS = {"gelu": nn.GELU, "relu": nn.ReLU}
-WIDTH = {"gelu": 10, "relu": 6}  # numbers of a position for each unit of width
-PROOF = ((1, 1, 8), (3, 5, 16), (4, 16, 32))
+WIDTHS, LAST = [(1, 1, 10), (1, 1, 20), (1, 1, 30)], (4, 16, 32)
+PROOF = ((1, 1, 8), (3, 5, 16), LAST)
+# words of the solution
+NORM, INSIDE = "norm = h + 2", '4 * h + 4 * h if activation == "gelu" else 4 * h'
+
+mlp_bytes = solution("mlp_bytes", globals())
 
 
-def reference(b: int, s: int, h: int, activation: str) -> int:
-    """Bytes that layer norm, Linear(h, 4h), the activation and Linear(4h, h) keep, in fp32."""
-    inside = 4 * h if activation == "relu" else 4 * h + 4 * h
-    return 4 * b * s * (h + 2 + h + inside)
-
-
-def measured(b: int, s: int, h: int, activation: str) -> int:
+def measured(b, s, h, activation):
     """The same as autograd saves it; tensors of the model itself are not counted."""
     half = nn.Sequential(
         nn.LayerNorm(h), nn.Linear(h, 4 * h), LAYERS[activation](), nn.Linear(4 * h, h)
@@ -41,94 +36,91 @@ def measured(b: int, s: int, h: int, activation: str) -> int:
         return saved()
 
 
-def check(student: Count) -> Passed:
-    """Compare with the layers: GELU first, then ReLU, from one position of one unit upwards."""
-    for activation in LAYERS:
-        _scales(student, activation)
-        _explain(student, activation)
-        for b, s, h in PROOF:
-            got, want = _ask(student, b, s, h, activation), measured(b, s, h, activation)
-            if got != want:
-                raise Wrong("bytes", _case(b, s, h, activation), got=_say(got), want=f"{want:,}")
-    b, s, h = PROOF[-1]
-    rows = [
-        (
-            f"{name}, b = {b}, s = {s}, h = {h}",
-            int(_ask(student, b, s, h, name)),
-            measured(b, s, h, name),
-            "bytes",
-        )
-        for name in LAYERS
-    ]
-    return Passed(tuple(rows), "The target is what autograd saved for the real layers.")
+def label(b, s, h, *activation):
+    return ", ".join((f"b = {b}", f"s = {s}", f"h = {h}", *activation))
 
 
-def _ask(student: Count, b: int, s: int, h: int, activation: str) -> float:
-    case = _case(b, s, h, activation)
-    value = ask(student, b, s, h, activation, case=case)
+def run(answer, sizes, activation):
+    """The counts for these sizes; of several widths, if they grow with batch and sequence, too."""
+    if len(sizes) == 1:
+        return [count(answer, *sizes[0], activation)]
+    one = count(answer, 1, 1, 8, activation)
+    for key, size in (("batch", (2, 1, 8)), ("sequence", (1, 2, 8))):
+        two = count(answer, *size, activation)
+        if two != 2 * one:
+            raise Wrong(key, label(*size, activation), one=said(one), two=said(two))
+    found = [count(answer, *size, activation) for size in sizes]
+    if found[2] - found[1] != found[1] - found[0]:
+        case = label(*sizes[1], activation)
+        raise Wrong("weights", case, one=said(found[0]), two=said(found[1]))
+    right = mlp_bytes(*sizes[0], "gelu")
+    as_relu = activation == "gelu" and found[1] - found[0] == 240
+    if as_relu and count(answer, *sizes[0], "GELU") == right:
+        raise Wrong("capitals", got=said(found[0]), want=right)
+    return found
+
+
+def count(answer, *size):
+    """One count, a number."""
+    value = answer(*size)
     if value is None:
-        raise Wrong("none", case)
+        raise Wrong("none", label(*size))
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise Wrong("no_number", case, got=type(value).__name__)
+        raise Wrong("no_number", label(*size), got=type(value).__name__)
     if not math.isfinite(value):
-        raise Wrong("no_number", case, got=str(float(value)))
+        raise Wrong("no_number", label(*size), got=str(float(value)))
     return float(value)
 
 
-def _case(b: int, s: int, h: int, activation: str) -> str:
-    return f"b = {b}, s = {s}, h = {h}, {activation}"
-
-
-def _say(value: float) -> str:
+def said(value):
     return f"{value:,.0f}" if value % 1 == 0 else f"{value:,.4g}"
 
 
-def _scales(student: Count, activation: str) -> None:
-    """Twice the sequences and twice the positions have to be twice the bytes."""
-    one = _ask(student, 1, 1, 8, activation)
-    for name, size in (("batch", (2, 1)), ("sequence", (1, 2))):
-        two = _ask(student, *size, 8, activation)
-        if two != 2 * one:
-            raise Wrong(name, _case(*size, 8, activation), one=_say(one), two=_say(two))
+def each(counts):
+    """Bytes for each unit of width."""
+    return (counts[1] - counts[0]) / 10 if len(counts) > 1 else 0.0
 
 
-def _explain(student: Count, activation: str) -> None:
-    """Find how the count grows with the width, and what it says of the way it was made."""
-    narrow, middle, wide = (_ask(student, 1, 1, h, activation) for h in (10, 20, 30))
-    case = _case(1, 1, 10, activation)
-    seen: dict[str, Any] = {"got": _say(narrow), "want": measured(1, 1, 10, activation)}
-    if wide - middle != middle - narrow:
-        raise Wrong("weights", _case(1, 1, 20, activation), one=_say(narrow), two=_say(middle))
-    each = (middle - narrow) / 10
-    rest = narrow - 10 * each
-    if each % 1 or rest % 1:
-        raise Wrong("bytes", case, **seen)
-    right = 4 * WIDTH[activation]
-    if (each, rest) == (right, 8):
-        return
-    name = _name(each, rest, right, activation)
-    if name == "as_relu" and _ask(student, 1, 1, 10, "GELU") == seen["want"]:
-        name = "capitals"
-    raise Wrong(name, case, each=_say(each), **seen)
+def off(by, only=tuple(LAYERS)):
+    """Recognises counts with so many bytes too much for each unit of width."""
+    return lambda got, want, activation: each(got) - each(want) == by and activation in only
 
 
-def _name(each: float, rest: float, right: int, activation: str) -> str:
-    """Name a wrong count: `each` bytes for a unit of width, `rest` at any width; 8 is right."""
-    for name, times in (("elements", 4), ("sixteen_bits", 2)):
-        if (each * times, rest * times) == (right, 8):
-            return name
-    if (each, rest) == (right, 0):
-        return "no_statistics"
-    if (each, rest) == (right, 4):
-        return "one_statistic"
-    if (each, rest) == (20, 0):
-        return "worked_case"
-    if (each, rest) == (right + 8, 0):
-        return "wide_statistics"
-    other = {"gelu": ("as_relu", 24), "relu": ("relu_twice", 40)}[activation]
-    if each == other[1]:
-        return other[0]
-    tensors = {4: "one_too_many", -4: "one_too_few", -8: "two_too_few", -16: "inner_missing"}
-    return tensors.get(int(each) - right, "bytes")
+EXERCISE = Answer(
+    mlp_bytes,
+    other="bytes",
+    run=run,
+    same=0.0,
+    cases=[
+        (label(*sizes[0], activation), (sizes, activation))
+        for activation in LAYERS
+        for sizes in (WIDTHS, *([size] for size in PROOF))
+    ],
+    mistakes=[
+        ("elements", {"return 4 *": "return"}),
+        ("sixteen_bits", {"return 4": "return 2"}),
+        ("no_statistics", {NORM: "norm = h"}),
+        ("one_statistic", {NORM: "norm = h + 1"}),
+        ("worked_case", lambda b, s, h, activation: 4 * b * s * 5 * h),
+        ("wide_statistics", {NORM: "norm = h + 2 * h"}),
+        Mistake("as_relu", {INSIDE: "4 * h"}, when=off(-16, "gelu")),
+        Mistake("relu_twice", {INSIDE: "8 * h"}, when=off(16, "relu")),
+        Mistake("one_too_many", {"up = h": "up = 2 * h"}, when=off(4)),
+        Mistake("one_too_few", {NORM: "norm = 2"}, when=off(-4)),
+        Mistake("two_too_few", {NORM: "norm = 2", "up = h": "up = 0"}, when=off(-8)),
+        Mistake("inner_missing", {"else 4 * h": "else 0"}, when=off(-16)),
+    ],
+    facts=lambda got, want: {
+        "got": said(got[0]), "want": f"{want[0]:,.0f}", "each": said(each(got)),
+    },
+    passed=lambda got: Passed(
+        tuple(
+            (", ".join((name, label(*LAST))), int(counts[0]),
+             measured(*LAST, name), "bytes")
+            for name, counts in zip(LAYERS, got[3::4], strict=True)
+        ),
+        "The target is what autograd saved for the real layers.",
+    ),
+)  # fmt: skip

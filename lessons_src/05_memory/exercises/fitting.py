@@ -1,20 +1,15 @@
 """Exercise 5.4: the largest micro-batch within a budget, from two peaks that were measured."""
 
-from __future__ import annotations
-
 import math
 import numbers
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
-from dtlib.learn.asking import ask
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import number
-
-Peak = tuple[int, int]
-Fit = Callable[[int, Peak, Peak], Any]
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
 # (states, bytes of a sample, the two micro-batches that were measured, room for so many, rest)
 WORLDS = (
@@ -23,94 +18,100 @@ WORLDS = (
     (100, 10, (1, 2), 1, 0),
     (7_000, 300, (4, 8), 26, 299),
 )
+GIB = 2**30
+# words of the solution
+FIT, NONE = "int((budget - none) // each)", "none = small[1] - small[0] * each"
+
+largest_batch = solution("largest_batch", globals())
 
 
-def reference(budget: int, small: Peak, large: Peak) -> int:
-    """The largest b whose peak is at most `budget`; 0 if none is."""
-    each = (large[1] - small[1]) / (large[0] - small[0])
-    states = small[1] - small[0] * each
-    return max(0, math.floor((budget - states) / each))
+def case(budget, small, large):
+    peaks = " and ".join(f"{peak:,} bytes at b = {b}" for b, peak in (small, large))
+    return f"a budget of {budget:,} bytes; measured {peaks}", (budget, small, large)
 
 
-def check(student: Fit) -> Passed:
-    """Ask in worlds whose states and samples are known; then where nothing fits; then for real."""
-    for states, each, (few, many), want, rest in WORLDS:
-        small, large = ((b, states + b * each) for b in (few, many))
-        budget = states + want * each + rest
-        got = _ask(student, budget, small, large)
-        if got != want:
-            case = _case(budget, small, large)
-            if got == want - 1 and _ask(student, budget + 1, small, large) == got:
-                raise Wrong("one_sample_off", case, got=number(got), budget=budget, few=few)
-            raise _explain(got, want, budget, states, each, small, large, case)
-    _nothing_fits(student)
-    gib = 2**30
-    measured = (2, 9 * gib), (6, 17 * gib)
-    got = _ask(student, 80 * gib, *measured)
-    want = reference(80 * gib, *measured)
-    if got != want:
-        raise Wrong("value", _case(80 * gib, *measured), got=number(got), want=want, n=1, rank=0,
-                    reading="")  # fmt: skip
-    return Passed((("80 GiB; 9 GiB at b = 2, 17 GiB at b = 6", int(got), want, "samples"),))
+def known(states, each, measured, fits, rest):
+    """The case of a world."""
+    small, large = ((b, states + b * each) for b in measured)
+    return case(states + fits * each + rest, small, large)
 
 
-def _ask(student: Fit, budget: int, small: Peak, large: Peak) -> float:
-    case = _case(budget, small, large)
-    value = ask(student, budget, small, large, case=case)
+def read(value):
+    """A whole number."""
     if value is None:
-        raise Wrong("none", case)
+        raise Wrong("none")
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise Wrong("no_number", case, got=type(value).__name__)
+        raise Wrong("no_number", got=type(value).__name__)
     if not math.isfinite(value):
-        raise Wrong("not_whole", case, got=str(float(value)))
+        raise Wrong("not_whole", got=str(float(value)))
     if value % 1:
-        raise Wrong("not_whole", case, got=f"{value:.4g}")
+        raise Wrong("not_whole", got=f"{value:.4g}")
     return float(value)
 
 
-def _case(budget: int, small: Peak, large: Peak) -> str:
-    peaks = " and ".join(f"{peak:,} bytes at b = {b}" for b, peak in (small, large))
-    return f"a budget of {budget:,} bytes; measured {peaks}"
+def line(small, large):
+    """Bytes for no sample, and for each."""
+    each = (large[1] - small[1]) / (large[0] - small[0])
+    return small[1] - small[0] * each, each
 
 
-def _explain(
-    got: float, want: int, budget: int, states: int, each: int, small: Peak, large: Peak, case: str
-) -> Wrong:
-    """Compare with what the usual wrong ways give in this world."""
-    step = large[1] - small[1]
-    ways = {
-        "states_each_time": budget // (small[1] // small[0]),
-        "states_forgotten": budget // each,
-        "from_small": (budget - small[1]) // each,
-        "from_large": (budget - large[1]) // each,
-        "mixed_points": (budget - (large[1] - small[0] * each)) // each,
-        "not_per_sample": (budget - (small[1] - small[0] * step)) // step,
-        "in_proportion": budget * large[0] // large[1],
-    }
-    seen = {"got": number(got), "states": states, "each": each, "step": step}
-    seen |= {"budget": f"{budget:,}", "peak": f"{states + int(got) * each:,}", "few": small[0]}
-    seen |= {"many": large[0], "at_few": small[1], "share": number(small[1] / small[0])}
-    if got == want + 1:
-        exact = states + want * each == budget  # where there was nothing to round
-        return Wrong("one_too_many" if exact else "rounded_up", case, **seen)
-    if got == want - 1 and states + want * each == budget:
-        return Wrong("to_spare", case, **seen)
-    for name, value in ways.items():
-        if got == value and name == "from_large":
-            return Wrong("from_small", case, **{**seen, "few": large[0]})
-        if got == value:
-            return Wrong(name, case, **seen)
-    return Wrong("too_large" if got > want else "too_small", case, **seen)
+def off(by, exact):
+    """Recognises one sample too many or too few, where the budget is used up or is not."""
+
+    def when(got, want, budget, small, large):
+        states, each = line(small, large)
+        return want > 0 and got == want + by and (states + want * each == budget) in exact
+
+    return when
 
 
-def _nothing_fits(student: Fit) -> None:
-    small, large = (1, 110), (2, 120)
-    for budget in (105, 40):
-        got = _ask(student, budget, small, large)
-        seen = {"got": number(got), "budget": budget, "one": small[1]}
-        if got < 0:
-            raise Wrong("negative", _case(budget, small, large), **seen)
-        if got:
-            raise Wrong("at_least_one", _case(budget, small, large), **seen)
+def above_large(got, budget, small, large):
+    """The room above the larger peak, and how many samples that has."""
+    return got == (budget - large[1]) // line(small, large)[1] and {"few": large[0]}
+
+
+def facts(got, budget, small, large):
+    states, each = line(small, large)
+    return {
+        "got": number(got), "states": f"{states:.0f}", "each": f"{each:.0f}", "one": small[1],
+        "step": large[1] - small[1], "budget": f"{budget:,}", "few": small[0], "many": large[0],
+        "peak": f"{states + int(got) * each:,.0f}", "at_few": small[1],
+        "share": number(small[1] / small[0]),
+    }  # fmt: skip
+
+
+EXERCISE = Answer(
+    largest_batch,
+    other="too_small",
+    read=read,
+    same=0.0,
+    cases=[
+        *(known(*world) for world in WORLDS),
+        case(105, (1, 110), (2, 120)),  # nothing fits
+        case(40, (1, 110), (2, 120)),
+        case(80 * GIB, (2, 9 * GIB), (6, 17 * GIB)),
+    ],
+    mistakes=[
+        Mistake("one_too_many", {FIT: f"{FIT} + 1"}, when=off(1, [True])),
+        Mistake("rounded_up", {FIT: "round((budget - none) / each)"}, when=off(1, [False])),
+        ("one_sample_off", {NONE: "none = small[1] - each"}),
+        Mistake("to_spare", {FIT: "int(-((none - budget) // each)) - 1"}, when=off(-1, [True])),
+        ("states_each_time", lambda budget, small, large: budget // (small[1] // small[0])),
+        ("states_forgotten", {"(budget - none)": "budget"}),
+        ("from_small", {"(budget - none)": "(budget - small[1])"}),
+        Mistake("from_small", {"(budget - none)": "(budget - large[1])"}, when=above_large),
+        ("mixed_points", {"none = small[1]": "none = large[1]"}),
+        ("not_per_sample", {" / (large[0] - small[0])": ""}),
+        ("in_proportion", lambda budget, small, large: budget * large[0] // large[1]),
+        Mistake("negative", {f"max(0, {FIT})": FIT}, when=lambda got, want: got < 0 == want),
+        Mistake("at_least_one", {"max(0": "max(1"}, when=lambda got, want: got > 0 == want),
+        Mistake("too_large", when=lambda got, want: got > want),
+        ("too_small", lambda budget, small, large: large[0] if large[1] <= budget else small[0]),
+    ],
+    facts=facts,
+    passed=lambda got, want: Passed(
+        (("80 GiB; 9 GiB at b = 2, 17 GiB at b = 6", int(got[-1]), int(want[-1]), "samples"),)
+    ),
+)

@@ -4,24 +4,29 @@ A linear layer stands before the block, so that the gradient of the block's inpu
 loss weighs every output differently, so that an incoming gradient that is left out shows.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from dtlib.learn.asking import ask
+from dtlib.learn.alike import alike
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
-from dtlib.scratch.activation_checkpointing import checkpoint, saved_for_backward
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
+from dtlib.scratch.activation_checkpointing import saved_for_backward
 
-Checkpoint = Callable[..., Any]
-reference = checkpoint
 ROWS, WIDTH = 3, 4
 INPUT = ROWS * WIDTH * 4  # bytes of a block's input
 ENDLESS = 20  # calls of one block: torch would start threads for ever, and no clock could stop it
+# words of the solution
+START, BACK = "x = x.detach().requires_grad_()\n            ", "y.backward(gradient)"
+RETURN, DICE = "return x.grad", "torch.set_rng_state(dice)"
+SAVE = "ctx.save_for_backward(x)\n            return block(x)"
+
+checkpoint = solution("checkpoint", globals())
 
 
 class Block(nn.Module):
@@ -42,29 +47,23 @@ class Block(nn.Module):
 
 
 @dataclass
-class Run:
+class Passes:
     """What a forward and a backward through checkpointed blocks left behind."""
 
-    output: Any = None
-    before: list[torch.Tensor | None] = field(default_factory=list)
-    inside: list[torch.Tensor | None] = field(default_factory=list)
-    kept: int = 0
-    calls: tuple[int, int] = (0, 0)
-    next_number: float = 0.0
+    output: torch.Tensor
+    inside: list[torch.Tensor | None]  # gradients of the blocks
+    before: list[torch.Tensor | None]  # and of the layer before them
+    kept: int
+    calls: tuple[int, int]
+    next_number: float
 
 
-def plainly(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def plainly(block, x):
     return block(x)
 
 
-def run(
-    way: Checkpoint, dropout: float, blocks: int, case: str = "", scale: Any = None,
-    earlier: float | None = None,
-) -> Run:  # fmt: skip
-    """Pass through `blocks` blocks that `way` calls.
-
-    `scale` is what the loss weighs with; `earlier` fills the gradients that weights have already.
-    """
+def passes(way, dropout, blocks, earlier=None):
+    """Pass through blocks that `way` calls; `earlier` fills the gradients that weights have."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = nn.Linear(WIDTH, WIDTH)
@@ -73,150 +72,153 @@ def run(
         if earlier is not None:
             for p in own:
                 p.grad = torch.full_like(p, earlier)
-        x, weights = torch.randn(ROWS, WIDTH), torch.arange(1.0, 1 + ROWS * WIDTH)
-        y = first(x)
+        y = first(torch.randn(ROWS, WIDTH))
         with saved_for_backward(*own) as saved:
             for block in row:
-                y = _forward(way, block, y, case)
+                y = one_forward(way, block, y)
             kept = saved()
         torch.rand(1)  # as a layer behind the blocks would draw
-        called = sum(block.calls for block in row)
-        loss = (y * (weights.view(ROWS, WIDTH) if scale is None else scale)).sum()
+        forward = sum(block.calls for block in row)
         try:
-            loss.backward()
+            (y * torch.arange(1.0, 1 + ROWS * WIDTH).view(ROWS, WIDTH)).sum().backward()
         except Exception as error:
-            raise _in_backward(error, case) from error
-        return Run(
-            y.detach(),
-            [p.grad for p in first.parameters()],
-            [p.grad for block in row for p in block.parameters()],
-            kept,
-            (called, sum(block.calls for block in row)),
-            float(torch.rand(1)),
-        )
+            raise in_backward(error) from error
+        gradients, calls = [p.grad for p in own], (forward, sum(block.calls for block in row))
+        return Passes(y.detach(), gradients[2:], gradients[:2], kept, calls, float(torch.rand(1)))
 
 
-def _forward(way: Checkpoint, block: Block, x: torch.Tensor, case: str) -> torch.Tensor:
-    y = ask(way, block, x, case=case)
+plain = functools.cache(functools.partial(passes, plainly))
+
+
+def one_forward(way, block, x):
+    y = way(block, x)
     if y is None:
-        raise Wrong("none", case)
+        raise Wrong("none")
     if not isinstance(y, torch.Tensor):
-        raise Wrong("no_tensor", case, got=type(y).__name__)
+        raise Wrong("no_tensor", got=type(y).__name__)
     if y.shape != x.shape:
-        raise Wrong("shape", case, got=list(y.shape), shape=list(x.shape), rank=0, n=1)
+        raise Wrong("shape", got=list(y.shape), shape=list(x.shape), rank=0, n=1)
     if not y.requires_grad:
-        raise Wrong("cut", case)
+        raise Wrong("cut")
     return y
 
 
-def _in_backward(error: Exception, case: str) -> Wrong:
+def in_backward(error):
     """Recognise what torch says of a recomputation that has no graph, or no start."""
     text = str(error)
     if isinstance(error, Wrong):
         return error
     if "does not require grad" in text:
-        return Wrong("no_graph", case)
+        return Wrong("no_graph")
     if "a second time" in text:
-        return Wrong("graph_used" if innermost(error).name else "second_time", case)
+        return Wrong("graph_used" if innermost(error).name else "second_time")
     if "created only for scalar" in text:
-        return Wrong("no_start", case, shape=[ROWS, WIDTH])
+        return Wrong("no_start", shape=[ROWS, WIDTH])
     if "inplace operation" in text or "leaf Variable" in text:
         frame = innermost(error)
         place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
-        return stopped(type(error).__name__, text, place, case)
-    return stopped_here(error, case)
+        return stopped(type(error).__name__, text, place)
+    return stopped_here(error)
 
 
-def check(student: Checkpoint) -> Passed:
-    """One block, then one with dropout, then three; gradients first, then bytes and calls."""
-    case = f"one block, {ROWS} rows of {WIDTH} numbers"
-    _gradients(student, run(student, 0.0, 1, case), case)
-    _added(student)
-    _dropout(student)
-    for blocks in (1, 3):
-        case = f"{blocks} block{'s' * (blocks > 1)}, {ROWS} rows of {WIDTH} numbers"
-        mine, plain = run(student, 0.0, blocks, case), run(plainly, 0.0, blocks)
-        _same(mine.inside + mine.before, plain.inside + plain.before, "gradients", case)
-        _kept(mine, plain, blocks, case)
-    rows = (("kept by 3 blocks", mine.kept, 3 * INPUT, "bytes"), ("without", plain.kept, "", ""))
-    return Passed(rows, "All gradients are those of plain autograd, bit for bit.")
+@dataclass
+class Seen:
+    """The first thing that differs from plain autograd, if any, and its numbers for sentences."""
+
+    what: str
+    value: Any
+    numbers: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
-def _gradients(student: Checkpoint, mine: Run, case: str) -> None:
-    """Compare the gradients of one block without dropout, and say what the difference means."""
-    plain, uniform = run(plainly, 0.0, 1), run(plainly, 0.0, 1, scale=1.0)
-    if not torch.equal(mine.output, plain.output):
-        raise Wrong("output", case, got=_few(mine.output), want=_few(plain.output))
-    if any(grad is None for grad in mine.inside):
-        asked = _equal(mine.before, plain.before)
-        raise Wrong("no_parameters" if asked else "no_way_back", case)
-    if _equal(mine.inside, uniform.inside):
-        raise Wrong("start_ignored", case)
-    if _equal(mine.inside, [2 * grad for grad in plain.inside if grad is not None]):
-        raise Wrong("parameters_twice", case)
-    _same(mine.inside, plain.inside, "gradients", case)
-    if mine.before[0] is None or not mine.before[0].any():
-        raise Wrong("no_input", case)
-    if _equal(mine.before, run(_identity, 0.0, 1).before):
-        raise Wrong("passed_on", case)
-    if _equal(mine.before, [2 * grad for grad in plain.before if grad is not None]):
-        raise Wrong("input_twice", case)
-    _same(mine.before, plain.before, "gradients", case)
+def run(answer, dropout, blocks, earlier, counted):
+    """Gradients first, then random numbers; bytes and calls where they are counted."""
+    mine, right = passes(answer, dropout, blocks, earlier), plain(dropout, blocks, earlier)
+    if not torch.equal(mine.output, right.output):
+        return Seen("output", mine.output, first([mine.output], [right.output]))
+    if any(gradient is None for gradient in mine.inside):
+        return Seen("none", alike(mine.before, right.before))
+    for what in ("inside", "before"):
+        got, want = getattr(mine, what), getattr(right, what)
+        if not alike(got, want, 1e-5 if earlier else 0.0):
+            return Seen(what, got, first(got, want))
+    if dropout and mine.next_number != right.next_number:
+        told = {"got": f"{mine.next_number:.4f}", "want": f"{right.next_number:.4f}"}
+        return Seen("next_number", mine.next_number, told)
+    told = {"got": mine.kept, "plain": right.kept, "want": blocks * INPUT}
+    told |= {"forward": mine.calls[0], "backward": mine.calls[1] - mine.calls[0]}
+    if counted and mine.kept > blocks * INPUT:
+        return Seen("kept", mine.kept, told)
+    if counted and mine.calls[1] != 2 * blocks:
+        return Seen("calls", mine.calls, told)
+    return Seen("right", None, told)
 
 
-def _added(student: Checkpoint) -> None:
-    """Gradients of an earlier batch stay, and those of this one are added."""
-    case = f"one block whose weights have gradients of 100, {ROWS} rows of {WIDTH} numbers"
-    mine, plain = run(student, 0.0, 1, case, earlier=100.0), run(plainly, 0.0, 1, earlier=100.0)
-    for got, want in zip(mine.inside, plain.inside, strict=True):
-        if not _equal([got], [want]):
-            assert got is not None and want is not None
-            raise Wrong("overwritten", case, got=_few(got), want=_few(want))
+def first(got, want):
+    """The first numbers of the first tensor that differs, and by how much the weights behind do."""
+    a, b = next(pair for pair in zip(got, want, strict=True) if not alike(*pair, 0.0))
+    told = {"got": "None" if a is None else few(a), "want": few(b)}
+    return told | ({"off": f"{(want[2] - got[2]).abs().max():.3g}"} if len(got) > 2 else {})
 
 
-def _identity(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    return x * 1
-
-
-def _dropout(student: Checkpoint) -> None:
-    case = f"one block with dropout 0.5, {ROWS} rows of {WIDTH} numbers"
-    mine, plain = run(student, 0.5, 1, case), run(plainly, 0.5, 1)
-    if not torch.equal(mine.output, plain.output):
-        raise Wrong("forward_dice", case, got=_few(mine.output), want=_few(plain.output))
-    if not _equal(mine.inside, plain.inside):
-        mask = (plain.inside[2] - mine.inside[2]).abs().max()  # type: ignore[operator]
-        raise Wrong("dice", case, off=f"{mask:.3g}")
-    _same(mine.before, plain.before, "gradients", case)
-    if mine.next_number != plain.next_number:
-        seen = {"got": f"{mine.next_number:.4f}", "want": f"{plain.next_number:.4f}"}
-        raise Wrong("dice_after", case, **seen)
-
-
-def _kept(mine: Run, plain: Run, blocks: int, case: str) -> None:
-    seen = {"got": mine.kept, "plain": plain.kept, "want": blocks * INPUT, "blocks": blocks}
-    forward, in_all = mine.calls
-    if mine.kept >= plain.kept:
-        raise Wrong("nothing_saved", case, **seen)
-    if mine.kept > blocks * INPUT:
-        raise Wrong("more_than_input", case, **seen)
-    if in_all != 2 * blocks:
-        raise Wrong("calls", case, forward=forward, backward=in_all - forward, **seen)
-
-
-def _same(got: list[Any], want: list[Any], key: str, case: str) -> None:
-    """Raise `key` with the first gradient that differs."""
-    for mine, plain in zip(got, want, strict=True):
-        if mine is None or not torch.equal(mine, plain):
-            first = "None" if mine is None else _few(mine)
-            raise Wrong(key, case, got=first, want=_few(plain))
-
-
-def _equal(got: list[Any], want: list[Any]) -> bool:
-    return len(got) == len(want) and all(
-        a is not None and torch.allclose(a, b, rtol=1e-5, atol=1e-7)
-        for a, b in zip(got, want, strict=True)
-    )
-
-
-def _few(x: torch.Tensor) -> str:
+def few(x):
     return ", ".join(f"{value:.3g}" for value in x.flatten()[:3].tolist())
+
+
+def seen(*what, dropout=0.0, earlier=None):
+    """Recognises what is told of such a case."""
+    asked = (dropout, earlier)
+    return lambda got, dropout, earlier: got.what in what and (dropout, earlier) == asked
+
+
+def case(words, dropout=0.0, blocks=1, earlier=None, counted=False):
+    return f"{words}, {ROWS} rows of {WIDTH} numbers", (dropout, blocks, earlier, counted)
+
+
+EXERCISE = Answer(
+    checkpoint,
+    other="gradients",
+    run=run,
+    same=1e-5,
+    cases=[
+        case("one block"),
+        case("one block whose weights have gradients of 100", earlier=100.0),
+        case("one block with dropout 0.5", dropout=0.5),
+        case("1 block", counted=True),
+        case("3 blocks", blocks=3, counted=True),
+    ],
+    mistakes=[
+        Mistake("output", lambda block, x: x + checkpoint(block, x), when=seen("output")),
+        ("no_parameters", {f"{BACK}\n            {RETURN}":
+                           "return torch.autograd.grad(y, x, gradient)[0]"}),
+        Mistake("no_way_back", {BACK: "pass", RETURN: "return y * gradient"}, when=seen("none")),
+        ("start_ignored", {BACK: "y.backward(torch.ones_like(y))"}),
+        ("parameters_twice", {BACK: f"y.backward(gradient, retain_graph=True), {BACK}"}),
+        Mistake("no_input", {RETURN: "return None"}, when=lambda got:
+                got.what == "before" and (got.value[0] is None or not got.value[0].any())),
+        ("passed_on", {RETURN: "return gradient"}),
+        ("input_twice", {START: "", BACK: "(by_x,) = torch.autograd.grad(y, x, gradient, True)\n"
+                         "            y.backward(gradient, retain_graph=True)",
+                         RETURN: "return by_x"}),
+        Mistake("overwritten", {BACK: f"block.zero_grad(), {BACK}"},
+                when=seen("inside", "before", earlier=100.0)),
+        Mistake("forward_dice", lambda block, x: checkpoint(block.eval(), x),
+                when=seen("output", dropout=0.5)),
+        Mistake("dice", {DICE: "pass"}, when=seen("inside", dropout=0.5)),
+        Mistake("dice_after", {", torch.random.fork_rng()": ""},
+                when=seen("next_number", dropout=0.5)),
+        Mistake("nothing_saved", plainly, when=lambda got:
+                got.what == "kept" and got.value >= got.numbers["plain"]),
+        Mistake("more_than_input",
+                {SAVE: "ctx.save_for_backward(x, x + 0)\n            return block(x)",
+                 "(x,) =": "x, _ ="}, when=seen("kept")),
+        Mistake("calls", {DICE: f"block(x), {DICE}"}, when=seen("calls")),
+    ],
+    facts=lambda got: got.numbers,
+    passed=lambda got: Passed(
+        (
+            ("kept by 3 blocks", got[-1].numbers["got"], 3 * INPUT, "bytes"),
+            ("without", got[-1].numbers["plain"], "", ""),
+        ),
+        "All gradients are those of plain autograd, bit for bit.",
+    ),
+)  # fmt: skip

@@ -1,15 +1,15 @@
 """Exercise 14.2: how many samples a step of the optimizer has, and how many steps an epoch.
 
-The reference is proven against Accelerate's own loaders, on ranks, in this lesson's tests.
+The solution is proven against Accelerate's own loaders, on ranks, in this lesson's tests.
 """
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.answers import Answer
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
 
 class Setting(NamedTuple):
@@ -41,81 +41,59 @@ SETTINGS = (
     Setting(1000, 8, 4, 4, False),
     Setting(1000, 32, 4, 4, True),
 )
+# words of the solution
+TOGETHER, ROUNDS = "else batch_size * num_processes", "-(-samples // together)"
+STEPS = "-(-rounds // accumulation)"
+
+batch_and_steps = solution("batch_and_steps", globals())
 
 
-def reference(
-    samples: int, batch_size: int, num_processes: int, accumulation: int, split_batches: bool
-) -> tuple[int, int]:
-    """Samples in a full step, and optimizer steps in an epoch; both divisions round up."""
-    together = batch_size if split_batches else batch_size * num_processes
-    rounds = -(-samples // together)
-    return together * accumulation, -(-rounds // accumulation)
-
-
-def check(student: Callable[..., Any]) -> Passed:
-    """Ask for one setting after another; each brings one thing more."""
-    for setting in SETTINGS:
-        got, want = _answer(student, setting), reference(*setting)
-        if got[0] != want[0]:
-            raise Wrong(
-                _batch(setting, got[0]), str(setting), got=got[0], want=want[0], **facts(setting)
-            )
-        if got[1] != want[1]:
-            raise Wrong(
-                _steps(setting, got[1]), str(setting), got=got[1], want=want[1], **facts(setting)
-            )
-    last = SETTINGS[-1]
-    return Passed(((f"{last}", str(got), str(want), "samples, steps"),))
-
-
-def _answer(student: Callable[..., Any], setting: Setting) -> tuple[float, ...]:
-    case = str(setting)
-    got = ask(student, *setting, case=case)
-    if got is None:
-        raise Wrong("none", case)
+def read(value, samples, batch_size, num_processes, accumulation, split_batches):
+    """The samples in a step if those are wrong, else the steps."""
+    if value is None:
+        raise Wrong("none")
     try:
-        batch, steps = (to_number(value, case) for value in got)
+        batch, steps = map(to_number, value)
     except (TypeError, ValueError, Wrong):
-        raise Wrong("not_a_pair", case, got=repr(got)[:60]) from None
-    return tuple(int(v) if v.is_integer() else v for v in (batch, steps))
+        raise Wrong("not_a_pair", got=repr(value)[:60]) from None
+    right, _ = batch_and_steps(samples, batch_size, num_processes, accumulation, split_batches)
+    return {"batch": batch} if batch != right else {"steps": steps}
 
 
-def facts(s: Setting) -> dict[str, Any]:
-    """The numbers of a setting that sentences name."""
-    together = s.batch_size if s.split_batches else s.batch_size * s.num_processes
+def facts(got, samples, batch_size, num_processes, accumulation, split_batches):
+    s = Setting(samples, batch_size, num_processes, accumulation, split_batches)
+    together = batch_and_steps(*s._replace(accumulation=1))[0]
+    (number,) = got.values()
     return {
-        "batch_size": s.batch_size, "n": s.num_processes, "k": s.accumulation,
-        "samples": s.samples, "together": together, "rounds": -(-s.samples // together),
+        "n": num_processes, "k": accumulation, "together": together, "got": f"{number:g}",
+        "want": batch_and_steps(*s)["steps" in got], "rounds": -(-samples // together),
     }  # fmt: skip
 
 
-def _batch(s: Setting, got: Any) -> str:
-    """What a wrong number of samples in a step comes from."""
-    if s.split_batches and got == s.batch_size * s.num_processes * s.accumulation:
-        return "split"
-    if s.num_processes > 1 and not s.split_batches and got == s.batch_size * s.accumulation:
-        return "one_process"
-    if s.num_processes > 1 and not s.split_batches and got * s.num_processes == s.batch_size:
-        return "divided"
-    if s.accumulation > 1 and got * s.accumulation == reference(*s)[0]:
-        return "no_accumulation"
-    return "batch"
-
-
-def _steps(s: Setting, got: Any) -> str:
-    """What a wrong number of steps comes from."""
-    known = facts(s)
-    rounds, together = known["rounds"], known["together"]
-    exact = s.samples / together
-    alone = s._replace(num_processes=1, split_batches=False)
-    if s.num_processes > 1 and got == reference(*alone)[1]:
-        return "steps_of_one"
-    if s.accumulation > 1 and got == rounds:
-        return "micro_steps"
-    if s.accumulation > 1 and got == rounds // s.accumulation:
-        return "group_dropped"
-    if got == int(exact) or got == int(exact) // s.accumulation:
-        return "batch_dropped"
-    if got == exact / s.accumulation:
-        return "part_of_a_step"
-    return "steps"
+EXERCISE = Answer(
+    batch_and_steps,
+    other="steps",
+    read=read,
+    same=0.0,
+    cases=[(str(setting), setting) for setting in SETTINGS],
+    mistakes=[
+        ("split", {"batch_size if split_batches else": ""}),
+        ("one_process", {TOGETHER: "else batch_size"}),
+        ("divided", {TOGETHER: "else batch_size // num_processes"}),
+        ("no_accumulation", {"together * accumulation": "together"}),
+        Mistake("batch", when=lambda got: "batch" in got),
+        ("steps_of_one", {ROUNDS: "-(-samples // batch_size)"}),
+        ("micro_steps", {STEPS: "rounds"}),
+        ("group_dropped", {STEPS: "rounds // accumulation"}),
+        ("batch_dropped", {ROUNDS: "samples // together"}),
+        ("batch_dropped", {ROUNDS: "samples // together", STEPS: "rounds // accumulation"}),
+        ("part_of_a_step", {ROUNDS: "samples / together", STEPS: "rounds / accumulation"}),
+    ],
+    facts=facts,
+    passed=lambda got, want: Passed(
+        (
+            (str(SETTINGS[-1]), f"(128, {got[-1]['steps']:g})", f"(128, {want[-1]['steps']:g})",
+             "samples, steps"),
+        )
+    ),
+)  # fmt: skip

@@ -4,96 +4,98 @@ No ranks are needed: what Accelerate does to a prepared scheduler, N steps of it
 the optimizer, is done here by a loop.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
-from dtlib.learn.asking import ask
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import solution
 
 RATE = 0.5  # not 1, so that a factor taken for a rate shows
 STEPS = 6
 AFTER = 3  # steps of the optimizer beyond the end, which must not be taken uphill
+FACTOR, TOTAL = "max(0.0, 1 - call / total)", "steps * num_processes"  # words of the solution
+
+scheduler_for = solution("scheduler_for", globals())
 
 
-def reference(
-    optimizer: torch.optim.Optimizer, steps: int, num_processes: int
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """A line from 1 to 0 over all the steps that the ranks take together."""
-    total = steps * num_processes
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: max(0.0, 1 - k / total))
+def case(n):
+    """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
+
+    def arguments():
+        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=RATE), STEPS, n
+
+    return f"{STEPS} steps on {n} process{'es' * (n > 1)}, lr = {RATE}", arguments
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Step the student's schedule as 1, 3 and 4 processes do, and read the rate at every step."""
-    for n in (1, 3, 4):
-        case = f"{STEPS} steps on {n} process{'es' * (n > 1)}, lr = {RATE}"
-        seen = rates(student, n, case)
-        _judge(seen, n, case)
-    return Passed(
-        (("lr of the last step on 4 processes", number(seen[STEPS - 1]), number(RATE / STEPS), ""),)
-    )
-
-
-def rates(student: Callable[..., Any], n: int, case: str) -> list[float]:
-    """The learning rate of each optimizer step when `n` processes step the scheduler each time."""
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=RATE)
-    scheduler = ask(student, optimizer, STEPS, n, case=case)
+def run(answer, optimizer, steps, num_processes):
+    """The rate of each step of the optimizer when all processes step the scheduler each time."""
+    scheduler, seen = answer(optimizer, steps, num_processes), []
     if scheduler is None:
-        raise Wrong("none", case)
+        raise Wrong("none")
     if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
-        raise Wrong("no_scheduler", case, got=type(scheduler).__name__)
-    seen: list[float] = []
-
-    def stepped() -> None:
-        for _ in range(STEPS + AFTER):
-            seen.append(float(optimizer.param_groups[0]["lr"]))
-            optimizer.step()
-            for _ in range(n):
-                scheduler.step()
-
+        raise Wrong("no_scheduler", got=type(scheduler).__name__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of a step that no optimizer step preceded
-        ask(stepped, case=case)  # a schedule's own function runs here
+        for _ in range(steps + AFTER):
+            seen.append(float(optimizer.param_groups[0]["lr"]))
+            optimizer.step()
+            for _ in range(num_processes):
+                scheduler.step()
     return seen
 
 
-def _judge(seen: list[float], n: int, case: str) -> None:
-    want = [RATE * max(0.0, 1 - k / STEPS) for k in range(STEPS + AFTER)]
-    if all(map(_near, seen, want)):
-        return
-    facts = {"n": n, "steps": STEPS, "rate": RATE, "last": number(seen[STEPS - 1])}
-    facts |= {"first": number(seen[0]), "seen": ", ".join(map(number, seen[:STEPS]))}
-    facts |= {"want": number(want[STEPS - 1])}
-    squared = [RATE * value for value in want[:STEPS]]
-    if all(map(_near, seen[:STEPS], squared)):
-        raise Wrong("squared", case, **facts)
-    if all(map(_near, seen[:STEPS], want)):
-        beyond = next(v for v, w in zip(seen[STEPS:], want[STEPS:], strict=True) if not _near(v, w))
-        raise Wrong("beyond", case, beyond=number(beyond), **facts)
-    if n > 1 and _ends_at(seen, STEPS / n):
-        raise Wrong("ends_early", case, at=math.ceil(STEPS / n), **facts)
-    if _ends_at(seen, STEPS - 1):
-        raise Wrong("one_short", case, **facts)
-    if n > 1 and _ends_at(seen, STEPS * n):
-        raise Wrong("too_slow", case, **facts)
-    if len(set(map(number, seen))) == 1:
-        raise Wrong("constant", case, **facts)
-    raise Wrong("other_line", case, **facts)
+def near(got, want):
+    """Whether two lines of rates agree, as far as the shorter one goes."""
+    pairs = zip(got, want, strict=False)
+    return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
 
 
-def _ends_at(seen: list[float], end: float) -> bool:
-    """Whether the rates fall along a line that is 0 after `end` steps of the optimizer."""
-    line = [RATE * (1 - k / end) for k in range(STEPS) if k <= end]
-    return all(map(_near, seen[: len(line)], line))
+def ends_at(after):
+    """Recognises a line that is 0 after so many steps of the optimizer; of one process none."""
+
+    def when(got, num_processes):
+        end = after(num_processes)
+        line = [RATE * (1 - k / end) for k in range(STEPS) if k <= end]
+        return end != STEPS and near(got, line)
+
+    return when
 
 
-def _near(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+def facts(got, want, num_processes):
+    return {
+        "n": num_processes, "rate": RATE, "first": words(got[0]), "last": words(got[STEPS - 1]),
+        "want": words(want[STEPS - 1]), "seen": words(got[:STEPS]),
+        "at": math.ceil(STEPS / num_processes),
+        "beyond": next((words(a) for a, b in zip(got, want, strict=True) if not near([a], [b])),
+                       ""),
+    }  # fmt: skip
+
+
+EXERCISE = Answer(
+    scheduler_for,
+    other="other_line",
+    run=run,
+    same=near,
+    cases=[case(n) for n in (1, 3, 4)],
+    mistakes=[
+        Mistake("squared", {FACTOR: f"{RATE} * {FACTOR}"},
+                when=lambda got, want: near(got, [RATE * rate for rate in want[:STEPS]])),
+        Mistake("beyond", {FACTOR: "1 - call / total"},
+                when=lambda got, want: near(got, want[:STEPS])),
+        Mistake("ends_early", {TOTAL: "steps"}, when=ends_at(lambda n: STEPS / n)),
+        Mistake("one_short", {TOTAL: "(steps - 1) * num_processes"},
+                when=ends_at(lambda n: STEPS - 1)),
+        Mistake("too_slow", {TOTAL: f"{TOTAL}**2"}, when=ends_at(lambda n: STEPS * n)),
+        Mistake("constant", {FACTOR: "1.0"}, when=lambda got: len(set(map(words, got))) == 1),
+    ],
+    facts=facts,
+    passed=lambda got: Passed(
+        (("lr of the last step on 4 processes", words(got[-1][STEPS - 1]), words(RATE / STEPS),
+          ""),)
+    ),
+)  # fmt: skip

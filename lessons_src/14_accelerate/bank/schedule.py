@@ -1,0 +1,39 @@
+"""More answers to `scheduler_for`, for the tests alone."""
+
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, MultiplicativeLR
+
+
+def rate_for_factor(optimizer, steps, num_processes):
+    rate, total = optimizer.param_groups[0]["lr"], steps * num_processes
+    return LambdaLR(optimizer, lambda k: rate * max(0.0, 1 - k / total))
+
+
+def whole_steps(optimizer, steps, num_processes):
+    return LambdaLR(optimizer, lambda k: max(0, steps - k // num_processes) / steps)
+
+
+def factor_by_factor(optimizer, steps, num_processes):
+    total = steps * num_processes
+    return MultiplicativeLR(optimizer, lambda k: max(0, total - k) / max(1, total - k + 1))
+
+
+ALSO_WRONG = [
+    ("squared", rate_for_factor),
+    ("beyond", lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: abs(1 - k / steps / n))),
+    ("other_line", lambda optimizer, steps, n: CosineAnnealingLR(optimizer, steps * n)),
+    ("no_scheduler", lambda optimizer, steps, n: lambda k: max(0.0, 1 - k / (steps * n))),
+]
+ALSO_RIGHT = [
+    whole_steps,
+    factor_by_factor,
+    lambda optimizer, steps, n: LinearLR(optimizer, 1.0, 0.0, total_iters=steps * n),
+]
+
+LINE = """\
+def scheduler_for(optimizer, steps, num_processes):
+    {how}
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)"""
+LADDER = (
+    LINE.format(how="factor = lambda k: max(0.0, 1 - k / steps)"),
+    LINE.format(how="factor = lambda step: max(0.0, (steps - step) / steps)"),
+)

@@ -1,0 +1,23 @@
+"""More answers to `loss_for_backward`, for the tests alone."""
+
+import torch
+
+from ..exercises.tail import loss_for_backward
+
+
+def weighs_its_mean(losses, samples, num_processes, accumulation):
+    return losses.mean() * (len(losses) / samples) * (num_processes * accumulation)
+
+
+def by_a_dot_product(losses, samples, num_processes, accumulation):
+    weight = num_processes * accumulation / samples
+    return losses @ torch.full_like(losses, weight).detach()
+
+
+ALSO_WRONG = [
+    ("detached", lambda *given: loss_for_backward(*given).item()),
+    ("detached", lambda *given: loss_for_backward(*given).detach()),
+    ("vector", lambda losses, samples, n, full: losses * n * full / samples),
+    ("other", lambda losses, samples, n, full: loss_for_backward(losses, samples, n * n, full)),
+]
+ALSO_RIGHT = [weighs_its_mean, by_a_dot_product]
