@@ -9,7 +9,7 @@ from .busy import asked, show
 from .busy import busy as union
 
 EXPOSED = "union([*communication, *compute]) - union(compute)"  # words of the solution
-CASES = (
+CASES: tuple[tuple[list, list], ...] = (
     ([(4, 14), (16, 26), (30, 36)], [(0, 7), (20, 24)]),
     ([(2, 5)], []),
     ([(2, 5)], [(6, 9)]),
