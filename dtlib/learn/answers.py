@@ -64,6 +64,9 @@ class Answer:
     judge
         For tasks without one right output: returns whether the answer is right in this case, or
         the `Wrong` that says why not.
+    alone
+        Whether `read` and `judge` say all there is to say: what they let through is right, and the
+        solution is not run beside the answer. For cases that take long; `want` is None.
     facts
         Returns more names for the sentences. They have the arguments, `got` and `want` anyhow.
     other
@@ -83,6 +86,7 @@ class Answer:
     run: Callable[..., Any] | None = None
     same: float | Callable[[Any, Any], bool] = SAME
     judge: Callable[..., bool | Wrong] | None = None
+    alone: bool = False
     facts: Callable[..., Mapping[str, Any]] | None = None
     other: str = "other"
     changed: str | None = None
@@ -127,7 +131,7 @@ class Answer:
         got, want = [], []
         for i in range(len(self.cases)):
             got.append(self._try(student, i))
-            want.append(self._try(self.reference, i))
+            want.append(None if self.alone else self._try(self.reference, i))
             wrong = self._verdict(student, got, want[i])
             if wrong is not None:
                 wrong.case = wrong.case or self.cases[i][0]
@@ -180,7 +184,7 @@ class Answer:
             found = by_name(self.judge, self._seen(i, got[i], want))
             if isinstance(found, Wrong) or found:
                 return found if isinstance(found, Wrong) else None
-        elif self._alike(got[i], want):
+        elif self._alike(got[i], want) or (self.alone and not isinstance(got[i], Stopped)):
             return None
         return self._known_mistake(student, got, want) or self._unknown(i, got[i])
 

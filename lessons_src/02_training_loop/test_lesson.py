@@ -8,9 +8,10 @@ from torch.nn import functional as F
 
 from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
+from dtlib.learn.solutions import altered
 from dtlib.models.resnet import resnet18
 
-from .bank import sums
+from .bank.accumulate import one_graph
 from .exercises import accumulate, pick_rate
 from .exercises.returned import graph_size
 
@@ -42,18 +43,17 @@ def test_the_numbers_in_the_prose():
 
 
 def test_accumulating_without_weights_is_right_for_even_micro_batches_alone():
-    model, batches = accumulate._one_weight(((1, 3), (5, 7)))
-    assert sums.averages_means(model, accumulate._mean, batches) == 4
-    assert model.weight.grad.item() == 4
-    model, batches = accumulate._one_weight(((4,), (1, 1, 1)))
-    sums.averages_means(model, accumulate._mean, batches)
-    assert model.weight.grad.item() == 2.5  # field bug 1.05, where 1.75 is right
+    unweighted = altered(accumulate.accumulate, {accumulate.WEIGHT: "(1 / len(micro_batches))"})
+    even = accumulate.run(unweighted, ((1, 3), (5, 7)))
+    assert (even.gradient, even.loss) == (4, 4)
+    uneven = accumulate.run(unweighted, ((4,), (1, 1, 1)))
+    assert uneven.gradient == 2.5  # field bug 1.05, where 1.75 is right
 
 
 def test_pictures_held_at_once_are_counted():
     lists = accumulate.CASES[2]
-    assert accumulate._held(accumulate.reference, lists) == 2
-    assert accumulate._held(sums.one_graph, lists) == 5
+    assert accumulate.run(accumulate.accumulate, lists).held == 2
+    assert accumulate.run(one_graph, lists).held == 5
 
 
 def test_a_graph_is_counted_and_a_range_test_ends_at_nan():

@@ -48,7 +48,7 @@ def test_a_made_export_is_read_as_it_was_made() -> None:
         "compute": [(10, 60), (160, 200)], "nccl": [(50, 100)], "copy": [(0, 20), (120, 130)],
     }  # fmt: skip
     # on paper: of 200 ns compute 90, nccl 50, copies 30; 100–120 and 130–160 nothing
-    assert nsight.reference(made_export(rows)) == pytest.approx(
+    assert nsight.gpu_shares(made_export(rows)) == pytest.approx(
         {"compute": 0.45, "nccl": 0.25, "copy": 0.15, "idle": 0.25}
     )
 
@@ -66,5 +66,5 @@ def test_the_export_of_the_lesson_has_its_shares() -> None:
         )
     ]
     assert len(rows) == 4
-    shares = nsight.reference(made_export(rows))
+    shares = nsight.gpu_shares(made_export(rows))
     assert shares == pytest.approx({"compute": 0.55, "nccl": 0.4, "copy": 0.05, "idle": 0.15})

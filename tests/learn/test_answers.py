@@ -173,6 +173,22 @@ def test_a_judge_serves_where_several_answers_are_right() -> None:
     assert wrong(kit, lambda w, h: w).mistake == "other"
 
 
+def test_an_answer_that_is_judged_alone_runs_without_the_solution() -> None:
+    def never(width: float, height: float) -> float:
+        raise AssertionError("the solution ran")
+
+    def read(got: float) -> float:
+        if got < 0:
+            raise Wrong("below")
+        return got
+
+    kit = Answer(never, CASES, [("zero", lambda w, h: 1 / 0)], read=read, alone=True)
+    assert kit.check(lambda w, h: w + 1)
+    assert wrong(kit, lambda w, h: -1).mistake == "below"
+    assert wrong(kit, lambda w, h: 2 / 0).mistake == "zero"
+    assert wrong(kit, lambda w, h: int("x")).mistake == "raised"
+
+
 def test_a_pass_tells_what_its_function_says() -> None:
     kit = Answer(area, CASES, passed=lambda got, want: Passed((("last", got[-1], want[-1], ""),)))
     assert kit.check(area).measures == (("last", 20.0, 20.0, ""),)

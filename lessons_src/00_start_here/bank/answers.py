@@ -1,110 +1,7 @@
-"""Answers to lesson 00's exercises that its checks must refuse, and others to accept."""
+"""Answers to `everyones_sum` that its check must refuse, and others to accept."""
 
 import torch
 import torch.distributed as dist
-
-# --- my_share -----------------------------------------------------------------------------------
-
-
-def dealt(batch, rank, world_size):
-    return batch[rank::world_size]
-
-
-def in_pieces(batch, rank, world_size):
-    start = len(batch) * rank // world_size
-    return batch[start : len(batch) * (rank + 1) // world_size]
-
-
-def in_pieces_the_first_ones_longer(batch, rank, world_size):
-    size, more = divmod(len(batch), world_size)
-    start = rank * size + min(rank, more)
-    return batch[start : start + size + (rank < more)]
-
-
-def by_hand(batch, rank, world_size):
-    mine = []
-    for i, sample in enumerate(batch):
-        if i % world_size == world_size - 1 - rank:
-            mine.append(sample)
-    return tuple(mine)
-
-
-def everything(batch, rank, world_size):
-    return batch
-
-
-def first_piece(batch, rank, world_size):
-    return batch[: len(batch) // world_size]
-
-
-def counted_from_one(batch, rank, world_size):
-    if world_size == 1:
-        return batch
-    size = len(batch) // world_size
-    return batch[max(rank - 1, 0) * size : rank * size]
-
-
-def one_too_far(batch, rank, world_size):
-    if world_size == 1:
-        return batch
-    size = len(batch) // world_size
-    return batch[(rank + 1) * size : (rank + 2) * size]
-
-
-def pieces_of_n(batch, rank, world_size):
-    if world_size == 1:
-        return batch
-    return batch[rank * world_size : (rank + 1) * world_size]
-
-
-def swapped(batch, rank, world_size):
-    return batch[world_size::rank]
-
-
-def one_sample(batch, rank, world_size):
-    return batch[rank]
-
-
-def places(batch, rank, world_size):
-    return list(range(rank, len(batch), world_size))
-
-
-def generator(batch, rank, world_size):
-    return (sample for sample in batch[rank::world_size])
-
-
-def tail_dropped(batch, rank, world_size):
-    size = len(batch) // world_size
-    return batch[rank * size : (rank + 1) * size]
-
-
-def tail_heaped(batch, rank, world_size):
-    size = len(batch) // world_size
-    return batch[rank * size :] if rank == world_size - 1 else batch[rank * size :][:size]
-
-
-def overlapping(batch, rank, world_size):
-    size = len(batch) // world_size
-    return batch[rank * size : (rank + 1) * size + 1]
-
-
-def no_return(batch, rank, world_size):
-    batch[rank::world_size]
-
-
-def popped(batch, rank, world_size):
-    return [batch.pop(0) for _ in range(len(batch) // world_size)]
-
-
-def nothing(batch, rank, world_size):
-    return []
-
-
-def skips_first(batch, rank, world_size):
-    return batch[rank + 1 :: world_size] if world_size > 1 else batch
-
-
-# --- everyones_sum ------------------------------------------------------------------------------
 
 
 def summed_then_reduced(numbers):
@@ -225,20 +122,6 @@ def spread_from_rank_zero(numbers):
 
 
 WRONG = [
-    ("my_share", "whole_batch", everything),
-    ("my_share", "same_share", first_piece),
-    ("my_share", "from_one", one_too_far),
-    ("my_share", "pieces_of_n", pieces_of_n),
-    ("my_share", "swapped", swapped),
-    ("my_share", "one_sample", one_sample),
-    ("my_share", "foreign", places),
-    ("my_share", "not_a_list", generator),
-    ("my_share", "tail_dropped", tail_dropped),
-    ("my_share", "tail_heap", tail_heaped),
-    ("my_share", "overlap", overlapping),
-    ("my_share", "none", no_return),
-    ("my_share", "changed", popped),
-    ("my_share", "missing", skips_first),
     ("everyones_sum", "local", only_local),
     ("everyones_sum", "value", spread_from_rank_zero),
     ("everyones_sum", "none", returns_nothing),
@@ -258,24 +141,12 @@ WRONG = [
 
 # The same mistakes in other words.
 ALSO_WRONG = [
-    ("my_share", "from_one", counted_from_one),
-    ("my_share", "missing", nothing),
     ("everyones_sum", "local", times_the_ranks),
 ]
 
 RIGHT = [
-    ("my_share", dealt),
-    ("my_share", in_pieces),
-    ("my_share", in_pieces_the_first_ones_longer),
-    ("my_share", by_hand),
     ("everyones_sum", summed_then_reduced),
     ("everyones_sum", python_number),
     ("everyones_sum", gathered),
     ("everyones_sum", reduced_and_spread),
 ]
-
-LADDER = (
-    "my_share",
-    "def my_share(batch, rank, world_size):\n    return batch",
-    "def my_share(batch, rank, world_size):\n    return list(batch)",
-)

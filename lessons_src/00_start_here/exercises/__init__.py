@@ -13,15 +13,11 @@ from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Exercise, Passed, Wrong
 from dtlib.learn.diagnosis import examine, number
 
-# Ranks and samples of the cases, in order. At 2 ranks many wrong answers are right.
-SHARES = ((1, 4), (3, 6), (4, 8), (3, 7), (3, 8), (4, 2))
+from . import my_share
+from .my_share import joined
+
 RANKS = (1, 3, 4)
 EMPTY = "rank 0 has no numbers"
-
-
-def my_share(batch: list[Any], rank: int, world_size: int) -> list[Any]:
-    """The samples of `batch` that rank `rank` works on."""
-    return batch[rank::world_size]
 
 
 def everyones_sum(numbers: torch.Tensor) -> torch.Tensor:
@@ -29,86 +25,6 @@ def everyones_sum(numbers: torch.Tensor) -> torch.Tensor:
     total = numbers.sum()
     dist.all_reduce(total)
     return total
-
-
-def check_my_share(student: Callable[..., Any]) -> Passed:
-    """Ask for the shares of all ranks, one after the other: no process is needed."""
-    for world_size, size in SHARES:
-        batch = [f"s{i}" for i in range(size)]
-        case = f"{size} samples, {world_size} rank{'s' if world_size > 1 else ''}"
-        shares = [_share(student, batch, rank, world_size, case) for rank in range(world_size)]
-        _look_at(shares, batch, case)
-    largest = " and ".join(f"{size} on {ranks}" for ranks, size in SHARES[-3:])
-    return Passed(note=f"Every sample is taken once, also with {largest} ranks.")
-
-
-def _share(
-    student: Callable[..., Any], batch: list[str], rank: int, world_size: int, case: str
-) -> list[str]:
-    own = list(batch)
-    try:
-        share = student(own, rank, world_size)
-    except ValueError as error:
-        if "step cannot be zero" in str(error):
-            raise Wrong("swapped", case) from None
-        raise
-    seen = {"rank": rank, "world_size": world_size, "size": len(batch)}
-    if own != batch:
-        raise Wrong("changed", case, left=len(own), **seen)
-    if share is None:
-        raise Wrong("none", case)
-    if isinstance(share, str):
-        raise Wrong("one_sample", case, got=share, **seen)
-    if not isinstance(share, (list, tuple)):
-        raise Wrong("not_a_list", case, got=type(share).__name__, **seen)
-    for sample in share:
-        if sample not in batch:
-            raise Wrong("foreign", case, got=sample, **seen)
-    return list(share)
-
-
-def _look_at(shares: list[list[str]], batch: list[str], case: str) -> None:
-    """Raise the mistake that the shares of all ranks show, if any."""
-    n, size = len(shares), len(batch)
-    sizes = [len(share) for share in shares]
-    seen: dict[str, Any] = {"world_size": n, "size": size, "sizes": _and(sizes)}
-    if [] in shares:
-        seen["empty"] = shares.index([])
-    if n > 1 and all(sorted(share) == sorted(batch) for share in shares):
-        raise Wrong("whole_batch", case, **seen)
-    if n > 1 and shares[0] and all(share == shares[0] for share in shares):
-        raise Wrong("same_share", case, got=_and(shares[0]), **seen)
-    missing = [sample for sample in batch if not any(sample in share for share in shares)]
-    seen["missing"] = _and(missing)
-    _look_for_a_sample_taken_twice(shares, case)
-    uneven = max(sizes) - min(sizes) > 1
-    if (missing or uneven) and n > 1 and shares[:2] == [batch[:n], batch[n : 2 * n]]:
-        raise Wrong("pieces_of_n", case, **seen)
-    if missing:
-        raise Wrong(_why_missing(shares, batch, missing), case, **seen)
-    if uneven:
-        raise Wrong("tail_heap", case, **seen)
-
-
-def _why_missing(shares: list[list[str]], batch: list[str], missing: list[str]) -> str:
-    n = len(shares)
-    if len(batch) % n == 0 and any(shares) and [] in (shares[0], shares[-1]):
-        return "from_one"
-    return "tail_dropped" if len(missing) == len(batch) % n else "missing"
-
-
-def _look_for_a_sample_taken_twice(shares: list[list[str]], case: str) -> None:
-    owner: dict[str, int] = {}
-    for rank, share in enumerate(shares):
-        for sample in share:
-            if sample in owner:
-                raise Wrong("overlap", case, sample=sample, first=owner[sample], second=rank)
-            owner[sample] = rank
-
-
-def _and(things: list[Any]) -> str:
-    words = [str(thing) for thing in things]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def check_everyones_sum(student: Callable[..., Any]) -> Passed:
@@ -120,7 +36,7 @@ def check_everyones_sum(student: Callable[..., Any]) -> Passed:
     painted, uneven = _case("rank r holds 10**r, r + 1 times", _painted), _case(EMPTY, _uneven)
     plan = [(n, [painted, uneven] if n > 1 else [painted]) for n in RANKS]
     examine(student, plan, _mistake)
-    return Passed(note=f"Every rank has the sum, on {_and(list(RANKS))} ranks.")
+    return Passed(note=f"Every rank has the sum, on {joined(list(RANKS))} ranks.")
 
 
 def _case(label: str, numbers: Callable[[int], list[float]]) -> Case:
@@ -161,7 +77,7 @@ def _mistake(seen: Round) -> Wrong | None:
     if n == 1:
         return Wrong("alone", case, got=number(got[0]), **facts)
     if not any(one.messages for one in seen.ranks):
-        return Wrong("local", case, got=_and([number(value) for value in got]), **facts)
+        return Wrong("local", case, got=joined([number(value) for value in got]), **facts)
     for rank, value in enumerate(got):
         if value != got[0] and any(one.right for one in seen.ranks):
             both = {"first": number(got[0]), "other": number(value)}
@@ -203,6 +119,6 @@ def _recognise(got: float, lists: list[list[float]]) -> str | None:
 
 
 EXERCISES = {
-    "my_share": Exercise(check=check_my_share, reference=my_share, minutes=6),
+    "my_share": my_share.EXERCISE,
     "everyones_sum": Exercise(check=check_everyones_sum, reference=everyones_sum, minutes=9),
 }

@@ -5,22 +5,19 @@ sum of powers of ten says who is in it. The proof then compares all gradients of
 with those of the whole batch, in fp64.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import solution
 
 from .returned import close, number_of
 
-Batches = list[tuple[Tensor, Tensor]]
-Loss = Callable[[Tensor, Tensor], Tensor]
 CASES = (
     ((6,),),
     ((1, 4), (9, 15), (6, 7)),
@@ -28,134 +25,77 @@ CASES = (
     ((8,), (1, 3, 5, 7), (2, 2), (6, 4, 2, 9)),
 )
 SIZES = (16, 16, 8)
+# words of the solution
+WEIGHT, FORWARD, ADD = "(len(y) / count)", "loss = loss_fn", "total += loss.item()"
+EACH = (WEIGHT, "1", "1 / len(micro_batches)", "len(y)")
+
+accumulate = solution("accumulate", globals())
 
 
-def reference(model: nn.Module, loss_fn: Loss, micro_batches: Batches) -> float:
-    """Weigh each mean by its share of all pictures, and go backward at once."""
-    count = sum(len(y) for _, y in micro_batches)
-    total = 0.0
-    for x, y in micro_batches:
-        loss = loss_fn(model(x), y) * (len(y) / count)
-        loss.backward()
-        total += loss.item()
-    return total
+@dataclass
+class Seen:
+    """The one weight and its gradient, the loss, and the most pictures that autograd held."""
+
+    weight: float = 1.0
+    gradient: float | None = None
+    loss: float | Wrong = 0.0
+    held: int = 0
+    apart: float = 0.0  # of a network's gradients from those of the whole batch, relative
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """One micro-batch, three even ones, uneven ones, and then a network in fp64."""
-    for lists in CASES:
-        _painted(student, lists)
-    apart = _network(student)
-    held = _held(student, CASES[2])
-    return Passed(
-        (("pictures whose activations were held at once, of 5", held, 2, ""),),
-        f"Micro-batches of 16, 16 and 8 against 40 at once, in fp64: {apart:.0e} apart, relative.",
-    )
-
-
-def _mean(outputs: Tensor, labels: Tensor) -> Tensor:
+def mean(outputs, labels):
+    """A loss that is the output itself."""
     return outputs.flatten().mean()
 
 
-def _one_weight(lists: Sequence[Sequence[float]]) -> tuple[nn.Linear, Batches]:
+def run(answer, lists):
+    """Accumulate the gradient of one weight; without lists, of a network."""
+    if lists is None:
+        return Seen(apart=_network(answer))
     model = nn.Linear(1, 1, bias=False).double()
     nn.init.ones_(model.weight)
     batches = [
         (torch.tensor(xs, dtype=torch.float64)[:, None], torch.zeros(len(xs)).long())
         for xs in lists
     ]
-    return model, batches
+    seen = Seen()
+    with torch.autograd.graph.saved_tensors_hooks(_counting(seen, model.weight), _kept_tensor):
+        returned = answer(model, mean, batches)
+    seen.weight = model.weight.item()
+    if model.weight.grad is not None:
+        seen.gradient = model.weight.grad.item()
+    try:
+        seen.loss = number_of(returned)
+    except Wrong as wrong:  # told once the gradient is right
+        seen.loss = wrong
+    return seen
 
 
-def _painted(student: Callable[..., Any], lists: Sequence[Sequence[float]]) -> None:
-    model, batches = _one_weight(lists)
-    case = "micro-batches of " + ", ".join(_listed(xs) for xs in lists)
-    facts = _facts(lists)
-    returned = student(model, _mean, batches)
-    if model.weight.item() != 1:
-        raise Wrong("moved", case, got=number(model.weight.item()))
-    if model.weight.grad is None:
-        raise Wrong("no_backward", case)
-    gradient, right = model.weight.grad.item(), sum(map(sum, lists)) / facts["total"]
-    facts |= {"got": number(gradient), "want": number(right)}
-    if not close(gradient, right):
-        raise Wrong(_named(gradient, lists) or "gradient", case, **facts)
-    loss = number_of(returned, case, total=facts["total"])
-    if not close(loss, right):
-        key = _named(loss, lists)
-        raise Wrong(f"loss_{key}" if key in LOSS_KEYS else "loss_other", case,
-                    **facts | {"got": number(loss)})  # fmt: skip
-    if (held := _held(student, lists)) > facts["largest"]:
-        raise Wrong("all_at_once", case, held=held, **facts)
-
-
-LOSS_KEYS = ("mean_of_means", "last_only", "sum")
-
-
-def _facts(lists: Sequence[Sequence[float]]) -> dict[str, Any]:
-    sizes = [len(xs) for xs in lists]
-    means = [sum(xs) / len(xs) for xs in lists]
-    return {
-        "k": len(lists),
-        "total": sum(sizes),
-        "sizes": ", ".join(map(str, sizes)),
-        "means": ", ".join(map(number, means)),
-        "last": sizes[-1],
-        "first": sizes[0],
-        "largest": max(sizes),
-        "sum": number(sum(map(sum, lists))),
-    }
-
-
-def _named(got: float, lists: Sequence[Sequence[float]]) -> str:
-    """The mistake whose number this is; those that give what is right here are no candidates."""
-    k, total = len(lists), sum(map(len, lists))
-    means = [sum(xs) / len(xs) for xs in lists]
-    whole = sum(map(sum, lists))
-    right = whole / total
-    first, last = (means[i] * len(lists[i]) / total for i in (0, -1))
-    candidates = {
-        "mean_of_means": [sum(means) / k],
-        "sum": [whole],
-        "not_divided": [sum(means)],
-        "by_micro_batches": [whole / k],
-        "first_size": [sum(means) * len(lists[0]) / total],
-        "last_only": [last, means[-1], means[-1] / k, sum(lists[-1])],
-        "first_only": [first, means[0], means[0] / k, sum(lists[0])],
-        "divided_twice": [right / k, right / total],
-    }
-    for key, values in candidates.items():
-        if any(close(got, value) and not close(value, right) for value in values):
-            return key
-    return ""
-
-
-def _held(student: Callable[..., Any], lists: Sequence[Sequence[float]]) -> int:
-    """The most pictures whose activations autograd held at once."""
-    model, batches = _one_weight(lists)
-    held, most = 0, 0
+def _counting(seen, weight):
+    """What autograd keeps, with a count of the pictures in it."""
+    held = 0
 
     class Kept:
-        def __init__(self, tensor: Tensor) -> None:
-            nonlocal held, most
+        def __init__(self, tensor):
+            nonlocal held
             # The last thing saved of a forward pass is one number a picture at most.
             self.tensor, self.pictures = tensor, tensor.shape[0] if tensor.dim() == 2 else 0
-            self.pictures *= tensor.shape != model.weight.shape or not torch.equal(
-                tensor, model.weight
-            )
+            self.pictures *= tensor.shape != weight.shape or not torch.equal(tensor, weight)
             held += self.pictures
-            most = max(most, held)
+            seen.held = max(seen.held, held)
 
-        def __del__(self) -> None:
+        def __del__(self):
             nonlocal held
             held -= self.pictures
 
-    with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
-        student(model, _mean, batches)
-    return most
+    return Kept
 
 
-def _network(student: Callable[..., Any]) -> float:
+def _kept_tensor(kept):
+    return kept.tensor
+
+
+def _network(answer):
     """Gradients of 16, 16 and 8 pictures against those of 40 at once; their relative distance."""
     generator = torch.Generator().manual_seed(5)
     model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)).double()
@@ -166,18 +106,100 @@ def _network(student: Callable[..., Any]) -> float:
     F.cross_entropy(model(x), y).backward()
     whole = _gradients(model)
     model.zero_grad()
-    student(model, F.cross_entropy, list(zip(x.split(SIZES), y.split(SIZES), strict=True)))
-    apart = float((_gradients(model) - whole).norm() / whole.norm())
-    if not apart < 1e-12:  # forty terms of like size, each rounded to 1e-16
-        case = "a small network in fp64, micro-batches of 16, 16, 8 against 40 at once"
-        raise Wrong("apart", case, apart=apart)
-    return apart
+    answer(model, F.cross_entropy, list(zip(x.split(SIZES), y.split(SIZES), strict=True)))
+    return float((_gradients(model) - whole).norm() / whole.norm())
 
 
-def _gradients(model: nn.Module) -> Tensor:
+def _gradients(model):
     parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return torch.cat([part.flatten().clone() for part in parts])
 
 
-def _listed(values: Sequence[float]) -> str:
-    return "[" + ", ".join(map(number, values)) + "]"
+def same(a, b):
+    """Whether the gradients agree."""
+    return None not in (a.gradient, b.gradient) and close(a.gradient, b.gradient)
+
+
+def judge(got, want, lists):
+    """First the gradient, then the loss, and then what was held for them."""
+    if lists is None:  # forty terms of like size, each rounded to 1e-16
+        return got.apart < 1e-12 or Wrong("apart", apart=got.apart)
+    if got.weight != 1:
+        return Wrong("moved", got=words(got.weight))
+    if got.gradient is None:
+        return Wrong("no_backward")
+    if not same(got, want):
+        return False
+    if isinstance(got.loss, Wrong):
+        return got.loss
+    if not close(got.loss, want.loss):
+        return Wrong(_loss_key(got.loss, lists), got=words(got.loss))
+    return got.held <= max(map(len, lists)) or Wrong("all_at_once", held=got.held)
+
+
+def _loss_key(loss, lists):
+    k, total, last = len(lists), sum(map(len, lists)), sum(lists[-1])
+    means = [sum(xs) / len(xs) for xs in lists]
+    known = {
+        "loss_mean_of_means": [sum(means) / k],
+        "loss_sum": [sum(map(sum, lists))],
+        "loss_last_only": [last / total, means[-1], means[-1] / k, last],
+    }
+    return next(
+        (key for key, some in known.items() if any(close(loss, value) for value in some)),
+        "loss_other",
+    )
+
+
+def facts(got, want, lists):
+    """The gradient, and the micro-batches."""
+    if lists is None:
+        return {}
+    sizes = [len(xs) for xs in lists]
+    return {
+        "got": "" if got.gradient is None else words(got.gradient), "want": words(want.gradient),
+        "k": len(lists), "total": sum(sizes), "sum": words(sum(map(sum, lists))),
+        "means": words([sum(xs) / len(xs) for xs in lists]),
+        "sizes": words(sizes), "first": sizes[0], "largest": max(sizes),
+    }  # fmt: skip
+
+
+def passed(got):
+    """The case with uneven micro-batches, and the network."""
+    return Passed(
+        (("pictures whose activations were held at once, of 5", got[2].held, 2, ""),),
+        "Micro-batches of 16, 16 and 8 against 40 at once, in fp64:"
+        f" {got[-1].apart:.0e} apart, relative.",
+    )
+
+
+EXERCISE = Answer(
+    accumulate,
+    run=run,
+    judge=judge,
+    same=same,
+    cases=[
+        *(
+            ("micro-batches of " + ", ".join(f"[{words(xs)}]" for xs in lists), (lists,))
+            for lists in CASES
+        ),
+        ("a small network in fp64, micro-batches of 16, 16, 8 against 40 at once", (None,)),
+    ],
+    mistakes=[
+        ("mean_of_means", {WEIGHT: "(1 / len(micro_batches))"}),
+        ("sum", {WEIGHT: "len(y)"}),
+        ("not_divided", {WEIGHT: "1"}),
+        ("by_micro_batches", {WEIGHT: "(len(y) / len(micro_batches))"}),
+        ("first_size", {WEIGHT: "(len(micro_batches[0][1]) / count)"}),
+        *(
+            ("last_only", {FORWARD: f"model.zero_grad()\n        {FORWARD}", WEIGHT: f"({each})"})
+            for each in EACH
+        ),
+        *(("first_only", {ADD: f"{ADD}\n        break", WEIGHT: f"({each})"}) for each in EACH),
+        ("divided_twice", {WEIGHT: f"{WEIGHT} / len(micro_batches)"}),
+        ("divided_twice", {WEIGHT: f"{WEIGHT} / count"}),
+    ],
+    other="gradient",
+    facts=facts,
+    passed=passed,
+)

@@ -62,7 +62,7 @@ def run(answer, sizes, training):
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
         what = f"{len(returned)} things" if isinstance(returned, (tuple, list)) else "one thing"
         raise Wrong("no_pair", got=what)
-    loss, accuracy = (number_of(value, "") for value in returned)
+    loss, accuracy = (number_of(value) for value in returned)
     for key in ("train_mode", "with_graph"):
         if asked := getattr(model, key):
             raise Wrong(key, asked=asked)

@@ -9,25 +9,25 @@ import torch
 from dtlib.learn.checking import Wrong
 
 
-def number_of(returned: Any, case: str, **facts: Any) -> float:
+def number_of(returned: Any) -> float:
     """A loss as a float; a tensor of one number without a graph is one, too.
 
     Raises
     ------
     Wrong
-        `none`, `graph` (with `nodes`, the operations that it holds on to), `shape` (with `got`) or
-        `kind` (with `got`).
+        `none`, `graph` (with `nodes`, the operations that it holds on to), `many` or `no_number`
+        (with `got`).
     """
     if returned is None:
-        raise Wrong("none", case, **facts)
+        raise Wrong("none")
     if isinstance(returned, torch.Tensor):
         if returned.numel() != 1:
-            raise Wrong("many", case, got=list(returned.shape), **facts)
+            raise Wrong("many", got=list(returned.shape))
         if returned.requires_grad:
-            raise Wrong("graph", case, nodes=graph_size(returned), **facts)
+            raise Wrong("graph", nodes=graph_size(returned))
         return float(returned)
     if isinstance(returned, (bool, str)) or not hasattr(returned, "__float__"):
-        raise Wrong("no_number", case, got=type(returned).__name__, **facts)
+        raise Wrong("no_number", got=type(returned).__name__)
     return float(returned)
 
 

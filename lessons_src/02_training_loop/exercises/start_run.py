@@ -4,21 +4,20 @@ Before every call all three generators are set to something new, so that what th
 function does not seed shows. Afterwards they are put back: a check changes no run.
 """
 
-from __future__ import annotations
-
 import contextlib
+import itertools
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dtlib.data.batches import seed_of
+from dtlib.data.batches import seed_of  # noqa: F401 - of the solution
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.solutions import solution
 
-Make = Callable[[], nn.Module]
 STREAMS = ("Python's random", "NumPy", "torch")
 
 
@@ -29,47 +28,30 @@ class Drawn(NamedTuple):
     streams: tuple[float, ...]
 
 
-def reference(make_model: Make, seed: int, rank: int) -> nn.Module:
-    """Weights from the seed alone, and then streams from seed and rank."""
-    torch.manual_seed(seed)
-    model = make_model()
-    own = seed_of("rank", seed, rank)
-    random.seed(own)
-    np.random.seed(own % 2**32)
-    torch.manual_seed(own)
-    return model
+@contextlib.contextmanager
+def _streams_kept():
+    python, numpy, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(torchs)
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Two calls alike; then other ranks; then another seed."""
+def run(answer, calls, look):
+    """What each call of (seed, rank) leaves."""
     with _streams_kept():
-        first, again = _drawn(student, 0, 0, 11), _drawn(student, 0, 0, 22)
-        _repeats(first, again)
-        others = {rank: _drawn(student, 0, rank, 33 + rank) for rank in (1, 2, 3)}
-        _ranks(first, others)
-        other_seed = _drawn(student, 1, 0, 77)
-        _seeds(first, other_seed)
-    shared = [n for n, a, b in zip(STREAMS, others[1].streams, other_seed.streams, strict=True)
-              if a == b]  # fmt: skip
-    note = "Same weights on four ranks, and streams of their own in Python, NumPy and torch."
-    if shared:
-        note += (
-            " A remark: rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs with seeds in a"
-            " row share numbers. Mixing both into one hash keeps them apart (seed_of in dtlib.data)"
-        )
-    return Passed(note=note)
+        return [_drawn(answer, call, 11 * k) for k, call in enumerate(calls, 1)]
 
 
-def _model() -> nn.Module:
-    return nn.Linear(4, 3)
-
-
-def _drawn(student: Callable[..., Any], seed: int, rank: int, before: int) -> Drawn:
+def _drawn(answer, call, before):
+    seed, rank = call
     random.seed(before)
     np.random.seed(before + 1)
     torch.manual_seed(before + 2)
     case = f"seed {seed}, rank {rank}"
-    model = student(_model, seed, rank)
+    model = answer(lambda: nn.Linear(4, 3), seed, rank)
     if model is None:
         raise Wrong("none", case)
     if not isinstance(model, nn.Module):
@@ -78,53 +60,72 @@ def _drawn(student: Callable[..., Any], seed: int, rank: int, before: int) -> Dr
     return Drawn(weights, (random.random(), float(np.random.rand()), torch.rand(()).item()))
 
 
-def _repeats(first: Drawn, again: Drawn) -> None:
-    case = "seed 0, rank 0, called twice"
+def repeats(drawn):
+    """All alike."""
+    first, again = drawn
     if not torch.equal(first.weights, again.weights):
-        facts = {"got": float(again.weights[0]), "then": float(first.weights[0])}
-        raise Wrong("weights_unseeded", case, **facts)
+        got, then = float(again.weights[0]), float(first.weights[0])
+        return Wrong("weights_unseeded", got=got, then=then)
     for which, a, b in zip(STREAMS, first.streams, again.streams, strict=True):
         if a != b:
-            raise Wrong("unseeded", case, which=which, then=a, got=b)
+            return Wrong("unseeded", which=which, then=a, got=b)
+    return True
 
 
-def _ranks(first: Drawn, others: dict[int, Drawn]) -> None:
-    for rank, drawn in others.items():
-        if not torch.equal(first.weights, drawn.weights):
-            got, zero = float(drawn.weights[0]), float(first.weights[0])
+def ranks(got):
+    """The same weights, and no stream in common."""
+    for rank, drawn in enumerate(got):
+        if not torch.equal(got[0].weights, drawn.weights):
+            mine, zero = float(drawn.weights[0]), float(got[0].weights[0])
             case = f"seed 0, ranks 0 and {rank}"
-            raise Wrong("weights_by_rank", case, rank=rank, got=got, zero=zero)
-    hands = {0: first, **others}
+            return Wrong("weights_by_rank", case, rank=rank, got=mine, zero=zero)
     same = [
-        (which, a, b, hands[a].streams[i])
+        (which, a, b, got[a].streams[i])
         for i, which in enumerate(STREAMS)
-        for a in hands
-        for b in hands
-        if a < b and hands[a].streams[i] == hands[b].streams[i]
+        for a, b in itertools.combinations(range(len(got)), 2)
+        if got[a].streams[i] == got[b].streams[i]
     ]
-    if same:
-        names = list(dict.fromkeys(which for which, *_ in same))
-        _, a, b, value = same[0]
-        key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
-        which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
-        raise Wrong(key, f"seed 0, ranks {a} and {b}", which=which, a=a, b=b, value=value)
+    if not same:
+        return True
+    names = list(dict.fromkeys(which for which, *_ in same))
+    _, a, b, value = same[0]
+    key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
+    which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
+    return Wrong(key, f"seed 0, ranks {a} and {b}", which=which, a=a, b=b, value=value)
 
 
-def _seeds(first: Drawn, other: Drawn) -> None:
-    case = "seeds 0 and 1, rank 0"
+def seeds(got):
+    """Other weights, and other streams."""
+    first, other = got
     if torch.equal(first.weights, other.weights):
-        raise Wrong("weights_no_seed", case, got=float(first.weights[0]))
+        return Wrong("weights_no_seed", got=float(first.weights[0]))
     for which, a, b in zip(STREAMS, first.streams, other.streams, strict=True):
         if a == b:
-            raise Wrong("stream_no_seed", case, which=which, got=a)
+            return Wrong("stream_no_seed", which=which, got=a)
+    return True
 
 
-@contextlib.contextmanager
-def _streams_kept() -> Iterator[None]:
-    python, numpy, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(torchs)
+def passed(got):
+    """With a remark, where rank 1 of seed 0 draws what rank 0 of seed 1 draws."""
+    note = "Same weights on four ranks, and streams of their own in Python, NumPy and torch."
+    if any(a == b for a, b in zip(got[1][1].streams, got[2][1].streams, strict=True)):
+        note += (
+            " A remark: rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs with seeds in a"
+            " row share numbers. Mixing both into one hash keeps them apart (seed_of in dtlib.data)"
+        )
+    return Passed(note=note)
+
+
+EXERCISE = Answer(
+    solution("start_run", globals()),
+    run=run,
+    judge=lambda got, look: look(got),
+    alone=True,
+    cases=[
+        ("seed 0, rank 0, called twice", ([(0, 0), (0, 0)], repeats)),
+        ("seed 0, ranks 0 to 3", ([(0, rank) for rank in range(4)], ranks)),
+        ("seeds 0 and 1, rank 0", ([(0, 0), (1, 0)], seeds)),
+    ],
+    other="unrecognised",
+    passed=passed,
+)

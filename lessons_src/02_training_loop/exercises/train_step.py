@@ -2,131 +2,70 @@
 
 A model of 3·4 + 4·3 weights with a batch norm between them takes three steps in fp64. It comes in
 evaluation mode and with a gradient left over, as a loop that has just evaluated may hand it on.
-Where the weights are not those of the right step, known mistakes take the same three steps.
+Where the weights are not those of the right step, known mistakes take the same steps.
 """
 
-from __future__ import annotations
-
-import dataclasses
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
 from .returned import close, number_of
 
 SIZES = (4, 4, 3)
 LR = 0.5
-Step = Callable[[nn.Module, torch.optim.Optimizer, Tensor, Tensor], Any]
 
 
-def reference(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> float:
-    """Train mode, clear gradients, forward, backward, step."""
-    model.train()
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-def _known(
-    *, train: bool = True, zero: bool = True, twice: bool = False, fresh: bool = False,
-    loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
-) -> Step:  # fmt: skip
-    """A step with one mistake in it."""
-
-    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> float:
-        model.train(train)
-        if zero:
-            optimizer.zero_grad()
-        for _ in range(1 + twice):
-            value = loss(model(x), y)
-            value.backward()
-        own = torch.optim.SGD(model.parameters(), LR) if fresh else optimizer
-        own.step()
-        return value.item()
-
-    return step
-
-
-KNOWN: dict[str, Step] = {
-    "no_zero_grad": _known(zero=False),
-    "eval_mode": _known(train=False),
-    "softmax_twice": _known(loss=lambda z, y: F.cross_entropy(z.softmax(1), y)),
-    "sum": _known(loss=lambda z, y: F.cross_entropy(z, y, reduction="sum")),
-    "no_log": _known(loss=lambda z, y: F.nll_loss(z, y)),
-    "twice": _known(twice=True),
-    "own_optimizer": _known(fresh=True),
-}
-
-
-@dataclasses.dataclass
+@dataclass
 class Trace:
-    """What three steps returned, left in the weights, and did in which order."""
+    """What a few steps left in the weights, and what the last of them returned and did."""
 
-    losses: list[float] = dataclasses.field(default_factory=list)
-    after: list[float] = dataclasses.field(default_factory=list)  # the loss with the new weights
-    weights: list[Tensor] = dataclasses.field(default_factory=list)
-    events: list[list[str]] = dataclasses.field(default_factory=list)
-
-    def moves_like(self, other: Trace, steps: int) -> bool:
-        return all(
-            torch.allclose(a, b, rtol=1e-9, atol=1e-11)
-            for a, b in zip(self.weights[: steps + 1], other.weights[: steps + 1], strict=True)
-        )
+    weights: list[Tensor]
+    loss: float = 0.0
+    after: float = 0.0  # the loss with the new weights
+    events: tuple[str, ...] = ()
 
 
-def check(student: Step) -> Passed:
-    """Take three steps with the student's function and compare weights and losses."""
+def case(step, size):
+    """So many steps; the optimizer is made outside of `run`, as a first one takes seconds."""
+    return f"step {step}, {size} pictures", lambda: (*_setup(), step)
+
+
+def run(answer, model, optimizer, batches, step):
+    """Take the steps."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # for so small a model more of them only wait
     try:
-        return _compare(student)
+        return _steps(answer, model, optimizer, batches[:step])
     finally:
         torch.set_num_threads(threads)
 
 
-def _compare(student: Step) -> Passed:
-    want = _trace(reference)
-    got = _trace(student)
-    for k, case in enumerate(map(_case, range(len(SIZES)))):
-        if not got.moves_like(want, k + 1):
-            raise _why_the_weights(got, want, k, case)
-        if not close(got.losses[k], want.losses[k]):
-            raise _why_the_loss(got, want, k, case)
-    return Passed(note="Three steps with momentum: the weights of the reference to 1e-9, in fp64.")
-
-
-def _case(k: int) -> str:
-    return f"step {k + 1}, {SIZES[k]} pictures"
-
-
-def _trace(step: Step) -> Trace:
-    model, optimizer, batches = _setup()
-    trace = Trace(weights=[_flat(model)])
-    events: list[str] = []
+def _steps(answer, model, optimizer, batches):
+    trace, events = Trace([_flat(model)]), []
     # One name for each weight that backward reaches, however many calls it takes.
     next(model.parameters()).register_hook(lambda _: events.append("backward"))
     optimizer.register_step_pre_hook(lambda *_: events.append("step"))
-    for k, (x, y) in enumerate(batches):
+    for x, y in batches:
         events.clear()
         with torch.enable_grad():
-            trace.losses.append(number_of(step(model, optimizer, x, y), _case(k)))
+            trace.loss = number_of(answer(model, optimizer, x, y))
         trace.weights.append(_flat(model))
-        trace.events.append([*events, "gradient"] if _has_gradient(model) else list(events))
-        trace.after.append(_loss_in_train_mode(model, x, y))
+        trace.events = tuple(events)
+        trace.after = _loss_in_train_mode(model, x, y)
     return trace
 
 
-def _setup() -> tuple[nn.Module, torch.optim.Optimizer, list[tuple[Tensor, Tensor]]]:
+def _setup():
     generator = torch.Generator().manual_seed(2)
 
-    def drawn(*shape: int) -> Tensor:
+    def drawn(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double()
@@ -135,19 +74,14 @@ def _setup() -> tuple[nn.Module, torch.optim.Optimizer, list[tuple[Tensor, Tenso
         p.grad = drawn(*p.shape)
     model.eval()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
-    batches = [(drawn(n, 3), torch.arange(n) % 3) for n in SIZES]
-    return model, optimizer, batches
+    return model, optimizer, [(drawn(n, 3), torch.arange(n) % 3) for n in SIZES]
 
 
-def _flat(model: nn.Module) -> Tensor:
+def _flat(model):
     return torch.cat([p.detach().flatten().clone() for p in model.parameters()])
 
 
-def _has_gradient(model: nn.Module) -> bool:
-    return any(p.grad is not None and bool(p.grad.any()) for p in model.parameters())
-
-
-def _loss_in_train_mode(model: nn.Module, x: Tensor, y: Tensor) -> float:
+def _loss_in_train_mode(model, x, y):
     """The loss after the step; batch norm's averages stay as they are."""
     kept = {name: value.clone() for name, value in model.state_dict().items()}
     mode = model.training
@@ -158,29 +92,52 @@ def _loss_in_train_mode(model: nn.Module, x: Tensor, y: Tensor) -> float:
     return loss
 
 
-def _why_the_weights(got: Trace, want: Trace, k: int, case: str) -> Wrong:
-    events = got.events[k]
-    facts = {"loss": got.losses[k], "want": want.losses[k], "step": k + 1, "size": SIZES[k]}
-    for key, step in KNOWN.items():
-        if got.moves_like(_trace(step), k + 1):
-            return Wrong(key, case, **facts)
-    if "backward" not in events:
-        return Wrong("no_backward", case, **facts)
-    if "step" not in events:
-        return Wrong("no_step", case, **facts)
-    if events.index("step") < events.index("backward"):
-        return Wrong("step_first", case, **facts)
-    if torch.equal(got.weights[k], got.weights[k + 1]):
-        return Wrong("cleared", case, **facts)
-    apart = float((got.weights[k + 1] - want.weights[k + 1]).abs().max())
-    return Wrong("unrecognised", case, seen=f"a weight is off by {apart:.3g} after {case}")
+def moves_like(a, b):
+    """Whether all steps led to the same weights."""
+    pairs = zip(a.weights, b.weights, strict=True)
+    return all(torch.allclose(x, y, rtol=1e-9, atol=1e-11) for x, y in pairs)
 
 
-def _why_the_loss(got: Trace, want: Trace, k: int, case: str) -> Wrong:
-    loss, right, size = got.losses[k], want.losses[k], SIZES[k]
-    facts = {"loss": loss, "want": right, "size": size}
-    if close(loss, want.after[k]):
-        return Wrong("loss_after", case, **facts)
-    if close(loss, right * size):
-        return Wrong("loss_sum", case, **facts)
-    return Wrong("loss_other", case, **facts)
+def judge(got, want, step):
+    """The weights of the right steps, and the loss from before the last."""
+    if not moves_like(got, want):
+        return False
+    if close(got.loss, want.loss):
+        return True
+    after, total = close(got.loss, want.after), close(got.loss, want.loss * SIZES[step - 1])
+    return Wrong("loss_after" if after else "loss_sum" if total else "loss_other")
+
+
+def off(got, want, case):
+    """By how much, where no sentence says more."""
+    apart = float((got.weights[-1] - want.weights[-1]).abs().max())
+    return {"seen": f"a weight is off by {apart:.3g} after {case}"}
+
+
+EXERCISE = Answer(
+    solution("train_step", globals()),
+    run=run,
+    judge=judge,
+    same=moves_like,
+    cases=[case(step, size) for step, size in enumerate(SIZES, 1)],
+    mistakes=[
+        ("no_zero_grad", {"    optimizer.zero_grad()\n": ""}),
+        ("eval_mode", {"model.train()": "model.eval()"}),
+        ("softmax_twice", {"model(x), y": "model(x).softmax(1), y"}),
+        ("sum", {"model(x), y": 'model(x), y, reduction="sum"'}),
+        ("no_log", {"F.cross_entropy": "F.nll_loss"}),
+        ("twice", {"loss.backward()": "(2 * loss).backward()"}),
+        ("own_optimizer", {"optimizer.step": "torch.optim.SGD(model.parameters(), LR).step"}),
+        Mistake("no_backward", when=lambda got: "backward" not in got.events),
+        Mistake("no_step", when=lambda got: "step" not in got.events),
+        Mistake("step_first",
+                when=lambda got: got.events.index("step") < got.events.index("backward")),
+        Mistake("cleared", when=lambda got: torch.equal(*got.weights[-2:])),
+        Mistake("unrecognised", when=off),
+    ],
+    other="unrecognised",
+    facts=lambda got, want, step: {"loss": got.loss, "want": want.loss, "size": SIZES[step - 1]},
+    passed=lambda got: Passed(
+        note="Three steps with momentum: the weights of the reference to 1e-9, in fp64."
+    ),
+)  # fmt: skip

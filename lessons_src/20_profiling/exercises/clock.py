@@ -5,116 +5,136 @@ every machine: a call is on its queue at once and done later, the first one take
 then one takes longer.
 """
 
-from __future__ import annotations
+import statistics  # noqa: F401 - of the solution
+from dataclasses import dataclass
 
-import statistics
-from collections.abc import Callable
-from typing import Any
-
-from dtlib.learn.asking import ask, to_number
+from dtlib.learn.answers import Answer
+from dtlib.learn.asking import to_number
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import solution
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
 REPEATS = 5
 MOST = 1000
+# words of the solution
+WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
+UNEMPTIED = {"synchronize()\n        begin": "begin"}
+LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
+COLD = {WARM: "seconds"}
+
+median_seconds = solution("median_seconds", globals())
 
 
 class Device:
     """A queue with its own clock: `launch` adds work to it, `synchronize` waits for its end."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 100.0  # a clock that does not begin at 0
         self.free = self.now
-        self.launched = self.busy_reads = 0
+        self.takes = []  # seconds of each call, from its launch to its end
+        self.busy_reads = 0
 
-    def launch(self) -> None:
+    def launch(self):
         """Put one call on the queue, which takes the caller a millisecond."""
-        self.now += LAUNCH
-        takes = FIRST if self.launched == 0 else LATE if self.launched % 4 == 0 else WORK
-        self.free = max(self.free, self.now) + takes
-        self.launched += 1
-        if self.launched > MOST:
+        k = len(self.takes)
+        if k == MOST:
             raise Wrong("too_many", f"repeats = {REPEATS}", got=MOST)
+        self.now += LAUNCH
+        work = FIRST if k == 0 else LATE if k % 4 == 0 else WORK
+        self.free = max(self.free, self.now) + work
+        self.takes.append(LAUNCH + work)
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         """Wait until the queue is empty."""
         self.now = max(self.now, self.free)
 
-    def clock(self) -> float:
+    def clock(self):
         """Read the clock, in seconds."""
         self.busy_reads += self.free > self.now
         return self.now
 
 
-def reference(
-    launch: Callable[[], None],
-    synchronize: Callable[[], None],
-    clock: Callable[[], float],
-    repeats: int,
-) -> float:
-    """One call to warm up; then each between two looks at the clock, the queue empty at both."""
-    launch()
-    seconds = []
-    for _ in range(repeats):
-        synchronize()
-        begin = clock()
-        launch()
-        synchronize()
-        seconds.append(clock() - begin)
-    return statistics.median(seconds)
+@dataclass
+class Timed:
+    """What an answer returned, and what it did with its device."""
+
+    seconds: float
+    takes: list[float]
+    busy_reads: int
+
+    def is_(self, *values):
+        """Whether one of these seconds came back."""
+        return any(abs(self.seconds - value) < 1e-9 for value in values)
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Ask for the median of 5 calls of the simulated device."""
-    case = (
+def run(answer, repeats):
+    """Time calls of a new device."""
+    device = Device()
+    got = answer(device.launch, device.synchronize, device.clock, repeats)
+    if got is None:
+        raise Wrong("none")
+    try:
+        return Timed(to_number(got), device.takes, device.busy_reads)
+    except Wrong:
+        raise Wrong("not_a_number", got=type(got).__name__) from None
+
+
+def judge(got, want, repeats):
+    """A right number may rest on too little, or have been read at a wrong moment."""
+    if not got.is_(want.seconds):
+        return False
+    if len(got.takes) < 1 + repeats:
+        return Wrong("too_few", got=len(got.takes))
+    return Wrong("old_queue", got=got.busy_reads) if got.busy_reads else True
+
+
+def facts(got, want, repeats):
+    """Milliseconds."""
+    ms = {"got": got.seconds, "launch": LAUNCH, "right": want.seconds, "first": FIRST}
+    found = {key: words(round(value * 1e3, 9)) for key, value in ms.items()}
+    return found | {"calls": len(got.takes), "repeats": repeats}
+
+
+def passed(got, want):
+    """The one case."""
+    mine, right = (words(round(one.seconds * 1e3, 9)) for one in (got[0], want[0]))
+    return Passed((("median of a call", mine, right, "ms"),))
+
+
+EXERCISE = Answer(
+    median_seconds,
+    run=run,
+    judge=judge,
+    same=lambda a, b: a.is_(b.seconds) and bool(a.takes) == bool(b.takes),
+    cases=[(
         f"repeats = {REPEATS}; a call is launched in {LAUNCH * 1e3:.0f} ms and done after"
         f" {WORK * 1e3:.0f} ms, the first after {FIRST * 1e3:.0f}, every fourth after"
-        f" {LATE * 1e3:.0f}"
-    )
-    device = Device()
-    got = ask(student, device.launch, device.synchronize, device.clock, REPEATS, case=case)
-    if got is None:
-        raise Wrong("none", case)
-    try:
-        got = to_number(got, case)
-    except Wrong:
-        raise Wrong("not_a_number", case, got=type(got).__name__) from None
-    right = LAUNCH + WORK
-    if abs(got - right) < 1e-9:
-        if device.launched < 1 + REPEATS:
-            raise Wrong("too_few", case, got=device.launched, repeats=REPEATS)
-        if device.busy_reads:
-            raise Wrong("old_queue", case, got=device.busy_reads)
-        return Passed((("median of a call", number(got * 1e3), number(right * 1e3), "ms"),))
-    raise _explain(device, got, case)
-
-
-def _explain(device: Device, got: float, case: str) -> Wrong:
-    right = LAUNCH + WORK
-    calls = [LAUNCH + (LATE if k % 4 == 0 else WORK) for k in range(1, device.launched)]
-    timed = calls[-REPEATS:]
-    cold = [LAUNCH + FIRST, *calls][:REPEATS]
-    facts = {
-        "got": number(got * 1e3), "launch": number(LAUNCH * 1e3), "right": number(right * 1e3),
-        "first": number(FIRST * 1e3), "calls": device.launched, "repeats": REPEATS,
-    }  # fmt: skip
-    if device.launched == 0:
-        return Wrong("never_called", case, **facts)
-    known = {
-        "launch_only": [LAUNCH],
-        "all_launches": [LAUNCH * REPEATS, LAUNCH * REPEATS / 1e3],
-        "milliseconds": [right * 1e3],
-        "mean": [sum(timed) / REPEATS],
-        "cold": [sum(cold) / REPEATS, sum(cold)],
-        "total": [sum(timed), statistics.median(timed) * REPEATS],
-        "wait_only": [WORK],
-    }
-    for key, values in known.items():
-        if any(abs(got - value) < 1e-9 for value in values):
-            return Wrong(key, case, **facts)
-    if device.busy_reads:
-        return Wrong("old_queue", case, **(facts | {"got": device.busy_reads}))
-    if right < got < max(calls, default=0.0):
-        return Wrong("mean", case, **facts)  # of calls that were put on the queue together
-    return Wrong("other", case, **facts)
+        f" {LATE * 1e3:.0f}",
+        (REPEATS,),
+    )],
+    mistakes=[
+        Mistake("never_called", {WARM: "seconds", "        launch()\n": ""},
+                when=lambda got: not got.takes),
+        ("launch_only", LAUNCHED),
+        ("launch_only", {**LAUNCHED, MEDIAN: "sum(seconds)"}),
+        ("milliseconds", {MEDIAN: f"1e3 * {MEDIAN}"}),
+        ("mean", {MEDIAN: "statistics.mean(seconds)"}),
+        Mistake("cold", {**COLD, MEDIAN: "statistics.mean(seconds)"},
+                when=lambda got, repeats: got.is_(
+                    total := sum(got.takes[:repeats]), total / repeats)),
+        ("cold", {**COLD, MEDIAN: "sum(seconds)"}),
+        Mistake("total", {MEDIAN: "sum(seconds)"},
+                when=lambda got, repeats: got.is_(sum(got.takes[1:][-repeats:]))),
+        ("total", {MEDIAN: f"repeats * {MEDIAN}"}),
+        ("wait_only", {"begin = clock()\n        launch()": "launch()\n        begin = clock()"}),
+        Mistake("old_queue", UNEMPTIED,
+                when=lambda got: got.busy_reads and {"got": got.busy_reads}),
+        # of calls that were put on the queue together
+        Mistake("mean", when=lambda got, want: want.seconds < got.seconds < max(got.takes[1:])),
+        ("too_few", {"range(repeats)": "range(1)"}),
+    ],
+    facts=facts,
+    passed=passed,
+)  # fmt: skip

@@ -1,87 +1,34 @@
 """`survive`: a batch script that is told of its time limit, saves, and asks to be run again."""
 
-from __future__ import annotations
-
 import re
 import signal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from dtlib.learn.checking import Passed, Verdict, Wrong
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.solutions import solution
 
 from .. import practice_cluster
-from ..practice_cluster import JOB, Ended, Training
+from ..practice_cluster import JOB, Training
 from .scripts import misread, text_of
 
 LIFE = 3.0
 # As bash says it; SIGUSR1 has another number on macOS than on Linux.
 KILLED, BY_THE_SIGNAL = 128 + signal.SIGKILL, 128 + signal.SIGUSR1
 
-# What a job may meet, all tried at once: each waits, and computes nothing.
-TRIALS = {
-    "a training that ends well": Training(life=0.3),
-    "a training that fails with exit code 3": Training(life=0.3, code=3),
-    "a training that is killed": Training(life=0.3, code=-9),
-    "a job that is told to stop": Training(life=LIFE, told=True),
-    "a job that is told, and saves for a second": Training(life=LIFE, told=True, saving=1.0),
-}
 
-
-def reference() -> str:
-    """Run the training "$@"; on SIGUSR1 let it save, then requeue."""
-    return r"""
-"$@" &
-training=$!
-trap 'told=yes; kill -USR1 "$training"' USR1
-while true; do
-  told=no
-  wait "$training"
-  code=$?
-  [ "$told" = yes ] || break
-done
-if [ "$code" = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
-exit "$code"
-"""
-
-
-def check(function: Callable[[], Any]) -> Verdict:
-    """Run the script with five trainings, two of which are told to stop."""
-    script = text_of(function)
-    with ThreadPoolExecutor(len(TRIALS)) as pool:
-        found = list(pool.map(lambda trial: practice_cluster.train(script, trial), TRIALS.values()))
-    well, failed, killed, *told = zip(TRIALS, found, strict=True)
-    for judge, (case, ended) in (
-        (_well, well), (_failed, failed), (_killed, killed), *((_told, one) for one in told)
-    ):  # fmt: skip
-        try:
-            judge(ended)
-        except Wrong as wrong:
-            wrong.case = case
-            if wrong.mistake != "never_trained" and (says := misread(ended.output)):
-                raise Wrong("misread", case, says=says) from None
-            if wrong.mistake in ("not_told", "too_late") and _kills_nobody(script, ended):
-                raise Wrong("no_number", case) from None
-            raise
-    seconds = found[-2].when("checkpoint") or 0.0
-    return Passed(
-        measures=(("from the signal to the checkpoint", round(seconds, 2), 0.2, "s"),),
-        note="The checkpoint itself takes 0.2 s of that.",
-    )
-
-
-def _kills_nobody(script: str, ended: Ended) -> bool:
+def _kills_nobody(script, ended):
     """Whether kill got no number, though the script put something behind itself."""
     return "kill: usage" in ended.output and bool(re.search(r"(?<![&>])&(?![&>\d])", script))
 
 
-def _well(ended: Ended) -> None:
+def _well(ended):
     if ended.code is None:
         raise Wrong("never_ends", how="ended by itself", seconds=practice_cluster.SECONDS)
     if ended.when("ready") is None:
         said = ended.output.strip().splitlines()
         raise Wrong("never_trained", says=said[-1].rstrip(".?") if said else "nothing")
-    if ended.when("end") is None or ended.when("over") < ended.when("end"):  # type: ignore[operator]
+    if ended.when("end") is None or ended.when("over") < ended.when("end"):
         raise Wrong("left_alone")
     if ended.when("requeue") is not None:
         raise Wrong("for_ever")
@@ -89,7 +36,7 @@ def _well(ended: Ended) -> None:
         raise Wrong("code_of_success", got=ended.code)
 
 
-def _failed(ended: Ended) -> None:
+def _failed(ended):
     if ended.code is None:
         raise Wrong("never_ends", how="failed with exit code 3", seconds=practice_cluster.SECONDS)
     if ended.when("requeue") is not None:
@@ -100,7 +47,7 @@ def _failed(ended: Ended) -> None:
         raise Wrong("other_code", got=ended.code)
 
 
-def _killed(ended: Ended) -> None:
+def _killed(ended):
     if ended.code is None:
         raise Wrong("never_ends", how="was killed", seconds=practice_cluster.SECONDS)
     if ended.when("requeue") is not None:
@@ -109,7 +56,7 @@ def _killed(ended: Ended) -> None:
         raise Wrong("killed_code", got=ended.code, want=KILLED)
 
 
-def _told(ended: Ended) -> None:
+def _told(ended):
     told, saved, over = ended.when("told"), ended.when("checkpoint"), ended.when("over")
     if told is None:
         if ended.when("end") is not None:
@@ -131,3 +78,45 @@ def _told(ended: Ended) -> None:
         raise Wrong("which_job", got=asked[0], job=JOB)
     if len(asked) > 1:
         raise Wrong("twice", count=len(asked))
+
+
+# What a job may meet, all tried at once: each waits, and computes nothing.
+TRIALS = (
+    ("a training that ends well", Training(life=0.3), _well),
+    ("a training that fails with exit code 3", Training(life=0.3, code=3), _failed),
+    ("a training that is killed", Training(life=0.3, code=-9), _killed),
+    ("a job that is told to stop", Training(life=LIFE, told=True), _told),
+    ("a job that is told, and saves for a second",
+     Training(life=LIFE, told=True, saving=1.0), _told),
+)  # fmt: skip
+
+
+def read(script):
+    """Run the script with all trainings; the seconds from the signal to a checkpoint."""
+    text = text_of(script)
+    with ThreadPoolExecutor(len(TRIALS)) as pool:
+        found = list(pool.map(lambda trial: practice_cluster.train(text, trial[1]), TRIALS))
+    for (case, _, judge), ended in zip(TRIALS, found, strict=True):
+        try:
+            judge(ended)
+        except Wrong as wrong:
+            wrong.case = case
+            if wrong.mistake != "never_trained" and (says := misread(ended.output)):
+                raise Wrong("misread", case, says=says) from None
+            if wrong.mistake in ("not_told", "too_late") and _kills_nobody(text, ended):
+                raise Wrong("no_number", case) from None
+            raise
+    return found[-2].when("checkpoint")
+
+
+EXERCISE = Answer(
+    solution("survive", globals()),
+    read=read,
+    alone=True,
+    cases=[("what the function returns", ())],
+    other="unrecognised",
+    passed=lambda got: Passed(
+        (("from the signal to the checkpoint", round(got[0], 2), 0.2, "s"),),
+        "The checkpoint itself takes 0.2 s of that.",
+    ),
+)

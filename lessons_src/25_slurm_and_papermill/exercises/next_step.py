@@ -1,14 +1,11 @@
 """`next_step`: what to do about a job that has ended, from what is known of it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from dtlib.learn.checking import Passed, Verdict, Wrong, stopped_here
-
-ANSWERS = ("done", "again", "mend")
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.readers import one_of
+from dtlib.learn.solutions import solution
 
 
 @dataclass(frozen=True)
@@ -35,50 +32,36 @@ class Job:
     ran: int
     cells: int
 
-
-# Each with the key of the sentence for a wrong answer to it.
-JOBS = (
-    ("all_well", Job("COMPLETED", 0, 500, 0, 500, 12, 12), "done"),
-    ("all_well", Job("COMPLETED", 0, 500, 300, 500, 12, 12), "done"),
-    ("a_bug", Job("FAILED", 1, 120, 0, 500, 7, 12), "mend"),
-    ("a_bug", Job("FAILED", 2, 120, 0, 500, 7, 12), "mend"),
-    ("code_lost", Job("COMPLETED", 0, 120, 0, 500, 7, 12), "mend"),
-    ("one_cell", Job("COMPLETED", 0, 500, 0, 500, 11, 12), "mend"),
-    ("asked_for_it", Job("FAILED", 75, 300, 0, 500, 7, 12), "again"),
-    ("lost_node", Job("NODE_FAIL", 1, 200, 0, 500, 7, 12), "again"),
-    ("timed_out", Job("TIMEOUT", 0, 200, 0, 500, 7, 12), "again"),
-    ("preempted", Job("PREEMPTED", 0, 200, 100, 500, 7, 12), "again"),
-    ("no_memory", Job("OUT_OF_MEMORY", 137, 40, 0, 500, 7, 12), "mend"),
-    ("circle", Job("TIMEOUT", 0, 200, 200, 500, 7, 12), "mend"),
-    ("asked_in_circles", Job("FAILED", 75, 300, 300, 500, 7, 12), "mend"),
-)  # fmt: skip
+    def __getitem__(self, name):
+        raise Wrong("no_dict")
 
 
-def reference(job: Job) -> str:
-    """ "done", "again" (run it on from its checkpoint) or "mend" (look at it first)."""
-    whole = job.step >= job.steps and job.ran == job.cells
-    if job.state == "COMPLETED" and job.exit_code == 0:
-        return "done" if whole else "mend"
-    from_outside = job.state in ("TIMEOUT", "NODE_FAIL", "PREEMPTED") or job.exit_code == 75
-    return "again" if from_outside and job.step > job.began_at else "mend"
+def case(key, *known):
+    """A job, and the key of the sentence for a wrong word about it."""
+    job = Job(*known)
+    label = f"{job.state}, exit code {job.exit_code}, step {job.step} of {job.steps}"
+    return label, (job,), key
 
 
-def check(function: Callable[[Job], Any]) -> Verdict:
-    """Ask about thirteen jobs."""
-    for key, job, want in JOBS:
-        case = f"{job.state}, exit code {job.exit_code}, step {job.step} of {job.steps}"
-        try:
-            got = function(job)
-        except Exception as error:
-            if "not subscriptable" in str(error):
-                raise Wrong("no_dict", case) from None
-            raise stopped_here(error, case) from None
-        if got is None:
-            raise Wrong("none", case)
-        if not isinstance(got, str) or got not in ANSWERS:
-            raise Wrong("word", case, got=got)
-        if got != want:
-            raise Wrong(key, case, got=got, step=job.step, began=job.began_at, steps=job.steps,
-                        ran=job.ran, cells=job.cells, state=job.state,
-                        code=job.exit_code)  # fmt: skip
-    return Passed(measures=(("jobs judged", len(JOBS), len(JOBS), "jobs"),))
+EXERCISE = Answer(
+    solution("next_step", globals()),
+    read=one_of(("done", "again", "mend"), "word"),
+    cases=[
+        case("all_well", "COMPLETED", 0, 500, 0, 500, 12, 12),
+        case("all_well", "COMPLETED", 0, 500, 300, 500, 12, 12),
+        case("a_bug", "FAILED", 1, 120, 0, 500, 7, 12),
+        case("a_bug", "FAILED", 2, 120, 0, 500, 7, 12),
+        case("code_lost", "COMPLETED", 0, 120, 0, 500, 7, 12),
+        case("one_cell", "COMPLETED", 0, 500, 0, 500, 11, 12),
+        case("asked_for_it", "FAILED", 75, 300, 0, 500, 7, 12),
+        case("lost_node", "NODE_FAIL", 1, 200, 0, 500, 7, 12),
+        case("timed_out", "TIMEOUT", 0, 200, 0, 500, 7, 12),
+        case("preempted", "PREEMPTED", 0, 200, 100, 500, 7, 12),
+        case("no_memory", "OUT_OF_MEMORY", 137, 40, 0, 500, 7, 12),
+        case("circle", "TIMEOUT", 0, 200, 200, 500, 7, 12),
+        case("asked_in_circles", "FAILED", 75, 300, 300, 500, 7, 12),
+    ],
+    other="unrecognised",
+    facts=lambda job: {**vars(job), "began": job.began_at, "code": job.exit_code},
+    passed=lambda got: Passed((("jobs judged", len(got), 13, "jobs"),)),
+)

@@ -1,54 +1,44 @@
 """`start_ranks`: a line of a batch script that starts torchrun on every node, with its own rank."""
 
-from __future__ import annotations
-
 import contextlib
 import io
-from collections.abc import Callable
-from typing import Any
 
-from dtlib.learn.checking import Passed, Verdict, Wrong
+from dtlib.learn.answers import Answer
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.solutions import solution
 
 from .. import practice_cluster
-from ..practice_cluster import Ended
 from .scripts import misread, text_of
 
-CASES = ((1, 2), (3, 4), (4, 1))  # nodes, GPUs of each
 TRAINING = ["train.py", "--steps", "100", "--note", "two words"]
 
 
-def reference() -> str:
-    """The ranks of a job, started from its batch script."""
-    return r"""
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun --ntasks-per-node=1 bash -c 'exec torchrun --nnodes="$SLURM_NNODES" \
-  --node-rank="$SLURM_NODEID" --nproc-per-node="$SLURM_GPUS_ON_NODE" \
-  --master-addr="$0" --master-port=29500 "$@"' "$first" "$@"
-"""
+def case(nodes, gpus):
+    """A job on so many nodes, with so many GPUs each."""
+    label = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPU{'s' * (gpus > 1)}"
+    return label, (nodes, gpus)
 
 
-def check(function: Callable[[], Any]) -> Verdict:
-    """Run the line on 1, 3 and 4 nodes that do not exist, and look at what torchrun was told."""
-    script = text_of(function)
-    ranks = 0
-    for nodes, gpus in CASES:
-        case = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPU{'s' * (gpus > 1)}"
-        ended = practice_cluster.run(script, TRAINING, nodes, gpus)
-        try:
-            _started(ended, nodes)
-            calls = [_call(one.words) for one in ended.started]
-            _world(calls, nodes, gpus)
-            _meeting(calls, [one.node for one in ended.started], nodes)
-        except Wrong as wrong:
-            wrong.case = case
-            if wrong.mistake != "nothing" and (says := misread(ended.output)):
-                raise Wrong("misread", case, says=says) from None
-            raise
-        ranks += nodes * gpus
-    return Passed(measures=(("ranks that met, in three jobs", ranks, 18, "ranks"),))
+def run(answer, nodes, gpus):
+    """Run the line on nodes that do not exist."""
+    return practice_cluster.run(text_of(answer()), TRAINING, nodes, gpus)
 
 
-def _started(ended: Ended, nodes: int) -> None:
+def read(ended, nodes, gpus):
+    """Look at what torchrun was told, and count the ranks that meet."""
+    try:
+        _started(ended, nodes)
+        calls = [_call(one.words) for one in ended.started]
+        _world(calls, nodes, gpus)
+        _meeting(calls, [one.node for one in ended.started], nodes)
+    except Wrong as wrong:
+        if wrong.mistake != "nothing" and (says := misread(ended.output)):
+            raise Wrong("misread", says=says) from None
+        raise
+    return nodes * gpus
+
+
+def _started(ended, nodes):
     """Whether torchrun came up once on each node."""
     if ended.code is None:
         raise Wrong("hangs", seconds=practice_cluster.SECONDS)
@@ -63,7 +53,7 @@ def _started(ended: Ended, nodes: int) -> None:
         raise Wrong("one_node", count=len(ended.started), n=nodes)
 
 
-def _call(words: list[str]) -> Any:
+def _call(words):
     """What torchrun makes of its words, by torchrun's own parser."""
     from torch.distributed.run import get_args_parser
 
@@ -86,7 +76,7 @@ def _call(words: list[str]) -> Any:
         raise Wrong("refused", says=lines[-1].rpartition("error: ")[2].rstrip(".?")) from None
 
 
-def _world(calls: list[Any], nodes: int, gpus: int) -> None:
+def _world(calls, nodes, gpus):
     """Whether together they are one world of nodes × gpus ranks, that trains what was asked."""
     for call in calls:
         if nodes > 1 and (call.standalone or call.nnodes in ("1", "1:1")):
@@ -102,7 +92,7 @@ def _world(calls: list[Any], nodes: int, gpus: int) -> None:
             raise Wrong("arguments", got=" ".join(got))
 
 
-def _meeting(calls: list[Any], names: list[str], nodes: int) -> None:
+def _meeting(calls, names, nodes):
     """Whether they meet at one address, and no two take the same place."""
     c10d = calls[0].rdzv_backend != "static"
     if not c10d and nodes > 1:
@@ -127,8 +117,19 @@ def _meeting(calls: list[Any], names: list[str], nodes: int) -> None:
         raise Wrong("ids", got=", ".join(call.rdzv_id for call in calls))
 
 
-def _address(call: Any, c10d: bool) -> tuple[str, str]:
+def _address(call, c10d):
     if call.rdzv_endpoint or c10d:
         host, _, port = call.rdzv_endpoint.partition(":")
         return host, port
     return call.master_addr, str(call.master_port)
+
+
+EXERCISE = Answer(
+    solution("start_ranks", globals()),
+    run=run,
+    read=read,
+    alone=True,
+    cases=[case(1, 2), case(3, 4), case(4, 1)],
+    other="unrecognised",
+    passed=lambda got: Passed((("ranks that met, in three jobs", sum(got), 18, "ranks"),)),
+)

@@ -1,12 +1,8 @@
 """A script that a student's function returns: taken as text that bash can read, or refused."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
-from dtlib.learn.checking import Wrong, stopped_here
+from dtlib.learn.checking import Wrong
 
 from .. import practice_cluster
 
@@ -17,24 +13,14 @@ _MISREAD = re.compile(
 )
 
 
-def misread(output: str) -> str:
+def misread(output):
     """The first such complaint in what a script printed; empty if there is none."""
     found = _MISREAD.search(output)
     return found[1] if found else ""
 
 
-def text_of(function: Callable[[], Any]) -> str:
-    """Return the script of a student's function.
-
-    Raises
-    ------
-    Wrong
-        When it is no text, or none that bash can read.
-    """
-    try:
-        script = function()
-    except Exception as error:
-        raise stopped_here(error) from None
+def text_of(script):
+    """What a function returned, if bash can read it."""
     case = "what the function returns"
     if script is None:
         raise Wrong("none", case)

@@ -1,0 +1,58 @@
+"""More answers to `median_seconds`, for the tests alone."""
+
+import statistics
+
+from dtlib.learn.solutions import altered
+
+from ..exercises.clock import MEDIAN, median_seconds
+
+
+def for_ever(launch, synchronize, clock, repeats):
+    while clock() > 0:
+        launch()
+
+
+def around_the_loop(launch, synchronize, clock, repeats):
+    launch()
+    synchronize()
+    begin = clock()
+    for _ in range(repeats):
+        launch()
+    synchronize()
+    return (clock() - begin) / repeats
+
+
+def one_cold_call(launch, synchronize, clock, repeats):
+    begin = clock()
+    launch()
+    synchronize()
+    return clock() - begin
+
+
+# Right.
+def sorted_middle(launch, synchronize, clock, repeats):
+    for _ in range(2):
+        launch()
+    synchronize()
+    seconds = []
+    while len(seconds) < repeats:
+        before = clock()
+        launch()
+        synchronize()
+        seconds.append(clock() - before)
+    return sorted(seconds)[len(seconds) // 2]
+
+
+def first_thrown_away(launch, synchronize, clock, repeats):
+    marks = [(synchronize(), clock(), launch(), synchronize(), clock()) for _ in range(repeats + 1)]
+    return statistics.median(end - begin for _, begin, _, _, end in marks[1:])
+
+
+ALSO_WRONG = [
+    ("not_a_number", altered(median_seconds, {MEDIAN: "seconds"})),
+    ("too_many", for_ever),
+    ("other", altered(median_seconds, {MEDIAN: f"{MEDIAN} / 2"})),
+    ("mean", around_the_loop),
+    ("cold", one_cold_call),
+]
+ALSO_RIGHT = [sorted_middle, first_thrown_away]

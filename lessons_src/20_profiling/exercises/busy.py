@@ -1,0 +1,65 @@
+"""Exercise 20.2: time that overlaps counts once."""
+
+import copy
+
+from dtlib.learn.answers import Answer
+from dtlib.learn.asking import to_number
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import solution
+
+SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # words of the solution
+BEYOND = "max(0.0, end - max(begin, reached))"
+NEIGHBOUR = {LATEST: "end", BEYOND: "end - max(begin, reached)"}
+# Each adds one thing: a gap, an overlap, disorder, one inside another, touching.
+CASES = (
+    [(2, 5)],
+    [(0, 2), (6, 9)],
+    [(0, 4), (3, 6)],
+    [(6, 9), (0, 2), (1, 3)],
+    [(0, 10), (1, 2), (3, 4), (12, 13)],
+    [(0, 2), (2, 3), (2, 3)],
+)
+
+busy = solution("busy", globals())
+
+
+def show(intervals):
+    """Intervals in words."""
+    return ", ".join(f"{begin:g}–{end:g}" for begin, end in intervals) or "none"
+
+
+def asked(answer, *given):
+    """A number, nan too, from lists that are left as they were."""
+    before = copy.deepcopy(given)
+    got = answer(*given)
+    for after, list_before in zip(given, before, strict=True):
+        if got is not None and repr(after) != repr(list_before):
+            try:
+                raise Wrong("changed", after=show(after))
+            except (TypeError, ValueError):  # something that is no interval came in
+                raise Wrong("changed", after=repr(after)[:60]) from None
+    return to_number(got, nan=True)
+
+
+EXERCISE = Answer(
+    busy,
+    run=lambda answer, intervals: asked(answer, intervals),
+    cases=[
+        *((f"intervals {show(intervals)}", (intervals,)) for intervals in CASES),
+        ("intervals none", ([],), "empty"),
+    ],
+    mistakes=[
+        ("sum", {BEYOND: "end - begin"}),
+        ("whole_stretch", lambda intervals: max((end for _, end in intervals), default=0)
+            - min((begin for begin, _ in intervals), default=0)),
+        ("inside", NEIGHBOUR),
+        ("inside", {LATEST: "end"}),
+        ("unsorted", {SORTED: "intervals"}),
+        ("unsorted", {SORTED: "intervals", **NEIGHBOUR}),
+        ("longest", {BEYOND: "max(0.0, end - begin - total)"}),
+        ("empty", {"return total": "return total if intervals else float('nan')"}),
+    ],
+    other="busy",
+    passed=lambda got: Passed((("busy of " + show(CASES[4]), words(got[4]), "11", "s"),)),
+)  # fmt: skip
