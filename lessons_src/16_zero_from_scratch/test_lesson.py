@@ -10,10 +10,10 @@ from dtlib.scratch.zero.schedule import elements_sent, most_gathered
 
 from . import pictures as zero_view
 from . import zero_runs
+from .bank import held as bank_16_held
 from .bank import schedule as bank_16_schedule
 from .bank import shards as bank_16_shards
 from .bank import stage1 as bank_16_stage1
-from .bank import table as bank_16_table
 from .exercises import held, schedule, sent, stage1
 
 
@@ -106,17 +106,17 @@ def test_fifty_ranks_save_seven_times():
 
 
 def test_the_papers_table_by_the_courses_own_function():
-    rows = zero_view.beside_the_paper(held.reference)
+    rows = zero_view.beside_the_paper(held.held)
     assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
-    for mine, row in zip(zero_view.beside_the_paper(bank_16_table.by_hand), rows, strict=True):
+    for mine, row in zip(zero_view.beside_the_paper(bank_16_held.by_hand), rows, strict=True):
         assert [x for x, _ in mine[1:]] == pytest.approx([x for x, _ in row[1:]])
 
 
 @pytest.mark.parametrize("k", [1, 8])
 def test_a_schedule_sends_what_the_formula_says(k):
-    lines = schedule.reference(4)[:-1] * k
+    lines = schedule.zero3_schedule(4)[:-1] * k
     psi = dict.fromkeys(range(4), 12)
-    assert elements_sent(lines, psi, 4) == sent.reference(48, 4, 3, k)
+    assert elements_sent(lines, psi, 4) == sent.sent(48, 4, 3, k)
     assert most_gathered(lines, psi) == 12
 
 
@@ -140,7 +140,7 @@ def test_right_answers_of_another_kind_keep_the_lessons_promises():
 
 
 def test_every_schedule_that_passes_runs_on_the_worker():
-    answers = [answer for _, answer in bank_16_schedule.RIGHT]
+    answers = bank_16_schedule.ALSO_RIGHT
     ways = {a.__name__: zero_runs.Scheduled(list(a(4))) for a in answers}
     found = zero_runs.run(ways, zero_runs.Sizes(ranks=2, steps=2))
     assert zero_runs.worst(found) < 1e-5
@@ -167,7 +167,7 @@ def test_a_better_or_a_dearer_schedule_gets_its_remark(answer, words):
 
 def endless(layers):
     while True:
-        yield bank_16_schedule.AllGather(0)
+        yield bank_16_schedule.s.AllGather(0)
 
 
 @pytest.mark.parametrize(
