@@ -182,7 +182,7 @@ class Answer:
                 return found if isinstance(found, Wrong) else None
         elif self._alike(got[i], want):
             return None
-        return self._known_mistake(student, got, want) or self._unknown(i, got[i])
+        return self._known_mistake(student, got, want) or self._unknown(i, got[i], want)
 
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
         """The mistake whose program gives the same here, and elsewhere most often."""
@@ -210,11 +210,11 @@ class Answer:
         told: bool | Mapping[str, Any] = by_name(when, seen)
         return told
 
-    def _unknown(self, i: int, got: Any) -> Wrong:
+    def _unknown(self, i: int, got: Any, want: Any) -> Wrong:
         if isinstance(got, Stopped):
             return got.wrong
         key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
-        return Wrong(key, seen=words(got))
+        return Wrong(key, **{"seen": words(got), **self._facts(i, got, want)})
 
     def _rest(self, student: Program, start: int) -> list[Any]:
         """What the answer gives in the cases behind the one that failed; nobody sees its prints."""
