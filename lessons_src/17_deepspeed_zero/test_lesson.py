@@ -56,9 +56,9 @@ def test_the_record_names_no_machine_and_no_folder():
 
 def test_the_patients_fields_are_refused_and_mended_as_the_lesson_says():
     with pytest.raises(ValueError, match="16"):
-        batch_fields.reference(1, 16, 4, 1)
-    assert batch_fields.reference(1, train=16, micro=4) == (16, 4, 4)
-    assert batch_fields.reference(4, 16, 4, 1) == (16, 4, 1)
+        batch_fields.batch_fields(1, 16, 4, 1)
+    assert batch_fields.batch_fields(1, train=16, micro=4) == (16, 4, 4)
+    assert batch_fields.batch_fields(4, 16, 4, 1) == (16, 4, 1)
 
 
 def test_the_recorded_ablation_tells_the_lessons_story():
@@ -71,7 +71,7 @@ def test_the_recorded_ablation_tells_the_lessons_story():
         )
         for second in result["seconds"]
     ]
-    found = gains.reference(runs)
+    found = gains.gains(runs)
     assert found["precision"] > 1 > found["stage"]
 
 
