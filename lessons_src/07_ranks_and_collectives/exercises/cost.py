@@ -38,12 +38,12 @@ def falls(got):
 
 def cases(ranks, messages):
     """Alone, with β doubled, then messages, bytes and both for several numbers of ranks."""
-    size = f"S = {SIZE:,} bytes"
-    yield f"N = 1, {size}", (SIZE, 1, ALPHA, BETA), "alone"
+    told = f"S = {SIZE:,} bytes"
+    yield f"N = 1, {told}", (SIZE, 1, ALPHA, BETA), "alone"
     yield "N = 4, α = 0, β doubled", (SIZE, 4, 0.0, BETA, 2 * BETA)
     for n in ranks:
         yield f"N = {n}, β = 0", (SIZE, n, 1.0, 0.0), messages
-        yield f"N = {n}, α = 0, {size}", (SIZE, n, 0.0, BETA), "bytes"
+        yield f"N = {n}, α = 0, {told}", (SIZE, n, 0.0, BETA), "bytes"
         yield f"N = {n}", (SIZE, n, ALPHA, BETA)
     for size, what in ((4e3, "4 kB"), (4e8, "400 MB")):
         yield f"{what} on 64 ranks", (size, 64, ALPHA, BETA)

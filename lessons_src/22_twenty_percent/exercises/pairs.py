@@ -78,9 +78,9 @@ def facts(got, want, before):
 
 def passed(got, want):
     """The five pairs of the second case."""
-    both = got[1], want[1]
-    return Passed((("gain of five pairs", *(words(m) for m, _, _ in both), "times"),
-                   ("its ends", *(words(found[1:]) for found in both), "times")))  # fmt: skip
+    (m, *ends), (right, *right_ends) = got[1], want[1]
+    return Passed((("gain of five pairs", words(m), words(right), "times"),
+                   ("its ends", words(ends), words(right_ends), "times")))  # fmt: skip
 
 
 EXERCISE = Answer(
