@@ -8,8 +8,10 @@ from dtlib import launch
 from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps
+from dtlib.sim.collectives import ring_all_reduce_time, tree_all_reduce_time
 
 from .bank import answers as bank
+from .exercises import ring_cost, tree_cost
 from .ping_pong import ping_pong
 
 LESSON = source.find("07")
@@ -33,6 +35,13 @@ def test_the_trace_table_is_step_1_of_the_ring():
         assert holds == 10**rank + 10 ** ((rank - 1) % 3)
     finished = [all_gather_steps(rank, 3)[0].send for rank in range(3)]
     assert finished == [1, 2, 0]  # "rank 0 has finished chunk 1, rank 1 chunk 2, rank 2 chunk 0"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 64])
+def test_the_times_are_those_of_the_course(n):
+    given = 4e8, n, 10e-6, 1e-10
+    assert ring_cost.ring_time(*given) == pytest.approx(ring_all_reduce_time(*given))
+    assert tree_cost.tree_time(*given) == pytest.approx(tree_all_reduce_time(*given))
 
 
 @pytest.mark.parametrize(

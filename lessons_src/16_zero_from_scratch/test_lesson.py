@@ -7,6 +7,8 @@ import torch
 from dtlib.learn import checking, ladder, predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.zero.schedule import elements_sent, most_gathered
+from dtlib.scratch.zero.schedule import schedule as of_the_course
+from dtlib.sim.states import model_states, passes
 
 from . import pictures as zero_view
 from . import zero_runs
@@ -110,6 +112,19 @@ def test_the_papers_table_by_the_courses_own_function():
     assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
     for mine, row in zip(zero_view.beside_the_paper(bank_16_held.by_hand), rows, strict=True):
         assert [x for x, _ in mine[1:]] == pytest.approx([x for x, _ in row[1:]])
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_solutions_say_what_the_course_does(stage):
+    assert schedule.zero3_schedule(stage + 1) == of_the_course([[k] for k in range(stage + 1)])
+    for k in (1, 8):
+        assert sent.sent(12, 4, stage, k) == passes(stage, k) * 12 * 3 / 4
+    for precision in ("mixed", "fp32"):
+        strategy = ("ddp", "zero1", "zero2", "zero3")[stage]
+        device = model_states(12, 4, strategy, precision, kept="paper")["device"]
+        own = {kind: device[kind] for kind in held.KINDS}
+        own["optimizer"] += device["fp32_copy"]
+        assert held.held(12, 4, stage, precision) == own
 
 
 @pytest.mark.parametrize("k", [1, 8])

@@ -14,6 +14,7 @@ from dtlib.learn.checking import Wrong
 from dtlib.learn.quiz import drawn
 
 from .exercises import bounds, pairs, paying, same
+from .what_if import total_gain
 
 LESSON = source.find("22")
 SIDECAR = LESSON.sidecar
@@ -55,6 +56,12 @@ def test_the_worked_cases_of_the_text() -> None:
     assert same.same_experiment(same.BASE, after) == "same"
     for words in ("(4, 2), (4, 2.5) and (4, 4)", "is (1.6, 1, 2)", "a gain of 1.33", "120 steps"):
         assert words in LESSON.text.replace("\n# ", " ")
+
+
+def test_the_bound_is_what_the_sliders_show() -> None:
+    for _, (given,), *_ in bounds.EXERCISE.cases:
+        shares, speedups = zip(*given, strict=True) if given else ((), ())
+        assert bounds.bound(given) == pytest.approx(total_gain(shares, speedups))
 
 
 def test_the_record_is_whole_and_the_lesson_can_reckon_with_it() -> None:

@@ -55,6 +55,7 @@ EXERCISE = Answer(
         ),
         Mistake("precision_ignored", when=lambda got, want: (got, want) == ("same", "numbers")),
     ],
+    other="unrecognised",
     facts=facts,
     changed="changed",
     passed=lambda got: Passed((("changes judged", len(got), len(got), ""),)),
