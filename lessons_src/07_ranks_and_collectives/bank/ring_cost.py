@@ -9,6 +9,7 @@ def spelt_out(size, ranks, latency, per_byte):
 
 
 ALSO_WRONG = [
+    ("one_half", lambda S, N, a, b: (N - 1) * (a + S / N * b)),
     ("alone", lambda S, N, a, b: 2 * N * (a + S / N * b)),
     ("messages", lambda S, N, a, b: N * (N - 1) * (a + S / N * b)),
     ("bytes", lambda S, N, a, b: 2 * (N - 1) * (a + 3 * S / N * b)),

@@ -17,6 +17,7 @@ def by_cases(psi, n, stage, k):
 
 
 ALSO_WRONG = [
+    ("alone", lambda psi, n, stage, k: (2, 2, k + 1, 3 * k)[stage] * psi),
     ("elements", lambda psi, n, stage, k: sent(psi, n, stage, k) / (1 if stage else 2)),
     ("kind", lambda *case: str(sent(*case))),
 ]

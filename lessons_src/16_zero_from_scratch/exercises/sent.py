@@ -54,7 +54,6 @@ EXERCISE = Answer(
         ),
     ],
     mistakes=[
-        ("alone", {" * (n - 1) / n": ""}),
         ("three_halves", {"1: 2": "1: 3"}),
         ("extra_gather", {"2: k + 1": "2: 2 * k + 1"}),
         ("gathered_once", {"3 * k": "2 * k"}),

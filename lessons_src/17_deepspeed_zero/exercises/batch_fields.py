@@ -117,7 +117,9 @@ EXERCISE = Answer(
         Mistake("mends", when=lambda got, given: given[0] is not None and changed(got, given)),
         Mistake(
             "zero",
-            when=lambda got, given: given[0] is not None and None in given and 0 in got[1:],
+            when=lambda got, want, given: (
+                refused(want) and given[0] is not None and None in given and 0 in got[1:]
+            ),
         ),
     ],
     other="unrecognised",

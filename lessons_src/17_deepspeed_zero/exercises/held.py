@@ -128,7 +128,9 @@ EXERCISE = Answer(
         Mistake(
             "still_fp32",
             lambda parameters, ranks, stage, bits: held(parameters, ranks, stage, False),
-            when=lambda got, want, sixteen_bit: sixteen_bit and all_wrong(2)(got, want),
+            when=lambda got, want, sixteen_bit: (
+                sixteen_bit and all_wrong(2)(got, want)
+                and {*wrong(got, want)} <= {"weights", "gradients"}),
         ),
         Mistake(
             "not_sharded", {"gradients = each * parameters / (ranks if stage >= 2 else 1)":
