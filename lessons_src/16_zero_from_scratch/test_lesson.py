@@ -7,13 +7,15 @@ import torch
 from dtlib.learn import checking, ladder, predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.zero.schedule import elements_sent, most_gathered
+from dtlib.scratch.zero.schedule import schedule as of_the_course
+from dtlib.sim.states import model_states, passes
 
 from . import pictures as zero_view
 from . import zero_runs
+from .bank import held as bank_16_held
 from .bank import schedule as bank_16_schedule
 from .bank import shards as bank_16_shards
 from .bank import stage1 as bank_16_stage1
-from .bank import table as bank_16_table
 from .exercises import held, schedule, sent, stage1
 
 
@@ -106,17 +108,30 @@ def test_fifty_ranks_save_seven_times():
 
 
 def test_the_papers_table_by_the_courses_own_function():
-    rows = zero_view.beside_the_paper(held.reference)
+    rows = zero_view.beside_the_paper(held.held)
     assert all(zero_view.as_printed(x, y) for _, *pairs in rows for x, y in pairs)
-    for mine, row in zip(zero_view.beside_the_paper(bank_16_table.by_hand), rows, strict=True):
+    for mine, row in zip(zero_view.beside_the_paper(bank_16_held.by_hand), rows, strict=True):
         assert [x for x, _ in mine[1:]] == pytest.approx([x for x, _ in row[1:]])
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_solutions_say_what_the_course_does(stage):
+    assert schedule.zero3_schedule(stage + 1) == of_the_course([[k] for k in range(stage + 1)])
+    for k in (1, 8):
+        assert sent.sent(12, 4, stage, k) == passes(stage, k) * 12 * 3 / 4
+    for precision in ("mixed", "fp32"):
+        strategy = ("ddp", "zero1", "zero2", "zero3")[stage]
+        device = model_states(12, 4, strategy, precision, kept="paper")["device"]
+        own = {kind: device[kind] for kind in held.KINDS}
+        own["optimizer"] += device["fp32_copy"]
+        assert held.held(12, 4, stage, precision) == own
 
 
 @pytest.mark.parametrize("k", [1, 8])
 def test_a_schedule_sends_what_the_formula_says(k):
-    lines = schedule.reference(4)[:-1] * k
+    lines = schedule.zero3_schedule(4)[:-1] * k
     psi = dict.fromkeys(range(4), 12)
-    assert elements_sent(lines, psi, 4) == sent.reference(48, 4, 3, k)
+    assert elements_sent(lines, psi, 4) == sent.sent(48, 4, 3, k)
     assert most_gathered(lines, psi) == 12
 
 
@@ -140,7 +155,7 @@ def test_right_answers_of_another_kind_keep_the_lessons_promises():
 
 
 def test_every_schedule_that_passes_runs_on_the_worker():
-    answers = [answer for _, answer in bank_16_schedule.RIGHT]
+    answers = bank_16_schedule.ALSO_RIGHT
     ways = {a.__name__: zero_runs.Scheduled(list(a(4))) for a in answers}
     found = zero_runs.run(ways, zero_runs.Sizes(ranks=2, steps=2))
     assert zero_runs.worst(found) < 1e-5
@@ -167,7 +182,7 @@ def test_a_better_or_a_dearer_schedule_gets_its_remark(answer, words):
 
 def endless(layers):
     while True:
-        yield bank_16_schedule.AllGather(0)
+        yield bank_16_schedule.s.AllGather(0)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def ways():
         "stage 0": zero_runs.Flat(stage0),
         "stage 1": zero_runs.Flat(stage1.reference),
         "stage 2": zero_runs.Flat(update, accumulate.reference),
-        "stage 3": zero_runs.Scheduled(schedule.reference(SIZES.layers)),
+        "stage 3": zero_runs.Scheduled(schedule.zero3_schedule(SIZES.layers)),
     }
 
 
@@ -129,7 +129,7 @@ def test_tables_and_pictures_say_what_was_found(found):
     assert rows[1][:6] == ["stage 1", 4, 4, 4, 0, 12] and len(columns) == len(rows[1]) == 7
     rows, columns, _ = zero_view.distances(found)
     assert rows[4][:2] == ["stage 2", "SGD"] and columns[2:] == ["step 1", "step 2", "step 3"]
-    lines = schedule.reference(SIZES.layers)
+    lines = schedule.zero3_schedule(SIZES.layers)
     pairs = {"mine": (lines, found["stage 3"])}
     assert zero_view.stairs(pairs)[0][0][3].startswith("1 1 0 1 1 0")
     ticks = zero_view.draw_stairs(pairs).axes[0].get_xticklabels()

@@ -12,8 +12,10 @@ import pytest
 
 from dtlib.learn import predictions, source
 from dtlib.learn.recorded import ABOUT, recorded
+from dtlib.sim.states import model_states
+from dtlib.strategies.deepspeed_config import BATCH, resolve_batch
 
-from .exercises import batch_fields, gains
+from .exercises import batch_fields, gains, held
 
 LESSON = source.find("17")
 ROOT = Path(__file__).parents[2]
@@ -54,11 +56,28 @@ def test_the_record_names_no_machine_and_no_folder():
     assert not any(word in text for word in ("/tmp/", "/work", "/home/", "/root"))
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_a_rank_holds_what_the_course_says(stage, precision):
+    device = model_states(1200, 4, f"zero{stage}", precision)["device"]
+    names = ("parameters", "gradients", "optimizer", "fp32_copy")
+    found = held.held(1200, 4, stage, precision == "mixed")
+    assert [found[kind] for kind in held.KINDS] == [device[name] for name in names]
+
+
+def test_fields_are_those_of_a_run_of_strategy_zero():
+    for _, (n, given), *misfit in batch_fields.EXERCISE.cases:
+        if not misfit:
+            plan = resolve_batch({k: v for k, v in zip(BATCH, given, strict=True) if v}, n)
+            found = plan.global_batch, plan.micro_batch, plan.accumulation
+            assert batch_fields.batch_fields(n, *given) == found
+
+
 def test_the_patients_fields_are_refused_and_mended_as_the_lesson_says():
     with pytest.raises(ValueError, match="16"):
-        batch_fields.reference(1, 16, 4, 1)
-    assert batch_fields.reference(1, train=16, micro=4) == (16, 4, 4)
-    assert batch_fields.reference(4, 16, 4, 1) == (16, 4, 1)
+        batch_fields.batch_fields(1, 16, 4, 1)
+    assert batch_fields.batch_fields(1, train=16, micro=4) == (16, 4, 4)
+    assert batch_fields.batch_fields(4, 16, 4, 1) == (16, 4, 1)
 
 
 def test_the_recorded_ablation_tells_the_lessons_story():
@@ -71,7 +90,7 @@ def test_the_recorded_ablation_tells_the_lessons_story():
         )
         for second in result["seconds"]
     ]
-    found = gains.reference(runs)
+    found = gains.gains(runs)
     assert found["precision"] > 1 > found["stage"]
 
 

@@ -14,6 +14,7 @@ from dtlib.learn.checking import Wrong
 from dtlib.learn.quiz import drawn
 
 from .exercises import bounds, pairs, paying, same
+from .what_if import total_gain
 
 LESSON = source.find("22")
 SIDECAR = LESSON.sidecar
@@ -48,13 +49,19 @@ def test_one_option_of_two_levers_is_right(value: float, begins: str) -> None:
 
 
 def test_the_worked_cases_of_the_text() -> None:
-    assert pairs.reference([9, 4, 4, 4], [1, 2, 2.5, 4]) == (1.6, 1, 2)
-    assert bounds.reference([(0.5, 2)]) == pytest.approx(1.33, abs=0.005)
-    assert paying.reference(30, 0.5, 0.25) == 120
+    assert pairs.gain([9, 4, 4, 4], [1, 2, 2.5, 4]) == (1.6, 1, 2)
+    assert bounds.bound([(0.5, 2)]) == pytest.approx(1.33, abs=0.005)
+    assert paying.break_even(30, 0.5, 0.25) == 120
     after = {**same.BASE, "ranks": 4, "accumulation": 2}
-    assert same.reference(same.BASE, after) == "same"
+    assert same.same_experiment(same.BASE, after) == "same"
     for words in ("(4, 2), (4, 2.5) and (4, 4)", "is (1.6, 1, 2)", "a gain of 1.33", "120 steps"):
         assert words in LESSON.text.replace("\n# ", " ")
+
+
+def test_the_bound_is_what_the_sliders_show() -> None:
+    for _, (given,), *_ in bounds.EXERCISE.cases:
+        shares, speedups = zip(*given, strict=True) if given else ((), ())
+        assert bounds.bound(given) == pytest.approx(total_gain(shares, speedups))
 
 
 def test_the_record_is_whole_and_the_lesson_can_reckon_with_it() -> None:
@@ -64,7 +71,7 @@ def test_the_record_is_whole_and_the_lesson_can_reckon_with_it() -> None:
     for name, (cost, before, after) in results.items():
         assert f'"{name}"' in LESSON.text
         assert cost > before > 0
-        steps = paying.reference(cost, before, after)
+        steps = paying.break_even(cost, before, after)
         assert steps == math.inf or cost + steps * after <= steps * before * (1 + 1e-9)
 
 

@@ -81,6 +81,12 @@ def test_a_family_is_asked_when_no_program_gives_the_same() -> None:
     assert found.mistake == "large" and found.numbers["w"] == 2.0
 
 
+def test_facts_may_say_better_what_was_seen_of_an_answer_that_nobody_foresaw() -> None:
+    assert wrong(Answer(area, CASES), lambda w, h: 7).numbers["seen"] == "7"
+    kit = Answer(area, CASES, facts=lambda got: {"seen": f"{got} in all"})
+    assert wrong(kit, lambda w, h: 7).numbers["seen"] == "7.0 in all"
+
+
 def test_the_facts_of_a_family_fill_the_sentence_of_its_program_too() -> None:
     kit = Answer(
         area, CASES, [Mistake("sum", {"*": "+"}, when=lambda got: {"rounded": round(got)})]

@@ -4,8 +4,6 @@ Each wrong answer stands under the key of the sentence that it must get. They ar
 by value, as a notebook's functions are.
 """
 
-import math
-
 import torch
 import torch.distributed as dist
 
@@ -387,50 +385,6 @@ def does_nothing(x):
     return x * 1
 
 
-# --- 7.4 ring_time, tree_time ---------------------------------------------------------------
-
-
-def whole_tensor_a_step(S, N, a, b):
-    return 2 * (N - 1) * (a + S * b)
-
-
-def one_half(S, N, a, b):
-    return (N - 1) * (a + S / N * b)
-
-
-def alpha_once(S, N, a, b):
-    return (N > 1) * a + 2 * (N - 1) * S / N * b
-
-
-def traffic_of_all(S, N, a, b):
-    return N * 2 * (N - 1) * (a + S / N * b)
-
-
-def divides_by_beta(S, N, a, b):
-    return 2 * (N - 1) * (a + S / N / b)
-
-
-def bits_for_bytes(S, N, a, b):
-    return 2 * (N - 1) * (a + 8 * S / N * b)
-
-
-def tree_of_all_ranks(S, N, a, b):
-    return (N - 1) * (a + S * b)
-
-
-# Beyond the table of 32.
-def tree_one_way(S, N, a, b):
-    return math.log2(N) * (a + S * b)
-
-
-def tree_of_parts(S, N, a, b):
-    return 2 * math.log2(N) * (a + S * b)
-
-
-def ring_not_alone(S, N, a, b):
-    return 2 * N * (a + S / N * b)
-
-
 # --- right answers, differently written -----------------------------------------------------
 
 
@@ -537,28 +491,6 @@ def ring_one_loop(x):
         into.copy_(into + arrived if s < n - 1 else arrived)
 
 
-def ring_time_spelt_out(size, ranks, latency, per_byte):
-    steps = 0
-    for _half in ("reduce-scatter", "all-gather"):
-        steps += ranks - 1
-    return steps * latency + steps * size * per_byte / ranks
-
-
-def ring_time_as_bandwidth(S, N, a, b):
-    return 2 * (N - 1) / N * S * b + 2 * (N - 1) * a
-
-
-def tree_time_by_doubling(S, N, a, b):
-    reached, rounds = 1, 0
-    while reached < N:
-        reached, rounds = 2 * reached, rounds + 1
-    return rounds * (a + S * b) + rounds * (a + b * S)
-
-
-def tree_time_by_bits(S, N, a, b):
-    return 2 * (N - 1).bit_length() * (a + S * b)
-
-
 # Exercise, the key of the sentence, the answer: the 32 of the table, in its order.
 WRONG = [
     ("global_mean", "mean_of_means", mean_of_means),
@@ -586,13 +518,6 @@ WRONG = [
     ("ring_all_reduce", "whole_tensor", whole_tensor),
     ("ring_all_reduce", "extra_step", n_steps),
     ("ring_all_reduce", "running_total", running_total),
-    ("ring_time", "whole_tensor", whole_tensor_a_step),
-    ("ring_time", "one_half", one_half),
-    ("ring_time", "alpha_once", alpha_once),
-    ("ring_time", "all_ranks", traffic_of_all),
-    ("ring_time", "divides", divides_by_beta),
-    ("ring_time", "bits", bits_for_bytes),
-    ("tree_time", "rounds", tree_of_all_ranks),
 ]
 
 
@@ -622,18 +547,6 @@ def chunk_of_the_step(x):
         exchange(chunks[s], arrived)
         chunks[s + 1].add_(arrived)
     return x
-
-
-def tree_time_as_a_tensor(S, N, a, b):
-    return 2 * torch.tensor(float(N)).log2().ceil() * (a + S * b)
-
-
-def tree_divides_by_beta(S, N, a, b):
-    return 2 * (N - 1).bit_length() * (a + S / b)
-
-
-def tree_in_bits(S, N, a, b):
-    return 2 * (N - 1).bit_length() * (a + 8 * S * b)
 
 
 # More that students write, and the first half's own check.
@@ -667,11 +580,6 @@ ALSO_WRONG = [
     ("ring_reduce_scatter", "other_owner", another_owner),
     ("ring_reduce_scatter", "both_halves", ring_one_loop),
     ("ring_reduce_scatter", "running_total", running_total),
-    ("ring_time", "alone", ring_not_alone),
-    ("tree_time", "rounds", tree_one_way),
-    ("tree_time", "part_of_a_round", tree_of_parts),
-    ("tree_time", "divides", tree_divides_by_beta),
-    ("tree_time", "bits", tree_in_bits),
 ]
 
 RIGHT = [
@@ -684,11 +592,6 @@ RIGHT = [
     ("ring_reduce_scatter", half_by_ceiling),
     ("ring_all_reduce", ring_another_start),
     ("ring_all_reduce", ring_one_loop),
-    ("ring_time", ring_time_spelt_out),
-    ("ring_time", ring_time_as_bandwidth),
-    ("tree_time", tree_time_by_doubling),
-    ("tree_time", tree_time_by_bits),
-    ("tree_time", tree_time_as_a_tensor),
 ]
 
 # Sentences for answers that are right in all but one way, which no answer of this bank is.
@@ -696,8 +599,6 @@ RARE = {
     ("pass_right", "no_such_rank"),
     ("pass_right", "bytes"),
     *(("ring_all_reduce", key) for key in ("whole_tensor_same_bits", "bits", "bytes")),
-    *(("ring_time", key) for key in ("messages", "bytes", "together")),
-    *(("tree_time", key) for key in ("messages", "bytes", "together")),
 }
 
 # The same mistake twice, written differently: the chunk that arrives is one too far to the right.

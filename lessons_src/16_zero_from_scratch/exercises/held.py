@@ -3,135 +3,109 @@
 S. Rajbhandari et al., "ZeRO", SC20, arXiv:1910.02054, figure 1 and table 1.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
 
+from dtlib.learn.alike import alike
+from dtlib.learn.answers import Answer
 from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong, stopped_here
-from dtlib.learn.diagnosis import number
-from dtlib.sim.states import model_states
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import solution
 
 KINDS = ("parameters", "gradients", "optimizer")
-STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 PAPER = 7.5e9  # parameters of the paper's first example
-GIB = 2**30
-Held = dict[str, float]
+
+held = solution("held", globals())
 
 
-def reference(psi: float, n: int, stage: int, precision: str) -> Held:
-    """The course's own formulas, the fp32 copy counted with the optimizer."""
-    device = model_states(psi, n, STRATEGIES[stage], precision, kept="paper")["device"]
-    own = {kind: device[kind] for kind in KINDS}
-    return {**own, "optimizer": own["optimizer"] + device["fp32_copy"]}
+def case(n, stage, precision):
+    """The paper's model; on one rank in mixed precision it is the bytes of a number that count."""
+    label = f"Ψ = {PAPER:.3g}, N = {n}, stage {stage}, {precision}"
+    key = ("bytes_each",) if (n, precision) == (1, "mixed") else ()
+    return label, (PAPER, n, stage, precision), *key
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Compare kind by kind, and recognise a mistake by the bytes a parameter that it gives."""
-    _unit(student)
-    for n in (1, 4, 64):
-        for stage in range(4):
-            _mixed(student, n, stage)
-    for n in (1, 4, 64):
-        for stage in range(4):
-            _fp32(student, n, stage)
-    rows = []
-    for stage, printed in enumerate((120, 31.4, 16.6, 1.88)):
-        total = sum(_ask(student, PAPER, 64, stage, "mixed").values())
-        what = f"stage {stage}, 7.5 billion parameters, 64 ranks"
-        rows.append((what, f"{total / 1e9:.3g}", printed, "GB"))
+def read(got, psi):
+    """Bytes a parameter, by kind; a copy of its own counts with the optimizer."""
+    if got is None:
+        raise Wrong("none")
+    if not isinstance(got, dict):
+        number = isinstance(got, (int, float))
+        raise Wrong("kinds", got=f"{got:.4g}" if number else f"a {type(got).__name__}")
+    if {*got} - {"fp32_copy"} != {*KINDS}:
+        raise Wrong("kinds", got="the keys " + (", ".join(map(str, got)) or "of no kind"))
+    try:
+        found = {kind: to_number(value, nan=True) / psi for kind, value in got.items()}
+    except Wrong:
+        raise Wrong("kinds", got="values that are no numbers") from None
+    found["optimizer"] += found.pop("fp32_copy", 0)
+    return [found[kind] for kind in KINDS]
+
+
+def scaled(size):
+    """A mistake: another unit."""
+    return lambda *given: {kind: value / size for kind, value in held(*given).items()}
+
+
+def another_unit(got, n):
+    """On one rank, which holds all, far too small for bytes."""
+    return n == 1 and 0 < sum(got) < 0.001 and {"got": f"{sum(got) * PAPER:.4g}"}
+
+
+def same_total(got, want, n, precision):
+    """Kinds of two bytes change places unseen."""
+    return n > 1 and precision == "mixed" and math.isclose(sum(got), sum(want), rel_tol=1e-6)
+
+
+def papers_split(got, psi, n, stage, precision):
+    """One rank shows it already; told is the case that the ledger of lesson 05 measured."""
+    paper = read(held(psi, n, stage, "mixed"), psi)
+    measured, *_ = case(4, 1, "fp32")
+    return precision == "fp32" and alike(got, paper) and {"seven": "7", "case": measured}
+
+
+def facts(got, want):
+    """Bytes a parameter, and the first kind that is wrong."""
+    wrong = (k for k in range(3) if not math.isclose(got[k], want[k], rel_tol=1e-6))
+    k = next(wrong, 0)
+    return {
+        "got": words(sum(got)), "want": words(sum(want)), "gb": f"{sum(got) * PAPER / 1e9:.3g}",
+        "split": " + ".join(map(words, got)),
+        "kind": KINDS[k], "mine": words(got[k]), "right": words(want[k]),
+    }  # fmt: skip
+
+
+def passed(got):
+    """What the paper prints, for 64 ranks."""
+    printed, what = (120, 31.4, 16.6, 1.88), "stage {}, 7.5 billion parameters, 64 ranks"
+    rows = [(what.format(k), f"{sum(got[8 + k]) * 7.5:.3g}", printed[k], "GB") for k in range(4)]
     return Passed(tuple(rows), "The target is what the paper prints.")
 
 
-def _ask(student: Callable[..., Any], psi: float, n: int, stage: int, precision: str) -> Held:
-    case = _case(psi, n, stage, precision)
-    try:
-        got = student(psi, n, stage, precision)
-    except Exception as error:
-        raise stopped_here(error, case) from error
-    if got is None:
-        raise Wrong("none", case)
-    if not isinstance(got, dict):
-        number_ = isinstance(got, (int, float))
-        raise Wrong("kinds", case, got=f"{got:.4g}" if number_ else f"a {type(got).__name__}")
-    found = dict(got)
-    copy = found.pop("fp32_copy", 0)
-    if set(found) != set(KINDS):
-        raise Wrong("kinds", case, got="the keys " + (", ".join(map(str, got)) or "of no kind"))
-    try:
-        bytes_of = {kind: to_number(found[kind], case, nan=True) for kind in KINDS}
-        bytes_of["optimizer"] += to_number(copy, case, nan=True)
-    except Wrong:
-        raise Wrong("kinds", case, got="values that are no numbers") from None
-    return bytes_of
-
-
-def _case(psi: float, n: int, stage: int, precision: str) -> str:
-    return f"Ψ = {psi:.3g}, N = {n}, stage {stage}, {precision}"
-
-
-def _unit(student: Callable[..., Any]) -> None:
-    """One rank holds all: bytes, and not GB or GiB."""
-    total = sum(_ask(student, PAPER, 1, 0, "mixed").values())
-    if 0 < total < PAPER / 1000:
-        binary = math.isclose(total * GIB % PAPER, 0, abs_tol=1) or _near(total, 16 * PAPER / GIB)
-        key = "gib" if binary else "gigabytes"
-        raise Wrong(key, _case(PAPER, 1, 0, "mixed"), got=f"{total:.4g}")
-
-
-def _mixed(student: Callable[..., Any], n: int, stage: int) -> None:
-    got = [v / PAPER for v in _ask(student, PAPER, n, stage, "mixed").values()]
-    want = [v / PAPER for v in reference(PAPER, n, stage, "mixed").values()]
-    if all(map(_near, got, want)):
-        return
-    case = _case(PAPER, n, stage, "mixed")
-    total, right = sum(got), sum(want)
-    facts = {"got": number(total), "want": number(right), "gb": f"{total * 7.5:.3g}", "n": n}
-    facts |= {"stage": stage, "split": _split(got)}
-    if n == 1:
-        whole = {"no_master": (2, 2, 8), "fp32_gradients": (2, 4, 12), "fp32_split": (4, 4, 8)}
-        for key, bytes_each in whole.items():
-            if all(map(_near, got, bytes_each)):
-                raise Wrong(key, case, **facts)
-        raise Wrong("bytes_each", case, **facts)
-    if stage and all(map(_near, got, (2, 2, 12))):
-        raise Wrong("not_divided", case, **facts)
-    if stage in (1, 2) and all(map(_near, got, (2 / n, 2 / n, 12 / n))):
-        raise Wrong("all_divided", case, **facts)
-    if _near(total, right):
-        raise Wrong("swapped", case, **facts)
-    if stage > 1 and all(map(_near, got, (2, 2, 12 / n))):
-        raise Wrong("optimizer_alone", case, **facts)
-    _other_kind(got, want, case, facts)
-
-
-def _fp32(student: Callable[..., Any], n: int, stage: int) -> None:
-    got = [v / PAPER for v in _ask(student, PAPER, n, stage, "fp32").values()]
-    want = [v / PAPER for v in reference(PAPER, n, stage, "fp32").values()]
-    if all(map(_near, got, want)):
-        return
-    case = _case(PAPER, n, stage, "fp32")
-    facts = {"got": number(sum(got)), "want": number(sum(want)), "n": n, "stage": stage}
-    facts |= {"split": _split(got)}
-    if all(map(_near, got, (v / PAPER for v in reference(PAPER, n, stage, "mixed").values()))):
-        seven = sum(_ask(student, PAPER, 4, 1, "fp32").values()) / PAPER
-        raise Wrong("paper_in_fp32", _case(PAPER, 4, 1, "fp32"), seven=number(seven))
-    if n == 1 and all(map(_near, got, (4, 4, 12))):
-        raise Wrong("copy_in_fp32", case, **facts)
-    _other_kind(got, want, case, facts)
-
-
-def _other_kind(got: list[float], want: list[float], case: str, facts: dict[str, Any]) -> None:
-    k = next(k for k in range(3) if not _near(got[k], want[k]))
-    facts |= {"kind": KINDS[k], "mine": number(got[k]), "right": number(want[k])}
-    raise Wrong("kind_of_bytes", case, **facts)
-
-
-def _split(values: list[float]) -> str:
-    return " + ".join(number(v) for v in values)
-
-
-def _near(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+EXERCISE = Answer(
+    held,
+    read=read,
+    cases=[
+        case(n, stage, precision)
+        for precision in ("mixed", "fp32")
+        for n in (1, 4, 64)
+        for stage in range(4)
+    ],
+    mistakes=[
+        Mistake("gigabytes", scaled(1e9), when=another_unit),
+        Mistake("gib", scaled(2**30), when=another_unit),
+        ("no_master", {"(2, 2, 12)": "(2, 2, 8)"}),
+        ("fp32_gradients", {"(2, 2, 12)": "(2, 4, 12)"}),
+        ("fp32_split", {"(2, 2, 12)": "(4, 4, 8)"}),
+        ("not_divided", lambda psi, n, stage, precision: held(psi, 1, stage, precision)),
+        ("all_divided", {"stage >= 3": "stage >= 1", "stage >= 2": "stage >= 1"}),
+        ("optimizer_alone", lambda psi, n, stage, how: held(psi, n, min(stage, 1), how)),
+        Mistake("swapped", {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"}, same_total),
+        Mistake("paper_in_fp32", {' if precision == "mixed" else (4, 4, 8)': ""}, papers_split),
+        ("copy_in_fp32", {"(4, 4, 8)": "(4, 4, 12)"}),
+    ],
+    other="kind_of_bytes",
+    facts=facts,
+    passed=passed,
+)

@@ -3,203 +3,160 @@
 A layer counts 1: what matters is which are whole when. Lines are counted from 1.
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Callable
-from typing import Any
 
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.answers import Answer
+from dtlib.learn.asking import ask
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.solutions import solution
 from dtlib.scratch.zero import schedule as s
 
 ENDLESS = 500  # instructions: far more than any right answer has
 KINDS = (s.AllGather, s.Forward, s.Free, s.Backward, s.ReduceScatter, s.OptimizerStep)
+KEPT = (
+    "You keep the last layer from forward to backward, and save one gather of it: real "
+    "FSDP can do this, too."
+)
+AHEAD = (
+    "You hold two layers at once: the second one buys time, since a gather can run "
+    "while the layer before it computes. That is prefetching."
+)
 
 
-def reference(layers: int) -> list[s.Instruction]:
-    """The schedule of `dtlib.scratch.zero` for layers that share no weight."""
-    return s.schedule([[k] for k in range(layers)])
-
-
-def check(student: Callable[[int], Any]) -> Passed:
-    """Follow the student's schedules for 1, 3 and 4 layers."""
-    for layers in (1, 3, 4):
-        follower = Follower(layers)
-        for number, instruction in enumerate(_instructions(student, layers), start=1):
-            follower.take(number, instruction)
-        follower.judge()
-    gathers = sum(follower.gathers.values())
-    return Passed(
-        (
-            ("layers whole at once, of 4", follower.most, 1, ""),
-            ("all-gathers for 4 layers", gathers, 8, ""),
-        ),
-        follower.remark(),
-    )
-
-
-def _instructions(student: Callable[[int], Any], layers: int) -> list[Any]:
-    case = f"{layers} layer{'s' * (layers > 1)}"
-    try:
-        answer = student(layers)
-        if answer is None:
-            raise Wrong("none", case)
-        found = list(itertools.islice(iter(answer), ENDLESS))
-    except Wrong:
-        raise
-    except Exception as error:
-        raise stopped_here(error, case) from error
+def read(got, layers):
+    """A list of instructions, each for a layer that there is."""
+    if got is None:
+        raise Wrong("none")
+    found = ask(lambda: list(itertools.islice(iter(got), ENDLESS)), case="")
     for line, thing in enumerate(found, start=1):
+        facts = {"line": line, "what": named(thing), "last": layers - 1}
         if not isinstance(thing, KINDS):
-            raise Wrong("no_instruction", case, line=line, what=_named(thing))
+            raise Wrong("no_instruction", **facts)
         block = getattr(thing, "block", 0)
         if isinstance(block, bool) or not isinstance(block, int) or not 0 <= block < layers:
-            raise Wrong("no_layer", case, line=line, what=_named(thing), last=layers - 1)
+            raise Wrong("no_layer", **facts)
     return found
 
 
-def _named(thing: Any) -> str:
-    if isinstance(thing, KINDS) and hasattr(thing, "block"):
-        return f"{type(thing).__name__}({thing.block!r})"
-    if isinstance(thing, KINDS):
-        return f"{type(thing).__name__}()"
-    return f"the class {thing.__name__}" if isinstance(thing, type) else repr(thing)[:40]
+def named(thing):
+    """An instruction as it is written."""
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
+    return repr(thing)[:40].replace("block=", "")
 
 
-class Follower:
-    """Follows a schedule, and raises the first thing that a worker could not do.
+class Worker:
+    """Carries out a schedule, and knows what in it no worker could do.
 
     Attributes
     ----------
     whole
         The layers that are whole now, and since which line.
+    first
+        Where each instruction stood first.
+    held
+        How many layers were whole when the first instruction of a kind came.
     most
         The most that were whole at once.
     """
 
-    def __init__(self, layers: int) -> None:
-        self.layers, self.case = layers, f"{layers} layer{'s' * (layers > 1)}"
-        self.whole: dict[int, int] = {}
-        self.freed: dict[int, int] = {}
-        self.gathers = dict.fromkeys(range(layers), 0)
-        self.forward: list[int] = []
-        self.backward: dict[int, int] = {}
-        self.reduced: set[int] = set()
-        self.first: dict[s.Instruction, int] = {}
-        self.stepped = 0
-        self.most = 0
-        self.at_first_forward = self.at_first_backward = 0
+    def __init__(self, layers):
+        self.layers, self.most = layers, 0
+        self.whole, self.freed, self.first, self.held = {}, {}, {}, {}
 
-    def take(self, line: int, instruction: s.Instruction) -> None:
-        """Carry out one instruction."""
-        if self.stepped:
-            self._after_the_step(line, instruction)
-        self.first.setdefault(instruction, line)
-        match instruction:
-            case s.AllGather(k):
-                if k in self.whole:
-                    self._wrong("gathered_twice", line=line, layer=k, since=self.whole[k])
-                self.whole[k] = line
-                self.gathers[k] += 1
-                self.most = max(self.most, len(self.whole))
-            case s.Free(k):
-                if self.whole.pop(k, None) is None:
-                    self._wrong("freed_twice", line=line, layer=k)
-                self.freed[k] = line
-            case s.Forward(k):
-                self._forward(line, k)
-            case s.Backward(k):
-                self._backward(line, k)
-            case s.ReduceScatter(k):
-                self._reduce(line, k)
+    def follow(self, lines):
+        """The first thing that is wrong, or None."""
+        for line, one in enumerate(lines, start=1):
+            k = getattr(one, "block", -1)
+            facts = {
+                "line": line, "layer": k, "what": named(one), "before": self.first.get(one),
+                "since": self.whole.get(k), "freed": self.freed.get(k, 0),
+                "missing": next(iter(self.without(s.Forward)), k + 1),
+                "step": self.first.get(s.OptimizerStep()),
+            }  # fmt: skip
+            for key, holds in self.faults(one, k):
+                if holds:
+                    return Wrong(key, **facts)
+            self.carry_out(line, one, k)
+        return next((Wrong(key, **facts) for key, holds, facts in self.rests() if holds), None)
+
+    def without(self, kind):
+        """The layers for which no such instruction has come."""
+        return [k for k in range(self.layers) if kind(k) not in self.first]
+
+    def faults(self, one, k):
+        """What may be wrong with the next instruction, and whether it is."""
+        twice = ("twice", one in self.first)
+        shard = k not in self.whole
+        stepped = s.OptimizerStep() in self.first
+        match one:
             case s.OptimizerStep():
-                self.stepped = line
+                return [twice]
+            case s.ReduceScatter() if stepped:
+                return [("step_early", True)]
+            case _ if stepped:
+                return [("after_the_step", True)]
+            case s.AllGather():
+                return [("gathered_twice", not shard)]
+            case s.Free():
+                return [("freed_twice", shard)]
+            case s.Forward():
+                early = k != next(iter(self.without(s.Forward)), k)
+                return [twice, ("forward_order", early), ("forward_without_weights", shard)]
+            case s.Backward():
+                late = k + 1 in self.without(s.Backward)
+                shown = [("backward_early", bool(self.without(s.Forward))), twice]
+                return [*shown, ("backward_order", late), ("backward_without_weights", shard)]
+        return [("reduce_early", k in self.without(s.Backward)), twice]
 
-    def _forward(self, line: int, k: int) -> None:
-        if k in self.forward:
-            self._twice(line, s.Forward(k))
-        if k != len(self.forward):
-            self._wrong("forward_order", line=line, layer=k, missing=len(self.forward))
-        if k not in self.whole:
-            self._wrong("forward_without_weights", line=line, layer=k)
-        if not self.forward:
-            self.at_first_forward = len(self.whole)
-        self.forward.append(k)
+    def carry_out(self, line, one, k):
+        """Note what an instruction changes."""
+        self.held.setdefault(type(one), len(self.whole))
+        self.first.setdefault(one, line)
+        if isinstance(one, s.AllGather):
+            self.whole[k] = line
+            self.most = max(self.most, len(self.whole))
+        elif isinstance(one, s.Free):
+            del self.whole[k]
+            self.freed[k] = line
 
-    def _backward(self, line: int, k: int) -> None:
-        if len(self.forward) < self.layers:
-            self._wrong("backward_early", line=line, layer=k, missing=len(self.forward))
-        if k in self.backward:
-            self._twice(line, s.Backward(k))
-        if k < self.layers - 1 and k + 1 not in self.backward:
-            self._wrong("backward_order", line=line, layer=k, missing=k + 1)
-        if k not in self.whole:
-            facts = {"line": line, "layer": k, "freed": self.freed.get(k, 0)}
-            self._wrong("backward_without_weights", **facts)
-        if not self.backward:
-            self.at_first_backward = len(self.whole)
-        self.backward[k] = line
-
-    def _reduce(self, line: int, k: int) -> None:
-        if k not in self.backward:
-            self._wrong("reduce_early", line=line, layer=k)
-        if k in self.reduced:
-            self._twice(line, s.ReduceScatter(k))
-        self.reduced.add(k)
-
-    def _after_the_step(self, line: int, instruction: s.Instruction) -> None:
-        if isinstance(instruction, s.ReduceScatter):
-            facts = {"step": self.stepped, "line": line, "layer": instruction.block}
-            self._wrong("step_early", **facts)
-        if isinstance(instruction, s.OptimizerStep):
-            self._twice(line, instruction)
-        self._wrong("after_the_step", line=line, step=self.stepped, what=_named(instruction))
-
-    def judge(self) -> None:
-        """Say what is missing at the end, and then what was held too long."""
-        every = range(self.layers)
-        if len(self.forward) < self.layers:
-            self._wrong("no_forward", layer=len(self.forward))
-        without = [k for k in reversed(every) if k not in self.backward]
-        if without:
-            self._wrong("no_backward", layer=without[0])
-        alone = [k for k in every if k not in self.reduced]
-        if alone:
-            self._wrong("no_reduce", layer=alone[-1])
-        if not self.stepped:
-            self._wrong("no_step")
-        self._memory()
-
-    def _memory(self) -> None:
+    def rests(self):
+        """What may be missing at the end, and then what may have been held too long."""
+        for key, kind, which in (
+            ("no_forward", s.Forward, 0), ("no_backward", s.Backward, -1),
+            ("no_reduce", s.ReduceScatter, -1),
+        ):  # fmt: skip
+            left = self.without(kind)
+            yield key, bool(left), {"layer": left[which] if left else None}
+        yield "no_step", s.OptimizerStep() not in self.first, {}
         facts = {"layers": self.layers, "peak": self.most}
-        if self.layers > 1 and self.at_first_forward == self.layers:
-            self._wrong("all_at_start", **facts)
-        if self.layers > 1 and self.at_first_backward == self.layers:
-            self._wrong("no_free_in_forward", **facts)
-        if self.whole:
-            rest = ", ".join(map(str, sorted(self.whole)))
-            self._wrong("never_freed", rest=rest, first=max(self.whole), **facts)
-        if self.most > 2:
-            self._wrong("too_many", **facts)
+        several = self.layers > 1
+        yield "all_at_start", several and self.held[s.Forward] == self.layers, facts
+        yield "no_free_in_forward", several and self.held[s.Backward] == self.layers, facts
+        rest = ", ".join(map(str, sorted(self.whole)))
+        facts |= {"rest": rest, "first": max(self.whole, default=None)}
+        yield "never_freed", bool(self.whole), facts
+        yield "too_many", self.most > 2, facts
 
-    def remark(self) -> str:
-        """What a right schedule does better, or pays."""
-        words = []
-        if self.gathers[self.layers - 1] == 1:
-            words.append(
-                "You keep the last layer from forward to backward, and save one gather of it: real "
-                "FSDP can do this, too."
-            )
-        if self.most == 2:
-            words.append(
-                "You hold two layers at once: the second one buys time, since a gather can run "
-                "while the layer before it computes. That is prefetching."
-            )
-        return " ".join(words)
 
-    def _twice(self, line: int, instruction: s.Instruction) -> None:
-        facts = {"line": line, "before": self.first[instruction], "what": _named(instruction)}
-        self._wrong("twice", **facts)
+def passed(got):
+    """Of four layers: how many were whole at once, and how often one was gathered."""
+    worker = Worker(4)
+    worker.follow(got[-1])
+    gathers = sum(isinstance(one, s.AllGather) for one in got[-1])
+    remarks = [KEPT] * (got[-1].count(s.AllGather(3)) == 1) + [AHEAD] * (worker.most == 2)
+    rows = (("layers whole at once, of 4", worker.most, 1, ""),
+            ("all-gathers for 4 layers", gathers, 8, ""))  # fmt: skip
+    return Passed(rows, " ".join(remarks))
 
-    def _wrong(self, key: str, **facts: Any) -> None:
-        raise Wrong(key, self.case, **facts)
+
+zero3_schedule = solution("zero3_schedule", globals())
+
+EXERCISE = Answer(
+    zero3_schedule,
+    read=read,
+    cases=[("1 layer", (1,)), ("3 layers", (3,)), ("4 layers", (4,))],
+    judge=lambda got, layers: Worker(layers).follow(got) or True,
+    other="unrecognised",
+    passed=passed,
+)

@@ -4,23 +4,26 @@ Seconds are painted: precision alone makes a step 3 times as fast, the optimizer
 0.75 times, all three together 6 times, so that a wrong comparison names itself.
 """
 
-from __future__ import annotations
+import copy
+import statistics  # noqa: F401 - of the solution
+from collections.abc import Mapping
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from statistics import mean, median
-from typing import Any
-
+from dtlib.learn.alike import alike
+from dtlib.learn.answers import Answer
 from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong, stopped_here
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
-FACTORS = ("precision", "optimizer", "stage")
+FACTORS = ["precision", "optimizer", "stage"]
 BEFORE = {"precision": "fp32", "optimizer": "plain", "stage": 0}
 AFTER = {"precision": "bf16", "optimizer": "fused", "stage": 2}
-Run = dict[str, Any]
+CLOSE = 1e-9
+
+gains = solution("gains", globals())
 
 
-def run(seconds: float, *changed: str) -> Run:
+def run(seconds, *changed):
     """A row of the table: the baseline but for what is `changed`."""
     return {**BEFORE, **{factor: AFTER[factor] for factor in changed}, "seconds": seconds}
 
@@ -29,135 +32,124 @@ ALL = run(2.0, *FACTORS)
 TWO = [run(3.0, "precision", "optimizer"), run(5.0, "precision", "stage"),
        run(10.0, "optimizer", "stage")]  # fmt: skip
 PRECISION, OPTIMIZER, STAGE = (run(s, f) for s, f in zip((4.0, 8.0, 16.0), FACTORS, strict=True))
-CASES: tuple[tuple[str, list[Run]], ...] = (
-    ("two runs", [run(12.0), PRECISION]),
-    ("a run with all three changes stands second", [run(12.0), ALL, PRECISION, OPTIMIZER, STAGE]),
-    ("runs with one, two and three changes", [run(12.0), *TWO, PRECISION, OPTIMIZER, STAGE, ALL]),
-    (
-        "no run with the optimizer alone",
-        [run(12.0), STAGE, run(3.0, "precision", "optimizer"), PRECISION],
-    ),
-    (
-        "three repeats of each, one of them disturbed",
-        [
-            *[run(s) for s in (12.0, 12.0, 60.0)],
-            *[run(s, "precision") for s in (40.0, 4.0, 4.0)],
-            *[run(s, "stage") for s in (16.0, 1.0, 16.0)],
-        ],
-    ),
-)
+REPEATS = [
+    *(run(s) for s in (12.0, 12.0, 60.0)),
+    *(run(s, "precision") for s in (40.0, 4.0, 4.0)),
+    *(run(s, "stage") for s in (16.0, 1.0, 16.0)),
+]
 
 
-def reference(runs: Sequence[Run]) -> dict[str, float]:
-    """The medians' ratio, of the runs that differ from the first in one factor alone."""
-    return _compared(runs, median, lambda changed, factor: changed == [factor])
-
-
-def _compared(
-    runs: Sequence[Run],
-    typical: Callable[[list[float]], float],
-    takes: Callable[[list[str], str], bool],
-    ratio: Callable[[float, float], float] = lambda before, after: before / after,
-) -> dict[str, float]:
-    changes = [[f for f in FACTORS if r[f] != runs[0][f]] for r in runs]
-    of = lambda wanted: [r["seconds"] for r, c in zip(runs, changes, strict=True) if wanted(c)]  # noqa: E731
-    before, found = typical(of(lambda c: c == [])), {}
-    for factor in FACTORS:
-        after = of(lambda c, factor=factor: takes(c, factor))
-        if after:
-            found[factor] = ratio(before, typical(after))
-    return found
-
-
-def _alone(changed: list[str], factor: str) -> bool:
-    return changed == [factor]
-
-
-def _at_all(changed: list[str], factor: str) -> bool:
-    return factor in changed
-
-
-# What a mistake makes of the same runs.
-MISTAKES: dict[str, Callable[[Sequence[Run]], dict[str, float]]] = {
-    "upside_down": lambda runs: _compared(runs, median, _alone, lambda b, a: a / b),
-    "difference": lambda runs: _compared(runs, median, _alone, lambda b, a: b - a),
-    "saved_share": lambda runs: _compared(runs, median, _alone, lambda b, a: 1 - a / b),
-    "mean": lambda runs: _compared(runs, mean, _alone),
-    "fastest": lambda runs: _compared(runs, min, _alone),
-    "first_only": lambda runs: _compared(runs, lambda values: values[0], _alone),
-    "last_only": lambda runs: _compared(runs, lambda values: values[-1], _alone),
-    "mixed": lambda runs: _compared(runs, lambda values: values[0], _at_all),
-    "mixed_median": lambda runs: _compared(runs, median, _at_all),
-    "mixed_last": lambda runs: _compared(runs, lambda values: values[-1], _at_all),
-    "mixed_best": lambda runs: _compared(runs, min, _at_all),
-}
-
-
-def check(student: Callable[..., Any]) -> Passed:
-    """Two runs; then a run of all changes among them; one that is missing; repeats."""
-    for label, runs in CASES:
-        got, want = _gains(student, runs, label), reference(runs)
-        if not _same(got, want):
-            raise _explain(got, want, runs, label)
-    got = _gains(student, CASES[1][1], CASES[1][0])
-    rows = [(f"{f} alone", f"{got[f]:g}", f"{reference(CASES[1][1])[f]:g}", "×") for f in FACTORS]
-    return Passed(tuple(rows))
-
-
-def _gains(student: Callable[..., Any], runs: list[Run], label: str) -> dict[str, float]:
-    given = [dict(r) for r in runs]
-    try:
-        got = student(given)
-    except Exception as error:
-        raise stopped_here(error, label) from error
+def called(answer, runs):
+    """A gain for each factor, of a table that stays what it was."""
+    given = copy.deepcopy(runs)
+    got = answer(given)
     if given != runs:
-        raise Wrong("mutates", label, before=len(runs), after=len(given))
+        raise Wrong("mutates", before=len(runs), after=len(given))
     if got is None:
-        raise Wrong("none", label)
+        raise Wrong("none")
     if not isinstance(got, Mapping):
-        raise Wrong("kind", label, got=type(got).__name__)
+        raise Wrong("kind", got=type(got).__name__)
     strange = [key for key in got if key not in FACTORS]
     if strange:
-        raise Wrong("strange_key", label, got=strange[0])
-    return {key: _number(value, key, label) for key, value in got.items()}
+        raise Wrong("strange_key", got=strange[0])
+    return {factor: _number(factor, value) for factor, value in got.items()}
 
 
-def _number(value: Any, factor: str, label: str) -> float:
+def _number(factor, value):
     try:
-        return to_number(value, label, nan=True)
+        return to_number(value, nan=True)
     except Wrong:
-        raise Wrong("no_number", label, factor=factor, got=type(value).__name__) from None
+        raise Wrong("no_number", factor=factor, got=type(value).__name__) from None
 
 
-def _same(got: Mapping[str, float], want: Mapping[str, float]) -> bool:
-    return set(got) == set(want) and all(math.isclose(got[k], want[k]) for k in want)
+def each(way):
+    """A mistake in every gain that is right otherwise."""
+    return lambda runs: {factor: way(gain) for factor, gain in gains(runs).items()}
 
 
-def _explain(
-    got: Mapping[str, float], want: Mapping[str, float], runs: list[Run], label: str
-) -> Wrong:
-    invented = [factor for factor in FACTORS if factor in got and factor not in want]
-    # what two mistakes would both make of these runs is told by the first key
-    for key, made in MISTAKES.items():
-        if _same(got, made(runs)):
-            factor = next(f for f in got if f not in want or not math.isclose(got[f], want[f]))
-            key = "mixed" if key.startswith("mixed") else key
-            right = f"{want[factor]:g}" if factor in want else "unknown"
-            return Wrong(key, label, factor=factor, got=f"{got[factor]:g}", want=right)
-    if invented:
-        return Wrong("invented", label, factor=invented[0], got=f"{got[invented[0]]:g}")
-    lost = [factor for factor in want if factor not in got]
-    if lost:
-        return Wrong("lost", label, factor=lost[0], got=", ".join(got) or "nothing")
-    factor = next(f for f in want if not math.isclose(got[f], want[f]))
-    if math.isclose(got[factor], _from_the_end(runs, factor)):
-        return Wrong("from_the_end", label, factor=factor, got=f"{got[factor]:g}")
-    return Wrong("unrecognised", label, seen=f"{factor}: {got[factor]:g}")
+def by(typical):
+    """Words of the solution that change: what stands for all repeats."""
+    return {f"statistics.median({side})": typical.format(side) for side in ("before", "after")}
 
 
-def _from_the_end(runs: list[Run], factor: str) -> float:
-    """What the factor gains when all others are changed already."""
-    other = [f for f in FACTORS if f != factor]
-    changed = {tuple(f for f in FACTORS if r[f] != runs[0][f]): r["seconds"] for r in runs}
-    before, after = changed.get(tuple(other)), changed.get(FACTORS)
-    return before / after if before and after else math.nan
+def mixed(typical):
+    """Words of the solution that change: any run with the factor changed counts."""
+    return {"if all(": "if run[factor] != runs[0][factor] or all(", **by(typical)}
+
+
+def from_the_end(runs):
+    """What a factor gains when all others are changed already, where that is known."""
+    last = [one for one in runs if all(one[f] != runs[0][f] for f in FACTORS)]
+    taken_out = gains(last + runs) if last else {}
+    return gains(runs) | {factor: 1 / gain for factor, gain in taken_out.items()}
+
+
+def wrong(got, want):
+    """The factors whose gains are wrong, or not known."""
+    return [f for f in got if f not in want or not alike(got[f], want[f], CLOSE)]
+
+
+def invented(got, want):
+    """A gain that nobody measured."""
+    factor = next((f for f in FACTORS if f in got and f not in want), None)
+    return factor is not None and {"factor": factor, "got": f"{got[factor]:g}"}
+
+
+def lost(got, want):
+    """A gain that somebody measured, and that is missing."""
+    factor = next((f for f in want if f not in got), None)
+    return factor is not None and {"factor": factor, "got": ", ".join(got) or "nothing"}
+
+
+def at_the_end(got, want, runs):
+    """The first gain that is wrong is one from the end."""
+    factor = wrong(got, want)[0]
+    return alike(got[factor], from_the_end(runs).get(factor), CLOSE)
+
+
+def facts(got, want):
+    """The first gain that is wrong, if any; else a sentence is about one that is missing."""
+    for factor in wrong(got, want):
+        gain = f"{got[factor]:g}"
+        return {"factor": factor, "got": gain, "seen": f"{factor}: {gain}"}
+    return {}
+
+
+def passed(got, want):
+    """The case with a run of all three changes."""
+    return Passed(tuple((f"{f} alone", f"{got[1][f]:g}", f"{want[1][f]:g}", "×") for f in FACTORS))
+
+
+EXERCISE = Answer(
+    gains,
+    run=called,
+    same=CLOSE,
+    cases=[
+        ("two runs", ([run(12.0), PRECISION],)),
+        ("a run with all three changes stands second",
+         ([run(12.0), ALL, PRECISION, OPTIMIZER, STAGE],)),
+        ("runs with one, two and three changes",
+         ([run(12.0), *TWO, PRECISION, OPTIMIZER, STAGE, ALL],)),
+        ("no run with the optimizer alone", ([run(12.0), STAGE, TWO[0], PRECISION],)),
+        ("three repeats of each, one of them disturbed", (REPEATS,)),
+    ],
+    mistakes=[
+        ("upside_down", each(lambda gain: 1 / gain)),
+        ("difference", {"/=": "-="}),
+        ("saved_share", each(lambda gain: 1 - 1 / gain)),
+        ("mean", by("statistics.mean({})")),
+        ("fastest", by("min({})")),
+        ("first_only", by("{}[0]")),
+        ("last_only", by("{}[-1]")),
+        ("mixed", mixed("{}[0]")),
+        ("mixed", mixed("statistics.median({})")),
+        ("mixed", mixed("{}[-1]")),
+        ("mixed", mixed("min({})")),
+        Mistake("invented", lambda runs: dict.fromkeys(FACTORS, 1.0) | gains(runs), invented),
+        Mistake("lost", lambda runs: {"precision": gains(runs)["precision"]}, lost),
+        Mistake("from_the_end", from_the_end, at_the_end),
+    ],
+    other="unrecognised",
+    facts=facts,
+    passed=passed,
+)  # fmt: skip

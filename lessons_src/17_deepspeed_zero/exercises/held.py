@@ -4,108 +4,141 @@ A total would hide mistakes: in 16 bits weights and gradients can be swapped uns
 is looked at, and a mistake is known by the kinds that it gets wrong.
 """
 
-from __future__ import annotations
+import math
+from collections.abc import Mapping
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
+from dtlib.learn.answers import Answer
 from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong, stopped_here
-from dtlib.sim import states
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.solutions import solution
 
 KINDS = ("weights", "gradients", "moments", "fp32_copy")
-CASES = (
-    *((12, 1, 1, False), (12, 3, 1, False), (12, 4, 2, False), (12, 4, 3, False)),
-    *((1200, n, stage, True) for n in (3, 4) for stage in (1, 2, 3)),
-)
+COPY = "fp32_copy = 4 * parameters / ranks"  # words of the solution
+
+held = solution("held", globals())
 
 
-def reference(parameters: int, ranks: int, stage: int, sixteen_bit: bool) -> dict[str, float]:
-    """What `sim` says of DeepSpeed, without padding."""
-    recipe = "mixed" if sixteen_bit else "fp32"
-    found = states.model_states(parameters, ranks, f"zero{stage}", recipe)["device"]
-    names = ("parameters", "gradients", "optimizer", "fp32_copy")
-    return {kind: found[name] for kind, name in zip(KINDS, names, strict=True)}
+def case(parameters, ranks, stage, sixteen_bit):
+    """So many parameters on so many ranks."""
+    where = f"{ranks} rank{'s' * (ranks > 1)}, stage {stage}"
+    label = f"{parameters} parameters, {where}, {'16 bits' if sixteen_bit else 'fp32'}"
+    return label, (parameters, ranks, stage, sixteen_bit)
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """One rank in fp32 first, then three and four, each stage, then 16 bits."""
-    for case in CASES:
-        got, want = _held(student, case), reference(*case)
-        # so written that nan is wrong, too
-        if not all(abs(got[kind] - want[kind]) <= 1e-6 * want[kind] for kind in KINDS):
-            raise _explain(got, want, case)
-    numbers = (811_520, 2, 2, False)
-    yours, target = _held(student, numbers), reference(*numbers)
-    total = f"{sum(yours.values()):,.0f}", f"{sum(target.values()):,.0f}"
-    return Passed((("811,520 parameters, 2 ranks, stage 2, fp32", *total, "bytes"),))
-
-
-def _label(case: tuple[int, int, int, bool]) -> str:
-    parameters, ranks, stage, sixteen = case
-    return (
-        f"{parameters} parameters, {ranks} rank{'s' * (ranks > 1)}, stage {stage}, "
-        f"{'16 bits' if sixteen else 'fp32'}"
-    )
-
-
-def _held(student: Callable[..., Any], case: tuple[int, int, int, bool]) -> dict[str, float]:
-    try:
-        got = student(*case)
-    except Exception as error:
-        raise stopped_here(error, _label(case)) from error
+def read(got):
+    """A number of bytes for each kind."""
     if got is None:
-        raise Wrong("none", _label(case))
+        raise Wrong("none")
     if not isinstance(got, Mapping):
-        raise Wrong("kind", _label(case), got=f"{type(got).__name__}")
-    if set(got) != set(KINDS):
-        raise Wrong("keys", _label(case), got=", ".join(sorted(map(str, got))) or "no key")
-    return {kind: _number(got[kind], kind, case) for kind in KINDS}
+        raise Wrong("kind", got=type(got).__name__)
+    if {*got} != {*KINDS}:
+        raise Wrong("keys", got=", ".join(sorted(map(str, got))) or "no key")
+    return {kind: _bytes(kind, got[kind]) for kind in KINDS}
 
 
-def _number(value: Any, kind: str, case: tuple[int, int, int, bool]) -> float:
+def _bytes(kind, value):
     try:
-        return to_number(value, _label(case), nan=True)
+        return to_number(value, nan=True)
     except Wrong:
-        raise Wrong("no_number", _label(case), which=kind, got=type(value).__name__) from None
+        raise Wrong("no_number", which=kind, got=type(value).__name__) from None
 
 
-def _explain(
-    got: Mapping[str, float], want: Mapping[str, float], case: tuple[int, int, int, bool]
-) -> Wrong:
-    parameters, n, stage, sixteen = case
-    wrong = {kind for kind in KINDS if not abs(got[kind] - want[kind]) <= 1e-6 * want[kind]}
-    times = {kind: got[kind] / want[kind] for kind in KINDS}
-    facts = {"n": n, "stage": stage, "parameters": parameters, "held": "fp32"}
-    facts |= {kind: f"{got[kind]:g}" for kind in KINDS}
-    facts |= {f"{kind}_each": f"{got[kind] / parameters:g}" for kind in KINDS}
-    label = _label(case)
+def off(got, want, **factors):
+    """Whether these kinds are so many times what is right."""
+    return all(math.isclose(got[k], want[k] * f, rel_tol=1e-6) for k, f in factors.items())
 
-    def off(kind: str, factor: float) -> bool:
-        return abs(times[kind] - factor) < 1e-6
 
-    if all(off(kind, 0.25) for kind in KINDS):
-        return Wrong("elements", label, **facts)
-    if wrong == {"fp32_copy"} and got["fp32_copy"] == 0:
-        return Wrong("no_copy", label, **facts)
-    if n > 1 and wrong == {"fp32_copy"} and off("fp32_copy", n):
-        return Wrong("copy_whole", label, **facts)
-    if n > 1 and stage == 2 and off("weights", 1 / n):
-        key = "weights_at_2" if off("gradients", n) else "weights_sharded_at_2"
-        return Wrong(key, label, **facts)
-    if n > 1 and stage == 1 and off("gradients", 1 / n):
-        key = "all_at_1" if off("weights", 1 / n) else "gradients_at_1"
-        return Wrong(key, label, **facts)
-    if n > 1 and "moments" in wrong and off("moments", n):
-        return Wrong("moments_whole", label, **facts)
-    if sixteen and "moments" in wrong and off("moments", 0.5):
-        return Wrong("half_moments", label, **facts)
-    if "moments" in wrong and off("moments", 0.5):
-        return Wrong("one_moment", label, **facts)
-    if sixteen and wrong <= {"weights", "gradients"} and all(off(kind, 2) for kind in wrong):
-        return Wrong("still_fp32", label, which=" and ".join(sorted(wrong)), **facts)
-    if n > 1 and all(off(kind, n) for kind in wrong):
-        return Wrong("not_sharded", label, which=" and ".join(sorted(wrong)), **facts)
-    first = next(kind for kind in KINDS if kind in wrong)
-    seen = f"{first.replace('_', ' ')}: {got[first]:g} bytes for {parameters} parameters"
-    return Wrong("unrecognised", label, seen=seen)
+def wrong(got, want):
+    """The kinds that are wrong; nan is, too."""
+    return [kind for kind in KINDS if not off(got, want, **{kind: 1})]
+
+
+def shared(at, **powers):
+    """Recognises kinds that are divided at a stage (-1), or whole where they should not be (1)."""
+
+    def when(got, want, ranks, stage):
+        factors = {kind: float(ranks) ** power for kind, power in powers.items()}
+        return ranks > 1 and stage in at and off(got, want, **factors)
+
+    return when
+
+
+def all_wrong(factor):
+    """Recognises answers in which all that is wrong is off by one factor."""
+    return lambda got, want: off(got, want, **dict.fromkeys(wrong(got, want), factor))
+
+
+def facts(got, want, parameters, ranks):
+    """The bytes, and those of a parameter."""
+    each = {f"{kind}_each": f"{got[kind] / parameters:g}" for kind in KINDS}
+    sizes = {kind: f"{got[kind]:g}" for kind in KINDS}
+    kinds = wrong(got, want)
+    seen = f"{kinds[0].replace('_', ' ')}: {sizes[kinds[0]]} bytes for {parameters} parameters"
+    which = " and ".join(sorted(kinds))
+    return {"n": ranks, "held": "fp32", "which": which, "seen": seen, **sizes, **each}
+
+
+def passed(got, want):
+    """The network of the lesson."""
+    mine, right = (f"{sum(found[-1].values()):,.0f}" for found in (got, want))
+    return Passed((("811,520 parameters, 2 ranks, stage 2, fp32", mine, right, "bytes"),))
+
+
+EXERCISE = Answer(
+    held,
+    read=read,
+    # One rank in fp32, then three and four, each stage, then 16 bits.
+    cases=[
+        case(12, 1, 1, False),
+        case(12, 3, 1, False),
+        case(12, 4, 2, False),
+        case(12, 4, 3, False),
+        *(case(1200, n, stage, True) for n in (3, 4) for stage in (1, 2, 3)),
+        case(811_520, 2, 2, False),
+    ],
+    mistakes=[
+        ("elements", lambda *given: {kind: size / 4 for kind, size in held(*given).items()}),
+        ("no_copy", {COPY: f"{COPY} if sixteen_bit else 0"}),
+        ("copy_whole", {COPY: "fp32_copy = 4 * parameters"}),
+        Mistake(
+            "weights_at_2",
+            {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"},
+            when=shared([2], weights=-1, gradients=1),
+        ),
+        Mistake("weights_sharded_at_2", {"stage >= 3": "stage > 1"}, shared([2], weights=-1)),
+        Mistake(
+            "all_at_1",
+            lambda parameters, ranks, stage, bits: held(parameters, ranks, 3, bits),
+            when=shared([1], gradients=-1, weights=-1),
+        ),
+        Mistake("gradients_at_1", {"stage >= 2": "stage > 0"}, shared([1], gradients=-1)),
+        Mistake(
+            "moments_whole", {"8 * parameters / ranks": "8 * parameters"},
+            when=shared([1, 2, 3], moments=1),
+        ),
+        Mistake(
+            "half_moments", {"moments = 8": "moments = 2 * each"},
+            when=lambda got, want, sixteen_bit: sixteen_bit and off(got, want, moments=0.5),
+        ),
+        Mistake(
+            "one_moment", {"moments = 8": "moments = 4"},
+            when=lambda got, want: off(got, want, moments=0.5),
+        ),
+        Mistake(
+            "still_fp32",
+            lambda parameters, ranks, stage, bits: held(parameters, ranks, stage, False),
+            when=lambda got, want, sixteen_bit: (
+                sixteen_bit and all_wrong(2)(got, want)
+                and {*wrong(got, want)} <= {"weights", "gradients"}),
+        ),
+        Mistake(
+            "not_sharded", {"gradients = each * parameters / (ranks if stage >= 2 else 1)":
+                            "gradients = each * parameters"},
+            when=lambda got, want, ranks: ranks > 1 and all_wrong(ranks)(got, want),
+        ),
+    ],
+    other="unrecognised",
+    facts=facts,
+    passed=passed,
+)  # fmt: skip

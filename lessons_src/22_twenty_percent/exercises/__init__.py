@@ -5,9 +5,9 @@ from dtlib.learn.checking import Exercise
 from . import bounds, pairs, paying, same, step
 
 EXERCISES = {
-    "gain": Exercise(pairs.check, pairs.reference, minutes=10),
+    "gain": pairs.EXERCISE,
     "faster_step": Exercise(step.check, step.reference, minutes=15),
-    "bound": Exercise(bounds.check, bounds.reference, minutes=8),
-    "break_even": Exercise(paying.check, paying.reference, minutes=6),
-    "same_experiment": Exercise(same.check, same.reference, minutes=10),
+    "bound": bounds.EXERCISE,
+    "break_even": paying.EXERCISE,
+    "same_experiment": same.EXERCISE,
 }

@@ -1,0 +1,16 @@
+"""Exercise 7.4, second half: the time of a tree, also where N is no power of two, as 6 and 3."""
+
+import math  # noqa: F401 - of the solution
+
+from dtlib.learn.solutions import solution
+
+from . import cost
+
+tree_time = solution("tree_time", globals())
+
+EXERCISE = cost.exercise(
+    tree_time,
+    ranks=(64, 8, 4, 6, 3),
+    messages="rounds",
+    mistakes=[("part_of_a_round", {"math.ceil(math.log2(N))": "math.log2(N)"})],
+)

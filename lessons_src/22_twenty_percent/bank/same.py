@@ -1,0 +1,81 @@
+"""More answers to `same_experiment`, for the tests alone."""
+
+import math
+
+from dtlib.learn.solutions import altered
+
+from ..exercises.same import same_experiment
+
+BATCH = 'one["ranks"] * one["micro_batch"] * one["accumulation"]'
+SEEN = 'one["micro_batch"] if one["norm"] == "batch" else None'
+SAME = 'before["precision"] == after["precision"]'
+
+
+def asks_precision_first(before, after):
+    if before["precision"] != after["precision"]:
+        return "numbers"
+    return same_experiment(before, after)
+
+
+def batch_norm_wants_all_alike(before, after):
+    keys = ("ranks", "micro_batch", "accumulation")
+    if before["norm"] == "batch" and any(before[k] != after[k] for k in keys):
+        return "another"
+    return same_experiment(before, after)
+
+
+def another_cut_is_other_numbers(before, after):
+    word = same_experiment(before, after)
+    cut = before["micro_batch"] != after["micro_batch"]
+    return "numbers" if word == "same" and cut else word
+
+
+def takes_out_precision(before, after):
+    other = before.pop("precision") != after.pop("precision")
+    return "numbers" if other else "same"
+
+
+def by_what_is_left(before, after):
+    def experiment(one):
+        kept = {k: one[k] for k in ("lr", "seed", "norm")}
+        cut = one["micro_batch"] * (one["norm"] == "batch")
+        return kept, cut, math.prod(one[k] for k in ("ranks", "micro_batch", "accumulation"))
+
+    if experiment(before) == experiment(after):
+        return ("numbers", "same")[before["precision"] == after["precision"]]
+    return "another"
+
+
+def by_differences(before, after):
+    other = {key for key in before if before[key] != after[key]} - {"workers", "bucket_cap_mb"}
+    batches = [math.prod(s[k] for k in ("ranks", "micro_batch", "accumulation"))
+               for s in (before, after)]  # fmt: skip
+    if batches[0] != batches[1] or other & {"lr", "seed", "norm"}:
+        return "another"
+    if "micro_batch" in other and after["norm"] == "batch":
+        return "another"
+    return "numbers" if "precision" in other else "same"
+
+
+EDITS = [
+    ("lr", {'one["lr"], ': ""}),
+    ("seed", {'one["seed"], ': ""}),
+    ("norm", {'one["norm"], seen': "seen", SEEN: "None"}),
+    ("cut", {BATCH: 'one["micro_batch"]'}),
+    ("ranks", {'one["ranks"] * ': ""}),
+    ("ranks_shared", {"(batch, ": '(batch, one["ranks"], '}),
+    ("precision_ignored", {SAME: "True"}),
+    ("precision_is_another", {"(batch, ": '(batch, one["precision"], '}),
+    ("batch_norm", {SEEN: "None"}),
+]
+ALSO_WRONG = [
+    *((key, altered(same_experiment, words)) for key, words in EDITS),
+    ("unchanged", lambda before, after: "another"),
+    ("speed_only", lambda before, after: "same" if before == after else "another"),
+    ("worst", asks_precision_first),
+    ("batch_norm_ranks", batch_norm_wants_all_alike),
+    ("numbers_too_often", another_cut_is_other_numbers),
+    ("word", lambda before, after: same_experiment(before, after) == "same"),
+    ("changed", takes_out_precision),
+]
+ALSO_RIGHT = [by_what_is_left, by_differences]
