@@ -182,6 +182,11 @@ def by_collective(rows: Iterable[Traffic]) -> dict[str, Traffic]:
     return found
 
 
+def knows(strategy: str) -> bool:
+    """Say whether there are formulas for a strategy; one that somebody adds may have none."""
+    return states.ALIASES.get(strategy, strategy) in states.DIVIDED
+
+
 def choose(what: str, word: str, choices: Iterable[str]) -> None:
     """Refuse a word that is none of `choices`."""
     known = list(choices)

@@ -41,7 +41,12 @@ class Line(NamedTuple):
 
 
 def compare(facts: Facts) -> list[Line]:
-    """Return a line for each kind of state, for activations and for each collective."""
+    """Return a line for each kind of state, for activations and for each collective.
+
+    None where `sim` has no formula for the strategy: what it would hold and send is not guessed.
+    """
+    if not memory.knows(facts.strategy):
+        return []
     return [*_held(facts), *_activations(facts), *_sent(facts)]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import write_atomically
+from dtlib.sim import memory
 from dtlib.study.differences import COLLECTIVES
 from dtlib.study.rows import HELD
 
@@ -35,12 +36,23 @@ def table(rows: Sequence[Row]) -> str:
         "update; activations: at most; all else: between steps. Ring bytes: from the payload.",
         aligned(lines, left=1),
     ]
+    found += without_formula(rows)
     found += [
         f"{row['strategy']} on {row['world_size']}: {row['status']}: {row['because']}"
         for row in rows
         if row["status"] != "done"
     ]
     return "\n".join(found)
+
+
+def without_formula(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each strategy that ran and that `sim` does not know."""
+    names = dict.fromkeys(row["strategy"] for row in rows if row["status"] == "done")
+    return [
+        f"sim has no formula for strategy {name}, so what it predicts is left blank."
+        for name in names
+        if not memory.knows(name)
+    ]
 
 
 def _line(row: Row) -> list[str]:

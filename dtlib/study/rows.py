@@ -66,7 +66,8 @@ def _measured(facts: Facts) -> dict[str, Any]:
         found[f"{name}_calls"] = tally.calls if tally else 0
         found[f"{name}_payload_bytes"] = tally.payload if tally else 0
     found["wire_bytes_derived"] = sum(tally.wire for tally in page.collectives.values())
-    found["unexplained_bytes"] = sum(abs(line.unexplained) for line in lines)
+    if lines:  # without a formula nothing is explained, and nothing is unexplained
+        found["unexplained_bytes"] = sum(abs(line.unexplained) for line in lines)
     return found
 
 

@@ -8,21 +8,18 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, did_you_mean
+from dtlib.sim import states
 from dtlib.study.family import Planned
 
 KIND = "strategies"
-ORDER = (
-    "single", "ddp", "accelerate", "lightning", "zero1", "zero2", "zero3", "offload", "infinity",
-    "fsdp",
-)  # fmt: skip
-"""From what shards nothing to what shards everything."""
-
 STEPS = 10
 """The ledger watches step 3, so that seven are timed."""
 
 
 def names(wanted: Sequence[str] = ()) -> list[str]:
-    """Return the strategies of a study, aliases once, in the order of `ORDER`.
+    """Return the strategies of a study, aliases once, from what shards nothing to what shards all.
+
+    Those that `sim` has no formula for come last.
 
     Raises
     ------
@@ -34,8 +31,9 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
         if name not in kinds:
             near = did_you_mean(name, kinds)
             raise BadInput(f"unknown strategy {name!r}; there is {', '.join(sorted(kinds))}.{near}")
-    known = [name for name in ORDER if name in kinds]
-    return [name for name in (wanted or known) if name != "dp"]
+    known = [name for name in states.DIVIDED if name in kinds]
+    everything = [*known, *sorted(kinds.keys() - set(known))]
+    return [name for name in (wanted or everything) if name not in states.ALIASES]
 
 
 def plans(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import sys
 
 import pytest
 
@@ -79,7 +80,6 @@ def test_every_strategy_at_every_number_of_ranks_and_single_at_one():
     assert names[:4] == ["single-1", "ddp-1", "ddp-2", "ddp-4"]
     assert not any(name.startswith(("single-2", "dp-")) for name in names)
     assert {planned.config.ledger for planned in plans()} == {True}
-    # whoever adds a strategy says where in the table it stands
     assert set(strategies.names()) == set(strategies.strategies.available()) - {"dp"}
     with pytest.raises(BadInput, match=r"unknown strategy 'zero9'; there is .* Did you mean 'zero"):
         strategies.names(["zero9"])
@@ -192,6 +192,39 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     bars = reading.figure(table).axes[0].patches
     widths = [bar.get_width() for bar in bars if bar.get_hatch() == "//"]
     assert widths == [4 * PSI / 1e6] * 3 + [0]  # the last one is the legend's
+
+
+@pytest.fixture
+def gossip(tmp_path_factory, monkeypatch):
+    """A strategy that nothing but its own file knows."""
+    folder = tmp_path_factory.mktemp("strategies")
+    (folder / "gossip.py").write_text(
+        "from dtlib.strategies.ddp import DDP\n"
+        "STRATEGIES = {'gossip': type('Gossip', (DDP,), {})}\n"
+    )
+    package = strategies.strategies
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+    yield "gossip"
+    sys.modules.pop("dtlib.strategies.gossip", None)
+    vars(package).pop("gossip", None)
+
+
+def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip, capsys):
+    assert strategies.names()[-1] == gossip
+    words = ["strategies", "text", "--model", "nano", "--steps", "4", "--global_batch", "8"]
+    words += ["--strategies", f"ddp,{gossip}", "--ranks", "2", "--out", str(tmp_path)]
+    assert study.main(words) == 0
+    sentence = "sim has no formula for strategy gossip, so what it predicts is left blank."
+    assert capsys.readouterr().out.count(sentence) == 1
+    known, unknown = rows.read(tmp_path / study.CSV)
+    predicted = [name for name in unknown if name.startswith("predicted_")]
+    assert {unknown[name] for name in [*predicted, "unexplained_bytes"]} == {None}
+    assert known["predicted_parameters_bytes"] == unknown["parameters_bytes"] == 4 * PSI
+    assert known["unexplained_bytes"] == 0
+    named = csv.DictReader((tmp_path / running.DIFFERENCES_CSV).open())
+    assert {row["strategy"] for row in named} == {"ddp"}
+    assert study.main(["figure", str(tmp_path)]) == 0
+    assert sentence in capsys.readouterr().out
 
 
 def test_another_csv_file_is_refused(tmp_path):
