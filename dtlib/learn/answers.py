@@ -23,7 +23,7 @@ from typing import Any
 
 from dtlib.learn.alike import SAME, Stopped, alike
 from dtlib.learn.asking import ask
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.checking import NotJudged, Passed, Wrong
 from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
 from dtlib.learn.readers import number, words
 from dtlib.learn.solutions import parameters
@@ -127,11 +127,13 @@ class Answer:
         ------
         Wrong
             For that case, with the sentence of the known mistake that gives the same.
+        NotJudged
+            When the solution itself was not done in time.
         """
         got, want = [], []
         for i in range(len(self.cases)):
             got.append(self._try(student, i))
-            want.append(None if self.alone else self._try(self.reference, i))
+            want.append(None if self.alone else self._wanted(i))
             wrong = self._verdict(student, got, want[i])
             if wrong is not None:
                 wrong.case = wrong.case or self.cases[i][0]
@@ -147,6 +149,16 @@ class Answer:
         own = {mistake.key for mistake in self.programs} | {self.other}
         own |= {case[2] for case in self.cases if len(case) > 2}
         return own | ({self.changed} if self.changed else set())
+
+    def _wanted(self, i: int) -> Any:
+        """What the solution gives; if that too was late, any late answer would be right."""
+        want = self._try(self.reference, i)
+        if isinstance(want, Stopped) and want.error == "loops":
+            raise NotJudged(
+                f"the course's own solution of {self.name} was not done in time either"
+                f" ({self.cases[i][0]}): this machine is busy; end other programs and check again."
+            )
+        return want
 
     def _try(self, program: Program, i: int) -> Any:
         """What a program gives in case `i`: as `read` has it, a `Wrong` of `read`, or `Stopped`."""

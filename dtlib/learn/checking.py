@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dtlib.errors import DtlibError
 from dtlib.learn.sentences import fill
 
 
@@ -35,6 +36,10 @@ class Passed:
 @dataclass(frozen=True)
 class Stub:
     """Nothing is written yet. The machine finds this by itself, before a check is called."""
+
+
+class NotJudged(DtlibError):
+    """The check itself could not be made, so that nothing can be said of the answer."""
 
 
 class Wrong(Exception):

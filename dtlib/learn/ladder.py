@@ -16,6 +16,7 @@ from dtlib.errors import BadInput, DtlibError, did_you_mean
 from dtlib.learn import progress, rooms, session
 from dtlib.learn.checking import (
     Exercise,
+    NotJudged,
     Passed,
     Stub,
     Verdict,
@@ -84,13 +85,18 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
 
 
 def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdict:
-    """The verdict alone: shows nothing, keeps nothing, and lets no exception of an answer out."""
+    """The verdict alone: shows nothing, keeps nothing, and lets no exception of an answer out.
+
+    `NotJudged` comes out: it is the check's own.
+    """
     if not callable(function):
         return Wrong("not_a_function", got=type(function).__name__)
     if is_stub(function, lesson.definition(name, as_stub=True)):
         return Stub()
     try:
         return exercise.check(function)
+    except NotJudged:
+        raise
     except Wrong as wrong:
         return wrong
     except Exception as error:

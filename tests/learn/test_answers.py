@@ -12,7 +12,7 @@ import torch
 from dtlib.errors import BadInput
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.checking import NotJudged, Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of, several
 from dtlib.learn.solutions import altered, solution
@@ -239,6 +239,18 @@ def test_a_solution_comes_from_its_lesson_and_needs_its_names() -> None:
         solution("tokens", here)
     with pytest.raises(BadInput, match="elsewhere lies in no lesson's room"):
         solution("tokens", {"__name__": "elsewhere"})
+
+
+def test_an_answer_is_not_right_because_the_solution_was_late_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def endless(n: int) -> int:
+        while True:
+            n += 1
+
+    monkeypatch.setattr("dtlib.learn.asking.LIMIT", 0.05)
+    with pytest.raises(NotJudged, match="own solution of endless was not done in time"):
+        Answer(endless, [("n = 1", (1,))]).check(endless)
 
 
 @pytest.mark.parametrize(
