@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from dtlib.errors import BadInput
 from dtlib.learn.alike import SAME, Stopped, alike
 from dtlib.learn.asking import ask
 from dtlib.learn.checking import NotJudged, Passed, Wrong
@@ -65,8 +66,8 @@ class Answer:
         For tasks without one right output: returns whether the answer is right in this case, or
         the `Wrong` that says why not.
     alone
-        Whether `read` and `judge` say all there is to say: what they let through is right, and the
-        solution is not run beside the answer. For cases that take long; `want` is None.
+        Whether `read`, `run` and `judge` say all there is to say: what they let through is right,
+        and the solution is not run beside the answer. For cases that take long; `want` is None.
     facts
         Returns more names for the sentences. They have the arguments, `got` and `want` anyhow.
     other
@@ -96,6 +97,8 @@ class Answer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mistakes", read_mistakes(self.mistakes, self.reference))
+        if self.alone and self.read is None and self.judge is None and self.run is None:
+            raise BadInput(f"{self.name} is judged alone, by neither `read`, `run` nor `judge`.")
         known = (*self._names, "got", "want", "case")
         refuse_other_names(f"passed of {self.name}", self.passed, ("got", "want"))
         refuse_other_names(f"judge of {self.name}", self.judge, known)

@@ -241,6 +241,11 @@ def test_a_solution_comes_from_its_lesson_and_needs_its_names() -> None:
         solution("tokens", {"__name__": "elsewhere"})
 
 
+def test_what_judges_alone_has_to_judge() -> None:
+    with pytest.raises(BadInput, match="area is judged alone, by neither"):
+        Answer(area, CASES, alone=True)
+
+
 def test_an_answer_is_not_right_because_the_solution_was_late_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
