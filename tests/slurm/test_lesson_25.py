@@ -15,9 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 practice_cluster = rooms.module(source.find("25"), "practice_cluster")
 # Where Slurm is busy, srun says that it retries and that the step is there at last.
-BUSY = (
-    "srun: Job ", "srun: Step created for",
-)  # fmt: skip
+BUSY = ("srun: Job ", "srun: Step created for")
 WHO = """#!/bin/bash
 echo "script $SLURM_NODEID $SLURM_PROCID $SLURM_LOCALID $SLURM_JOB_NODELIST $(hostname)"
 srun echo "early $SLURM_NODEID"
