@@ -6,7 +6,7 @@ without. Its losses and hits are known for each picture.
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: F401 - of the solution
+from torch.nn import functional as F  # noqa: F401 (the solution uses it)
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong

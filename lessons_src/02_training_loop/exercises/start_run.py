@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dtlib.data.batches import seed_of  # noqa: F401 - of the solution
+from dtlib.data.batches import seed_of  # noqa: F401 (the solution uses it)
 from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution

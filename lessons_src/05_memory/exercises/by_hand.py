@@ -1,4 +1,6 @@
-"""Exercise 5.1: the bytes that a block's MLP keeps for backward, against what autograd saves.
+"""Exercise 5.1: the bytes that a block's MLP keeps for backward.
+
+The solution judges; a pass, and the tests of the lesson, show beside it what autograd saves.
 
 Three widths tell how many numbers a position keeps for each unit of width and how many whatever the
 width is; each wrong way of counting has its own pair.

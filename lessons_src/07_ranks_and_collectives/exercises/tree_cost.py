@@ -1,6 +1,6 @@
 """Exercise 7.4, second half: the time of a tree, also where N is no power of two, as 6 and 3."""
 
-import math  # noqa: F401 - of the solution
+import math  # noqa: F401 (the solution uses it)
 
 from dtlib.learn.solutions import solution
 

@@ -5,7 +5,7 @@ Seconds are painted: precision alone makes a step 3 times as fast, the optimizer
 """
 
 import copy
-import statistics  # noqa: F401 - of the solution
+import statistics  # noqa: F401 (the solution uses it)
 from collections.abc import Mapping
 
 from dtlib.learn.alike import alike

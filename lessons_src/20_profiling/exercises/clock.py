@@ -5,7 +5,7 @@ every machine: a call is on its queue at once and done later, the first one take
 then one takes longer.
 """
 
-import statistics  # noqa: F401 - of the solution
+import statistics  # noqa: F401 (the solution uses it)
 from dataclasses import dataclass
 
 from dtlib.learn.answers import Answer

@@ -10,7 +10,7 @@ from dtlib.learn.readers import number, shown, words
 from dtlib.learn.solutions import altered, solution
 
 from ..made_export import made_export
-from .busy import busy as union  # noqa: F401 - of the solution
+from .busy import busy as union  # noqa: F401 (the solution uses it)
 
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
