@@ -42,13 +42,18 @@ for (( node = 0; node < nodes; node++ )); do
 done
 exit $code
 """
-TORCHRUN = """#!/bin/bash
+# bash writes out at a newline, so that one call is several writes: they come one call at a time.
+_STARTED = """
+until mkdir "$PRACTICE/writing" 2>/dev/null; do sleep 0.01; done
 printf '%s\\0' "$SLURMD_NODENAME" "${0##*/}" "$@" $'\\n' >> "$PRACTICE/started"
+rmdir "$PRACTICE/writing"
 """
-PYTHON = """#!/bin/bash
-if [ "$1" = -m ] && [ "$2" = torch.distributed.run ]; then shift 2; exec torchrun "$@"; fi
-printf '%s\\0' "$SLURMD_NODENAME" python "$@" $'\\n' >> "$PRACTICE/started"
-"""
+TORCHRUN = "#!/bin/bash" + _STARTED
+PYTHON = (
+    """#!/bin/bash
+if [ "$1" = -m ] && [ "$2" = torch.distributed.run ]; then shift 2; exec torchrun "$@"; fi"""
+    + _STARTED
+)
 HOSTNAME = '#!/bin/bash\necho "$SLURMD_NODENAME"\n'
 _NOTE = """
 import os, sys, time

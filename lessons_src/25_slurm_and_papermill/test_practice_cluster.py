@@ -72,3 +72,11 @@ def test_a_script_that_bash_cannot_read() -> None:
 def test_an_option_of_srun_without_its_value_ends_at_once() -> None:
     ended = practice_cluster.run("srun -N")
     assert ended.code == 1 and "option -N requires an argument" in ended.output
+
+
+def test_calls_at_once_are_noted_one_by_one() -> None:
+    """A newline among the words, and each call was written in pieces, among those of others."""
+    script = 'for i in $(seq 30); do torchrun "$i" "$@" & done; wait'
+    ended = practice_cluster.run(script, ["two words", "two\nlines"])
+    assert sorted(int(one.words[0]) for one in ended.started) == list(range(1, 31))
+    assert {tuple(one.words[1:]) for one in ended.started} == {("two words", "two\nlines")}
