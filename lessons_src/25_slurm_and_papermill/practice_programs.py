@@ -45,13 +45,14 @@ exit $code
 # bash writes out at a newline, so that one call is several writes: they come one call at a time.
 _STARTED = """
 until mkdir "$PRACTICE/writing" 2>/dev/null; do sleep 0.01; done
-printf '%s\\0' "$SLURMD_NODENAME" "${0##*/}" "$@" $'\\n' >> "$PRACTICE/started"
+printf '%s\\0' "$SLURMD_NODENAME" "$program" "$@" $'\\n' >> "$PRACTICE/started"
 rmdir "$PRACTICE/writing"
 """
-TORCHRUN = "#!/bin/bash" + _STARTED
+TORCHRUN = "#!/bin/bash\nprogram=torchrun" + _STARTED
 PYTHON = (
     """#!/bin/bash
-if [ "$1" = -m ] && [ "$2" = torch.distributed.run ]; then shift 2; exec torchrun "$@"; fi"""
+if [ "$1" = -m ] && [ "$2" = torch.distributed.run ]; then shift 2; exec torchrun "$@"; fi
+program=python"""
     + _STARTED
 )
 HOSTNAME = '#!/bin/bash\necho "$SLURMD_NODENAME"\n'
