@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PROJECT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent
+# Of what these folders share, a machine has one: a Slurm at its ports, a website in build/.
+TOGETHER = ("slurm", "book")
 
 
 def pytest_configure() -> None:
@@ -42,16 +45,23 @@ def _refuse_unless_there(number: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file together where several processes share the work.
+    """Say which tests stay together where several processes share the work.
 
-    They share a server, a site, a trained run. Tests with a group of their own are spread.
     Where LESSON names a lesson, what belongs to another one is left out.
     """
     if wanted := os.environ.get("LESSON", ""):
         items[:] = [item for item in items if wanted in _lessons_of(item)]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """Those of a file, which share a server or a trained run; none, where they are spread."""
+    if item.get_closest_marker("spread"):
+        return item.nodeid
+    folder = next((name for name in TOGETHER if item.path.is_relative_to(HERE / name)), None)
+    return folder or str(item.path)
 
 
 def _lessons_of(item: pytest.Item) -> set[str]:
