@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Fresh processes import five frameworks one after the other: slow on a busy machine.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(450)]
+pytestmark = [pytest.mark.spread, pytest.mark.slow, pytest.mark.timeout(450)]
 HERE = Path(__file__).parent
 needs_deepspeed = pytest.mark.skipif(
     importlib.util.find_spec("deepspeed") is None, reason="needs the extra `deepspeed`"
