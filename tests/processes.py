@@ -1,10 +1,51 @@
-"""What tests see of processes that others started: which live, and which wait."""
+"""Processes in tests: run one to its end; see which of those that others started live and wait."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import psutil
+
+
+def run(
+    *words: str | Path,
+    timeout: float = 120.0,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    text: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with `text` to read; with it ends whatever it started.
+
+    `env` is its whole environment; without it, it has this one.
+    """
+    with subprocess.Popen(
+        words, cwd=cwd, env=env, text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(text, timeout=timeout)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def python(
+    *words: str | Path,
+    timeout: float = 120.0,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run this Python with these words to its end, as `run` does."""
+    return run(sys.executable, *words, timeout=timeout, cwd=cwd, env=env)
 
 
 def living(pids: list[int]) -> list[int]:

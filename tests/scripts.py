@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from processes import python
 
 HERE = Path(__file__).parent
 
@@ -13,7 +14,4 @@ HERE = Path(__file__).parent
 def run_script(folder: Path, text: str, *command: str) -> subprocess.CompletedProcess[str]:
     script = folder / "script.py"
     script.write_text(text)
-    return subprocess.run(
-        [sys.executable, *command, str(script)], capture_output=True, text=True, timeout=120,
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(HERE)},
-    )  # fmt: skip
+    return python(*command, script, cwd=folder, env={**os.environ, "PYTHONPATH": str(HERE)})
