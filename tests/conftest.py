@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parent
-# Of what these folders share, a machine has one: a Slurm at its ports, a website in build/.
-TOGETHER = ("slurm", "book")
+PROJECT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
@@ -45,23 +43,17 @@ def _refuse_unless_there(number: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests stay together where several processes share the work.
-
-    Where LESSON names a lesson, what belongs to another one is left out.
-    """
+    """Where LESSON names a lesson, leave out what belongs to another one."""
     if wanted := os.environ.get("LESSON", ""):
         items[:] = [item for item in items if wanted in _lessons_of(item)]
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-def _group(item: pytest.Item) -> str:
-    """Those of a file, which share a server or a trained run; none, where they are spread."""
-    if item.get_closest_marker("spread"):
-        return item.nodeid
-    folder = next((name for name in TOGETHER if item.path.is_relative_to(HERE / name)), None)
-    return folder or str(item.path)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file on one process, where several share the work."""
+    from scheduling import ByFile
+
+    return ByFile(config, log)
 
 
 def _lessons_of(item: pytest.Item) -> set[str]:
