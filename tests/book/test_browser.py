@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from building import ROOT
 
 from dtlib.learn.source import Lesson, lessons
+from dtlib.learn.what_if import formula
 
 CHROMIUM = Path("/usr/bin/chromium")
 LESSONS = lessons(ROOT / "lessons_src")
@@ -126,14 +126,14 @@ def a_solution_unfolds_by_keyboard(lesson: Any) -> None:
 
 def a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     state = saved(lesson, "settings")[0]
-    entry = next(
-        entry
+    one, entry = next(
+        (one, entry)
         for one in WITH_SLIDERS
         for entry in one.sidecar["what_if"].values()
         if entry["title"] == state["spec"]["title"]
     )
-    module, name = entry["function"].split(":")
-    function = getattr(importlib.import_module(module), name)
+    module, name = formula(one, entry)
+    function = getattr(module, name)
     form = lesson.locator(".dtlib-what-if").first
     first = entry["inputs"][0]
     picture, numbers = form.locator("svg").inner_html(), form.locator("table").inner_html()

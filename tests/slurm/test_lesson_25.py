@@ -29,7 +29,9 @@ def test_a_script_prints_the_same_on_both(slurm: Slurm) -> None:
     number = slurm.sbatch("--nodes=2", "--ntasks-per-node=2", "--output=who-%j.log", str(path))
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
     practised = practice_cluster.run(WHO.replace("srun ", "srun --ntasks-per-node=2 "), nodes=2)
-    assert sorted(slurm.log(number).splitlines()) == sorted(practised.output.splitlines())
+    # where Slurm is busy, srun says that it retries and that the step is there at last
+    real = [line for line in slurm.log(number).splitlines() if not line.startswith("srun: ")]
+    assert sorted(real) == sorted(practised.output.splitlines())
 
 
 def test_the_lesson_runs_its_jobs_here(slurm: Slurm) -> None:
