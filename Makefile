@@ -20,6 +20,7 @@ PYTEST_FLAGS ?=
 LESSON ?=
 # How many tests run side by side: make test PYTEST_JOBS=1 runs them one after another.
 PYTEST_JOBS ?= 2
+SIDE_BY_SIDE = $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS))
 
 ifneq ($(filter command environment,$(firstword $(origin VENV))),)
   GIVEN := yes
@@ -57,7 +58,7 @@ test: env ## all tests but the slow ones; LESSON=07 for one lesson's alone
 	LESSON="$(LESSON)" "$(PY)" -m pytest $(if $(LESSON),$(wildcard lessons_src/$(LESSON)_*) tests/lessons) $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS)) $(PYTEST_FLAGS)
 
 test-slow: env ## the slow tests: a browser, long runs
-	"$(PY)" -m pytest -m slow $(PYTEST_FLAGS)
+	"$(PY)" -m pytest -m slow $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 bare: env ## the tests of what must hold without DeepSpeed and without a compiler
 	DTLIB_BARE=1 "$(PY)" -m pytest tests/strategies/test_zero_config.py $(PYTEST_FLAGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,16 +43,17 @@ def _refuse_unless_there(number: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file together where several processes share the work.
-
-    They share a server, a site, a trained run. Tests with a group of their own are spread.
-    Where LESSON names a lesson, what belongs to another one is left out.
-    """
+    """Where LESSON names a lesson, leave out what belongs to another one."""
     if wanted := os.environ.get("LESSON", ""):
         items[:] = [item for item in items if wanted in _lessons_of(item)]
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file on one process, where several share the work."""
+    from scheduling import ByFile
+
+    return ByFile(config, log)
 
 
 def _lessons_of(item: pytest.Item) -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from processes import wait_until_they_wait
 
 from dtlib.ranks.dist import stop_requested, world
 from dtlib.ranks.launcher import progress
@@ -38,9 +39,23 @@ def place() -> tuple[int, int, int, str, str | None, int, str]:
 def fail_on_rank_1(how: str, sick: int = 1) -> None:
     """One rank fails in some way; the others wait for it."""
     if dist.get_rank() == sick:
-        time.sleep(0.3)  # so that the others are in their collective, on a busy machine too
+        until_others_wait()
         _fail(how)
+    tell_that_it_waits()
     dist.all_reduce(torch.ones(4))
+
+
+def tell_that_it_waits() -> None:
+    """Say that the next that this rank does is to wait for others."""
+    # torch tells nobody who is in its collectives; the store is what all ranks have
+    dist.distributed_c10d._get_default_store().set(f"waits {dist.get_rank()}", str(os.getpid()))
+
+
+def until_others_wait() -> None:
+    """Return when the others are in their collective, on a busy machine too."""
+    store, size = dist.distributed_c10d._get_default_store(), dist.get_world_size()
+    others = [rank for rank in range(size) if rank != dist.get_rank()]
+    wait_until_they_wait([int(store.get(f"waits {rank}")) for rank in others], 0.3)
 
 
 def _fail(how: str) -> None:
@@ -69,8 +84,9 @@ def _fail(how: str) -> None:
 def raise_late_everywhere() -> None:
     """Rank 2 raises; the others then fail only because it goes away."""
     if dist.get_rank() == 2:
-        time.sleep(0.3)
+        until_others_wait()
         os.kill(os.getpid(), signal.SIGKILL)
+    tell_that_it_waits()
     dist.recv(torch.ones(2), 2)
 
 

@@ -179,7 +179,8 @@ def run_jobs(
 ) -> None:
     """Run notebooks, `jobs` at a time; how each of them ended is written into its job."""
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    for job in everything:
+    # Later lessons take longer: they begin, so that at the end none runs alone.
+    for job in reversed(everything):
         waiting.put(job)
     # A start, and the time-out of a cell, stay under this; whoever is silent longer is stuck.
     workers = [Worker(env, silence=timeout + 120) for _ in range(min(jobs, len(everything)))]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 # Fresh processes import five frameworks one after the other: slow on a busy machine.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(450)]
+pytestmark = [pytest.mark.spread, pytest.mark.slow, pytest.mark.timeout(450)]
 HERE = Path(__file__).parent
 needs_deepspeed = pytest.mark.skipif(
     importlib.util.find_spec("deepspeed") is None, reason="needs the extra `deepspeed`"
@@ -23,10 +22,7 @@ needs_lightning = pytest.mark.skipif(
 
 def rows_of(bench: str, *flags: str) -> list[dict] | dict:
     """Run a bench in its quick mode and return what it prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / bench), "--quick", "--json", *flags],
-        capture_output=True, text=True, timeout=420,
-    )  # fmt: skip
+    done = python(HERE / bench, "--quick", "--json", *flags, timeout=420)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -6,10 +6,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class Built(NamedTuple):
+    """What a build said, and when each lesson's page had been executed before it."""
+
+    said: str
+    before: dict[Path, int]
+
+
+def lesson_times() -> dict[Path, int]:
+    """When each lesson's page was executed last."""
+    return {path: path.stat().st_mtime_ns for path in ROOT.glob("build/book/lessons/*.ipynb")}
 
 
 def make_book() -> subprocess.CompletedProcess[str]:

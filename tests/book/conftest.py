@@ -9,14 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import ROOT, make_book
+from building import ROOT, Built, lesson_times, make_book
 
 
 @pytest.fixture(scope="session")
-def site() -> Path:
-    """The folder of the built website."""
+def built() -> Built:
+    """The website, built here; its pages are executed where no earlier build has done that."""
+    before = lesson_times()
     done = make_book()
     assert done.returncode == 0, done.stdout + done.stderr
+    return Built(done.stdout, before)
+
+
+@pytest.fixture(scope="session")
+def site(built: Built) -> Path:
+    """The folder of the built website."""
     return ROOT / "build" / "book" / "html"
 
 

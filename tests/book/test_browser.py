@@ -85,8 +85,9 @@ def saved(page: Any, name: str) -> list[dict[str, Any]]:
 
 
 def test_every_page_opens_and_asks_no_other_machine(open_page: Any, site: Path) -> None:
+    """Those of lessons are opened below, and looked at in the same way."""
     for path in sorted(site.rglob("*.html")):
-        if "_static" not in path.parts:
+        if not {"_static", "lessons"} & set(path.relative_to(site).parts):
             open_page(path.relative_to(site).as_posix())
 
 
@@ -101,7 +102,16 @@ def test_formulas_are_set(lesson: Any) -> None:
 
 
 @every(LESSONS)
-def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
+def test_a_lesson_s_page_answers(lesson: Any, request: pytest.FixtureRequest) -> None:
+    """All that a reader does in one opened page: the forms know nothing of one another."""
+    a_solution_unfolds_by_keyboard(lesson)
+    if request.node.callspec.params["lesson"] in WITH_SLIDERS:
+        a_slider_moves_its_picture_and_its_numbers(lesson)
+    a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson)
+    a_prediction_is_committed_in_the_page(lesson)
+
+
+def a_solution_unfolds_by_keyboard(lesson: Any) -> None:
     folded = lesson.locator("details.hide").first
     summary, solution = folded.locator("summary"), folded.locator("pre").first
     assert summary.inner_text() == "Show the solution"
@@ -114,8 +124,7 @@ def test_a_solution_unfolds_by_keyboard(lesson: Any) -> None:
     solution.wait_for(state="hidden")
 
 
-@every(WITH_SLIDERS)
-def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
+def a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     state = saved(lesson, "settings")[0]
     one, entry = next(
         (one, entry)
@@ -150,8 +159,7 @@ def test_a_slider_moves_its_picture_and_its_numbers(lesson: Any) -> None:
     assert form.locator("table").inner_html() != numbers
 
 
-@every(LESSONS)
-def test_a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any) -> None:
+def a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any) -> None:
     asked = saved(lesson, "questions")[0]["questions"]
     place, item = next((i, one) for i, one in enumerate(asked) if len(one["variants"]) > 1)
     section = lesson.locator(".dtlib-quiz > section").nth(place)
@@ -169,8 +177,7 @@ def test_a_quiz_says_why_wrong_is_wrong_and_then_that_right_is_right(lesson: Any
             section.get_by_role("button", name="Try again").click()
 
 
-@every(LESSONS)
-def test_a_prediction_is_committed_in_the_page(lesson: Any) -> None:
+def a_prediction_is_committed_in_the_page(lesson: Any) -> None:
     form = lesson.locator(".dtlib-prediction").first
     number = form.locator("input[type=number]")
     if number.count():

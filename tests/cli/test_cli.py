@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 import dtlib
 from dtlib import cli
@@ -39,13 +40,7 @@ def bad(capsys, *words: str) -> str:
 
 def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "dtlib", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **env},
-    )
+    return python("-m", "dtlib", *words, env={**os.environ, **env})
 
 
 def test_help_names_every_command_and_none_that_does_not_exist(capsys):
@@ -88,7 +83,7 @@ def test_help_needs_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None; from dtlib.cli import main; main(['train', '-h'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = python("-c", code)
     assert done.returncode == 0, done.stderr
     assert "--global-batch" in done.stdout
 
@@ -220,7 +215,7 @@ def test_fault_of_our_own_is_a_traceback_and_1():
         "import sys, dtlib.cluster.doctor; dtlib.cluster.doctor.examine = lambda: 1 / 0\n"
         "from dtlib.cli import main; sys.exit(main(['doctor']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = python("-c", code)
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
 
@@ -308,12 +303,7 @@ def test_checkpoint_that_cannot_be_gone_on_from(tmp_path, capsys):
 
 def test_under_torchrun_only_rank_0_prints():
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *words, "-m", "dtlib", "train", *TINY, "--json", "--out", "run"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python(*words, "-m", "dtlib", "train", *TINY, "--json", "--out", "run")
     assert done.returncode == 0, done.stderr
     found = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(found) == 1
@@ -323,12 +313,7 @@ def test_under_torchrun_only_rank_0_prints():
 @pytest.mark.slow
 def test_under_torchrun_bad_input_is_said_once():
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *words, "-m", "dtlib", "train", "text", "--ranks", "4"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python(*words, "-m", "dtlib", "train", "text", "--ranks", "4")
     assert done.returncode == 1  # torchrun's, whatever ours was
     said = [line for line in done.stderr.splitlines() if line.startswith("dtlib: ")]
     assert len(said) == 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run
 
 from dtlib import cli
 from dtlib.cli.launched import without_local_rank
@@ -47,9 +47,7 @@ def test_deepspeeds_launcher_starts_a_run_on_two_ranks(tmp_path: Path) -> None:
     train = ["train", "text", "--strategy", "zero2", "--steps", "2", "--global-batch", "4"]
     train += ["--max-length", "16", "--num-samples", "32", "--out", str(tmp_path / "run")]
     words = ["-q", "--num_gpus=2", f"--master_port={free_port()}", "--module", "dtlib", *train]
-    done = subprocess.run(
-        [launcher, *words], cwd=tmp_path, capture_output=True, text=True, timeout=180,
-        env={**os.environ, "DS_ACCELERATOR": "cpu", "PATH": f"{folder}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    env = {**os.environ, "DS_ACCELERATOR": "cpu", "PATH": f"{folder}:{os.environ['PATH']}"}
+    done = run(launcher, *words, cwd=tmp_path, timeout=180, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "run/rank1.log").exists() and (tmp_path / "run/summary.json").exists()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from processes import python
 
 from dtlib.data import corpus, open_text
 from dtlib.data.english import english
@@ -169,15 +168,9 @@ def test_a_trained_tokenizer_is_the_same_in_another_process(tmp_path):
         "import sys; from dtlib.data.tokenizer import train; "
         "print(train(sys.argv[1] * 50, 300).inner.to_str())"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code, PROSE],
-        env={"DTLIB_CACHE": str(tmp_path), "PYTHONHASHSEED": "7", "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stdout.strip() == train(PROSE * 50, 300).inner.to_str()
+    env = {"DTLIB_CACHE": str(tmp_path), "PYTHONHASHSEED": "7", "PATH": ""}
+    run = python("-c", code, PROSE, env=env)
+    assert run.stdout.strip() == train(PROSE * 50, 300).inner.to_str(), run.stderr
 
 
 def test_tokens_come_from_the_cache_and_a_damaged_one_is_made_again(tmp_path, monkeypatch):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
+from processes import python
 
 from dtlib import launch, strategies
 from dtlib.config import RunConfig
@@ -96,12 +95,7 @@ def test_infinity_without_its_operators_is_one_sentence_before_any_process(monke
 def test_without_deepspeed_there_is_a_remedy_and_no_traceback():
     hide = "import sys; sys.modules['deepspeed'] = None; from dtlib.cli import main; "
     words = ["train", "text", "--strategy", "zero2", "--steps", "1", "--ranks", "2"]
-    done = subprocess.run(
-        [sys.executable, "-c", f"{hide}sys.exit(main({words}))"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = python("-c", f"{hide}sys.exit(main({words}))")
     assert done.returncode == 69
     assert done.stderr.startswith("dtlib: strategy zero2 needs DeepSpeed, which ")
     assert done.stderr.count("\n") == 1

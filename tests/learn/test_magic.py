@@ -12,12 +12,13 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import wait_until_they_wait
 
 from dtlib.errors import BadInput
 from dtlib.learn import magic
 from dtlib.ranks.launcher import RankFailed
 
-GONE = 10.0  # seconds; far more than the 5 s that processes have to be gone
+GONE = 30.0  # seconds; processes have 5 s to be gone, and need cores for it
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
 def test_interrupting_a_kernel_ends_the_ranks(kernel: Kernel) -> None:
     kernel.run(SETUP, "error")
     ranks = kernel.start_stuck()
-    time.sleep(2)  # rank 0 has printed, and is on its way into the barrier
+    wait_until_they_wait([process.pid for process in ranks])  # in the barrier, and in its sleep
     kernel.manager.interrupt_kernel()
     contents = list(kernel.messages("stream error"))
     text = "".join(content["text"] for content in contents if "text" in content)

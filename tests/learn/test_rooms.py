@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from processes import python
 
 from dtlib import launch
 from dtlib.learn import rooms, source
@@ -29,5 +29,5 @@ def test_the_alias_is_the_module_itself_here_on_ranks_and_in_scripts(monkeypatch
 
     assert launch(on_a_rank, ranks=2, show=False) == ["22_twenty_percent.what_if"] * 2
     code = f"from lesson.what_if import {function} as f; print(f.__module__)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = python("-c", code)
     assert ran.stdout.strip() == "22_twenty_percent.what_if", ran.stderr

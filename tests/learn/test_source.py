@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from lesson_sources import write
+from processes import python
 
 from dtlib.errors import BadInput
 from dtlib.learn import source
@@ -95,10 +93,8 @@ def test_importing_learn_loads_no_heavy_module() -> None:
         "print([m for m in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'papermill', 'yaml')"
         " if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.strip() == "[]"
+    done = python("-c", code)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_next_is_the_next_lesson_of_the_path_that_is_in_the_folder(tmp_path: Path) -> None:

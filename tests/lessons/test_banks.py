@@ -20,7 +20,7 @@ from dtlib.learn.ladder import find_exercise
 
 ALL = banks.banks()
 # Each on whichever worker is free: with its ranks it takes the longest of a lesson's tests.
-SPREAD = [pytest.param(bank, marks=pytest.mark.xdist_group(f"bank {bank}")) for bank in ALL]
+SPREAD = [pytest.param(bank, marks=pytest.mark.spread) for bank in ALL]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
+from processes import python
 
 from dtlib.errors import BadInput
 from dtlib.learn.source import find
@@ -47,10 +46,7 @@ def started(sources: Path, *words: str, code: int = 0, lesson: str = "") -> str:
     """Run Python in the copy, with this checkout's dtlib, and return what it says."""
     there = {"PYTHONPATH": str(PROJECT), "DTLIB_LESSONS": str(sources), "LESSON": lesson}
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=sources.parent, env=env | there, text=True,
-        capture_output=True, timeout=170,
-    )  # fmt: skip
+    done = python("-m", *words, cwd=sources.parent, env=env | there, timeout=170)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

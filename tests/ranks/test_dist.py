@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from processes import python
 
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
@@ -194,16 +193,13 @@ def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
         "import os, signal; from dtlib.ranks import dist; dist.install_stop_handlers();"
         "os.kill(os.getpid(), signal.SIGUSR1); print(dist.stop_requested())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = python("-c", code)
     assert run.stdout.strip() == "True"
 
 
 def test_importing_dist_and_launcher_does_not_load_torch() -> None:
     code = "import sys, dtlib.ranks.dist, dtlib.ranks.launcher; print('torch' in sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
-        cwd=Path(__file__).parent, env=os.environ,
-    )  # fmt: skip
+    run = python("-c", code, cwd=Path(__file__).parent)
     assert run.stdout.strip() == "False"
 
 

@@ -16,6 +16,7 @@ import rank_functions as on_ranks
 
 from dtlib.ranks.launcher import RankFailed, launch, run_ranks
 
+pytestmark = pytest.mark.spread
 SUM = "all_reduce of 5 float32"
 
 

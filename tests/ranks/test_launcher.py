@@ -1,4 +1,4 @@
-"""Ranks from a test, a script, a cell's function, a thread, torchrun. Both start methods.
+"""Ranks from a test, a script, a cell's function, a thread. Both start methods.
 
 `DTLIB_START=spawn pytest tests/test_launcher*.py` does all of it as a Mac would.
 """
@@ -8,29 +8,19 @@ from __future__ import annotations
 import functools
 import os
 import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 import rank_functions as on_ranks
 import torch
+from scripts import run_script
 
 import dtlib
 from dtlib.errors import BadInput
 from dtlib.ranks.launcher import launch, run_ranks, start_method, warm
 
-HERE = Path(__file__).parents[1]
-
-
-def run_script(folder: Path, text: str, *command: str) -> subprocess.CompletedProcess[str]:
-    script = folder / "script.py"
-    script.write_text(text)
-    return subprocess.run(
-        [sys.executable, *command, str(script)], capture_output=True, text=True, timeout=120,
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(HERE)},
-    )  # fmt: skip
+pytestmark = pytest.mark.spread
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -247,51 +237,3 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["the script's top level runs", "[5, 6] True"]
     assert run.stderr == ""
-
-
-TORCHRUN = """
-import sys
-import rank_functions
-from dtlib import BadInput, launch
-results = launch(rank_functions.place, threads=3)
-assert [r[0] for r in results] == [0, 1], results
-assert sys.modules["torch"].get_num_threads() == 3
-assert launch(rank_functions.add_up, 1.0, ranks=2) == [[11.0]] * 2
-try:
-    launch(rank_functions.pid, ranks=3)
-except BadInput as error:
-    sys.stdout.write(f"{error}\\n")
-"""
-
-
-def test_torchrun_is_joined_in_place(tmp_path: Path) -> None:
-    run = run_script(
-        tmp_path, TORCHRUN, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("ranks=3 contradicts the world of 2") == 2
-    assert "FutureWarning" not in run.stderr
-
-
-def test_srun_is_joined_in_place(tmp_path: Path) -> None:
-    """Two processes with the variables of a Slurm step on one host, as srun starts them."""
-    (tmp_path / "script.py").write_text(TORCHRUN)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    step = {
-        "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
-        "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
-    }  # fmt: skip
-    tasks = [
-        subprocess.Popen(
-            [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **step, "PYTHONPATH": str(HERE), "SLURM_PROCID": task,
-                 "SLURM_LOCALID": task},
-        )
-        for task in "01"
-    ]  # fmt: skip
-    for task in tasks:
-        out, _ = task.communicate(timeout=90)
-        assert task.returncode == 0
-        assert "ranks=3 contradicts the world of 2" in out

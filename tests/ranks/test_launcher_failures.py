@@ -13,63 +13,22 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 import rank_functions as on_ranks
+from processes import gone, living, wait_until_they_wait
+from rank_failures import WAITING, failure
 
 from dtlib.errors import BadInput
 from dtlib.ranks import parcel
 from dtlib.ranks.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
 
 HERE = Path(__file__).parents[1]
+pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
 
 
-def living(pids: list[int]) -> list[int]:
-    found = []
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-        except psutil.NoSuchProcess:
-            pass
-    return found
-
-
-def gone(pids: list[int], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while living(pids) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not living(pids)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    """After each test only the warm processes are there: no rank, nothing that a rank started."""
-    from dtlib.ranks.pool import pool
-
-    yield
-    warm = {spare.pid for spare in pool().spares}
-    server = pool().server
-    if server is not None:
-        warm.add(server.popen.pid)
-    own = psutil.Process()
-    left = [p.pid for p in own.children(recursive=True) if p.pid not in warm]
-    assert gone(left), [psutil.Process(p).cmdline() for p in living(left)]
-
-
-def failure(how: str, **options: object) -> RankFailed:
-    with pytest.raises(RankFailed) as caught:
-        launch(on_ranks.fail_on_rank_1, how, ranks=3, show=False, **options)
-    return caught.value
-
-
-WAITING = r"ranks 0 and 2 were waiting in all_reduce of 4 float32 \(rank_functions.py:\d+\)"
-
-
-@pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(
     ("how", "reason", "sentence"),
     [
@@ -79,8 +38,8 @@ WAITING = r"ranks 0 and 2 were waiting in all_reduce of 4 float32 \(rank_functio
         ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
     ],
 )
-def test_one_rank_fails(how: str, reason: str, sentence: str, debug: bool) -> None:
-    error = failure(how, debug=debug, timeout=30)
+def test_one_rank_fails(how: str, reason: str, sentence: str) -> None:
+    error = failure(how, timeout=30)
     assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
     assert (error.rank, error.reason, error.exit_code) == (1, reason, 1)
     assert set(error.others) == {0, 2}
@@ -95,20 +54,10 @@ def test_the_traceback_shows_the_users_frames_only() -> None:
     assert str(error) == f"{error.sentence}\n\n{error.traceback}".strip()
 
 
-@pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize(
-    ("how", "doing"),
-    [
-        ("sleep", r"running `time.sleep\(600\)`"),
-        ("loop", r"running `.*`"),
-        ("ask", r"running `.*`"),  # in get_rank nobody waits
-    ],
-)
-def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
-    """Field bug 6.06: the text names the waiting ranks and the absent one."""
-    error = failure(how, debug=debug, timeout=2)
+def test_a_rank_that_never_comes() -> None:
+    error = failure("sleep", timeout=2)
     late = r"Rank 1 did not join all_reduce of 4 float32 within 2 s: "
-    pattern = rf"{late}{WAITING}; rank 1 was {doing} \(.*:\d+\)\."
+    pattern = rf"{late}{WAITING}; rank 1 was running `time.sleep\(600\)` \(.*:\d+\)\."
     assert re.fullmatch(pattern, error.sentence), error.sentence
     assert (error.rank, error.reason) == (1, "timeout")
 
@@ -137,38 +86,6 @@ def test_code_that_travels_by_value_keeps_its_file_name() -> None:
     exec(compile("def f(): pass", "/tmp/ipykernel_1/2.py", "exec"), space)
     back = pickle.loads(parcel.dumps(space["f"]))
     assert back.__code__.co_filename == "/tmp/ipykernel_1/2.py"
-
-
-@pytest.mark.parametrize("debug", [False, True])
-def test_all_ranks_wait_in_send(debug: bool) -> None:
-    outcomes = run_ranks(on_ranks.all_send, ranks=3, timeout=2, debug=debug)
-    assert [o.status for o in outcomes] == ["timeout"] * 3
-    assert {(o.where.call, o.where.what) for o in outcomes if o.where} == {("send", "5 float32")}
-    with pytest.raises(RankFailed, match=r"All 3 ranks were still waiting in send of 5 float32"):
-        launch(on_ranks.all_send, ranks=3, timeout=2, debug=debug, show=False)
-
-
-def test_other_shapes_are_an_error_in_debug_mode() -> None:
-    with pytest.raises(RankFailed) as caught:
-        launch(on_ranks.mismatch, ranks=3, timeout=5, debug=True, show=False)
-    assert caught.value.reason == "error"
-    words = (
-        r"rank \d called allreduce on a tensor \[\d\] of Float while rank \d called allreduce on"
-    )
-    assert re.search(words, caught.value.sentence)
-
-
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (on_ranks.wait_for_async, "all_reduce of 6 float32"),
-        (on_ranks.ddp_waits, "all_reduce of 8 float32"),
-    ],
-)
-def test_the_flight_recorder_sees_what_no_frame_shows(function: object, expected: str) -> None:
-    with pytest.raises(RankFailed) as caught:
-        launch(function, ranks=2, timeout=2, show=False)  # type: ignore[arg-type]
-    assert f"Rank 1 did not join {expected} within 2 s: rank 0 was" in caught.value.sentence
 
 
 def test_the_others_have_the_timeout_after_the_first_return() -> None:
@@ -213,22 +130,6 @@ def test_output_of_a_dead_rank_is_kept() -> None:
     assert caught.value.output[0] == "last words\n"
 
 
-# field bug 1.11
-def test_uneven_batches_are_a_sentence() -> None:
-    """One rank has three batches and the other two."""
-    with pytest.raises(RankFailed) as caught:
-        launch(on_ranks.uneven_batches, "no", ranks=2, timeout=2, show=False)
-    assert "Rank 1 did not join all_reduce of 1 float32" in caught.value.sentence
-    assert "rank 1 had already returned" in caught.value.sentence
-
-
-@pytest.mark.parametrize(("join", "gradient"), [("by all", 1.5), ("by the ranks still there", 3.0)])
-def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None:
-    """The third batch's gradient is its input 3, divided by two ranks or by the one still there."""
-    results = launch(on_ranks.uneven_batches, join, ranks=2, timeout=20, show=False)
-    assert results[0] == pytest.approx(gradient)
-
-
 def test_an_endless_print_is_ended_and_cut() -> None:
     outcome = run_ranks(on_ranks.flood, ("\n",), ranks=1, limit=2)[0]
     assert outcome.status == "timeout"
@@ -270,7 +171,10 @@ class Script:
         assert self.popen.stdout is not None
         self.pids = [int(self.popen.stdout.readline().split()[-1]) for _ in range(2)]
         self.pids += [p.pid for p in psutil.Process(self.popen.pid).children(recursive=True)]
-        time.sleep(0.5)  # rank 0 is in its collective by then; no harm if not
+        if what == "wait":
+            wait_until_they_wait(self.pids[:2])  # one in its collective, the other in its sleep
+        else:
+            time.sleep(0.5)  # they step by then; no harm if not
 
     def finish(self) -> tuple[str, str]:
         return self.popen.communicate(timeout=60)

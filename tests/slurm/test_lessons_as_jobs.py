@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mini_cluster import Slurm, steps
+from mini_cluster import SLOW_STEPS, Slurm, steps
 
+from dtlib.learn import source
 from dtlib.lessons.notebook import unfinished
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -29,6 +30,7 @@ def sleep(folder):
     time.sleep(600)
 dtlib.launch(sleep, os.getcwd())
 """
+STEPS = 40  # of a fifth of a second each: the run is stopped long before its end
 SMALL = ("-p", "global_batch=8", "-p", "num_samples=64")
 
 
@@ -42,40 +44,62 @@ def texts(notebook: dict[str, Any]) -> str:
     return json.dumps([cell.get("outputs") for cell in notebook["cells"]])
 
 
-@pytest.mark.timeout(1100)  # the lesson runs twice, over nodes that share two cores
-def test_lesson_09_trains_on_two_nodes_is_requeued_and_goes_on(slurm: Slurm) -> None:
+@pytest.mark.timeout(600)
+def test_lesson_09_trains_on_two_nodes(slurm: Slurm) -> None:
     out = slurm.folder / "run"
-    number = slurm.submit("09", "--nodes=2", "-p", "steps=100", "-p", f"out={out}", *SMALL)
+    number = slurm.submit("09", "--nodes=2", "-p", f"out={out}", *SMALL)
+    assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
+    assert slurm.exit_codes(number) == ["0"]
+    assert unfinished(executed(slurm, number)) is None
+    assert steps(out) == list(range(1, 21))
+    spanned_both_nodes(out, number, starts=1)
+
+
+@pytest.mark.timeout(600)
+def test_what_lesson_09_trains_is_requeued_and_goes_on(slurm: Slurm) -> None:
+    out = slurm.folder / "run"
+    found = slurm.lesson(*training_of_lesson_09(out))
+    number = slurm.submit("80", "--nodes=2", **found, **SLOW_STEPS)
     slurm.until(lambda: steps(out), number)
     slurm.run("scancel", "--batch", "--signal=USR1", number)
     slurm.until(lambda: (slurm.made(number) / "exit-code.r0").exists(), number)
     first = steps(out)
-    assert 0 < len(first) < 100
+    assert 0 < len(first) < STEPS
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
     assert slurm.exit_codes(number) == ["75", "0"]
     stopped, whole = (json.loads(path.read_text()) for path in notebooks(slurm, number))
     assert unfinished(stopped) is not None and unfinished(whole) is None
     assert f"Resuming {out} after step {len(first)}" in texts(whole)
-    assert steps(out) == list(range(1, 101))
-    spanned_both_nodes(out, number)
+    assert steps(out) == list(range(1, STEPS + 1))
+    spanned_both_nodes(out, number, starts=2)
     was_collected(slurm, number)
 
 
-def spanned_both_nodes(run: Path, number: str) -> None:
+def training_of_lesson_09(out: Path) -> list[str]:
+    """Its own cells, with other parameters: the training, and what it says of the run."""
+    cells = [cell.text for cell in source.find("09").cells if cell.kind == "code"]
+    first = next(place for place, text in enumerate(cells) if "dtlib.train(" in text)
+    (parameters,) = (text for text in cells if text.startswith("ranks = None\n"))
+    others = f"steps, global_batch, num_samples = {STEPS}, 8, 64\nout = (\n    {str(out)!r}\n)"
+    start = 'import dtlib\nfrom dtlib import learn\nlearn.start("80")'
+    return [start, parameters, others, *cells[first : first + 2]]
+
+
+def spanned_both_nodes(run: Path, number: str, starts: int) -> None:
     summary = json.loads((run / "summary.json").read_text())
     found = {name: summary[name] for name in ("nodes", "world_size", "job_id", "restart_count")}
-    assert found == {"nodes": 2, "world_size": 2, "job_id": number, "restart_count": 1}
+    assert found == {"nodes": 2, "world_size": 2, "job_id": number, "restart_count": starts - 1}
     for rank, node in enumerate(("n1", "n2")):
         log = (run / f"rank{rank}.log").read_text()
-        assert log.count(f" on {node}, rank {rank} of 2\n") == 2  # in both starts
+        assert log.count(f" on {node}, rank {rank} of 2\n") == starts
 
 
 def was_collected(slurm: Slurm, number: str) -> None:
     table = slurm.dtlib("batch", "status", "--out=batch")
-    assert f"{number}  09     2      COMPLETED   0:0" in table
+    assert f"{number}  80     2      COMPLETED   0:0" in table
     slurm.dtlib("batch", "collect", "--out=batch")
     assert sorted(path.name for path in slurm.folder.glob("batch/collected/*.ipynb")) == [
-        f"09_ddp_torchrun-student-job{number}-r{restart}.ipynb" for restart in (0, 1)
+        f"80_lesson80-student-job{number}-r{restart}.ipynb" for restart in (0, 1)
     ]
 
 

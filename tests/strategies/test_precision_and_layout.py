@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,9 +75,9 @@ def test_channels_last_reaches_weights_and_pictures() -> None:
             assert tensor.is_contiguous(memory_format=torch.channels_last) is wanted
 
 
-def test_channels_last_trains_the_same() -> None:
+def test_channels_last_trains_the_same(cifar_binary: Path) -> None:
     settings: dict[str, Any] = {
-        "precision": "fp64", "norm": "group", "width": 8, "steps": 3, "num_samples": 64,
+        "precision": "fp64", "norm": "group", "width": 8, "steps": 3, "data": str(cifar_binary),
         "global_batch": 8, "ranks": 2, "device": "cpu",
     }  # fmt: skip
     runs = [dtlib.train("images", channels_last=last, **settings) for last in (False, True)]

@@ -22,6 +22,7 @@ from tests.conftest import write_cifar
 from tests.strategy_runs import CASES, SMALL, figures, train_each
 from tests.toy import write_story
 
+pytestmark = pytest.mark.spread
 # Losses of about 4 are rounded at 2^-24 · 4 = 2.4e-7; some roundings add up in a few steps.
 CLOSE = 2e-6
 # Lightning takes 3 s a rank to import, and a static graph allows no accumulation.

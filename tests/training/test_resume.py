@@ -23,11 +23,12 @@ from dtlib.training.record import read_lines
 
 MARK = "DTLIB_TEST_RUN"
 STEPS, EVERY = 60, 3
-KILLS = 20 if os.environ.get("DTLIB_EVERY") else 6
+# The second kill hits a start that goes on; twenty before a release.
+KILLS = 20 if os.environ.get("DTLIB_EVERY") else 2
 COMMAND = [sys.executable, "-m", "dtlib", "train", "text"]
 COMMAND += ["--model", "nano", "--steps", str(STEPS), "--global-batch", "6", "--max-length", "8"]
 COMMAND += ["--num-samples", "128", "--deterministic", "--checkpoint-every", str(EVERY)]
-PATIENCE = 60.0  # seconds that something may take here before the test fails
+PATIENCE = 120.0  # seconds that something may take here before the test fails
 
 
 class Training:
@@ -105,7 +106,7 @@ def finish(folder: Path, ranks: int, *words: str) -> dict[str, torch.Tensor]:
     return final_weights(folder, STEPS)
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module")
 def uninterrupted(request, tmp_path_factory) -> tuple[int, dict[str, torch.Tensor]]:
     folder = tmp_path_factory.mktemp("whole") / f"ranks{request.param}"
     return request.param, finish(folder, request.param)
@@ -123,6 +124,7 @@ def kill_again_and_again(folder: Path, ranks: int, kills: int) -> dict[str, torc
     return finish(folder, ranks, "--resume")
 
 
+@pytest.mark.parametrize("uninterrupted", [2], indirect=True)
 def test_killed_run_resumes_to_the_same_bits(uninterrupted, tmp_path):
     ranks, expected = uninterrupted
     assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=1), expected)
@@ -130,6 +132,7 @@ def test_killed_run_resumes_to_the_same_bits(uninterrupted, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
+@pytest.mark.parametrize("uninterrupted", [3], indirect=True)
 def test_run_killed_again_and_again_ends_in_the_same_bits(uninterrupted, tmp_path):
     ranks, expected = uninterrupted
     assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=KILLS), expected)

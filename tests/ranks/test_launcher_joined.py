@@ -1,0 +1,58 @@
+"""Ranks that torchrun or srun started: `launch` joins them in place, and starts none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts import HERE, run_script
+
+TORCHRUN = """
+import sys
+import rank_functions
+from dtlib import BadInput, launch
+results = launch(rank_functions.place, threads=3)
+assert [r[0] for r in results] == [0, 1], results
+assert sys.modules["torch"].get_num_threads() == 3
+assert launch(rank_functions.add_up, 1.0, ranks=2) == [[11.0]] * 2
+try:
+    launch(rank_functions.pid, ranks=3)
+except BadInput as error:
+    sys.stdout.write(f"{error}\\n")
+"""
+
+
+def test_torchrun_is_joined_in_place(tmp_path: Path) -> None:
+    run = run_script(
+        tmp_path, TORCHRUN, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("ranks=3 contradicts the world of 2") == 2
+    assert "FutureWarning" not in run.stderr
+
+
+def test_srun_is_joined_in_place(tmp_path: Path) -> None:
+    """Two processes with the variables of a Slurm step on one host, as srun starts them."""
+    (tmp_path / "script.py").write_text(TORCHRUN)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    step = {
+        "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
+    }  # fmt: skip
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **step, "PYTHONPATH": str(HERE), "SLURM_PROCID": task,
+                 "SLURM_LOCALID": task},
+        )
+        for task in "01"
+    ]  # fmt: skip
+    for task in tasks:
+        out, _ = task.communicate(timeout=90)
+        assert task.returncode == 0
+        assert "ranks=3 contradicts the world of 2" in out

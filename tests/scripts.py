@@ -1,0 +1,17 @@
+"""Run a script that a test writes, as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from processes import python
+
+HERE = Path(__file__).parent
+
+
+def run_script(folder: Path, text: str, *command: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(text)
+    return python(*command, script, cwd=folder, env={**os.environ, "PYTHONPATH": str(HERE)})
