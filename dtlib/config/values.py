@@ -10,6 +10,8 @@ from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
 
+RUNS = "runs"  # the folder of runs that are not told where they belong
+
 CHOICES = {
     "task": ("images", "text"),
     "optimizer": ("adamw", "sgd"),

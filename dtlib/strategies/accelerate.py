@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
 
 
 class Accelerate(Strategy):
@@ -35,7 +36,10 @@ class Accelerate(Strategy):
         super().check(config, world_size)
         need_package(config, "accelerate", "accelerate")
         refuse_mps(config)
-        refuse_static_graph(config, world_size)
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        refuse_static_graph(config, plan)
 
     def place(
         self,

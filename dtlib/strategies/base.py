@@ -21,6 +21,7 @@ from dtlib.strategies.precision import AUTOCAST, choose_fp32, weights_dtype
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
 
 # What one strategy heeds and others would silently ignore; each names its own in `options`.
@@ -60,9 +61,10 @@ class Strategy:
     module: torch.nn.Module
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: RunConfig, world: World) -> None:
+    def __init__(self, config: RunConfig, world: World, plan: BatchPlan) -> None:
         self.config = config
         self.world = world
+        self.plan = plan
         # fp16 has no number below 6e-8: the loss is scaled up before backward, gradients down after
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
@@ -92,6 +94,10 @@ class Strategy:
                     f"{key} {value} means nothing to strategy {config.strategy}; leave it out, or"
                     f" use {' or '.join(_heeding(key))}."
                 )
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        """Refuse a cut of the batch that this strategy cannot follow, before any rank starts."""
 
     @classmethod
     def surroundings(cls, config: RunConfig) -> contextlib.AbstractContextManager[None]:

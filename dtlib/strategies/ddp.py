@@ -18,6 +18,7 @@ from dtlib.strategies.base import Strategy
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
 
 # torch 2.14 renamed the argument and warns about the old name, which is the only one up to 2.13
 SYNC_BUFFERS = next(
@@ -41,9 +42,8 @@ class DDP(Strategy):
     options = ("bucket_cap_mb", "compress_gradients", "static_graph")
 
     @classmethod
-    def check(cls, config: RunConfig, world_size: int) -> None:
-        super().check(config, world_size)
-        refuse_static_graph(config, world_size)
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        refuse_static_graph(config, plan)
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
@@ -81,7 +81,7 @@ def reducer_settings(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
-def refuse_static_graph(config: RunConfig, world_size: int) -> None:
+def refuse_static_graph(config: RunConfig, plan: BatchPlan) -> None:
     """Refuse a static graph with settings that its reducer cannot follow.
 
     Raises
@@ -94,11 +94,10 @@ def refuse_static_graph(config: RunConfig, world_size: int) -> None:
         return
     if config.deterministic:
         raise BadInput("static_graph lays buckets out anew after step 1; drop it or deterministic.")
-    accumulation = config.plan(world_size).accumulation
-    if accumulation > 1:
+    if plan.accumulation > 1:
         raise BadInput(
             f"static_graph learns the graph in a first backward that communicates, and accumulation"
-            f" {accumulation} keeps that one silent; drop one of them."
+            f" {plan.accumulation} keeps that one silent; drop one of them."
         )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lightning_fabric.wrappers import _FabricModule
 
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
 
 
 class Lightning(Strategy):
@@ -39,7 +40,10 @@ class Lightning(Strategy):
         super().check(config, world_size)
         need_package(config, "lightning_fabric", "lightning")
         refuse_mps(config)
-        refuse_static_graph(config, world_size)
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        refuse_static_graph(config, plan)
 
     def place(
         self,

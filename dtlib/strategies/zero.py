@@ -24,6 +24,7 @@ from dtlib.strategies.precision import AUTOCAST
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
 
 
@@ -53,15 +54,19 @@ class Zero(Strategy):
         if kind == "mps":
             raise BadInput(f"{name} runs on cpu and cuda, not on mps; use device cpu.")
         deepspeed_config.stage_of(config)
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
         if config.deepspeed is not None:
+            kind, _ = choose_backend(plan.world_size, config.device)
             resolved = config.resolved(kind)
             own = deepspeed_config.read(config.deepspeed)
-            made = deepspeed_config.make(resolved, config.plan(world_size), Sizes(1, 1, 1))
-            deepspeed_config.refuse_contradictions(own, made, resolved, world_size)
+            made = deepspeed_config.make(resolved, plan, Sizes(1, 1, 1))
+            deepspeed_config.refuse_contradictions(own, made, resolved, plan)
             deepspeed_config.fill_in(own, made)
 
-    def __init__(self, config: RunConfig, world: World) -> None:
-        super().__init__(config, world)
+    def __init__(self, config: RunConfig, world: World, plan: BatchPlan) -> None:
+        super().__init__(config, world, plan)
         self.stage = deepspeed_config.stage_of(config)
 
     def place(
@@ -95,7 +100,7 @@ class Zero(Strategy):
         """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""
         made = deepspeed_config.make(
             self.config,
-            self.config.plan(self.world.world_size),
+            self.plan,
             sizes,
             compiled_adam=bool(self.operators) and not ops.not_built(("cpu_adam",)),
             on_gpu=self.world.device.type == "cuda",

@@ -27,7 +27,7 @@ from dtlib.training.checkpoint import (
     what_is_incomplete,
 )
 from dtlib.training.looks import Looks
-from dtlib.training.record import Recorder, StepTimer, memory_columns, new_folder, synchronizer
+from dtlib.training.record import Recorder, StepTimer, memory_columns, synchronizer
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.training.tasks.base import Task
 
-RUNS = "runs"  # where runs go that are not told where
 FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
 WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
@@ -64,7 +63,7 @@ class Diary:
     def __init__(self, config: RunConfig, plan: BatchPlan, world: World, total: int) -> None:
         self.config, self.plan, self.world, self.total = config, plan, world, total
         self.progress = Progress()
-        assert config.out is not None  # `run_folder` has filled it in
+        assert config.out is not None  # `start` has decided it
         self.folder = Path(config.out)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self._looks = Looks(config, world, self.folder)
@@ -236,11 +235,3 @@ def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:
         return found
     held = sum(pages[0]["between_steps"].values())
     return {**found, "memory_allocated_bytes": held, "memory_peak_bytes": pages[0]["peak"]}
-
-
-def run_folder(config: RunConfig) -> str:
-    """Return the run's folder, the same on every rank; without `out` a new one below `runs`."""
-    if config.out is not None:
-        return config.out
-    new = dist.is_main() and new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
-    return dist.broadcast_object(str(new))

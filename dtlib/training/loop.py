@@ -10,12 +10,9 @@ for each global batch
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -24,100 +21,18 @@ from dtlib.config import RunConfig
 from dtlib.config.plan import BatchPlan
 from dtlib.data.batches import seed_of
 from dtlib.measure.profiling import mark
-from dtlib.ranks import dist, launcher
+from dtlib.ranks import dist
 from dtlib.strategies.base import Strategy
 from dtlib.strategies.optim import learning_rate, make_optimizer
 from dtlib.strategies.precision import sums_dtype
-from dtlib.training import oom, tasks
-from dtlib.training.diary import RUNS, Diary, run_folder
-from dtlib.training.record import Run, check_loggers, claimed, make_folder
+from dtlib.training.diary import Diary
 from dtlib.training.tasks.base import Batch, Task
-
-
-def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> Run:
-    """Train on `ranks` processes, and return the run with its results.
-
-    The same call works in a notebook, in a script, and under torchrun or srun, where it joins the
-    world that is there.
-
-    Parameters
-    ----------
-    task
-        "images", "text", or a whole `RunConfig`.
-    ranks
-        Number of processes; default: the world that is there, else 1 for `single`, else those of
-        the Slurm allocation, else 2.
-    **settings
-        Any field of `RunConfig`.
-
-    Returns
-    -------
-    Run
-        Folder, settings, summary and history; the weights are in the folder's last checkpoint.
-
-    Raises
-    ------
-    BadInput, Unavailable
-        When the settings cannot be run, here or at all.
-    Stopped
-        When a signal ended the run after a checkpoint was written.
-    RankFailed
-        When a rank failed; it names the rank and what the others were doing.
-    """
-    base = {"task": task} if isinstance(task, str) else dataclasses.asdict(task)
-    given = settings if ranks is None else {**settings, "ranks": ranks}
-    config = RunConfig.from_mapping({**base, **given})
-    world_size = check(config)
-    if launcher.world_that_is_there() is None:  # what ranks leave behind is found in the folder
-        config = dataclasses.replace(config, out=run_folder(config))
-    options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
-    options["threads"] = config.threads
-    with claim(config), strategies.find(config.strategy).surroundings(config):
-        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
-    return Run.load(folders[0])
-
-
-def check(config: RunConfig) -> int:
-    """Return the number of ranks, after refusing all that is wrong before any of them starts."""
-    strategy = strategies.find(config.strategy)
-    there = launcher.world_that_is_there(config.ranks)
-    default = 1 if config.strategy == "single" else launcher.default_ranks()
-    world_size = there.world_size if there else config.ranks or default
-    strategy.check(config, world_size)
-    tasks.find(config.task).check(config)
-    config.plan(world_size)
-    check_loggers(config.tensorboard, config.wandb, writes=not there or there.rank == 0)
-    make_folder(Path(config.out or RUNS), resume=config.resume)
-    return world_size
-
-
-def claim(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """Keep a second run out of the folder while this one is at work; one rank does so for all."""
-    there = launcher.world_that_is_there()
-    if config.out is None or (there and there.rank != 0):
-        return contextlib.nullcontext()
-    return claimed(Path(config.out))
-
-
-def train_on_rank(config: RunConfig) -> str:
-    """Train as one rank of the world that this process is in, and return the run's folder."""
-    world = dist.world()
-    config = config.resolved(world.device.type)
-    plan = config.plan(world.world_size)
-    choose_kernels(config.deterministic)
-
-    with oom.explained(config, plan, world) as about:
-        task = tasks.find(config.task)(config, world)
-        about.vocab_size = task.vocab_size
-        diary = train_task(task, config, plan, world)
-    return str(diary.folder)
 
 
 def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> Diary:
     """Take all steps of a run as one of its ranks, with its strategy, and write all of it down."""
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
-    config = dataclasses.replace(config, out=run_folder(config))
-    with contextlib.closing(strategies.find(config.strategy)(config, world)) as strategy:
+    with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
         diary = Diary(config, plan, world, total)
         diary.open(strategy)

@@ -16,7 +16,7 @@ import pytest
 import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.strategies import operators as ops
-from dtlib.training import loop
+from dtlib.training import loop, start
 from tests.strategy_runs import SMALL
 from tests.toy import write_story
 from tests.zero_runs import CASES, here
@@ -67,7 +67,7 @@ def test_killed_five_times_and_resumed(tmp_path, monkeypatch):
             take_steps(task, strategy, diary)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "train_on_rank", Deadly(deadly))
+            patch.setattr(start, "train_on_rank", Deadly(deadly))
             with pytest.raises(RankFailed, match=f"[Rr]ank {rank}"):
                 train(name, story, f"run{turn}")
         assert int(Path("bytes_on_disk").read_text()) > 0
@@ -86,9 +86,9 @@ class Deadly:
     def __init__(self, steps) -> None:
         self.steps = steps
 
-    def __call__(self, config):
+    def __call__(self, prepared):
         loop.take_steps = self.steps
-        return ORIGINAL(config)
+        return ORIGINAL(prepared)
 
 
-ORIGINAL = loop.train_on_rank
+ORIGINAL = start.train_on_rank

@@ -15,7 +15,7 @@ from dtlib.measure.ledger import KINDS, Page, Tally
 from dtlib.sim.collectives import ring_wire_bytes
 from dtlib.study import differences, family, reading, rows, running, shares, strategies, tables
 from dtlib.study.facts import Facts
-from dtlib.training import loop
+from dtlib.training import start
 from dtlib.training.record import COLUMNS, Run
 
 # nano with the 78 words of the grammar: (V + 64)·128 + 4·(12·128² + 13·128) + 2·128
@@ -65,7 +65,7 @@ def trains(monkeypatch):
         (family.Path(config.out) / "checkpoints").mkdir(parents=True)
         return finished(config, page_of(config.ranks))
 
-    monkeypatch.setattr(loop, "train", train)
+    monkeypatch.setattr(start, "train", train)
     train.raises, train.carried_out = raises, carried_out
     return train
 
