@@ -121,12 +121,22 @@ def _new_folder(config: RunConfig) -> Path:
 
 
 def train_on_rank(prepared: Prepared) -> str:
-    """Train as one rank of the world that this process is in, and return the run's folder."""
+    """Train as one rank of the world that this process is in, and return the run's folder.
+
+    Raises
+    ------
+    OutOfMemory
+        In place of torch's error, when the device or the host is full.
+    """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)
     choose_kernels(config.deterministic)
-    with oom.explained(config, plan, world) as about:
+    task = None
+    try:
         task = tasks.find(config.task)(config, world)
-        about.vocab_size = task.vocab_size
-        diary = train_task(task, config, plan, world)
-    return str(diary.folder)
+        return str(train_task(task, config, plan, world).folder)
+    except RuntimeError as error:
+        if not oom.is_out_of_memory(error):
+            raise
+        vocab_size = task.vocab_size if task else None
+        raise oom.explained(error, config, plan, world, vocab_size) from error
