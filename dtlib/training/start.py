@@ -134,7 +134,7 @@ def train_on_rank(prepared: Prepared) -> str:
     task = None
     try:
         task = tasks.find(config.task)(config, world)
-        return str(train_task(task, config, plan, world).folder)
+        return str(train_task(task, config, plan, world))
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):
             raise

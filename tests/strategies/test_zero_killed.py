@@ -55,16 +55,16 @@ def test_killed_five_times_and_resumed(tmp_path, monkeypatch):
     for turn in range(5):
         step, rank = draw.randrange(1, STEPS), draw.randrange(2)
 
-        def deadly(task, strategy, diary, step=step, rank=rank):
+        def deadly(task, strategy, recorder, *rest, step=step, rank=rank):
             def last_words(*args):
-                if diary.progress.step == step and diary.world.rank == rank:
+                if recorder.progress.step == step and strategy.world.rank == rank:
                     seen = [path.stat().st_size for path in Path().rglob("*.swp")]
                     Path("bytes_on_disk").write_text(str(sum(seen)))
                     os.kill(os.getpid(), signal.SIGKILL)
                 return accumulate(*args)
 
             loop.accumulate = last_words
-            take_steps(task, strategy, diary)
+            take_steps(task, strategy, recorder, *rest)
 
         with monkeypatch.context() as patch:
             patch.setattr(start, "train_on_rank", Deadly(deadly))

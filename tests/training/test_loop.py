@@ -228,7 +228,7 @@ def test_the_checkpoint_of_another_run_is_refused(story, monkeypatch):
     shutil.copytree(story, "other")
     with Path("other/story.txt").open("a") as file:
         file.write("@#$")
-    monkeypatch.setattr("dtlib.training.diary.SAME_ON_RESUME", ())
+    monkeypatch.setattr("dtlib.training.checkpoint.checkpointer.SAME_ON_RESUME", ())
     refused("is of another model: wte.weight", data="other")
 
 

@@ -10,6 +10,7 @@ Files hold tensors and plain Python values alone, so `torch.load` reads them wit
 `weights_only=True`, which runs no code from the file.
 """
 
+from dtlib.training.checkpoint.checkpointer import Checkpointer, Progress
 from dtlib.training.checkpoint.checkpoints import Checkpoints, Loaded
 from dtlib.training.checkpoint.content import (
     refuse_foreign,
@@ -20,8 +21,10 @@ from dtlib.training.checkpoint.content import (
 )
 
 __all__ = [
+    "Checkpointer",
     "Checkpoints",
     "Loaded",
+    "Progress",
     "refuse_foreign",
     "refuse_other_model",
     "restore_rng",
