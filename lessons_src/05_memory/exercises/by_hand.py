@@ -16,7 +16,8 @@ from torch import nn
 
 from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+from ..activation_checkpointing import saved_for_backward
 
 Count = Callable[[int, int, int, str], Any]
 LAYERS = {"gelu": nn.GELU, "relu": nn.ReLU}

@@ -13,7 +13,8 @@ from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong, innermost, stopped_here
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+from ..activation_checkpointing import saved_for_backward
 
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], Any]
 IGNORED = -100

@@ -15,7 +15,8 @@ from torch import nn
 
 from dtlib.learn.asking import ask
 from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
-from dtlib.scratch.activation_checkpointing import checkpoint, saved_for_backward
+
+from ..activation_checkpointing import checkpoint, saved_for_backward
 
 Checkpoint = Callable[..., Any]
 reference = checkpoint
