@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtlib.config.flags import Parser
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, refuse_unknown
 from dtlib.measure.profiling import commands, tables
 from dtlib.ranks.environment import EnvWorld, environment_world
 
@@ -44,9 +44,7 @@ def main(words: list[str]) -> int:
         return 0
     if words[0] == "read":
         return read(words[1:])
-    if words[0] not in STEPS:
-        near = did_you_mean(words[0], (*STEPS, "read"))
-        raise BadInput(f"unknown profile {words[0]!r}; there is nsys, ncu, read.{near}")
+    refuse_unknown("profile", words[0], (*STEPS, "read"))
     return profile(words[0], words[1:])
 
 

@@ -31,6 +31,9 @@ OPTIONS = (
 )  # fmt: skip
 
 
+MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What one step did: the gradient's 2-norm before the clip (0-d tensor), and if it counted."""
@@ -104,22 +107,14 @@ class Strategy:
         """Around the ranks, in the process that starts them: what must be cleared if all die."""
         return contextlib.nullcontext()
 
-    def prepare(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def prepare(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Note what the whole model is, then `place` it; a sharded one no longer tells."""
         self.shapes = neutral.shapes(model)
         self.parameters = sum(p.numel() for p in model.parameters())
         choose_fp32(self.config.precision, self.world.device)
         self.place(model, make_optimizer)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Put the model on the device, in its precision, and make its optimizer."""
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
         self.optimizer = make_optimizer(self.module)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -17,7 +17,7 @@ from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks.devices import choose_backend
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies import operators as ops
-from dtlib.strategies.base import StepResult, Strategy
+from dtlib.strategies.base import MakeOptimizer, StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
 from dtlib.strategies.needs import need_compiler, refuse_channels_last
 from dtlib.strategies.precision import AUTOCAST
@@ -69,11 +69,7 @@ class Zero(Strategy):
         super().__init__(config, world, plan)
         self.stage = deepspeed_config.stage_of(config)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Hand the model to DeepSpeed, which joins the process group that is there."""
         deepspeed = ops.deepspeed(self.world.device.type)
         ops.load(self.operators)
@@ -182,11 +178,7 @@ class Offload(Zero):
 
     operators = ops.NEEDED["offload"]
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         if (
             self.world.rank == 0
             and self.config.optimizer == "adamw"
@@ -220,11 +212,7 @@ class Infinity(Zero):
             nvme.clear(nvme.folder(config))
             nvme.leave(nvme.folder(config), config)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         self.files = nvme.make(self.config, self.parameters)
         ops.deepspeed(self.world.device.type)
         largest = max(p.numel() for p in model.parameters())

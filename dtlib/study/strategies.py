@@ -7,7 +7,7 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config import RunConfig
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import refuse_unknown
 from dtlib.study.family import Planned
 
 KIND = "strategies"
@@ -31,9 +31,7 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
     """
     kinds = strategies.available()
     for name in wanted:
-        if name not in kinds:
-            near = did_you_mean(name, kinds)
-            raise BadInput(f"unknown strategy {name!r}; there is {', '.join(sorted(kinds))}.{near}")
+        refuse_unknown("strategy", name, sorted(kinds))
     known = [name for name in ORDER if name in kinds]
     return [name for name in (wanted or known) if name != "dp"]
 

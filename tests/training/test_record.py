@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
 from dtlib.ranks.dist import World
 from dtlib.training import record
@@ -213,7 +214,7 @@ def test_row_has_every_column_and_empty_means_not_measured(tmp_path):
     RunFiles(tmp_path / "run", config, world()).finish({"loss": 1.5, "timed_steps": 8})
     run = Run.load(tmp_path / "run")
     assert tuple(run.row()) == record.COLUMNS
-    record.write_csv(tmp_path / "table.csv", [run, run])
+    write_csv(tmp_path / "table.csv", record.COLUMNS, [run.row()] * 2)
     with (tmp_path / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2

@@ -11,23 +11,6 @@ Files hold tensors and plain Python values alone, so `torch.load` reads them wit
 """
 
 from dtlib.training.checkpoint.checkpointer import Checkpointer, Progress
-from dtlib.training.checkpoint.checkpoints import Checkpoints, Loaded
-from dtlib.training.checkpoint.content import (
-    refuse_foreign,
-    refuse_other_model,
-    restore_rng,
-    rng_state,
-    what_is_incomplete,
-)
+from dtlib.training.checkpoint.checkpoints import Checkpoints
 
-__all__ = [
-    "Checkpointer",
-    "Checkpoints",
-    "Loaded",
-    "Progress",
-    "refuse_foreign",
-    "refuse_other_model",
-    "restore_rng",
-    "rng_state",
-    "what_is_incomplete",
-]
+__all__ = ["Checkpointer", "Checkpoints", "Progress"]

@@ -20,7 +20,7 @@ from dtlib.training.record.folders import claimed, make_folder, new_folder
 from dtlib.training.record.lines import read_lines, to_json
 from dtlib.training.record.loggers import check_loggers
 from dtlib.training.record.origin import commit, origin
-from dtlib.training.record.run import COLUMNS, Run, write_csv
+from dtlib.training.record.run import COLUMNS, Run
 
 __all__ = [
     "COLUMNS",
@@ -37,5 +37,4 @@ __all__ = [
     "read_lines",
     "synchronizer",
     "to_json",
-    "write_csv",
 ]
