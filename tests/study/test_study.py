@@ -10,10 +10,11 @@ import pytest
 
 from dtlib import study
 from dtlib.config import RunConfig
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 from dtlib.measure.ledger import KINDS, Page, Tally
 from dtlib.sim.collectives import ring_wire_bytes
-from dtlib.study import differences, family, reading, rows, running, shares, strategies, tables
+from dtlib.study import differences, family, reading, rows, running, shares, strategies
 from dtlib.study.facts import Facts
 from dtlib.training import start
 from dtlib.training.record import COLUMNS, Run
@@ -177,7 +178,7 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     trains.raises["infinity-1"] = Unavailable("no NVMe; name a folder.")
     outcomes = list(family.carry_out(tmp_path, planned))
     table = rows.tidy(outcomes, "strategies")
-    tables.write(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
+    write_csv(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
     assert rows.read(tmp_path / study.CSV) == table  # a strategy called infinity is no number
     header = next(csv.reader((tmp_path / study.CSV).open()))
     assert header[: len(COLUMNS)] == list(COLUMNS)
