@@ -68,7 +68,7 @@ class Matrix(torch.nn.Module):
 
 
 def sharded() -> FSDP:
-    settings = config(strategy="fsdp", optimizer="adamw", adam_eps=1e-8)
+    settings = config(strategy="fsdp", optimizer="adamw", adam_eps=1e-8, global_batch=6)
     strategy = ready(FSDP, settings, Matrix())
     assert isinstance(strategy, FSDP)
     return strategy

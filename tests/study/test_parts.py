@@ -73,7 +73,7 @@ def test_a_run_that_ends_while_the_table_is_written_is_in_the_table(tmp_path, mo
     written: list[list[str]] = []
     monkeypatch.setattr(family, "finished", lambda out, names: dict(done))
     monkeypatch.setattr(tables, "of_runs", lambda kind, runs: list(runs))
-    monkeypatch.setattr(tables, "write", write)
+    monkeypatch.setattr(running, "write_csv", write)
     monkeypatch.setattr(drawing, "draw", lambda path: ("", []))
     running.collect("weak", tmp_path)
     assert written == [NAMES[:1], NAMES[:2]]
