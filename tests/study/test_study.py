@@ -12,7 +12,8 @@ from dtlib import study
 from dtlib.config import RunConfig
 from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
-from dtlib.measure.ledger import KINDS, Page, Tally
+from dtlib.measure.ledger import KINDS, Page
+from dtlib.measure.ledger.collectives import Tally
 from dtlib.sim.collectives import ring_wire_bytes
 from dtlib.study import differences, family, reading, rows, running, shares, strategies
 from dtlib.study.facts import Facts
