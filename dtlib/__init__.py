@@ -13,8 +13,8 @@ from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.ranks.launcher import RankFailed, launch
-    from dtlib.training.loop import train
     from dtlib.training.record import Run
+    from dtlib.training.start import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,7 +34,7 @@ _HOME = {
     "Run": "dtlib.training.record",
     "RunConfig": "dtlib.config",
     "launch": "dtlib.ranks.launcher",
-    "train": "dtlib.training.loop",
+    "train": "dtlib.training.start",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class DtlibError(Exception):
@@ -38,3 +39,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near."""
     near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def refuse_unknown(what: str, word: Any, choices: Iterable[str]) -> None:
+    """Refuse a word that is none of `choices`; the sentence lists them, and names the nearest."""
+    known = list(choices)
+    if word not in known:
+        near = did_you_mean(str(word), known)
+        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(known)}.{near}")

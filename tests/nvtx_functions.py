@@ -6,7 +6,7 @@ from typing import Any
 
 from dtlib.config import RunConfig
 from dtlib.measure import profiling
-from dtlib.training.loop import train_on_rank
+from dtlib.training.start import prepare, train_on_rank
 
 
 class Counting:
@@ -32,5 +32,5 @@ def captured(settings: dict[str, Any]) -> list[tuple[str, int]]:
     """Train as one rank, and return where its capture began and ended."""
     tool = Counting()
     profiling.nvtx = lambda: tool
-    train_on_rank(RunConfig(**settings))
+    train_on_rank(prepare(RunConfig(**settings)))
     return tool.captured

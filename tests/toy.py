@@ -96,7 +96,8 @@ def config(**settings: Any) -> RunConfig:
 
 def ready(kind: type[Strategy], settings: RunConfig, model: torch.nn.Module) -> Strategy:
     """Return a strategy of that kind around a model, in the world that is there."""
-    strategy = kind(settings, dist.world())
+    world = dist.world()
+    strategy = kind(settings, world, settings.plan(world.world_size))
     strategy.prepare(model, lambda module: make_optimizer(settings, module))
     return strategy
 

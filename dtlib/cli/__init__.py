@@ -15,7 +15,7 @@ from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
 from dtlib.cli.launched import without_local_rank
 from dtlib.cli.training import parse_train, train_parser
-from dtlib.errors import BadInput, DtlibError, did_you_mean
+from dtlib.errors import DtlibError, refuse_unknown
 
 __all__ = ["main", "parse_train", "train_parser"]
 
@@ -56,8 +56,5 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"dtlib {__version__}")
         return 0
-    if words[0] not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        near = did_you_mean(words[0], COMMANDS)
-        raise BadInput(f"unknown command {words[0]!r}; there is {known}.{near}")
+    refuse_unknown("command", words[0], COMMANDS)
     return COMMANDS[words[0]].run(words[1:])

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtlib.config.flags import Parser
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, refuse_unknown
+from dtlib.measure.columns import aligned
 from dtlib.measure.profiling import commands, tables
 from dtlib.ranks.environment import EnvWorld, environment_world
 
@@ -44,9 +45,7 @@ def main(words: list[str]) -> int:
         return 0
     if words[0] == "read":
         return read(words[1:])
-    if words[0] not in STEPS:
-        near = did_you_mean(words[0], (*STEPS, "read"))
-        raise BadInput(f"unknown profile {words[0]!r}; there is nsys, ncu, read.{near}")
+    refuse_unknown("profile", words[0], (*STEPS, "read"))
     return profile(words[0], words[1:])
 
 
@@ -224,7 +223,7 @@ def _traces(folder: Path) -> str:
     from dtlib.measure import profiling
 
     shares = profiling.shares(profiling.read(folder))
-    return f"{_aligned(tables.of_ranks(shares), left=1)}\n{profiling.verdict(shares)}"
+    return f"{aligned(tables.of_ranks(shares))}\n{profiling.verdict(shares)}"
 
 
 def _nsys(path: Path, top: int) -> str:
@@ -249,7 +248,5 @@ def _ncu(path: Path, device: str | None, top: int) -> str:
     return f"{_aligned(rows)}\n{tables.peaks_of(reached[:top], device)}"
 
 
-def _aligned(rows: tables.Rows, left: int = 0) -> str:
-    from dtlib.study.reading import aligned
-
-    return aligned(rows, left=left, last=left == 0)
+def _aligned(rows: tables.Rows) -> str:
+    return aligned(rows, left=0, last=True)  # names come last

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.config.flags import Parser, hyphens, parameter_notes
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import Estimate, Setup, estimate
@@ -37,9 +37,7 @@ def main(words: list[str]) -> int:
             "dtlib sim memory [--model M] [--strategy S] [--ranks N] …\n\n`dtlib sim memory --help`"
         )
         return 0
-    if words[0] not in COMMANDS:
-        near = did_you_mean(words[0], COMMANDS)
-        raise BadInput(f"unknown simulation {words[0]!r}; there is {', '.join(COMMANDS)}.{near}")
+    refuse_unknown("simulation", words[0], COMMANDS)
     setup, device, as_json = parse_memory(words[1:])
     found = estimate(setup)
     print(to_json(setup, found, device) if as_json else table(setup, found, device))
@@ -57,7 +55,7 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
     flags = vars(_parser().parse_args([hyphens(word) for word in words]))
     device, as_json = flags.pop("device", None), flags.pop("json", False)
     if device is not None:
-        memory.choose("device", device, hardware.DEVICES)
+        refuse_unknown("device", device, hardware.DEVICES)
     # one rank for what cannot have more, else as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
     return Setup(**flags), device, as_json

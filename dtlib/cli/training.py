@@ -16,7 +16,7 @@ from dtlib.errors import BadInput, DtlibError, Stopped
 def train(words: list[str]) -> int:
     """Train, and say in a few lines what came of it."""
     config, as_json = parse_train(words)
-    from dtlib.training.loop import train as train_run
+    from dtlib.training.start import train as train_run
 
     try:
         run = train_run(config)

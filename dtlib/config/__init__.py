@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from dtlib.config.files import read_yaml
 from dtlib.config.run_config import RunConfig
-from dtlib.config.values import CHOICES, DEFAULTS
+from dtlib.config.values import CHOICES, DEFAULTS, RUNS
 
-__all__ = ["CHOICES", "DEFAULTS", "RunConfig", "read_yaml"]
+__all__ = ["CHOICES", "DEFAULTS", "RUNS", "RunConfig", "read_yaml"]

@@ -8,7 +8,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, refuse_unknown
+
+RUNS = "runs"  # the folder of runs that are not told where they belong
 
 CHOICES = {
     "task": ("images", "text"),
@@ -69,7 +71,7 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     """
     for key, choices in CHOICES.items():
         if not (values[key] is None and key in MAY_BE_NONE):
-            _refuse_unknown(key, values[key], choices)
+            refuse_unknown(key, values[key], choices)
     for key, bound in AT_LEAST.items():
         value = values[key]
         if value is not None and not bound <= value < math.inf:
@@ -82,12 +84,6 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
         value = values[key]
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise BadInput(f"{key} is {value}; it must be a number above 0.")
-
-
-def _refuse_unknown(what: str, word: Any, choices: Any) -> None:
-    if word not in choices:
-        near = did_you_mean(str(word), choices)
-        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(choices)}.{near}")
 
 
 def typed(key: str, value: Any, hint: Any) -> Any:

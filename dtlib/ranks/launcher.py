@@ -249,8 +249,7 @@ def _in_place(
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
     result = parcel.pack_result(fn(*args, **kwargs))
-    results: list[Any] = [None] * place.world_size
-    torch.distributed.all_gather_object(results, result)
+    results = dist.gather_objects(result)
     return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
 
 

@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import activations, flops, shapes, states, tensors, traffic
-from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, choose, communication, model_states
+from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, communication, model_states
 
 MOST = 10**6  # samples of a micro-batch; none that fits is near it
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
@@ -82,11 +82,11 @@ class Setup:
     bucket: int | None = None
 
     def __post_init__(self) -> None:
-        choose("model", self.model, {**shapes.GPT, **shapes.RESNET})
-        choose("attention", self.attention, activations.ATTENTION)
-        choose("checkpointing", self.checkpointing, activations.CHECKPOINTING)
-        choose("precision", self.precision, PRECISIONS)
-        choose("norm", self.norm, ("batch", "group"))
+        refuse_unknown("model", self.model, {**shapes.GPT, **shapes.RESNET})
+        refuse_unknown("attention", self.attention, activations.ATTENTION)
+        refuse_unknown("checkpointing", self.checkpointing, activations.CHECKPOINTING)
+        refuse_unknown("precision", self.precision, PRECISIONS)
+        refuse_unknown("norm", self.norm, ("batch", "group"))
         for name in ("micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
             value = getattr(self, name)
             if value is not None and value < 1:

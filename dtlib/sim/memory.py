@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import states, traffic
 
 PRECISIONS = ("tf32", "bf16", "fp16", *states.RECIPES)
@@ -86,8 +86,8 @@ def model_states(
         For an unknown name, or numbers that contradict each other.
     """
     strategy = checked(strategy, ranks, precision, zero_stage, shard_ranks, kept)
-    choose("optimizer", optimizer, states.MOMENTS)
-    choose("place", place, (*PLACES, "all"))
+    refuse_unknown("optimizer", optimizer, states.MOMENTS)
+    refuse_unknown("place", place, (*PLACES, "all"))
     found = states.model_states(
         parameters,
         ranks,
@@ -187,14 +187,6 @@ def knows(strategy: str) -> bool:
     return states.ALIASES.get(strategy, strategy) in states.DIVIDED
 
 
-def choose(what: str, word: str, choices: Iterable[str]) -> None:
-    """Refuse a word that is none of `choices`."""
-    known = list(choices)
-    if word not in known:
-        near = did_you_mean(word, known)
-        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(known)}.{near}")
-
-
 def checked(
     strategy: str,
     ranks: int,
@@ -205,9 +197,9 @@ def checked(
 ) -> str:
     """Return the strategy's own name, after refusing what contradicts."""
     strategy = states.ALIASES.get(strategy, strategy)
-    choose("strategy", strategy, states.DIVIDED)
-    choose("precision", precision, PRECISIONS)
-    choose("kept", kept, KEPT)
+    refuse_unknown("strategy", strategy, states.DIVIDED)
+    refuse_unknown("precision", precision, PRECISIONS)
+    refuse_unknown("kept", kept, KEPT)
     if ranks < 1:
         raise BadInput(f"ranks is {ranks}; it must be at least 1.")
     if strategy == "single" and ranks != 1:

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import refuse_unknown
 
 if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
@@ -30,7 +30,5 @@ def find(name: str) -> type[Strategy]:
         when there is none; the sentence lists those that exist.
     """
     names = available()
-    if name not in names:
-        near = did_you_mean(name, names)
-        raise BadInput(f"unknown strategy {name!r}; there is {', '.join(sorted(names))}.{near}")
+    refuse_unknown("strategy", name, sorted(names))
     return names[name]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.strategies.base import Strategy
-from dtlib.strategies.ddp import reducer_settings, refuse_static_graph
+from dtlib.strategies.base import MakeOptimizer
+from dtlib.strategies.ddp import DDP, reducer_settings
 from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
 from dtlib.strategies.precision import weights_dtype
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 
-class Accelerate(Strategy):
+class Accelerate(DDP):
     """What `Accelerator` makes of a model on several ranks, which is torch's DDP.
 
     Three of its helpers stay off, since the loop owns what they own: mixed precision (the autocast
@@ -35,13 +34,8 @@ class Accelerate(Strategy):
         super().check(config, world_size)
         need_package(config, "accelerate", "accelerate")
         refuse_mps(config)
-        refuse_static_graph(config, world_size)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
         whole = compiled(self.module) if self.config.compile else self.module
         with unchanged_process():
@@ -68,9 +62,6 @@ class Accelerate(Strategy):
 
     def differentiate(self, loss: torch.Tensor) -> None:
         self.accelerator.backward(loss)
-
-    def averaged_over(self) -> int:
-        return self.world.world_size
 
     def clip(self, largest: float) -> torch.Tensor:
         return self.accelerator.clip_grad_norm_(self.module.parameters(), largest)

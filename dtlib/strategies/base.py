@@ -21,6 +21,7 @@ from dtlib.strategies.precision import AUTOCAST, choose_fp32, weights_dtype
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
 
 # What one strategy heeds and others would silently ignore; each names its own in `options`.
@@ -28,6 +29,9 @@ OPTIONS = (
     "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
     "shard_ranks", "cpu_offload",
 )  # fmt: skip
+
+
+MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,10 @@ class Strategy:
     module: torch.nn.Module
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, config: RunConfig, world: World) -> None:
+    def __init__(self, config: RunConfig, world: World, plan: BatchPlan) -> None:
         self.config = config
         self.world = world
+        self.plan = plan
         # fp16 has no number below 6e-8: the loss is scaled up before backward, gradients down after
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
@@ -94,26 +99,22 @@ class Strategy:
                 )
 
     @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        """Refuse a cut of the batch that this strategy cannot follow, before any rank starts."""
+
+    @classmethod
     def surroundings(cls, config: RunConfig) -> contextlib.AbstractContextManager[None]:
         """Around the ranks, in the process that starts them: what must be cleared if all die."""
         return contextlib.nullcontext()
 
-    def prepare(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def prepare(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Note what the whole model is, then `place` it; a sharded one no longer tells."""
         self.shapes = neutral.shapes(model)
         self.parameters = sum(p.numel() for p in model.parameters())
         choose_fp32(self.config.precision, self.world.device)
         self.place(model, make_optimizer)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Put the model on the device, in its precision, and make its optimizer."""
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
         self.optimizer = make_optimizer(self.module)

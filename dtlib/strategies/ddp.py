@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
@@ -18,6 +18,7 @@ from dtlib.strategies.base import Strategy
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
 
 # torch 2.14 renamed the argument and warns about the old name, which is the only one up to 2.13
 SYNC_BUFFERS = next(
@@ -38,12 +39,28 @@ class DDP(Strategy):
     the layout stays as it is: `find_unused_parameters` forbids the rebuild.
     """
 
-    options = ("bucket_cap_mb", "compress_gradients", "static_graph")
+    options: ClassVar[tuple[str, ...]] = ("bucket_cap_mb", "compress_gradients", "static_graph")
 
     @classmethod
-    def check(cls, config: RunConfig, world_size: int) -> None:
-        super().check(config, world_size)
-        refuse_static_graph(config, world_size)
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        """Refuse a static graph with settings that its reducer cannot follow.
+
+        Raises
+        ------
+        BadInput
+            with `deterministic`, which forbids the new bucket layout of the second step; with
+            accumulation, since the first backward must communicate for the graph to be learnt.
+        """
+        if not config.static_graph:
+            return
+        if config.deterministic:
+            said = "static_graph lays buckets out anew after step 1; drop it or deterministic."
+            raise BadInput(said)
+        if plan.accumulation > 1:
+            raise BadInput(
+                "static_graph learns the graph in a first backward that communicates, and"
+                f" accumulation {plan.accumulation} keeps that one silent; drop one of them."
+            )
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         if self.world.world_size == 1:
@@ -79,27 +96,6 @@ def reducer_settings(config: RunConfig) -> dict[str, Any]:
     if config.bucket_cap_mb is not None:
         settings["bucket_cap_mb"] = config.bucket_cap_mb
     return settings
-
-
-def refuse_static_graph(config: RunConfig, world_size: int) -> None:
-    """Refuse a static graph with settings that its reducer cannot follow.
-
-    Raises
-    ------
-    BadInput
-        with `deterministic`, which forbids the new bucket layout of the second step; with
-        accumulation, since the first backward must communicate for the graph to be learnt.
-    """
-    if not config.static_graph:
-        return
-    if config.deterministic:
-        raise BadInput("static_graph lays buckets out anew after step 1; drop it or deterministic.")
-    accumulation = config.plan(world_size).accumulation
-    if accumulation > 1:
-        raise BadInput(
-            f"static_graph learns the graph in a first backward that communicates, and accumulation"
-            f" {accumulation} keeps that one silent; drop one of them."
-        )
 
 
 STRATEGIES = {"ddp": DDP, "dp": DDP}

@@ -207,7 +207,7 @@ def fill_in(own: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_contradictions(
-    own: dict[str, Any], made: dict[str, Any], config: RunConfig, world_size: int
+    own: dict[str, Any], made: dict[str, Any], config: RunConfig, mine: BatchPlan
 ) -> None:
     """Refuse a user's JSON that says something else than the run's settings; see `make`.
 
@@ -221,18 +221,16 @@ def refuse_contradictions(
         if key in own:
             raise BadInput(f"deepspeed {path} has {key}, but {why}; take it out.")
     try:
-        plan = resolve_batch(own, world_size)
+        plan = resolve_batch(own, mine.world_size)
     except BadInput as error:
         raise BadInput(f"deepspeed {path}: {error}") from error
-    if plan is not None:
-        mine = config.plan(world_size)
-        if plan != mine:
-            raise BadInput(
-                f"deepspeed {path} cuts a global batch of {plan.global_batch} into micro-batch"
-                f" {plan.micro_batch} × accumulation {plan.accumulation} × {world_size} ranks, and"
-                f" this run {mine.global_batch} into {mine.micro_batch} × {mine.accumulation} ×"
-                f' {world_size}; make them equal, or write "auto" into the file.'
-            )
+    if plan is not None and plan != mine:
+        raise BadInput(
+            f"deepspeed {path} cuts a global batch of {plan.global_batch} into micro-batch"
+            f" {plan.micro_batch} × accumulation {plan.accumulation} × {plan.world_size} ranks, and"
+            f" this run {mine.global_batch} into {mine.micro_batch} × {mine.accumulation} ×"
+            f' {mine.world_size}; make them equal, or write "auto" into the file.'
+        )
     for keys, setting in BOTH_SAY.items():
         theirs, ours = _at(own, keys), _at(made, keys)
         if theirs not in (None, AUTO) and not _same(theirs, ours):

@@ -198,38 +198,3 @@ def held(module: torch.nn.Module, optimizer: Any) -> dict[str, list[Tensor]]:
         "optimizer": [value for value in moments if isinstance(value, Tensor)],
         "fp32_copy": [copy.detach() for copy in copies],
     }
-
-
-class WatchedEngine:
-    """An engine of DeepSpeed's own API, at any stage, as `ledger.watch` wants it: held and step.
-
-    Parameters
-    ----------
-    engine
-        What `deepspeed.initialize` returned first. Call `step` here, not on the engine.
-    """
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-
-    def held(self) -> dict[str, list[Tensor]]:
-        """Return what this rank holds now, by kind; see `Strategy.held`."""
-        module, optimizer = self.engine.module, self.engine.optimizer
-        if hasattr(optimizer, "ipg_buckets"):
-            return held(module, optimizer)
-        inner = getattr(optimizer, "optimizer", optimizer)  # stage 0: torch's, or around torch's
-        weights = list(module.parameters())
-        own = {id(p) for p in weights}
-        stepped = [p for group in inner.param_groups for p in group["params"]]
-        copies = [p for p in stepped if id(p) not in own]
-        moments = [value for entry in inner.state.values() for value in entry.values()]
-        return {
-            "parameters": [p.detach() for p in weights],
-            "gradients": [p.grad for p in [*weights, *copies] if p.grad is not None],
-            "optimizer": [value for value in moments if isinstance(value, Tensor)],
-            "fp32_copy": [p.detach() for p in copies],
-        }
-
-    def step(self) -> None:
-        """Take the engine's step."""
-        self.engine.step()

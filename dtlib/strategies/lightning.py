@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.strategies.base import Strategy
-from dtlib.strategies.ddp import (
-    SYNC_BUFFERS,
-    reducer_settings,
-    refuse_static_graph,
-)
+from dtlib.strategies.base import MakeOptimizer
+from dtlib.strategies.ddp import DDP, SYNC_BUFFERS, reducer_settings
 from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
 from dtlib.strategies.precision import weights_dtype
 
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 
-class Lightning(Strategy):
+class Lightning(DDP):
     """What `Fabric` makes of a model on several ranks, which is torch's DDP.
 
     Fabric finds the ranks in place and starts none. Its mixed precision stays off, since the
@@ -39,13 +34,8 @@ class Lightning(Strategy):
         super().check(config, world_size)
         need_package(config, "lightning_fabric", "lightning")
         refuse_mps(config)
-        refuse_static_graph(config, world_size)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         module = model.to(self.world.device, weights_dtype(self.config.precision))
         with unchanged_process():
             self.fabric = self.make_fabric()
@@ -87,9 +77,6 @@ class Lightning(Strategy):
 
     def differentiate(self, loss: torch.Tensor) -> None:
         self.fabric.backward(loss)
-
-    def averaged_over(self) -> int:
-        return self.world.world_size
 
     def clip(self, largest: float) -> torch.Tensor:
         norm = self.fabric.clip_gradients(

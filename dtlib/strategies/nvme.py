@@ -16,6 +16,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.config import RUNS
 from dtlib.errors import Unavailable
 from dtlib.models import gpt
 from dtlib.strategies import operators as ops
@@ -32,7 +33,7 @@ SMALLEST_BLOCK = 4096  # bytes that are read or written at once: a page
 
 def folder(config: RunConfig) -> Path:
     """Return the folder that the run names, else `nvme` in the run's own."""
-    return Path(config.nvme or Path(config.out or "runs") / "nvme").absolute()
+    return Path(config.nvme or Path(config.out or RUNS) / "nvme").absolute()
 
 
 def check(config: RunConfig) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -17,13 +17,14 @@ from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks.devices import choose_backend
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies import operators as ops
-from dtlib.strategies.base import StepResult, Strategy
+from dtlib.strategies.base import MakeOptimizer, StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
 from dtlib.strategies.needs import need_compiler, refuse_channels_last
 from dtlib.strategies.precision import AUTOCAST
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
 
 
@@ -53,22 +54,22 @@ class Zero(Strategy):
         if kind == "mps":
             raise BadInput(f"{name} runs on cpu and cuda, not on mps; use device cpu.")
         deepspeed_config.stage_of(config)
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
         if config.deepspeed is not None:
+            kind, _ = choose_backend(plan.world_size, config.device)
             resolved = config.resolved(kind)
             own = deepspeed_config.read(config.deepspeed)
-            made = deepspeed_config.make(resolved, config.plan(world_size), Sizes(1, 1, 1))
-            deepspeed_config.refuse_contradictions(own, made, resolved, world_size)
+            made = deepspeed_config.make(resolved, plan, Sizes(1, 1, 1))
+            deepspeed_config.refuse_contradictions(own, made, resolved, plan)
             deepspeed_config.fill_in(own, made)
 
-    def __init__(self, config: RunConfig, world: World) -> None:
-        super().__init__(config, world)
+    def __init__(self, config: RunConfig, world: World, plan: BatchPlan) -> None:
+        super().__init__(config, world, plan)
         self.stage = deepspeed_config.stage_of(config)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         """Hand the model to DeepSpeed, which joins the process group that is there."""
         deepspeed = ops.deepspeed(self.world.device.type)
         ops.load(self.operators)
@@ -95,7 +96,7 @@ class Zero(Strategy):
         """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""
         made = deepspeed_config.make(
             self.config,
-            self.config.plan(self.world.world_size),
+            self.plan,
             sizes,
             compiled_adam=bool(self.operators) and not ops.not_built(("cpu_adam",)),
             on_gpu=self.world.device.type == "cuda",
@@ -177,11 +178,7 @@ class Offload(Zero):
 
     operators = ops.NEEDED["offload"]
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         if (
             self.world.rank == 0
             and self.config.optimizer == "adamw"
@@ -215,11 +212,7 @@ class Infinity(Zero):
             nvme.clear(nvme.folder(config))
             nvme.leave(nvme.folder(config), config)
 
-    def place(
-        self,
-        model: torch.nn.Module,
-        make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
-    ) -> None:
+    def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         self.files = nvme.make(self.config, self.parameters)
         ops.deepspeed(self.world.device.type)
         largest = max(p.numel() for p in model.parameters())

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
 from dtlib.study import (
     family,
@@ -89,7 +90,7 @@ def _scaling(path: Path) -> tuple[str, list[Path]]:
     if not any(row["world_size"] == 1 for row in runs):
         return "\n".join(["No efficiency yet: no run on one rank is done.", *short]), []
     found = scaling.efficiency(runs)
-    tables.write(path.with_name(EFFICIENCY_CSV), scaling.EFFICIENCY, found)
+    write_csv(path.with_name(EFFICIENCY_CSV), scaling.EFFICIENCY, found)
     judged = [*_targets(runs, targets.of_scaling), *short]
     picture = path.with_suffix(".png")
     text = scaling_view.save(found, picture, _cores(runs), judged)
@@ -113,7 +114,7 @@ def _sensitivity(path: Path) -> tuple[str, list[Path]]:
     best = by_name[sensitivity.setting_name(found[0], sensitivity.varying(runs))]
     gains = sensitivity.gains(next(iter(by_name.values())), best)
     gains = [] if found[0]["verdict"] == sensitivity.FIRST else gains
-    tables.write(path.with_name(BEST_CSV), sensitivity.BEST, found)
+    write_csv(path.with_name(BEST_CSV), sensitivity.BEST, found)
     judged = [*_targets(runs, lambda _: targets.of_sensitivity(gains, best)), *short]
     picture = path.with_suffix(".png")
     text = sensitivity_view.save(found, runs, picture, judged)

@@ -17,7 +17,7 @@ from typing import Any
 from dtlib.config import RunConfig
 from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
-from dtlib.training import loop
+from dtlib.training import start
 from dtlib.training.record import Run, to_json
 from dtlib.training.record.lines import read_object
 
@@ -130,7 +130,7 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
         return Outcome(planned, Run.load(folder))
     config = dataclasses.replace(planned.config, out=str(folder), resume=begun)
     try:
-        run = loop.train(config)
+        run = start.train(config)
     except Stopped:
         raise
     except Unavailable as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import write_atomically
+from dtlib.measure.columns import aligned
 from dtlib.sim import memory
 from dtlib.study.differences import COLLECTIVES
 from dtlib.study.rows import HELD
@@ -95,19 +96,6 @@ def comparison(rows: Sequence[Row], rank: int = 0) -> str:
             row["because"],
         ])  # fmt: skip
     return aligned(lines, left=1, last=True)
-
-
-def aligned(lines: Sequence[Sequence[str]], left: int, last: bool = False) -> str:
-    """Return columns of text; the first `left` ones, and the last if asked, begin on the left."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    end = len(widths) - last
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if at < left or at >= end else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
 
 
 def figure(rows: Sequence[Row]) -> Figure:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
@@ -52,8 +53,8 @@ def study_strategies(
         print(f"{outcome.planned.name}: {outcome.status}, {loss}", flush=True)
     _refuse_if_nothing_ran(outcomes)
     table, named = rows.tidy(outcomes, strategies.KIND), rows.differences(outcomes)
-    tables.write(out / f"{strategies.KIND}.csv", [*rows.COLUMNS, *rows.LEDGER], table)
-    tables.write(out / DIFFERENCES_CSV, rows.DIFFERENCES, named)
+    write_csv(out / f"{strategies.KIND}.csv", [*rows.COLUMNS, *rows.LEDGER], table)
+    write_csv(out / DIFFERENCES_CSV, rows.DIFFERENCES, named)
     print("", reading.comparison(named), sep="\n")
     show(out)
     _refuse([outcome for outcome in outcomes if outcome.status == "failed"], "failed")
@@ -116,7 +117,7 @@ def collect(kind: str, out: Path) -> None:
     seen: set[str] | None = None
     while (runs := family.finished(out, names)).keys() != seen:
         seen = set(runs)
-        tables.write(out / f"{kind}.csv", tables.COLUMNS, tables.of_runs(kind, runs))
+        write_csv(out / f"{kind}.csv", tables.COLUMNS, tables.of_runs(kind, runs))
         text, written = drawing.draw(out / f"{kind}.csv")
     _print(out / f"{kind}.csv", text, written)
 

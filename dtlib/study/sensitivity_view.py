@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import write_atomically
+from dtlib.measure.columns import aligned
 from dtlib.study import reading, sensitivity
-from dtlib.study.reading import aligned
 from dtlib.study.sensitivity import FIRST, LOSS, NOISE, SINGLE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config import RunConfig
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import refuse_unknown
 from dtlib.sim import states
 from dtlib.study.family import Planned
 
@@ -28,9 +28,7 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
     """
     kinds = strategies.available()
     for name in wanted:
-        if name not in kinds:
-            near = did_you_mean(name, kinds)
-            raise BadInput(f"unknown strategy {name!r}; there is {', '.join(sorted(kinds))}.{near}")
+        refuse_unknown("strategy", name, sorted(kinds))
     known = [name for name in states.DIVIDED if name in kinds]
     everything = [*known, *sorted(kinds.keys() - set(known))]
     return [name for name in (wanted or everything) if name not in states.ALIASES]

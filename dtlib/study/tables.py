@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import write_atomically
 from dtlib.errors import BadInput
 from dtlib.training.record import COLUMNS, Run
 
@@ -57,17 +55,8 @@ def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
         raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
 
 
-def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file in one step; None stays empty."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=columns)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue())
-
-
 def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
-    """Read a CSV file that `write` wrote: whole numbers and numbers as such, None for nothing.
+    """Read a CSV file of a study: whole numbers and numbers as such, None for nothing.
 
     Parameters
     ----------

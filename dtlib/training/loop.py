@@ -15,7 +15,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import torch
 
@@ -23,113 +23,49 @@ from dtlib import strategies
 from dtlib.config import RunConfig
 from dtlib.config.plan import BatchPlan
 from dtlib.data.batches import seed_of
+from dtlib.errors import Stopped
 from dtlib.measure.profiling import mark
-from dtlib.ranks import dist, launcher
+from dtlib.ranks import dist
 from dtlib.strategies.base import Strategy
 from dtlib.strategies.optim import learning_rate, make_optimizer
 from dtlib.strategies.precision import sums_dtype
-from dtlib.training import oom, tasks
-from dtlib.training.diary import RUNS, Diary, run_folder
-from dtlib.training.record import Run, check_loggers, claimed, make_folder
+from dtlib.training.checkpoint import Checkpointer
+from dtlib.training.instruments import Instruments
+from dtlib.training.recorder import Recorder
 from dtlib.training.tasks.base import Batch, Task
 
 
-def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> Run:
-    """Train on `ranks` processes, and return the run with its results.
-
-    The same call works in a notebook, in a script, and under torchrun or srun, where it joins the
-    world that is there.
-
-    Parameters
-    ----------
-    task
-        "images", "text", or a whole `RunConfig`.
-    ranks
-        Number of processes; default: the world that is there, else 1 for `single`, else those of
-        the Slurm allocation, else 2.
-    **settings
-        Any field of `RunConfig`.
-
-    Returns
-    -------
-    Run
-        Folder, settings, summary and history; the weights are in the folder's last checkpoint.
-
-    Raises
-    ------
-    BadInput, Unavailable
-        When the settings cannot be run, here or at all.
-    Stopped
-        When a signal ended the run after a checkpoint was written.
-    RankFailed
-        When a rank failed; it names the rank and what the others were doing.
-    """
-    base = {"task": task} if isinstance(task, str) else dataclasses.asdict(task)
-    given = settings if ranks is None else {**settings, "ranks": ranks}
-    config = RunConfig.from_mapping({**base, **given})
-    world_size = check(config)
-    if launcher.world_that_is_there() is None:  # what ranks leave behind is found in the folder
-        config = dataclasses.replace(config, out=run_folder(config))
-    options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
-    options["threads"] = config.threads
-    with claim(config), strategies.find(config.strategy).surroundings(config):
-        folders = launcher.launch(train_on_rank, config, ranks=world_size, **options)
-    return Run.load(folders[0])
-
-
-def check(config: RunConfig) -> int:
-    """Return the number of ranks, after refusing all that is wrong before any of them starts."""
-    strategy = strategies.find(config.strategy)
-    there = launcher.world_that_is_there(config.ranks)
-    default = 1 if config.strategy == "single" else launcher.default_ranks()
-    world_size = there.world_size if there else config.ranks or default
-    strategy.check(config, world_size)
-    tasks.find(config.task).check(config)
-    config.plan(world_size)
-    check_loggers(config.tensorboard, config.wandb, writes=not there or there.rank == 0)
-    make_folder(Path(config.out or RUNS), resume=config.resume)
-    return world_size
-
-
-def claim(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """Keep a second run out of the folder while this one is at work; one rank does so for all."""
-    there = launcher.world_that_is_there()
-    if config.out is None or (there and there.rank != 0):
-        return contextlib.nullcontext()
-    return claimed(Path(config.out))
-
-
-def train_on_rank(config: RunConfig) -> str:
-    """Train as one rank of the world that this process is in, and return the run's folder."""
-    world = dist.world()
-    config = config.resolved(world.device.type)
-    plan = config.plan(world.world_size)
-    choose_kernels(config.deterministic)
-
-    with oom.explained(config, plan, world) as about:
-        task = tasks.find(config.task)(config, world)
-        about.vocab_size = task.vocab_size
-        diary = train_task(task, config, plan, world)
-    return str(diary.folder)
-
-
-def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> Diary:
-    """Take all steps of a run as one of its ranks, with its strategy, and write all of it down."""
+def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> Path:
+    """Take all steps of a run as one of its ranks, record them, and return the run's folder."""
+    assert config.out is not None  # `start` has decided it
+    folder = Path(config.out)
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
-    config = dataclasses.replace(config, out=run_folder(config))
-    with contextlib.closing(strategies.find(config.strategy)(config, world)) as strategy:
+    with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
-        diary = Diary(config, plan, world, total)
-        diary.open(strategy)
-        take_steps(task, strategy, diary)
+        settings = dataclasses.asdict(config) | dataclasses.asdict(plan)
+        if told := strategy.describe():
+            settings["framework"] = told
+        instruments = Instruments(config, world, folder)
+        checkpointer = Checkpointer(folder, strategy, settings)
+        progress = checkpointer.resume() if config.resume else None
+        recorder = Recorder(
+            folder, settings, strategy, total, progress=progress, untimed=instruments.untimed
+        )
+        take_steps(task, strategy, recorder, checkpointer, instruments)
         figures = task.evaluate(strategy)
-        diary.evaluated(task, figures)
-        diary.save(strategy)
-        diary.finish(task, figures)
-    return diary
+        recorder.evaluated(task, figures)
+        save(checkpointer, recorder)
+        recorder.finish(task, figures, instruments.columns())
+    return folder
 
 
-def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
+def take_steps(
+    task: Task,
+    strategy: Strategy,
+    recorder: Recorder,
+    checkpointer: Checkpointer,
+    instruments: Instruments,
+) -> None:
     """Take the steps that the run still lacks, with evaluations and checkpoints between them.
 
     Raises
@@ -137,39 +73,55 @@ def take_steps(task: Task, strategy: Strategy, diary: Diary) -> None:
     Stopped
         when a rank was asked to stop, once a checkpoint is there.
     """
-    config, progress, total = diary.config, diary.progress, diary.total
-    with diary.looking() as (profile, marked):
-        batches = profile.input_of(task.steps(diary.plan, first=progress.step))
+    config, progress, total = strategy.config, recorder.progress, recorder.total
+    with instruments.around(left=total - progress.step) as (profile, marked):
+        batches = profile.input_of(task.steps(strategy.plan, first=progress.step))
         while progress.step < total:
-            diary.timer.start()
+            recorder.timer.start()
             with marked.step():
                 with mark("data"):
                     micro_batches = next(batches)
-                with diary.watching(strategy):
+                with instruments.around_step(strategy):
                     count, stop = agree(task, micro_batches)
                     if stop:
-                        diary.stopped(strategy)
-                    seed_dropout(diary)
+                        end_early(checkpointer, recorder)
+                    seed_dropout(config, strategy.world.rank, progress.step)
                     loss_sum = accumulate(task, strategy, micro_batches, count)
                     # the rate belongs to the step that moves the weights: a skipped one keeps it
                     lr = learning_rate(config, progress.optimizer_steps, total)
                     with mark("optimizer"):
                         result = strategy.step(lr)
-                diary.step(result, lr, loss_sum, count)
+                recorder.step(result, lr, loss_sum, count)
             profile.step()
 
             if progress.step < total:  # the end has an evaluation and a checkpoint of its own
-                if diary.due(config.eval_every):
-                    diary.evaluated(task, task.evaluate(strategy))
-                if diary.due(config.checkpoint_every):
-                    diary.save(strategy)
+                if progress.due(config.eval_every):
+                    recorder.evaluated(task, task.evaluate(strategy))
+                if progress.due(config.checkpoint_every):
+                    save(checkpointer, recorder)
 
 
-def seed_dropout(diary: Diary) -> None:
+def save(checkpointer: Checkpointer, recorder: Recorder) -> None:
+    """Write a checkpoint of this step, once its losses are known to be numbers."""
+    recorder.flush()
+    checkpointer.save(recorder.progress, recorder.held_out_loss)
+
+
+def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
+    """Save what there is, ask to be started again, and end the run."""
+    save(checkpointer, recorder)
+    recorder.stopped()
+    dist.barrier()  # no rank may leave, and be taken for failed, before the files are there
+    raise Stopped(
+        f"stopped after step {recorder.progress.step} of {recorder.total} with a checkpoint in"
+        f" {recorder.folder}; run it again with --resume to go on."
+    )
+
+
+def seed_dropout(config: RunConfig, rank: int, step: int) -> None:
     """Let this step's dropout follow from seed, rank and step."""
-    if diary.config.dropout:
-        rank, step = diary.world.rank, diary.progress.step
-        torch.manual_seed(seed_of("dropout", diary.config.seed, rank, step))
+    if config.dropout:
+        torch.manual_seed(seed_of("dropout", config.seed, rank, step))
 
 
 def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:

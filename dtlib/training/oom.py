@@ -1,7 +1,7 @@
 """Out of memory, in a sentence: how much was lacking, what holds the rest, and what would fit.
 
 torch says it with an error of its own on a GPU, whose text has all the numbers, and with a
-RuntimeError on a CPU. `explained` catches both in one place, around a whole run.
+RuntimeError on a CPU. Training knows nothing of it: `start` asks when a rank ends with an error.
 https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dtlib.errors import BadInput, DtlibError
@@ -64,37 +64,32 @@ class Numbers:
     peak: float | None = None
 
 
-@dataclass
-class Explaining:
-    """What is known of the run meanwhile; the size of the vocabulary only once data are there."""
+def explained(
+    error: BaseException,
+    config: RunConfig,
+    plan: BatchPlan,
+    world: World,
+    vocab_size: int | None = None,
+) -> OutOfMemory:
+    """Return an out-of-memory error of torch's as a sentence with numbers and what would fit.
 
-    vocab_size: int | None = field(default=None)
-
-
-@contextlib.contextmanager
-def explained(config: RunConfig, plan: BatchPlan, world: World) -> Iterator[Explaining]:
-    """Turn an out-of-memory error inside into one sentence with numbers and with what would fit.
-
-    Raises
-    ------
-    OutOfMemory
-        In place of torch's error; everything else passes through.
+    Parameters
+    ----------
+    error
+        One of which `is_out_of_memory` is true.
+    config, plan, world
+        Of the run, and on which rank it met the error.
+    vocab_size
+        Entries of the vocabulary, once the data are there.
     """
-    about = Explaining()
-    try:
-        yield about
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        found = numbers(str(error))
-        if world.device.type == "cuda":
-            import torch
+    found = numbers(str(error))
+    if world.device.type == "cuda":
+        import torch
 
-            found.peak = torch.cuda.max_memory_allocated(world.device)
-            found.total = found.total or torch.cuda.mem_get_info(world.device)[1]
-        setup = setup_of(config, plan, about.vocab_size)
-        where = f"rank {world.rank} ran out of memory on {world.device}"
-        raise OutOfMemory(sentence(where, found, setup)) from error
+        found.peak = torch.cuda.max_memory_allocated(world.device)
+        found.total = found.total or torch.cuda.mem_get_info(world.device)[1]
+    where = f"rank {world.rank} ran out of memory on {world.device}"
+    return OutOfMemory(sentence(where, found, setup_of(config, plan, vocab_size)))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

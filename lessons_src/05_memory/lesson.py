@@ -241,7 +241,7 @@ assert abs(rest) < 0.01 * peak(second)
 # so $4 \cdot 5bsh$ bytes:
 
 # %%
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+from lesson.activation_checkpointing import saved_for_backward
 
 mlp = torch.nn.Sequential(
     torch.nn.Linear(h, 4 * h), torch.nn.ReLU(), torch.nn.Linear(4 * h, h)

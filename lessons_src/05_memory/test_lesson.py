@@ -7,10 +7,10 @@ from torch.nn import functional as F
 from dtlib.learn import predictions, source
 from dtlib.measure import ledger
 from dtlib.measure.ledger.allocator import Allocations
-from dtlib.scratch.activation_checkpointing import saved_for_backward
 from dtlib.sim import activations
 from dtlib.sim.estimate import Setup, estimate
 
+from .activation_checkpointing import saved_for_backward
 from .exercises import by_hand, chunked, fitting, recompute
 
 LESSON = source.find("05")

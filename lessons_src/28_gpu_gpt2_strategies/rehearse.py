@@ -16,7 +16,7 @@ from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import launcher
 from dtlib.study.family import Outcome, Planned
-from dtlib.training import loop
+from dtlib.training import start
 from dtlib.training.record import Run
 
 
@@ -62,7 +62,7 @@ def _before(folder: Path, planned: Planned) -> Outcome | None:
     if (folder / "summary.json").exists():
         return Outcome(planned, Run.load(folder))
     try:
-        loop.check(_config(folder, planned))
+        start.prepare(_config(folder, planned))
     except Unavailable as error:
         return Outcome(planned, None, "unavailable", str(error))
     except BadInput as error:
@@ -78,5 +78,5 @@ def _config(folder: Path, planned: Planned) -> RunConfig:
 
 def _in_turn(configs: Sequence[RunConfig]) -> None:
     for config in configs:
-        loop.train(config)
+        start.train(config)
         gc.collect()  # engines are in cycles, and would count as the next run's memory

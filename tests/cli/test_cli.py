@@ -191,7 +191,7 @@ def test_exit_codes(capsys, monkeypatch, error, code):
     def fail(config):
         raise error
 
-    monkeypatch.setattr("dtlib.training.loop.train", fail)
+    monkeypatch.setattr("dtlib.training.start.train", fail)
     assert cli.main(["train", "text"]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -205,7 +205,7 @@ def test_traceback_of_a_rank_stands_below_the_sentence(capsys, monkeypatch):
         error.traceback = "  file.py, line 3, in f"  # as RankFailed has it
         raise error
 
-    monkeypatch.setattr("dtlib.training.loop.train", fail)
+    monkeypatch.setattr("dtlib.training.start.train", fail)
     assert cli.main(["train", "text"]) == 1
     assert capsys.readouterr().err == "dtlib: rank 1 raised ValueError.\n  file.py, line 3, in f\n"
 
@@ -238,7 +238,7 @@ def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):
         (Path(config.out) / "requeue").write_text("stopped after step 3\n")
         raise DtlibError("torchrun left with 1.")
 
-    monkeypatch.setattr("dtlib.training.loop.train", fail)
+    monkeypatch.setattr("dtlib.training.start.train", fail)
     assert cli.main(["train", "text", "--out", "run"]) == 75
 
 

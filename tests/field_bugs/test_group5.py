@@ -68,7 +68,7 @@ class Matrix(torch.nn.Module):
 
 
 def sharded() -> FSDP:
-    settings = config(strategy="fsdp", optimizer="adamw", adam_eps=1e-8)
+    settings = config(strategy="fsdp", optimizer="adamw", adam_eps=1e-8, global_batch=6)
     strategy = ready(FSDP, settings, Matrix())
     assert isinstance(strategy, FSDP)
     return strategy
@@ -110,7 +110,7 @@ def test_a_missing_key_is_an_error_that_except_exception_catches(tmp_path):
     from torch.distributed.checkpoint.api import CheckpointException
 
     from dtlib.errors import BadInput
-    from dtlib.training.checkpoint import refuse_other_model
+    from dtlib.training.checkpoint.content import refuse_other_model
 
     dcp.save({"w": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
     with pytest.raises(CheckpointException) as raised:

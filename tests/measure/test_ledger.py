@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from dtlib.measure import ledger
 from dtlib.measure.ledger.allocator import Allocations
 from dtlib.measure.ledger.census import Census, WhileAlive
+from dtlib.measure.ledger.collectives import Tally
 from dtlib.measure.ledger.page import Page
 from dtlib.measure.ledger.saved import SavedTensors
 
@@ -229,7 +230,7 @@ def test_whatever_says_itself_what_it_holds_is_asked():
 
 def test_a_page_goes_through_plain_values_and_is_read_as_text():
     page = step()
-    page.collectives = {"all_reduce": ledger.Tally(2, 848, 848.0)}
+    page.collectives = {"all_reduce": Tally(2, 848, 848.0)}
     again = Page.from_dict(page.to_dict())
     assert again == Page(**{**vars(page), "timeline": []})
     text = page.table()

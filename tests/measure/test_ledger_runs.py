@@ -9,7 +9,7 @@ from dtlib import strategies, study
 from dtlib.errors import Unavailable
 from dtlib.study.differences import compare
 from dtlib.study.facts import Facts
-from dtlib.training.diary import WATCHED
+from dtlib.training.instruments import WATCHED
 from dtlib.training.record import Run
 from tests.toy import write_story
 

@@ -12,11 +12,12 @@ from profiling_cases import profiled
 
 from dtlib.errors import BadInput
 from dtlib.measure import profiling
-from dtlib.measure.profiling import Shares
+from dtlib.measure.profiling import Shares, intervals
+from dtlib.measure.profiling.verdict import Verdict
 from dtlib.ranks.launcher import launch
 
 
-def judged(folder: Path, **slow: Any) -> tuple[list[Shares], profiling.Verdict]:
+def judged(folder: Path, **slow: Any) -> tuple[list[Shares], Verdict]:
     launch(profiled, str(folder), ranks=2, device="cpu", show=False, timeout=60, **slow)
     found = profiling.shares(profiling.read(folder))
     for one in found:
@@ -152,12 +153,12 @@ def test_a_batch_is_handed_on_and_an_error_of_the_loader_is_not_swallowed() -> N
 
 
 def test_intervals() -> None:
-    a = profiling.union([(5, 7), (0, 2), (1, 3), (3, 4), (6, 6.5), (9, 9)])
+    a = intervals.union([(5, 7), (0, 2), (1, 3), (3, 4), (6, 6.5), (9, 9)])
     assert a == [(0, 4), (5, 7)]
     b = [(1.0, 2.0), (3.0, 6.0), (8.0, 9.0)]
-    assert profiling.overlap(a, b) == [(1, 2), (3, 4), (5, 6)]
-    assert profiling.without(a, b) == [(0, 1), (2, 3), (6, 7)]
-    assert profiling.without(b, a) == [(4, 5), (8, 9)]
+    assert intervals.overlap(a, b) == [(1, 2), (3, 4), (5, 6)]
+    assert intervals.without(a, b) == [(0, 1), (2, 3), (6, 7)]
+    assert intervals.without(b, a) == [(4, 5), (8, 9)]
     assert profiling.length(a) == 6
 
 
@@ -165,12 +166,12 @@ def test_overlap_and_rest_add_up_to_the_whole() -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(200):
         drawn = torch.randint(0, 40, (2, 6, 2), generator=generator).sort(-1).values.tolist()
-        a, b = (profiling.union(map(tuple, spans)) for spans in drawn)
+        a, b = (intervals.union(map(tuple, spans)) for spans in drawn)
         points = {k + 0.5 for k in range(40)}
         both = [p for p in points if inside(a, p) and inside(b, p)]
-        assert profiling.length(profiling.overlap(a, b)) == len(both)
+        assert profiling.length(intervals.overlap(a, b)) == len(both)
         rest = [p for p in points if inside(a, p) and not inside(b, p)]
-        assert profiling.length(profiling.without(a, b)) == len(rest)
+        assert profiling.length(intervals.without(a, b)) == len(rest)
 
 
 def inside(intervals: profiling.intervals.Intervals, point: float) -> bool:

@@ -157,14 +157,14 @@ def test_every_rank_of_a_run_has_its_file(tmp_path):
 def test_the_summary_has_the_mean_of_what_the_gpus_were_used(tmp_path, monkeypatch):
     from dtlib.config import RunConfig
     from dtlib.ranks import dist
-    from dtlib.training.looks import Looks
+    from dtlib.training.instruments import Instruments
 
     class Told(profiling.Monitor):
         def mean(self, field: str) -> float | None:
             return {"gpu_util": 0.75}[field]
 
     monkeypatch.setattr(profiling, "Monitor", Told)
-    looks = Looks(RunConfig("text", monitor=True), dist.world(), tmp_path)
-    with looks.around(left=3):
+    instruments = Instruments(RunConfig("text", monitor=True), dist.world(), tmp_path)
+    with instruments.around(left=3):
         pass
-    assert looks.columns() == {"gpu_util": 0.75}
+    assert instruments.columns() == {"gpu_util": 0.75}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from nvtx_functions import captured
-from toy import Toy, config, ready
+from toy import Toy, config
 
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError
@@ -16,8 +16,7 @@ from dtlib.measure import profiling
 from dtlib.measure.profiling import ranges
 from dtlib.ranks import dist
 from dtlib.ranks.launcher import launch
-from dtlib.training.diary import Diary
-from dtlib.training.loop import take_steps
+from dtlib.training.loop import train_task
 
 SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "strategy": "single", "ranks": 1}
 
@@ -57,13 +56,7 @@ def test_the_loop_marks_every_part_and_captures_the_steps_it_was_told(tmp_path, 
 
 def run_toy(settings: RunConfig, data: list) -> None:
     world = dist.world()
-    task = Toy(settings, world, data)
-    from dtlib import strategies
-
-    strategy = ready(strategies.find("single"), settings, task.model)
-    diary = Diary(settings, settings.plan(1), world, settings.steps or 0)
-    diary.open(strategy)
-    take_steps(task, strategy, diary)
+    train_task(Toy(settings, world, data), settings, settings.plan(1), world)
 
 
 def test_all_ranks_capture_the_same_steps_also_those_of_a_resumed_run(tmp_path):

@@ -16,7 +16,7 @@ from dtlib.ranks import dist
 from dtlib.sim.memory import model_states
 from dtlib.strategies import find as find_strategy
 from dtlib.strategies.precision import choose_fp32
-from dtlib.training import loop
+from dtlib.training import start
 from dtlib.training.tasks.images import Images
 
 GPU = torch.device("cuda")
@@ -90,7 +90,7 @@ def test_channels_last_trains_the_same(cifar_binary: Path) -> None:
 def test_what_shards_refuses_channels_last(strategy: str) -> None:
     config = RunConfig("images", strategy=strategy, channels_last=True, ranks=2, device="cpu")
     with pytest.raises(BadInput, match=f"channels_last does not go with strategy {strategy}"):
-        loop.check(config)
+        start.prepare(config)
 
 
 def test_text_has_no_channels() -> None:

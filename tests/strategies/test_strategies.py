@@ -42,6 +42,7 @@ def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     asked = config(**settings)
     with pytest.raises(BadInput) as caught:
         strategies.find(asked.strategy).check(asked, 1)
+        strategies.find(asked.strategy).check_plan(asked, asked.plan(1))
     assert words in str(caught.value)
 
 

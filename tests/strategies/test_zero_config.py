@@ -116,7 +116,9 @@ def test_a_stage_that_contradicts_the_name_is_refused():
 def test_a_json_that_contradicts_the_run_is_refused_with_both_numbers(own, words):
     asked = config(strategy="zero2", global_batch=16, lr=0.1, deepspeed="ds.json")
     with pytest.raises(BadInput) as caught:
-        deepspeed_config.refuse_contradictions(own, made("zero2", global_batch=16), asked, 2)
+        deepspeed_config.refuse_contradictions(
+            own, made("zero2", global_batch=16), asked, asked.plan(2)
+        )
     assert words in str(caught.value)
 
 

@@ -15,7 +15,7 @@ import pytest
 import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.strategies import operators as ops
-from dtlib.training import loop
+from dtlib.training import loop, start
 from tests.strategy_runs import SMALL
 from tests.toy import write_story
 from tests.zero_runs import CASES, here
@@ -54,19 +54,19 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     take_steps, accumulate = loop.take_steps, loop.accumulate
     for turn, (step, rank) in enumerate(KILLS):
 
-        def deadly(task, strategy, diary, step=step, rank=rank):
+        def deadly(task, strategy, recorder, *rest, step=step, rank=rank):
             def last_words(*args):
-                if diary.progress.step == step and diary.world.rank == rank:
+                if recorder.progress.step == step and strategy.world.rank == rank:
                     seen = [path.stat().st_size for path in Path().rglob("*.swp")]
                     Path("bytes_on_disk").write_text(str(sum(seen)))
                     os.kill(os.getpid(), signal.SIGKILL)
                 return accumulate(*args)
 
             loop.accumulate = last_words
-            take_steps(task, strategy, diary)
+            take_steps(task, strategy, recorder, *rest)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "train_on_rank", Deadly(deadly))
+            patch.setattr(start, "train_on_rank", Deadly(deadly))
             with pytest.raises(RankFailed, match=f"[Rr]ank {rank}"):
                 train(name, story, f"run{turn}")
         assert int(Path("bytes_on_disk").read_text()) > 0
@@ -85,9 +85,9 @@ class Deadly:
     def __init__(self, steps) -> None:
         self.steps = steps
 
-    def __call__(self, config):
+    def __call__(self, prepared):
         loop.take_steps = self.steps
-        return ORIGINAL(config)
+        return ORIGINAL(prepared)
 
 
-ORIGINAL = loop.train_on_rank
+ORIGINAL = start.train_on_rank

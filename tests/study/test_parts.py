@@ -15,7 +15,6 @@ import pytest
 from dtlib import study
 from dtlib.errors import BadInput, DtlibError
 from dtlib.study import drawing, family, running, tables
-from dtlib.training import loop
 
 WORDS = "--model nano --max-length 16 --global-batch 4 --num-samples 16 --steps 7 --repeats 2"
 SMALL = ["weak", "text", *WORDS.split(), "--ranks", "2"]
@@ -74,7 +73,7 @@ def test_a_run_that_ends_while_the_table_is_written_is_in_the_table(tmp_path, mo
     written: list[list[str]] = []
     monkeypatch.setattr(family, "finished", lambda out, names: dict(done))
     monkeypatch.setattr(tables, "of_runs", lambda kind, runs: list(runs))
-    monkeypatch.setattr(tables, "write", write)
+    monkeypatch.setattr(running, "write_csv", write)
     monkeypatch.setattr(drawing, "draw", lambda path: ("", []))
     running.collect("weak", tmp_path)
     assert written == [NAMES[:1], NAMES[:2]]
@@ -84,7 +83,7 @@ def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypat
     def fails(config) -> None:
         raise DtlibError("the loss is nan in step 3")
 
-    monkeypatch.setattr(loop, "train", fails)
+    monkeypatch.setattr("dtlib.training.start.train", fails)
     with pytest.raises(DtlibError, match="1 runs are not done: ranks2-repeat0"):
         study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
     assert not (tmp_path / "s" / "weak.csv").exists()

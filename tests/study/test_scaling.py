@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dtlib import study
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
-from dtlib.study import scaling, scaling_view, tables
+from dtlib.study import scaling, scaling_view
 from dtlib.training.record import COLUMNS
 
 WORDS = "--model nano --global-batch 8 --num-samples 64 --steps 7 --ranks 2 --repeats 2"
@@ -88,15 +89,15 @@ def test_a_number_of_ranks_without_a_partner_is_left_out_and_named(tmp_path, cap
     table = rows("strong", {1: [8.0], 2: [5.0, 5.0]})
     lonely = [{**table[1], "world_size": 4, "repeat": 1}]
     assert list(scaling.paired(table + lonely)) == [1, 2]
-    tables.write(tmp_path / "strong.csv", COLUMNS, table + lonely)
+    write_csv(tmp_path / "strong.csv", COLUMNS, table + lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
     said = "3 of 6 runs lack: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; the same study"
     table.pop()
     assert "2 of 6 runs lack: ranks4-repeat0, ranks1-repeat1; the same" in capsys.readouterr().out
-    tables.write(tmp_path / "strong.csv", COLUMNS, table + lonely)
+    write_csv(tmp_path / "strong.csv", COLUMNS, table + lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
     assert said in capsys.readouterr().out
-    tables.write(tmp_path / "strong.csv", COLUMNS, lonely)
+    write_csv(tmp_path / "strong.csv", COLUMNS, lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
     assert "No efficiency yet" in capsys.readouterr().out
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dtlib import study
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
 from dtlib.study import drawing, sensitivity, sensitivity_view, tables
 from dtlib.training.record import COLUMNS
@@ -93,7 +94,7 @@ def test_a_heat_map_has_the_best_over_the_axes_that_it_does_not_show() -> None:
 
 
 def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
-    tables.write(tmp_path / "sensitivity.csv", COLUMNS, MADE)
+    write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE)
     assert tables.read(tmp_path / "sensitivity.csv") == MADE
     assert study.main(["figure", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
@@ -110,14 +111,14 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
 
 
 def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(tmp_path) -> None:
-    tables.write(tmp_path / "sensitivity.csv", COLUMNS, MADE[:-1])
+    write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[:-1])
     text, _ = drawing.draw(tmp_path)
     assert "1 of 12 runs lack: bucket25-bf16-repeat2; the same study" in text
     (tmp_path / "study.json").write_text(
         '{"study": "sensitivity", "bucket_cap_mb": ["1", "25"], "precision": ["fp32", "bf16"],'
         ' "runs": ["bucket1-fp32-repeat0", "bucket1-bf16-repeat0"]}'
     )
-    tables.write(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
+    write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
     text, written = drawing.draw(tmp_path)
     assert text.startswith("No gain yet: bucket1-fp32") and not written
 

@@ -11,12 +11,14 @@ import pytest
 
 from dtlib import study
 from dtlib.config import RunConfig
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
-from dtlib.measure.ledger import KINDS, Page, Tally
+from dtlib.measure.ledger import KINDS, Page
+from dtlib.measure.ledger.collectives import Tally
 from dtlib.sim.collectives import ring_wire_bytes
-from dtlib.study import differences, family, reading, rows, running, shares, strategies, tables
+from dtlib.study import differences, family, reading, rows, running, shares, strategies
 from dtlib.study.facts import Facts
-from dtlib.training import loop
+from dtlib.training import start
 from dtlib.training.record import COLUMNS, Run
 
 # nano with the 78 words of the grammar: (V + 64)·128 + 4·(12·128² + 13·128) + 2·128
@@ -66,7 +68,7 @@ def trains(monkeypatch):
         (family.Path(config.out) / "checkpoints").mkdir(parents=True)
         return finished(config, page_of(config.ranks))
 
-    monkeypatch.setattr(loop, "train", train)
+    monkeypatch.setattr(start, "train", train)
     train.raises, train.carried_out = raises, carried_out
     return train
 
@@ -177,7 +179,7 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     trains.raises["infinity-1"] = Unavailable("no NVMe; name a folder.")
     outcomes = list(family.carry_out(tmp_path, planned))
     table = rows.tidy(outcomes, "strategies")
-    tables.write(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
+    write_csv(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
     assert rows.read(tmp_path / study.CSV) == table  # a strategy called infinity is no number
     header = next(csv.reader((tmp_path / study.CSV).open()))
     assert header[: len(COLUMNS)] == list(COLUMNS)

@@ -16,10 +16,9 @@ import dtlib
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
 from dtlib.ranks.launcher import launch
-from dtlib.training.checkpoint import (
-    Checkpoints,
-    checkpoints,
-    folders,
+from dtlib.training.checkpoint import checkpoints, folders
+from dtlib.training.checkpoint.checkpoints import Checkpoints
+from dtlib.training.checkpoint.content import (
     refuse_foreign,
     refuse_other_model,
     restore_rng,

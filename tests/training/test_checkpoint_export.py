@@ -12,7 +12,8 @@ from dtlib.cli import main
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
 from dtlib.models import gpt, resnet
-from dtlib.training.checkpoint import Checkpoints, rng_state
+from dtlib.training.checkpoint import Checkpoints
+from dtlib.training.checkpoint.content import rng_state
 from dtlib.training.checkpoint.export import export
 
 

@@ -13,8 +13,8 @@ from dtlib.errors import DtlibError
 from dtlib.models import gpt
 from dtlib.ranks import dist
 from dtlib.strategies.single import Single
+from dtlib.training import start
 from dtlib.training.checkpoint import Checkpoints
-from dtlib.training.loop import train_on_rank
 from dtlib.training.record import Run
 from tests.strategy_runs import ALL, CASES, SMALL, ZERO, figures, state
 from tests.toy import config, ready, write_story
@@ -50,7 +50,7 @@ def drawn_state(model: torch.nn.Module, optimizer: str) -> dict[str, Any]:
         return {n: torch.rand(p.shape, generator=generator) for n, p in model.named_parameters()}
 
     kinds = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}[optimizer]
-    found = ready(Single, config(strategy="single"), model).state()
+    found = ready(Single, config(strategy="single", global_batch=12), model).state()
     return {**found, "model": draw(), "optimizer": {kind: draw() for kind in kinds}, "steps": 41}
 
 
@@ -154,5 +154,5 @@ def test_a_checkpoint_of_empty_tensors_is_not_written(story, tmp_path, monkeypat
     settings = {**SMALL, "strategy": "single", "data": story, "out": "empty", "steps": 1}
     said = "no checkpoint of step 1 was written: model of wte.weight is empty instead of 27×128"
     with pytest.raises(DtlibError, match=said):
-        train_on_rank(dtlib.RunConfig("text", **settings))
+        start.train_on_rank(start.prepare(dtlib.RunConfig("text", **settings)))
     assert Checkpoints(tmp_path / "empty" / "checkpoints").latest() is None

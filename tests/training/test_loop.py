@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import shutil
@@ -18,7 +17,7 @@ from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.ranks import dist
 from dtlib.strategies.optim import learning_rate
-from dtlib.training import loop, tasks
+from dtlib.training import start, tasks
 from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
 from tests.toy import Toy, config, write_story
@@ -47,7 +46,7 @@ def little(story: str, **settings) -> RunConfig:
 
 def alone(settings: RunConfig) -> Run:
     """Train in this process, a world of one."""
-    return Run.load(loop.train_on_rank(settings))
+    return Run.load(start.train_on_rank(start.prepare(settings)))
 
 
 def losses(run: Run) -> list[float]:
@@ -121,11 +120,11 @@ def test_a_run_is_never_written_over(story):
     second = alone(little(story, steps=1, out=None))
     assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]
     with pytest.raises(BadInput, match="holds a run already"):
-        loop.check(little(story, out=str(first.folder)))
+        start.prepare(little(story, out=str(first.folder)))
 
 
 def test_what_cannot_run_is_refused_before_any_rank_starts(story, monkeypatch):
-    monkeypatch.setattr(loop.launcher, "launch", lambda *_, **__: pytest.fail("a rank started"))
+    monkeypatch.setattr(start.launcher, "launch", lambda *_, **__: pytest.fail("a rank started"))
 
     def refused(words: str, **settings) -> None:
         with pytest.raises(BadInput, match=words):
@@ -140,14 +139,14 @@ def test_what_cannot_run_is_refused_before_any_rank_starts(story, monkeypatch):
 
 
 def test_ranks_are_those_that_are_there_else_two_and_one_for_single(monkeypatch):
-    assert loop.check(RunConfig("text")) == 2
-    assert loop.check(RunConfig("text", strategy="single")) == 1
-    assert loop.check(RunConfig("text", ranks=4)) == 4
+    assert start.prepare(RunConfig("text")).plan.world_size == 2
+    assert start.prepare(RunConfig("text", strategy="single")).plan.world_size == 1
+    assert start.prepare(RunConfig("text", ranks=4)).plan.world_size == 4
     torchrun = {"RANK": 0, "WORLD_SIZE": 8, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 8}
     torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
     for name, value in torchrun.items():
         monkeypatch.setenv(name, str(value))
-    assert loop.check(RunConfig("text")) == 8
+    assert start.prepare(RunConfig("text")).plan.world_size == 8
 
 
 def test_missing_data_is_bad_input_from_a_rank_too(tmp_path):
@@ -173,7 +172,7 @@ def ask_to_stop(asked: int, after: int) -> None:
 
 def stopped_on_ranks(settings: RunConfig, asked: int, after: int) -> str:
     ask_to_stop(asked, after)
-    return loop.train_on_rank(settings)
+    return start.train_on_rank(start.prepare(settings))
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits_at_three_ranks(story):
@@ -229,12 +228,16 @@ def test_the_checkpoint_of_another_run_is_refused(story, monkeypatch):
     shutil.copytree(story, "other")
     with Path("other/story.txt").open("a") as file:
         file.write("@#$")
-    monkeypatch.setattr("dtlib.training.diary.SAME_ON_RESUME", ())
+    monkeypatch.setattr("dtlib.training.checkpoint.checkpointer.SAME_ON_RESUME", ())
     refused("is of another model: wte.weight", data="other")
 
 
 def with_toy(monkeypatch, data) -> None:
-    monkeypatch.setattr(tasks, "find", lambda name: functools.partial(Toy, data=data))
+    class WithData(Toy):
+        def __init__(self, config: RunConfig, world: dist.World) -> None:
+            super().__init__(config, world, data)
+
+    monkeypatch.setattr(tasks, "find", lambda name: WithData)
 
 
 # field bugs 3.08 and 4.03

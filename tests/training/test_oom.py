@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import dtlib
 from dtlib.config import RunConfig
-from dtlib.ranks import dist, launcher
+from dtlib.ranks import launcher
 from dtlib.sim.estimate import Setup
 from dtlib.sim.fitting import SPARE, peak, ways
 from dtlib.strategies.base import Strategy
-from dtlib.training import oom
+from dtlib.training import oom, start, tasks
 
 GIB = 2**30
 # torch's text (2.4 to 2.14, `Allocator::malloc` of CUDACachingAllocator.cpp), with made numbers
@@ -110,24 +111,25 @@ def test_on_one_rank_sharding_is_no_advice():
         assert "offload" in flags and "zero" not in flags
 
 
-def test_other_errors_pass_through():
-    config = RunConfig("text", model="nano")
-    with (
-        pytest.raises(RuntimeError, match="shape mismatch"),
-        oom.explained(config, config.plan(1), dist.world()),
-    ):
+def fails_with(error: Callable[[], object], monkeypatch, tmp_path) -> None:
+    """Train as a rank whose data cannot be opened."""
+    monkeypatch.setattr(tasks, "find", lambda name: lambda config, world: error())
+    config = RunConfig("text", model="nano", out=str(tmp_path))
+    start.train_on_rank(start.Prepared(config, config.plan(1), leads=True))
+
+
+def test_other_errors_pass_through(monkeypatch, tmp_path):
+    def mismatch() -> None:
         raise RuntimeError("shape mismatch")
 
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        fails_with(mismatch, monkeypatch, tmp_path)
 
-def test_a_host_without_room_is_one_too():
-    config = RunConfig("text", model="nano")
-    with (
-        pytest.raises(
-            oom.OutOfMemory, match=r"rank 0 ran out of memory on cpu: .* more were wanted"
-        ),
-        oom.explained(config, config.plan(1), dist.world()),
-    ):
-        torch.empty(2**60, dtype=torch.uint8)
+
+def test_a_host_without_room_is_one_too(monkeypatch, tmp_path):
+    said = r"rank 0 ran out of memory on cpu: .* more were wanted"
+    with pytest.raises(oom.OutOfMemory, match=said):
+        fails_with(lambda: torch.empty(2**60, dtype=torch.uint8), monkeypatch, tmp_path)
 
 
 class Full(Strategy):

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
 from dtlib.ranks.dist import World
 from dtlib.training import record
-from dtlib.training.record import Recorder, Run, StepTimer
+from dtlib.training.record import Run, RunFiles, StepTimer
 
 
 def world(rank: int = 0, size: int = 1) -> World:
@@ -121,8 +122,8 @@ def test_memory_of_a_gpu_is_measured():
     assert columns["memory_peak_bytes"] >= columns["memory_allocated_bytes"] >= 4000
 
 
-def record_run(folder: Path, steps: range, *, resumed_from: int | None = None) -> Recorder:
-    recorder = Recorder(folder, {"task": "text", "lr": 1e-5}, world(), resumed_from=resumed_from)
+def record_run(folder: Path, steps: range, *, resumed_from: int | None = None) -> RunFiles:
+    recorder = RunFiles(folder, {"task": "text", "lr": 1e-5}, world(), resumed_from=resumed_from)
     for step in steps:
         recorder.step(step, loss=1 / step)
         recorder.rank_step(step, loss_sum=2 / step)
@@ -178,7 +179,7 @@ def test_every_step_is_on_disk_before_the_next(tmp_path):
 
 
 def test_loss_that_is_no_number_survives_in_valid_json(tmp_path):
-    recorder = Recorder(tmp_path, {}, world())
+    recorder = RunFiles(tmp_path, {}, world())
     recorder.step(1, loss=math.nan, norm=torch.tensor(math.inf))
     recorder.finish({"loss": -math.inf})
     text = (tmp_path / "metrics.jsonl").read_text()
@@ -190,7 +191,7 @@ def test_loss_that_is_no_number_survives_in_valid_json(tmp_path):
 
 
 def test_other_ranks_write_only_files_with_their_rank_in_the_name(tmp_path):
-    recorder = Recorder(tmp_path, {}, world(rank=1, size=2))
+    recorder = RunFiles(tmp_path, {}, world(rank=1, size=2))
     recorder.step(1, loss=1.0)
     recorder.rank_step(1, loss_sum=1.0)
     recorder.requeue(1)
@@ -210,10 +211,10 @@ def test_requeue_file_goes_when_the_run_goes_on(tmp_path):
 
 def test_row_has_every_column_and_empty_means_not_measured(tmp_path):
     config = {"task": "text", "warmup_steps": 100, "device": "auto", "seed": 3}
-    Recorder(tmp_path / "run", config, world()).finish({"loss": 1.5, "timed_steps": 8})
+    RunFiles(tmp_path / "run", config, world()).finish({"loss": 1.5, "timed_steps": 8})
     run = Run.load(tmp_path / "run")
     assert tuple(run.row()) == record.COLUMNS
-    record.write_csv(tmp_path / "table.csv", [run, run])
+    write_csv(tmp_path / "table.csv", record.COLUMNS, [run.row()] * 2)
     with (tmp_path / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2
@@ -226,7 +227,7 @@ def test_row_has_every_column_and_empty_means_not_measured(tmp_path):
 
 
 def test_row_of_a_run_that_is_not_done_knows_no_device(tmp_path):
-    Recorder(tmp_path, {"task": "text", "device": "auto"}, world()).close()
+    RunFiles(tmp_path, {"task": "text", "device": "auto"}, world()).close()
     row = Run.load(tmp_path).row()
     assert (row["task"], row["device"], row["measured_or_simulated"]) == ("text", None, None)
 
@@ -277,7 +278,7 @@ def test_new_folders_are_never_the_same(tmp_path):
 
 def test_summary_is_replaced_in_one_step(tmp_path, monkeypatch):
     record_run(tmp_path, range(1, 2)).finish({"loss": 1.0})
-    recorder = Recorder(tmp_path / "other", {}, world())
+    recorder = RunFiles(tmp_path / "other", {}, world())
     (tmp_path / "other" / "summary.json").write_text("{}")
 
     def fail(self: Path, target: Path) -> Path:

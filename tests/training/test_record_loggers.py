@@ -19,7 +19,7 @@ import torch
 from dtlib.errors import Unavailable
 from dtlib.learn import rooms, source
 from dtlib.ranks.dist import World
-from dtlib.training.record import Recorder, check_loggers, loggers, read_lines
+from dtlib.training.record import RunFiles, check_loggers, loggers, read_lines
 from dtlib.training.record.loggers import numbers_of
 
 pytest.importorskip("tensorboard", reason="pip install -e '.[logging]'")
@@ -47,7 +47,7 @@ def single(rows: Rows) -> Rows:
 def write(folder: Path, steps: range, resumed_from: int | None = None) -> None:
     world = World(0, 0, 1, 1, torch.device("cpu"), None)
     config = {"tensorboard": True, "wandb": "offline", "lr": 0.1}
-    recorder = Recorder(folder, config, world, resumed_from=resumed_from)
+    recorder = RunFiles(folder, config, world, resumed_from=resumed_from)
     for step in steps:
         start = 0 if resumed_from is None else resumed_from
         recorder.step(step, loss=1 / step + start, skipped=step == 2, grad_norm=torch.tensor(0.1))
@@ -196,5 +196,5 @@ def test_online_with_a_wrong_key_is_a_sentence(no_key, tmp_path, monkeypatch, se
     monkeypatch.setenv("WANDB_BASE_URL", server[0])
     world = World(0, 0, 1, 1, torch.device("cpu"), None)
     with pytest.raises(DtlibError, match=r"did not take the run .*401.*take wandb offline"):
-        Recorder(tmp_path, {"wandb": "online"}, world)
+        RunFiles(tmp_path, {"wandb": "online"}, world)
     assert not [p for p in psutil.Process().children() if "wandb-core" in p.name()]

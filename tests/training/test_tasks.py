@@ -158,7 +158,7 @@ class Few(Task):
 def score(correct: list[int]) -> tuple[dict[str, float], list[int]]:
     config = RunConfig("text")
     few = Few(config, dist.world(), correct)
-    strategy = Single(config, dist.world())
+    strategy = Single(config, dist.world(), config.plan(1))
     strategy.module = few.model
     return few.evaluate(strategy), few.scored
 
@@ -180,7 +180,7 @@ def test_evaluation_counts_every_sample_once_at_any_number_of_ranks(correct):
 
 
 def evaluated(task: Task) -> dict:
-    strategy = Single(task.config, ALONE)
+    strategy = Single(task.config, ALONE, task.config.plan(1))
     strategy.prepare(task.model, lambda model: torch.optim.SGD(model.parameters()))
     return task.evaluate(strategy)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dtlib.cluster.batch.submitting import home
 from dtlib.config.files import read_yaml
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, did_you_mean, refuse_unknown
 
 FILE = home() / "slurm" / "distributed.yaml"
 ACCELERATORS = ("auto", "cpu", "gpu", "mps", "tpu")
@@ -54,9 +54,9 @@ class Distributed:
     tpu_cores: int | None = None
 
     def __post_init__(self) -> None:
-        _refuse_unknown("accelerator", self.accelerator, ACCELERATORS)
+        refuse_unknown("accelerator", self.accelerator, ACCELERATORS)
         if self.backend is not None:
-            _refuse_unknown("backend", self.backend, BACKENDS)
+            refuse_unknown("backend", self.backend, BACKENDS)
         for name in ("devices", "nodes", "tpu_cores"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
@@ -101,12 +101,6 @@ def read(path: Path = FILE, **flags: Any) -> Distributed:
 def _whole(value: Any) -> Any:
     """A flag's text as a number; what is none stays, to be refused with its own words."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-def _refuse_unknown(what: str, word: Any, there: tuple[str, ...]) -> None:
-    if word not in there:
-        near = did_you_mean(str(word), there)
-        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(there)}.{near}")
 
 
 def _refuse_keys(found: Mapping[str, Any], known: tuple[str, ...], path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import write_atomically, write_csv
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 
@@ -159,7 +159,7 @@ def status(out: Path) -> int:
 
 def collect(out: Path, to: Path | None = None) -> int:
     """Copy all notebooks into one folder, their names with job and restart, and write a table."""
-    from dtlib.training.record import Run, write_csv
+    from dtlib.training.record import COLUMNS, Run
 
     target = (to or out / "collected").resolve()
     target.mkdir(parents=True, exist_ok=True)
@@ -174,6 +174,6 @@ def collect(out: Path, to: Path | None = None) -> int:
             count += 1
         found = job.folder(out).rglob("summary.json")
         runs += [Run.load(path.parent) for path in sorted(found)]
-    write_csv(target / "runs.csv", runs)
+    write_csv(target / "runs.csv", COLUMNS, [run.row() for run in runs])
     print(f"{count} notebooks, and {len(runs)} runs in {target / 'runs.csv'}")
     return 0

@@ -19,11 +19,11 @@ from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import first_hosts, refuse_loopback
+from dtlib.ranks.launcher import DEFAULT_RANKS
 
 Env = Mapping[str, str]
 
 OF_DTLIB = {"gpu": "cuda", "cpu": "cpu", "mps": "mps", "auto": "auto"}
-ON_A_MACHINE = 2  # ranks where there are neither GPUs nor a job: as `dtlib train` takes
 SIGNALS = "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
 TASKS = ("images", "text")
 
@@ -132,7 +132,7 @@ def _devices(settings: Distributed, env: Env, gpus: int) -> int:
         return gpus
     if settings.accelerator == "mps" or "SLURM_JOB_ID" in env:
         return 1
-    return ON_A_MACHINE
+    return DEFAULT_RANKS  # with neither GPUs nor a job
 
 
 def srun_options(settings: Distributed, env: Env = os.environ) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from dtlib.cluster.doctor.machine import Finding, Machine, Ran
 from dtlib.errors import BadInput, Unavailable
+from dtlib.measure.columns import aligned
 from dtlib.ranks import slurm
 from dtlib.ranks.environment import first_hosts, refuse_loopback
 
@@ -233,8 +234,4 @@ def table(answers: Answers, file: TextIO) -> None:
         own = [_short(name, answer[name]) for name in head[2:6]]
         seen = "not seen" if answer["folder"] else "seen"
         rows.append((host, answer["host"], *own, seen, reached, clock))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(line.rstrip(), file=file)
-    print(file=file)
+    print(aligned(rows, left=len(head)), end="\n\n", file=file)

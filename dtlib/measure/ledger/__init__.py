@@ -21,8 +21,7 @@ The wire bytes of a ring are derived from the payload, and marked so.
 """
 
 from dtlib.measure.ledger.census import KINDS
-from dtlib.measure.ledger.collectives import Tally
-from dtlib.measure.ledger.page import MOMENTS, Page
+from dtlib.measure.ledger.page import Page
 from dtlib.measure.ledger.watching import watch
 
-__all__ = ["KINDS", "MOMENTS", "Page", "Tally", "watch"]
+__all__ = ["KINDS", "Page", "watch"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtlib.measure.columns import aligned
 from dtlib.measure.ledger.census import KINDS
 from dtlib.measure.ledger.collectives import Tally
 
@@ -81,7 +82,7 @@ class Page:
 
     def table(self) -> str:
         """Return the page as text, for people."""
-        return "\n\n".join(_text(rows) for rows in self._tables())
+        return "\n\n".join(aligned(rows) for rows in self._tables())
 
     def __str__(self) -> str:
         return self.table()
@@ -127,17 +128,6 @@ def _tally_rows(title: str, tallies: Mapping[str, Tally]) -> list[list[str]]:
     for name, tally in sorted(tallies.items()):
         rows.append([name, f"{tally.calls:,}", f"{tally.payload:,}", f"{tally.wire:,.0f}"])
     return rows
-
-
-def _text(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
 
 
 def _html(rows: Sequence[Sequence[str]]) -> str:

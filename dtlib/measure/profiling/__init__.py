@@ -7,7 +7,7 @@ with profiling.record("trace") as step:
 print(profiling.verdict(profiling.shares(profiling.read("trace"))))
 """
 
-from dtlib.measure.profiling.intervals import length, overlap, union, without
+from dtlib.measure.profiling.intervals import length
 from dtlib.measure.profiling.monitor import Monitor, read_samples
 from dtlib.measure.profiling.ranges import Steps, mark, marked, nvtx
 from dtlib.measure.profiling.recording import (
@@ -20,16 +20,14 @@ from dtlib.measure.profiling.recording import (
 )
 from dtlib.measure.profiling.shares import Shares, shares
 from dtlib.measure.profiling.timing import seconds_of
-from dtlib.measure.profiling.traces import Step, read
-from dtlib.measure.profiling.verdict import Verdict, verdict
+from dtlib.measure.profiling.traces import read
+from dtlib.measure.profiling.verdict import verdict
 
 __all__ = [
     "Monitor",
     "Recording",
     "Shares",
-    "Step",
     "Steps",
-    "Verdict",
     "communication",
     "forget",
     "input_of",
@@ -37,14 +35,11 @@ __all__ = [
     "mark",
     "marked",
     "nvtx",
-    "overlap",
     "read",
     "read_samples",
     "record",
     "recording",
     "seconds_of",
     "shares",
-    "union",
     "verdict",
-    "without",
 ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtlib.errors import BadInput
+from dtlib.ranks import dist
 
 T = TypeVar("T")
 INPUT = "dtlib.input"
@@ -47,7 +48,7 @@ def record(
         another recording is under way, or when the folder cannot hold a trace.
     """
     _refuse_what_cannot_be(wait, warmup, active)
-    path = Path(folder) / f"rank{_rank() if rank is None else rank}.json"
+    path = Path(folder) / f"rank{dist.world().rank if rank is None else rank}.json"
     _make_room(path)
     # A second one within ends the process: torch's profiler is one for all of it
     if not _one_at_a_time.acquire(blocking=False):
@@ -143,12 +144,6 @@ def recording(folder: str | Path | None) -> Iterator[Recording]:
         return
     with record(folder) as step:
         yield Recording(step)
-
-
-def _rank() -> int:
-    import torch.distributed as dist
-
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def input_of(batches: Iterable[T]) -> Iterator[T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import refuse_unknown
 from dtlib.measure.profiling.ncu import Reached
 from dtlib.measure.profiling.nsys import Export
 from dtlib.measure.profiling.shares import Shares
@@ -92,9 +92,8 @@ def of_reached(reached: Sequence[Reached], device: str | None = None, top: int =
     BadInput
         when there is no such device.
     """
-    if device is not None and device not in DEVICES:
-        near = did_you_mean(device, DEVICES)
-        raise BadInput(f"unknown device {device!r}; there is {', '.join(DEVICES)}.{near}")
+    if device is not None:
+        refuse_unknown("device", device, DEVICES)
     head = ["launches", "µs each", "GB/s", "of peak", "TFLOP/s", "of peak", "kernel"]
     return [head] + [row for one in reached[:top] for row in _kernel_rows(one, device)]
 

@@ -10,21 +10,7 @@ Files hold tensors and plain Python values alone, so `torch.load` reads them wit
 `weights_only=True`, which runs no code from the file.
 """
 
-from dtlib.training.checkpoint.checkpoints import Checkpoints, Loaded
-from dtlib.training.checkpoint.content import (
-    refuse_foreign,
-    refuse_other_model,
-    restore_rng,
-    rng_state,
-    what_is_incomplete,
-)
+from dtlib.training.checkpoint.checkpointer import Checkpointer, Progress
+from dtlib.training.checkpoint.checkpoints import Checkpoints
 
-__all__ = [
-    "Checkpoints",
-    "Loaded",
-    "refuse_foreign",
-    "refuse_other_model",
-    "restore_rng",
-    "rng_state",
-    "what_is_incomplete",
-]
+__all__ = ["Checkpointer", "Checkpoints", "Progress"]

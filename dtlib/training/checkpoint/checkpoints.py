@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch.distributed
-
 from dtlib.config.files import fsync_folder, write_atomically
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
@@ -244,10 +242,7 @@ def _together(do: Callable[[], T]) -> list[T]:
         mine = None, error
     except Exception as error:  # torch raises RuntimeError for a full disk, Python OSError
         mine = None, DtlibError(f"rank {dist.world().rank} failed at a checkpoint: {error}.")
-    every = [mine]
-    if dist.world().world_size > 1:
-        every = [mine] * dist.world().world_size
-        torch.distributed.all_gather_object(every, mine)
+    every = dist.gather_objects(mine)
     for _, failed in every:
         if failed is not None:
             raise failed

@@ -15,16 +15,17 @@ A number that was not measured is None here, and empty in a CSV file.
 """
 
 from dtlib.measure.timing import StepTimer, memory_columns, synchronizer
+from dtlib.training.record.files import RunFiles
+from dtlib.training.record.folders import claimed, make_folder, new_folder
 from dtlib.training.record.lines import read_lines, to_json
 from dtlib.training.record.loggers import check_loggers
 from dtlib.training.record.origin import commit, origin
-from dtlib.training.record.recorder import Recorder, claimed, make_folder, new_folder
-from dtlib.training.record.run import COLUMNS, Run, write_csv
+from dtlib.training.record.run import COLUMNS, Run
 
 __all__ = [
     "COLUMNS",
-    "Recorder",
     "Run",
+    "RunFiles",
     "StepTimer",
     "check_loggers",
     "claimed",
@@ -36,5 +37,4 @@ __all__ = [
     "read_lines",
     "synchronizer",
     "to_json",
-    "write_csv",
 ]

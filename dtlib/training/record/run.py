@@ -1,10 +1,8 @@
-"""A finished run, and tables of runs."""
+"""A finished run, and its row of a table."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +93,3 @@ class Run:
         row["device"] = None  # what was asked for ("auto") is not what it ran on
         found = {name: value for name, value in self.summary.items() if value is not None}
         return {name: found.get(name, row.get(name)) for name in COLUMNS}
-
-
-def write_csv(path: Path | str, runs: Iterable[Run]) -> None:
-    """Write a table of runs, one row a run; what was not measured stays empty."""
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=COLUMNS)
-        writer.writeheader()
-        writer.writerows(run.row() for run in runs)

@@ -16,7 +16,8 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+from ..activation_checkpointing import saved_for_backward
 
 LAYERS = {"gelu": nn.GELU, "relu": nn.ReLU}
 WIDTHS, LAST = [(1, 1, 10), (1, 1, 20), (1, 1, 30)], (4, 16, 32)

@@ -14,7 +14,8 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong, innermost, stopped_here
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+from ..activation_checkpointing import saved_for_backward
 
 IGNORED = -100
 VOCABULARY, WIDTH = 64, 2

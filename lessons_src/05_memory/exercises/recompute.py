@@ -16,7 +16,8 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
-from dtlib.scratch.activation_checkpointing import saved_for_backward
+
+from ..activation_checkpointing import saved_for_backward
 
 ROWS, WIDTH = 3, 4
 INPUT = ROWS * WIDTH * 4  # bytes of a block's input

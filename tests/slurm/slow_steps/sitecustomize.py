@@ -17,10 +17,10 @@ SECONDS = 0.2
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds `dtlib.training.diary` as always, and makes its `Diary.step` late."""
+    """Finds `dtlib.training.recorder` as always, and makes its `Recorder.step` late."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "dtlib.training.diary":
+        if name != "dtlib.training.recorder":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -29,13 +29,13 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def late(module: Any) -> None:
             execute(module)
-            step = module.Diary.step
+            step = module.Recorder.step
 
             def slow(*args: Any) -> None:
                 time.sleep(SECONDS)
                 step(*args)
 
-            module.Diary.step = slow
+            module.Recorder.step = slow
 
         spec.loader.exec_module = late  # type: ignore[method-assign]
         return spec

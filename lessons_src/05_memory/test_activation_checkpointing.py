@@ -7,13 +7,14 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as torchs
 
 from dtlib.models.gpt import GPT, GPTConfig
-from dtlib.scratch.activation_checkpointing import (
+from dtlib.scratch.blocks import blocks_of
+
+from .activation_checkpointing import (
     as_it_was,
     checkpoint,
     dice_of,
     saved_for_backward,
 )
-from dtlib.scratch.blocks import blocks_of
 
 LAYERS, B, S, H, VOCAB = 3, 2, 5, 8, 11
 

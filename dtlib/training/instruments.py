@@ -1,4 +1,4 @@
-"""What a run looks at beside its losses, where it is asked to: a profile, NVTX ranges, a monitor.
+"""What a run measures beside its losses where it is asked to: ledger, profile, ranges, monitor.
 
 Called on every rank.
 """
@@ -12,35 +12,54 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.measure import profiling
+from dtlib.measure import ledger, profiling
 from dtlib.ranks import dist
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.ranks.dist import World
+    from dtlib.strategies.base import Strategy
 
 PROFILE = "profile"  # the folder of the traces, in the run's
 PROFILED = 5  # one step left alone, one for the profiler to warm up, three that are kept
+WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 
-class Looks:
-    """Looks at one rank's steps, and tells the summary what it saw."""
+class Instruments:
+    """Measure one rank's steps, and tell the summary what they found."""
 
     def __init__(self, config: RunConfig, world: World, folder: Path) -> None:
         self.config, self.world, self.folder = config, world, folder
+        self._left = self._begun = 0
+        self._page: ledger.Page | None = None
         self._profiled = False
         self._gpu_util: float | None = None
 
     @property
     def untimed(self) -> int:
-        """The steps that are slowed by being looked at: they enter no timing."""
-        return max(PROFILED * self.config.profile, self.config.nvtx_last * self.config.nvtx)
+        """The first steps, which enter no timing: as many as asked for, or as measuring slows."""
+        config = self.config
+        nvtx = config.nvtx_last * config.nvtx
+        return max(config.untimed_steps, WATCHED * config.ledger, PROFILED * config.profile, nvtx)
 
     @contextlib.contextmanager
     def around(self, left: int) -> Iterator[tuple[profiling.Recording, profiling.Steps]]:
-        """Around all steps, of which so many are left."""
+        """Around all steps, of which so many are left: profile, mark and monitor them."""
+        self._left = left
         with self._profile(left) as recording, self._monitored(), self._marked(left) as steps:
             yield recording, steps
+
+    def around_step(self, strategy: Strategy) -> contextlib.AbstractContextManager[None]:
+        """Around a step: measure the bytes of one of them, if the ledger is wanted."""
+        self._begun += 1
+        if self.config.ledger and self._begun == min(WATCHED, self._left):
+            return self._watched(strategy)
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _watched(self, strategy: Strategy) -> Iterator[None]:
+        with ledger.watch(strategy) as self._page:
+            yield
 
     def _profile(self, left: int) -> contextlib.AbstractContextManager[profiling.Recording]:
         self._profiled = self.config.profile and left >= PROFILED
@@ -71,8 +90,11 @@ class Looks:
         self._gpu_util = monitor.mean("gpu_util")
 
     def columns(self) -> dict[str, Any]:
-        """What the summary has of it: all ranks' shares and the verdict, the GPUs' mean use."""
-        found = self._profile_columns() if dist.is_main() else {}
+        """What the summary has of them; all ranks' figures, on rank 0."""
+        pages = dist.gather_objects(self._page.to_dict()) if self._page else []
+        found = _ledger_columns(pages, self.world.device.type)
+        if dist.is_main():
+            found |= self._profile_columns()
         if self.config.monitor:
             used = [value for value in dist.gather_objects(self._gpu_util) if value is not None]
             found |= {"gpu_util": statistics.fmean(used)} if used else {}
@@ -95,3 +117,14 @@ class Looks:
             "comm_share": shares[0].communication,
             "data_share": shares[0].input,
         }
+
+
+def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    """What the summary has of the ledger: all pages by rank, and rank 0's columns of the table."""
+    if not pages:
+        return {}
+    found = {"ledger": pages, "payload_bytes_per_step": pages[0]["payload"]}
+    if device == "cuda":  # its allocator has told more exactly, and of more steps
+        return found
+    held = sum(pages[0]["between_steps"].values())
+    return {**found, "memory_allocated_bytes": held, "memory_peak_bytes": pages[0]["peak"]}

@@ -1,0 +1,122 @@
+"""The checkpoints of a run on its way: the one that it goes on from, and those that it writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import dist
+from dtlib.training.checkpoint.checkpoints import Checkpoints
+from dtlib.training.checkpoint.content import (
+    refuse_other_model,
+    restore_rng,
+    rng_state,
+    what_is_incomplete,
+)
+
+if TYPE_CHECKING:
+    from dtlib.strategies.base import Strategy
+
+# What a checkpoint's next step follows from; where these differ, going on is another experiment.
+SAME_ON_RESUME = (
+    "task", "model", "width", "norm", "data", "tokenizer", "max_length", "num_samples", "augment",
+    "global_batch", "seed", "optimizer", "precision", "dropout",
+)  # fmt: skip
+
+
+@dataclass
+class Progress:
+    """How far a run is: steps taken, those of them that moved the weights, and the last loss."""
+
+    step: int = 0
+    optimizer_steps: int = 0
+    skipped_steps: int = 0
+    loss: float = math.nan
+
+    def due(self, every: int | None) -> bool:
+        """Tell whether something that happens every so many steps happens now."""
+        return every is not None and self.step % every == 0
+
+
+class Checkpointer:
+    """Loads and saves the whole state of a run; every rank calls each method.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    strategy
+        What has the state of the model and of the optimizer.
+    settings
+        All that a checkpoint is compared by when a run goes on from it.
+    """
+
+    def __init__(self, folder: Path, strategy: Strategy, settings: Mapping[str, Any]) -> None:
+        self._folder, self._strategy, self._settings = folder, strategy, dict(settings)
+        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._saved_at = -1
+
+    def resume(self) -> Progress | None:
+        """Load the last complete checkpoint, and return how far the run was; None without one.
+
+        Raises
+        ------
+        BadInput
+            When it is another run's, or another model's.
+        """
+        loaded = self._checkpoints.latest()
+        progress = None
+        if loaded is not None:
+            self._refuse_another_run(loaded.shared["config"])
+            state = loaded.shared["strategy"]
+            refuse_other_model(self._strategy.shapes, state, loaded.path)
+            self._strategy.load_state(state)
+            progress = Progress(**loaded.shared["progress"])
+            self._saved_at = progress.step
+            if loaded.rank_state is not None:
+                restore_rng(loaded.rank_state["rng"], self._strategy.world.device)
+        if dist.is_main():
+            where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
+            step = progress.step if progress else 0
+            print(f"Resuming {self._folder} after step {step}, {where}.")
+        return progress
+
+    def save(self, progress: Progress, held_out_loss: float | None) -> None:
+        """Write a checkpoint of this step, unless there is one.
+
+        Parameters
+        ----------
+        progress
+            How far the run is.
+        held_out_loss
+            The loss of an evaluation after this step; the lowest one's checkpoint is kept.
+        """
+        if self._saved_at == progress.step:
+            return
+        state = self._strategy.state()
+        wrong = dist.broadcast_object(what_is_incomplete(self._strategy.shapes, state))
+        if wrong:
+            raise DtlibError(f"no checkpoint of step {progress.step} was written: {wrong}.")
+        shared = {
+            "strategy": state,
+            "progress": dataclasses.asdict(progress),
+            "config": self._settings,
+        }
+        own = {"rng": rng_state(self._strategy.world.device)}
+        self._checkpoints.save(progress.step, shared, own, held_out_loss)
+        self._saved_at = progress.step
+
+    def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
+        for key in SAME_ON_RESUME:
+            then, now = saved[key], self._settings[key]
+            if then != now:
+                kind = "another model's" if key == "model" else "another run's"
+                raise BadInput(
+                    f"the checkpoint in {self._folder} is {kind}: {key} was {then} and is now"
+                    f" {now}; resume with the settings in its config.json, or choose another out."
+                )

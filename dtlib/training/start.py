@@ -1,0 +1,142 @@
+"""Where a run begins: its world, plan and folder are decided here, once, before its ranks start."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtlib import strategies
+from dtlib.config import RUNS, RunConfig
+from dtlib.config.plan import BatchPlan
+from dtlib.ranks import dist, launcher
+from dtlib.training import oom, tasks
+from dtlib.training.loop import choose_kernels, train_task
+from dtlib.training.record import Run, check_loggers, claimed, make_folder, new_folder
+
+
+def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> Run:
+    """Train on `ranks` processes, and return the run with its results.
+
+    The same call works in a notebook, in a script, and under torchrun or srun, where it joins the
+    world that is there.
+
+    Parameters
+    ----------
+    task
+        "images", "text", or a whole `RunConfig`.
+    ranks
+        Number of processes; default: the world that is there, else 1 for `single`, else those of
+        the Slurm allocation, else 2.
+    **settings
+        Any field of `RunConfig`.
+
+    Returns
+    -------
+    Run
+        Folder, settings, summary and history; the weights are in the folder's last checkpoint.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        When the settings cannot be run, here or at all.
+    Stopped
+        When a signal ended the run after a checkpoint was written.
+    RankFailed
+        When a rank failed; it names the rank and what the others were doing.
+    """
+    base = {"task": task} if isinstance(task, str) else dataclasses.asdict(task)
+    given = settings if ranks is None else {**settings, "ranks": ranks}
+    prepared = prepare(RunConfig.from_mapping({**base, **given}))
+    config, world_size = prepared.config, prepared.plan.world_size
+    options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
+    options["threads"] = config.threads
+    with prepared.claimed(), strategies.find(config.strategy).surroundings(config):
+        folders = launcher.launch(train_on_rank, prepared, ranks=world_size, **options)
+    return Run.load(folders[0])
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run as it was decided before any of its ranks started; it travels to them.
+
+    Attributes
+    ----------
+    config
+        The settings. `out` is the run's folder; it is None only where ranks that are there already
+        begin a new run, since they agree on its folder once they have met.
+    plan
+        How the global batch is cut, and over how many ranks.
+    leads
+        Whether this process writes what belongs to all ranks: it starts them, or is the first.
+    """
+
+    config: RunConfig
+    plan: BatchPlan
+    leads: bool
+
+    def claimed(self) -> contextlib.AbstractContextManager[None]:
+        """Keep a second run out of the folder meanwhile; one process does so for all ranks."""
+        if self.config.out is None or not self.leads:
+            return contextlib.nullcontext()
+        return claimed(Path(self.config.out))
+
+    def settled(self, world: dist.World) -> RunConfig:
+        """Return the settings with what only a rank knows: its device's defaults, the folder."""
+        config = self.config.resolved(world.device.type)
+        if config.out is not None:
+            return config
+        new = dist.is_main() and _new_folder(config)
+        return dataclasses.replace(config, out=dist.broadcast_object(str(new)))
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
+
+    Raises
+    ------
+    BadInput, Unavailable
+        When the settings cannot be run, here or at all.
+    """
+    strategy = strategies.find(config.strategy)
+    there = launcher.world_that_is_there(config.ranks)
+    default = 1 if config.strategy == "single" else launcher.default_ranks()
+    world_size = there.world_size if there else config.ranks or default
+    leads = not there or there.rank == 0
+    strategy.check(config, world_size)
+    tasks.find(config.task).check(config)
+    plan = config.plan(world_size)
+    strategy.check_plan(config, plan)
+    check_loggers(config.tensorboard, config.wandb, writes=leads)
+    make_folder(Path(config.out or RUNS), resume=config.resume)
+    if config.out is None and not there:
+        config = dataclasses.replace(config, out=str(_new_folder(config)))
+    return Prepared(config, plan, leads)
+
+
+def _new_folder(config: RunConfig) -> Path:
+    return new_folder(Path(RUNS), f"{config.task}-{config.strategy}")
+
+
+def train_on_rank(prepared: Prepared) -> str:
+    """Train as one rank of the world that this process is in, and return the run's folder.
+
+    Raises
+    ------
+    OutOfMemory
+        In place of torch's error, when the device or the host is full.
+    """
+    world, plan = dist.world(), prepared.plan
+    config = prepared.settled(world)
+    choose_kernels(config.deterministic)
+    task = None
+    try:
+        task = tasks.find(config.task)(config, world)
+        return str(train_task(task, config, plan, world))
+    except RuntimeError as error:
+        if not oom.is_out_of_memory(error):
+            raise
+        vocab_size = task.vocab_size if task else None
+        raise oom.explained(error, config, plan, world, vocab_size) from error
