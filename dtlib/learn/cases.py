@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 
+from dtlib.learn.checking import Wrong
 from dtlib.learn.wire import Message
 
 
@@ -47,6 +49,22 @@ class Case:
     x_counts: bool = False
     strict_buffers: bool = False
     judge: Callable[[torch.Tensor, int, int], bool] | None = None
+
+
+class Given(NamedTuple):
+    """A case of an exercise of the kit: on how many ranks, in words, and what each is handed.
+
+    `make(rank, n)` returns the argument, or a tuple of several.
+    """
+
+    n: int
+    label: str
+    make: Callable[[int, int], Any]
+
+    def arguments(self, rank: int) -> tuple[Any, ...]:
+        """Made anew for each call, since an answer may change them."""
+        made = self.make(rank, self.n)
+        return made if isinstance(made, tuple) else (made,)
 
 
 @dataclass
@@ -91,6 +109,9 @@ class Seen:
     right: bool = False
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
+    got: Any = None  # a number, the numbers of a small tensor, else how often each stands in it
+    want_kind: str = ""
+    wrong: Wrong | None = None  # what reading the answer found
     seconds: float = 0.0
     printed: str = ""
 
@@ -114,7 +135,7 @@ class Seen:
 class Round:
     """One case on all ranks."""
 
-    case: Case
+    case: Case | Given
     ranks: list[Seen]
 
     @property

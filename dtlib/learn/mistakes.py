@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dtlib.errors import BadInput
 from dtlib.learn.solutions import altered, parameters
@@ -37,14 +37,16 @@ class Mistake:
         was the one that matched). An answer that raised is shown only to a `when` that names
         `error`: the exception's name, "loops" for an answer that did not end, else None.
     hangs
-        On ranks: the program never ends, and is not run for a student. `hangs(rank, n)` says what
-        a rank then waits in: `"all_reduce"`, or `("send", 2)`, or None where it waits for nobody.
+        On ranks: the program never ends, and is not run for a student. It names `rank`, `n` or
+        arguments of that rank, and says what the rank then waits in: `"all_reduce"`, or
+        `("send", 2)`, `"a collective"` for any, or None where it waits for nobody. True: it may
+        hang, or kill a rank, and `when` recognises it.
     """
 
     key: str
     program: Program | Mapping[str, str] | None = None
     when: Callable[..., bool | Mapping[str, Any]] | None = None
-    hangs: Callable[..., str | tuple[str, int] | None] | None = None
+    hangs: Callable[..., str | tuple[str, int] | None] | Literal[True] | None = None
 
 
 def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[Mistake, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.cases import Case, Failure, Round, Seen
+from dtlib.learn.cases import Case, Failure, Given, Round, Seen
 from dtlib.learn.checking import innermost
 from dtlib.learn.wire import FEW, WireLog
 
@@ -39,7 +39,11 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
         _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True,
         device="cpu",  # the cases' tensors are there, also on a machine with GPUs
     )  # fmt: skip
-    reached = [o.value if o.status == "ok" else [_lost(o)] for o in outcomes]
+    return together(cases, [o.value if o.status == "ok" else [lost(o)] for o in outcomes])
+
+
+def together(cases: Sequence[Case] | Sequence[Given], reached: Sequence[list[Seen]]) -> list[Round]:
+    """What every rank saw, case by case, up to the first that is not right on all of them."""
     rounds = []
     for k in range(max(len(seen) for seen in reached)):
         # A rank that was lost tells nothing about the case it was lost in: the last one begun.
@@ -50,7 +54,7 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
     return rounds
 
 
-def _lost(outcome: Any) -> Seen:
+def lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
     waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
@@ -99,7 +103,7 @@ def plain_group() -> Any:
 
 def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> Seen:
     x, want = case.make(rank, n), case.want(rank, n)
-    seen = Seen(rank, want=_few(want), want_shape=tuple(want.shape))
+    seen = Seen(rank, want=few(want), want_shape=tuple(want.shape))
     log = WireLog(watch=x if x.numel() <= FEW else None, forbid_collectives=case.forbid_collectives)
     printed = io.StringIO()
     start = time.perf_counter()
@@ -107,26 +111,22 @@ def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> See
         try:
             result = student(x)
         except (Exception, SystemExit) as error:
-            seen.failure = _failure(error)
-            # In DETAIL mode a collective begins with messages of its own, and gloo names those.
-            own = [m for m in log.messages[-1:] if m.peer is not None]
-            if seen.failure.waited_in in ("send", "recv") and not own:
-                seen.failure.waited_in = "a collective"
+            seen.failure = failed(error, log)
     seen.seconds = time.perf_counter() - start
     seen.messages, seen.printed = log.messages, printed.getvalue()[-MOST:]
     if seen.failure is None:
-        result = _describe(seen, x if result is None and case.in_place else result)
+        result = describe(seen, x if result is None and case.in_place else result)
         if result is not None:
             seen.right = _is_right(seen, result, want, case, n)
             if seen.right and case.x_counts:  # it returned the answer, and may have left x alone
-                result = _describe(seen, x)
+                result = describe(seen, x)
                 seen.right = result is not None and _is_right(seen, result, want, case, n)
             if not seen.right:
-                seen.counts = _counts(result)
+                seen.counts = counts(result)
     return seen
 
 
-def _describe(seen: Seen, result: Any) -> torch.Tensor | None:
+def describe(seen: Seen, result: Any) -> torch.Tensor | None:
     """Note what kind of thing came back; a number is taken for a tensor of one."""
     if isinstance(result, (int, float)) and not isinstance(result, bool):
         seen.kind, result = "number", torch.tensor(result, dtype=torch.float64)
@@ -135,7 +135,7 @@ def _describe(seen: Seen, result: Any) -> torch.Tensor | None:
     else:
         seen.kind = "none" if result is None else type(result).__name__
         return None
-    seen.shape, seen.values = tuple(result.shape), _few(result)
+    seen.shape, seen.values = tuple(result.shape), few(result)
     seen.bits = hashlib.sha256(result.numpy().tobytes()).hexdigest()
     return result
 
@@ -147,14 +147,19 @@ def _is_right(seen: Seen, result: torch.Tensor, want: torch.Tensor, case: Case, 
         return False
     if case.judge is not None:
         return case.judge(result, seen.rank, n)
-    if result.numel() == want.numel() == 1:  # a number, however it is wrapped
+    return close(result, want, case.tolerance)
+
+
+def close(result: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:
+    """Whether a tensor is the right one; a number may be wrapped in any way."""
+    if result.numel() == want.numel() == 1:
         result, want = result.reshape(()), want.reshape(())
     return result.shape == want.shape and torch.allclose(
-        result.double(), want.double(), rtol=case.tolerance, atol=case.tolerance
+        result.double(), want.double(), rtol=tolerance, atol=tolerance
     )
 
 
-def _counts(result: torch.Tensor) -> dict[float, int]:
+def counts(result: torch.Tensor) -> dict[float, int]:
     """How often each number stands in a tensor that holds few different ones."""
     values, counts = result.unique(return_counts=True)
     if len(values) > 8:
@@ -162,16 +167,22 @@ def _counts(result: torch.Tensor) -> dict[float, int]:
     return dict(zip(map(float, values.tolist()), counts.tolist(), strict=True))
 
 
-def _few(x: torch.Tensor) -> list[float]:
+def few(x: torch.Tensor) -> list[float]:
+    """The numbers of a small tensor."""
     return [float(v) for v in x.flatten().tolist()] if x.numel() <= FEW else []
 
 
-def _failure(error: BaseException) -> Failure:
+def failed(error: BaseException, log: WireLog) -> Failure:
+    """What stopped a rank: an exception of its own, or a wait that was too long."""
     message = str(error).strip()
     frame = innermost(error)
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
         waited = "a peer that never came"
+    # In DETAIL mode a collective begins with messages of its own, and gloo names those.
+    own = [m for m in log.messages[-1:] if m.peer is not None]
+    if waited in ("send", "recv") and not own:
+        waited = "a collective"
     return Failure(
         type(error).__name__,
         message,

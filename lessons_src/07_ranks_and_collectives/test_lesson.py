@@ -19,7 +19,6 @@ SIDECAR = LESSON.sidecar
 GENERAL = {"none", "kind"}
 # Shown for answers that are right in all but one way, which no answer of the bank is.
 RARE = {
-    "global_mean": set(),
     "pass_right": {"no_such_rank", "bytes"},
     "ring_reduce_scatter": {"collective", "silent", "alone", "mixed"},
     "ring_all_reduce": {"other_owner", "both_halves", "whole_tensor_same_bits", "bits", "bytes"},

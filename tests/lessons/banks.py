@@ -2,9 +2,10 @@
 
 An exercise of the kit brings its mistakes itself. More answers lie in the module of the same name
 in the room's `bank/`, which no kernel loads: `ALSO_WRONG`, pairs of the key of a sentence and an
-answer that gets it and helps no check to recognise another; `ALSO_RIGHT`, answers; and where
-wanted `RARE`, the keys of sentences that no answer of the bank gets, and `LADDER`, two spellings
-of one wrong answer, as a student pastes them.
+answer that gets it and helps no check to recognise another; `HANG`, such pairs for answers that
+never end, or end their process; `ALSO_RIGHT`, answers; and where wanted `RARE`, the keys of
+sentences that no answer of the bank gets, and `LADDER`, two spellings of one wrong answer, as a
+student pastes them.
 
 An exercise that is not of the kit has its answers in any module of `bank/`: `WRONG` and
 `ALSO_WRONG` with rows of exercise, key and answer, `RIGHT` with rows of exercise and answer, `RARE`
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 from dtlib.learn import ladder, rooms, source
 from dtlib.learn.answers import Answer
 from dtlib.learn.checking import Passed, Stub, Verdict, Wrong
+from dtlib.learn.rank_answers import RankAnswer
 
 MODULES: list[ModuleType] = [
     rooms.module(lesson, f"bank.{path.stem}")
@@ -32,12 +34,14 @@ MODULES: list[ModuleType] = [
 class Row(NamedTuple):
     """An answer and the key of its sentence, which is empty where it is right.
 
-    `known` says that the check itself knows the answer as a mistake.
+    `known` says that the check itself knows the answer as a mistake; `hangs` that it may not come
+    back, so that no other answer can run in the same processes.
     """
 
     key: str
     answer: Callable[..., Any]
     known: bool = False
+    hangs: bool = False
 
 
 @dataclass
@@ -55,9 +59,15 @@ class Bank:
         return f"{self.lesson.number}-{self.exercise}"
 
     def verdicts(self) -> Iterator[tuple[Row, Verdict]]:
-        """What the check says of each answer."""
-        for row in self.rows:
-            yield row, ladder.judge(self.lesson, self.exercise, self.check, row.answer)
+        """What the check says of each answer; of those on ranks as many as can be in one launch."""
+        for hangs in (False, True):
+            rows = [row for row in self.rows if row.hangs == hangs]
+            if isinstance(self.check, RankAnswer):
+                found = self.check.verdicts([row.answer for row in rows], hangs)
+                yield from zip(rows, found, strict=True)
+                continue
+            for row in rows:
+                yield row, ladder.judge(self.lesson, self.exercise, self.check, row.answer)
 
 
 def banks() -> list[Bank]:
@@ -67,7 +77,7 @@ def banks() -> list[Bank]:
         for name in lesson.sidecar.get("mistakes") or {}:
             check = ladder.find_exercise(lesson, name)
             bank = Bank(lesson, name, check, [Row("", check.reference)])
-            (_of_the_kit if isinstance(check, Answer) else _of_modules)(bank)
+            (_of_the_kit if isinstance(check, (Answer, RankAnswer)) else _of_modules)(bank)
             found.append(bank)
     return found
 
@@ -75,10 +85,11 @@ def banks() -> list[Bank]:
 def _of_the_kit(bank: Bank) -> None:
     for mistake in bank.check.programs:
         if mistake.program is not None:
-            bank.rows.append(Row(mistake.key, mistake.program, known=True))
+            bank.rows.append(Row(mistake.key, mistake.program, True, mistake.hangs is not None))
     name = bank.check.reference.__module__.rpartition(".")[2]
     more = rooms.module(bank.lesson, f"bank.{name}")
     bank.rows += [Row(key, answer) for key, answer in more.ALSO_WRONG]
+    bank.rows += [Row(key, answer, hangs=True) for key, answer in getattr(more, "HANG", ())]
     bank.rows += [Row("", answer) for answer in more.ALSO_RIGHT]
     bank.rare = set(getattr(more, "RARE", ()))
     bank.ladder = getattr(more, "LADDER", None)

@@ -17,6 +17,7 @@ from dtlib.learn import source
 from dtlib.learn.answers import Answer
 from dtlib.learn.checking import COMMON, Verdict, Wrong, sentence
 from dtlib.learn.ladder import find_exercise
+from dtlib.learn.rank_answers import RankAnswer
 
 ALL = banks.banks()
 # Each on whichever worker is free: with its ranks it takes the longest of a lesson's tests.
@@ -84,7 +85,7 @@ def test_a_bank_has_five_wrong_answers_and_two_right_ones(bank: banks.Bank) -> N
 @pytest.mark.parametrize("bank", ALL, ids=str)
 def test_whatever_an_exercise_may_tell_has_its_sentence(bank: banks.Bank) -> None:
     exercise = find_exercise(bank.lesson, bank.exercise)
-    if isinstance(exercise, Answer):
+    if isinstance(exercise, (Answer, RankAnswer)):
         assert exercise.keys <= {*bank.lesson.sidecar["mistakes"][bank.exercise], *COMMON}
 
 

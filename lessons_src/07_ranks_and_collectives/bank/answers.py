@@ -14,81 +14,7 @@ def me():
     return dist.get_rank(), dist.get_world_size()
 
 
-# --- 7.1 global_mean ------------------------------------------------------------------------
-
-
-def mean_of_means(values):
-    mean = values.mean() if len(values) else torch.tensor(0.0)
-    dist.all_reduce(mean)
-    return (mean / dist.get_world_size()).item()
-
-
-def mean_on_the_empty_rank(values):
-    mean = values.mean()
-    dist.all_reduce(mean)
-    return (mean / dist.get_world_size()).item()
-
-
-def sum_by_world_size(values):
-    total = values.sum()
-    dist.all_reduce(total)
-    return (total / dist.get_world_size()).item()
-
-
-def sum_by_local_count(values):
-    total = values.sum()
-    dist.all_reduce(total)
-    return (total / max(len(values), 1)).item()
-
-
-def skips_the_collective(values):
-    if not len(values):
-        return 0.0
-    both = torch.tensor([values.sum(), float(len(values))])
-    dist.all_reduce(both)
-    return (both[0] / both[1]).item()
-
-
-def reduces_to_one(values):
-    both = torch.tensor([values.sum(), float(len(values))])
-    dist.reduce(both, 0)
-    return (both[0] / both[1]).item()
-
-
-def returns_what_all_reduce_returns(values):
-    both = torch.tensor([values.sum(), float(len(values))])
-    return dist.all_reduce(both)
-
-
 # Beyond the table of 32.
-def means_of_those_that_have(values):
-    both = torch.tensor([values.mean() if len(values) else 0.0, float(len(values) > 0)])
-    dist.all_reduce(both)
-    return both[0] / both[1]
-
-
-def gathers_uneven(values):
-    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, values)
-    return torch.cat(parts).mean().item()
-
-
-def forgets_to_divide(values):
-    total = values.sum()
-    dist.all_reduce(total)
-    return total
-
-
-def stays_at_home(values):
-    return values.sum() / max(len(values), 1)
-
-
-def trips(values):
-    if dist.get_rank() == 1:
-        return values / {}[0]
-    both = torch.tensor([values.sum(), float(len(values))])
-    dist.all_reduce(both)
-    return both[0] / both[1]
 
 
 # --- 7.2 pass_right -------------------------------------------------------------------------
@@ -388,28 +314,6 @@ def does_nothing(x):
 # --- right answers, differently written -----------------------------------------------------
 
 
-def mean_two_calls(values):
-    total = values.sum()
-    count = torch.tensor(len(values))
-    dist.all_reduce(total)
-    dist.all_reduce(count)
-    return total / count
-
-
-def mean_of_objects(values):
-    everything = [None] * dist.get_world_size()
-    dist.all_gather_object(everything, values.tolist())
-    flat = [v for part in everything for v in part]
-    return sum(flat) / len(flat)
-
-
-def mean_reduce_and_broadcast(values):
-    both = torch.tensor([values.double().sum(), len(values)], dtype=torch.float64)
-    dist.reduce(both, 0)
-    dist.broadcast(both, 0)
-    return (both[0] / both[1]).reshape(1)
-
-
 def pass_even_and_odd(x):
     rank, n = me()
     if n == 1:
@@ -491,15 +395,8 @@ def ring_one_loop(x):
         into.copy_(into + arrived if s < n - 1 else arrived)
 
 
-# Exercise, the key of the sentence, the answer: the 32 of the table, in its order.
+# Exercise, the key of the sentence, the answer: those of the table, in its order.
 WRONG = [
-    ("global_mean", "mean_of_means", mean_of_means),
-    ("global_mean", "nan", mean_on_the_empty_rank),
-    ("global_mean", "by_ranks", sum_by_world_size),
-    ("global_mean", "by_own_count", sum_by_local_count),
-    ("global_mean", "left_early", skips_the_collective),
-    ("global_mean", "reduce", reduces_to_one),
-    ("global_mean", "in_place", returns_what_all_reduce_returns),
     ("pass_right", "all_send", send_then_receive),
     ("pass_right", "all_receive", receive_then_send),
     ("pass_right", "no_modulo", no_modulo),
@@ -521,20 +418,6 @@ WRONG = [
 ]
 
 
-def whole_numbers(values):
-    s = torch.tensor([int(values.sum()), len(values)])
-    dist.all_reduce(s)
-    return s[0] // s[1]
-
-
-def skips_the_second_collective(values):
-    total, count = values.sum(), torch.tensor(len(values))
-    dist.all_reduce(total)
-    if len(values):
-        dist.all_reduce(count)
-    return total / count
-
-
 def sums_a_copy(x):
     return half_written_out(x.clone())
 
@@ -551,13 +434,6 @@ def chunk_of_the_step(x):
 
 # More that students write, and the first half's own check.
 ALSO_WRONG = [
-    ("global_mean", "mean_of_means", means_of_those_that_have),
-    ("global_mean", "mismatch", gathers_uneven),
-    ("global_mean", "sum_only", forgets_to_divide),
-    ("global_mean", "stayed_home", stays_at_home),
-    ("global_mean", "raised", trips),
-    ("global_mean", "value", whole_numbers),
-    ("global_mean", "left_early", skips_the_second_collective),
     ("ring_reduce_scatter", "value", chunk_of_the_step),
     ("ring_reduce_scatter", "new_object", sums_a_copy),
     ("pass_right", "never_waited", never_waits),
@@ -583,9 +459,6 @@ ALSO_WRONG = [
 ]
 
 RIGHT = [
-    ("global_mean", mean_two_calls),
-    ("global_mean", mean_of_objects),
-    ("global_mean", mean_reduce_and_broadcast),
     ("pass_right", pass_even_and_odd),
     ("pass_right", pass_batched),
     ("ring_reduce_scatter", half_written_out),

@@ -1,0 +1,293 @@
+"""Check an answer that runs on several ranks, beside the lesson's own and programs that err.
+
+    EXERCISE = RankAnswer(
+        solution("total", globals()),
+        cases=[(1, "4", lambda rank, n: torch.tensor(4.0)), (3, "1, 10 and 100", painted(1))],
+        mistakes=[("own", lambda x: x), ("mean", {"return x": "return x / dist.get_world_size()"})],
+    )
+
+As with `Answer` a known mistake is written once, as a program. What is compared is what came back
+on every rank, and the bytes that each sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dtlib.learn.alike import alike
+from dtlib.learn.cases import Given, Round, Seen
+from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.diagnosis import unforeseen
+from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
+from dtlib.learn.probe import TIMEOUT
+from dtlib.learn.rank_runs import Task, named, run_programs
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import parameters
+
+SAME = 1e-5  # of numbers in 32 bits, added in any order
+ONCE = 1.0  # seconds: the time-out for an answer that is known to hang
+
+
+@dataclass(frozen=True)
+class RankAnswer:
+    """An exercise whose answer is a function that every rank calls.
+
+    Each function given below names what it wants to see. On a rank (`read`, `judge`, a mistake's
+    `hangs`) that is `rank`, `n` and this rank's arguments by their names; of all ranks (`when`,
+    `facts`, `waste`) it is `n`, `case`, and lists with a place for each rank: the arguments by
+    their names, `got` and `want` (a number, the numbers of a small tensor, of a long one how often
+    each stands in it, else what `read` returned), and `seen`, all that was seen there.
+
+    Parameters
+    ----------
+    reference
+        The solution: `solution("name", globals())`.
+    cases
+        `(ranks, words, make)` in order; `make(rank, n)` returns the argument of a rank, or a tuple
+        of several. One rank first, then three, then four: on two many wrong answers are right.
+    mistakes
+        `(key, program)` or a `Mistake`, as for `Answer`. A `when` that does not name `got` is asked
+        also where a rank failed, or returned nothing.
+    run
+        `run(answer, *arguments)` calls the answer on each rank where a mere call shows too little.
+    read
+        From what came back on a rank, its first parameter, to what is compared; raises `Wrong`
+        where this is of a wrong kind.
+    judge
+        On each rank, whether `got` is right there; default: it is as close to `want` as `same`.
+    same
+        How close two numbers count as the same.
+    wire
+        From what a rank saw to what else two answers must have alike to be the same mistake.
+        Default: the bytes in its messages.
+    collectives
+        Whether they are allowed; else only messages between two ranks.
+    waste
+        Returns a `Wrong` for an answer that is right everywhere and does too much in this case.
+    facts
+        Returns more names for the sentences; asked where every rank returned something.
+    other
+        Key of the sentence for a wrong answer that is no known mistake.
+    passed
+        Returns the `Passed` of a right answer; `seen` is a list here, one place a case.
+    after_pass
+        Called with the student's function once it passed; what it returns is shown.
+    """
+
+    reference: Program
+    cases: Sequence[tuple[int, str, Callable[[int, int], Any]]]
+    mistakes: Sequence[Mistake | Pair] = ()
+    run: Callable[..., Any] | None = None
+    read: Callable[..., Any] | None = None
+    judge: Callable[..., bool] | None = None
+    same: float = SAME
+    wire: Callable[[Seen], Any] = lambda seen: seen.bytes_sent
+    collectives: bool = True
+    waste: Callable[..., Wrong | None] | None = None
+    facts: Callable[..., Mapping[str, Any]] | None = None
+    other: str = "value"
+    passed: Callable[..., Passed] | None = None
+    after_pass: Callable[[Program], Any] | None = None
+    _known: dict[int, dict[int, Round]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mistakes", read_mistakes(self.mistakes, self.reference))
+        own = tuple(named(self._task, [None] * 20, 0, 1))  # the arguments, rank and n
+        of_all = (*own, "got", "want", "case", "seen")
+        refuse_other_names(f"passed of {self.name}", self.passed, ("seen",))
+        refuse_other_names(f"read of {self.name}", self.read, own, skip=1)
+        refuse_other_names(f"judge of {self.name}", self.judge, (*own, "got", "want", "seen"))
+        for what, function in (("facts", self.facts), ("waste", self.waste)):
+            refuse_other_names(f"{what} of {self.name}", function, of_all)
+        for mistake in self.programs:
+            refuse_other_names(f"when of {self.name}, {mistake.key}", mistake.when, of_all)
+            if callable(mistake.hangs):
+                refuse_other_names(f"hangs of {self.name}, {mistake.key}", mistake.hangs, own)
+
+    @property
+    def name(self) -> str:
+        """The exercise, by the name of its solution."""
+        return self.reference.__name__
+
+    @property
+    def programs(self) -> Sequence[Mistake]:
+        """The mistakes, each with its program."""
+        return self.mistakes  # type: ignore[return-value]  # read in __post_init__
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys that may be told, but for those that `read`, `run` and `waste` raise."""
+        return {mistake.key for mistake in self.programs} | {self.other}
+
+    @cached_property
+    def _task(self) -> Task:
+        return Task(self.reference, self.run, self.read, self.judge, self.same, self.collectives)
+
+    def check(self, student: Program) -> Passed:
+        """Run an answer on one rank, on three and on four, up to the first case that is wrong.
+
+        Raises
+        ------
+        Wrong
+            For that case, with the sentence of the known mistake that gives the same.
+        """
+        rounds, found = next(self._judged([student], TIMEOUT))
+        if isinstance(found, Passed):
+            return found
+        # Prints are how people look into a function: those of the case that went wrong.
+        for seen in rounds[-1].ranks if not rounds[-1].right else ():
+            for line in seen.printed.splitlines():
+                print(f"rank {seen.rank} | {line}")
+        raise found
+
+    def verdicts(self, answers: Sequence[Program], hang: bool = False) -> list[Passed | Wrong]:
+        """What `check` says of each answer, with one launch for each number of ranks.
+
+        Those of which one may `hang`, or die, need a launch each.
+        """
+        if hang:
+            return [found for one in answers for _, found in self._judged([one], ONCE)]
+        return [found for _, found in self._judged(answers, TIMEOUT)]
+
+    def _judged(
+        self, answers: Sequence[Program], timeout: float
+    ) -> Iterator[tuple[list[Round], Passed | Wrong]]:
+        """For each answer what was seen of it, and the verdict."""
+        seen: list[list[Round]] = [[] for _ in answers]
+        for _, group in itertools.groupby(map(Given._make, self.cases), lambda case: case.n):
+            cases = list(group)
+            right = [k for k, rounds in enumerate(seen) if all(one.right for one in rounds)]
+            if right:
+                new = run_programs(self._task, [answers[k] for k in right], cases, timeout)
+                for k, rounds in zip(right, new, strict=True):
+                    seen[k] += rounds
+        for rounds in seen:
+            yield rounds, self._verdict(rounds)
+
+    def _verdict(self, rounds: list[Round]) -> Passed | Wrong:
+        i = len(rounds) - 1
+        if not rounds[i].right:
+            return self._filled(rounds[i], self._mistake(i, rounds[i]))
+        for round_ in rounds:
+            wrong = self.waste and by_name(self.waste, self._names(round_))
+            if wrong:
+                return self._filled(round_, wrong)
+        if self.passed is None:
+            return Passed((("cases", len(rounds), len(self.cases), "right"),))
+        passed: Passed = by_name(self.passed, {"seen": [round_.ranks for round_ in rounds]})
+        return passed
+
+    def _mistake(self, i: int, round_: Round) -> Wrong:
+        """The known mistake that case `i` shows, or the general sentence."""
+        for seen in round_.ranks:
+            if seen.wrong is not None:
+                return seen.wrong
+        names, whole = self._names(round_), all(_returned(seen) for seen in round_.ranks)
+        found = [m for m in self.programs if self._hangs(m, round_)]
+        if whole and not found:
+            found = [
+                self.programs[k] for k, one in self._gives(i).items() if self._same(round_, one)
+            ]
+        for mistake in found[:1] or self.programs:
+            when = mistake.when
+            told = bool(found)
+            if when is not None and (whole or "got" not in parameters(when)):
+                told = by_name(when, names) or told
+            if told:
+                return Wrong(mistake.key, **(told if isinstance(told, Mapping) else {}))
+        if whole and any(s.kind not in ("tensor", "number") for s in round_.ranks):
+            return Wrong(self.other)
+        return unforeseen(round_)
+
+    def _gives(self, i: int) -> dict[int, Round]:
+        """What the mistakes that return give in case `i`, by their places; kept once they ran."""
+        if i not in self._known:
+            which = [k for k, m in enumerate(self.programs) if m.program and m.hangs is None]
+            programs: list[Any] = [self.programs[k].program for k in which]
+            case = Given._make(self.cases[i])
+            found = run_programs(self._task, programs, [case], TIMEOUT) if which else []
+            self._known[i] = {k: rounds[0] for k, rounds in zip(which, found, strict=True)}
+        return self._known[i]
+
+    def _same(self, a: Round, b: Round) -> bool:
+        """Whether two programs gave the same on every rank, and sent as much."""
+        for one, two in zip(a.ranks, b.ranks, strict=True):
+            if not _returned(two) or not alike(one.got, two.got, self.same):
+                return False
+            if not alike(self.wire(one), self.wire(two)):
+                return False
+        return True
+
+    def _hangs(self, mistake: Mistake, round_: Round) -> bool:
+        """Whether every rank waits, or does not, as in a mistake that hangs."""
+        if mistake.hangs is True or mistake.hangs is None or not round_.failures:
+            return False
+        if any(failure.own or failure.mismatch for _, failure in round_.failures):
+            return False
+        for seen in round_.ranks:
+            names = named(self._task, self._arguments(round_, seen.rank), seen.rank, round_.n)
+            if not _waits_in(seen, by_name(mistake.hangs, names)):
+                return False
+        return True
+
+    def _arguments(self, round_: Round, rank: int) -> tuple[Any, ...]:
+        assert isinstance(round_.case, Given)
+        return round_.case.arguments(rank)
+
+    def _names(self, round_: Round) -> dict[str, Any]:
+        """What a function that looks at all ranks may see."""
+        n, ranks = round_.n, range(round_.n)
+        each = [named(self._task, self._arguments(round_, rank), rank, n) for rank in ranks]
+        names: dict[str, Any] = {name: [one[name] for one in each] for name in each[0]}
+        got = [seen.got for seen in round_.ranks]
+        want = [s.want[0] if len(s.want) == 1 else s.want for s in round_.ranks]
+        label = round_.case.label
+        return {**names, "n": n, "case": label, "got": got, "want": want, "seen": round_.ranks}
+
+    def _filled(self, round_: Round, wrong: Wrong) -> Wrong:
+        """With its case, and all names that its sentence may have."""
+        names = self._names(round_)
+        wrong.case = wrong.case or round_.label
+        bad = next((s.rank for s in round_.ranks if not s.right), 0)
+        numbers = {"n": round_.n, "rank": bad, "got": words(names["got"]), **_who(round_)}
+        if self.facts is not None and all(_returned(seen) for seen in round_.ranks):
+            numbers |= by_name(self.facts, names)
+        wrong.numbers = numbers | wrong.numbers
+        return wrong
+
+
+def _returned(seen: Seen) -> bool:
+    """Whether a rank came back with something that can be compared."""
+    if seen.failure is not None or seen.wrong is not None:
+        return False
+    numbers = ("tensor", "number")
+    if seen.want_kind in numbers:
+        return seen.kind in numbers and (seen.shape == seen.want_shape or len(seen.values) == 1)
+    return True
+
+
+def _waits_in(seen: Seen, what: str | tuple[str, int] | None) -> bool:
+    """Whether a rank waits in a call, or for nobody."""
+    if what is None or seen.failure is None:
+        return what is None and seen.failure is None
+    last = seen.messages[-1] if seen.messages else None
+    if last is None:
+        return False
+    called = [last.kind, (last.kind, last.peer), "a collective" if last.peer is None else ""]
+    return what in called
+
+
+def _who(round_: Round) -> dict[str, Any]:
+    """Who waits, and in which collective, and who had left, where a sentence names them."""
+    waiting = [rank for rank, f in round_.failures if not f.own]
+    gone = [seen.rank for seen in round_.ranks if seen.failure is None]
+    calls = [s.collectives[-1] for s in round_.ranks if s.rank in waiting and s.collectives]
+    if not waiting or not gone:
+        return {}
+    head = ", ".join(map(str, waiting[:-1]))
+    who = f"ranks {head} and {waiting[-1]}" if head else f"rank {waiting[-1]}"
+    return {"rank": gone[0], "waiting": who, "call": calls[-1] if calls else ""}

@@ -1,0 +1,171 @@
+"""Run programs on real ranks, each in a process group of its own, and bring back what came out.
+
+The solution runs first, in the same processes, so that every rank knows what is right there. A
+program that hangs leaves its group behind with it; only one that dies, or never comes to an end,
+takes the rest of its launch along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dtlib.learn.alike import alike
+from dtlib.learn.cases import Given, Round, Seen
+from dtlib.learn.checking import Wrong
+from dtlib.learn.mistakes import Program, by_name
+from dtlib.learn.probe import (
+    LIMIT,
+    MOST,
+    close,
+    counts,
+    describe,
+    failed,
+    few,
+    lost,
+    together,
+)
+from dtlib.learn.solutions import parameters
+from dtlib.learn.wire import FEW, WireLog
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the ranks have to know of an exercise; see `RankAnswer` for each."""
+
+    reference: Program
+    run: Callable[..., Any] | None
+    read: Callable[..., Any] | None
+    judge: Callable[..., bool] | None
+    same: float
+    collectives: bool
+
+
+def run_programs(
+    task: Task, programs: Sequence[Program], cases: Sequence[Given], timeout: float
+) -> list[list[Round]]:
+    """Run each program in the cases, all of one number of ranks, up to the first that is wrong.
+
+    Parameters
+    ----------
+    timeout
+        Seconds that a rank waits for another before it is called a hang.
+    """
+    from dtlib.ranks.launcher import run_ranks
+
+    n = cases[0].n
+    outcomes = run_ranks(
+        _on_rank, (task, tuple(programs), tuple(cases), timeout), ranks=n, timeout=timeout,
+        limit=LIMIT + len(programs), debug=True,
+        device="cpu",  # the cases' tensors are there, also on a machine with GPUs
+    )  # fmt: skip
+    found = []
+    for k in range(len(programs)):
+        reached = [o.value[k] if o.status == "ok" else [lost(o)] for o in outcomes]
+        found.append(together(cases, reached))
+    return found
+
+
+def _on_rank(
+    task: Task, programs: Sequence[Program], cases: Sequence[Given], timeout: float
+) -> list[list[Seen]]:
+    store = dist.distributed_c10d._get_default_store()
+    wants: list[Any] = []
+    _in_turn(task, task.reference, cases, wants)
+    found = []
+    for k, program in enumerate(programs):
+        _fresh_group(dist.PrefixStore(f"program {k}", store), timeout)
+        found.append(_in_turn(task, program, cases, wants))
+    return found
+
+
+def _fresh_group(store: Any, timeout: float) -> None:
+    """Leave the group, with whatever is still on its way there, and meet in a new one."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    dist.destroy_process_group()
+    limit = timedelta(seconds=timeout)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
+
+
+def _in_turn(task: Task, program: Program, cases: Sequence[Given], wants: list[Any]) -> list[Seen]:
+    """Run a program in the cases up to the first that is not right on every rank."""
+    # The program's calls and ours must never meet in one collective.
+    ours: Any = dist.new_group()
+    found = []
+    for k, case in enumerate(cases):
+        found.append(_one_case(task, program, case, k, wants))
+        # A rank that failed waits here too: the others then end by their own time-out, with all
+        # that they saw, before the launcher ends them.
+        everyone = torch.tensor([int(found[-1].right)])
+        try:
+            dist.all_reduce(everyone, dist.ReduceOp.MIN, group=ours)
+        except RuntimeError:  # another rank is lost or still waiting
+            break
+        if not everyone:
+            break
+    return found
+
+
+def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any]) -> Seen:
+    """What one rank saw of a program in case `k`; the solution, which comes first, says `wants`."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    arguments = case.arguments(rank)
+    first = arguments[0] if arguments else None
+    watch = first if isinstance(first, torch.Tensor) and first.numel() <= FEW else None
+    seen, value = Seen(rank), None
+    log, printed = WireLog(watch, forbid_collectives=not task.collectives), io.StringIO()
+    start = time.perf_counter()
+    with log, contextlib.redirect_stdout(printed):
+        try:
+            value = task.run(program, *arguments) if task.run else program(*arguments)
+            names = named(task, arguments, rank, n)
+            if task.read is not None:
+                more = {name: names[name] for name in parameters(task.read)[1:]}
+                value = task.read(value, **more)
+        except Wrong as wrong:
+            seen.wrong = wrong
+        except (Exception, SystemExit) as error:
+            seen.failure = failed(error, log)
+            if len(wants) <= k:  # the solution itself: for the lesson's author
+                raise
+    seen.seconds, seen.messages = time.perf_counter() - start, log.messages
+    seen.printed = printed.getvalue()[-MOST:]
+    if len(wants) <= k:
+        wants.append(value)
+    if seen.failure is None and seen.wrong is None:
+        _compare(task, seen, value, wants[k], case)
+    return seen
+
+
+def named(task: Task, arguments: Sequence[Any], rank: int, n: int) -> dict[str, Any]:
+    """A rank's arguments by the names that the solution, or `run`, has for them."""
+    names = parameters(task.run)[1:] if task.run else parameters(task.reference)
+    return {**dict(zip(names, arguments, strict=False)), "rank": rank, "n": n}
+
+
+def _compare(task: Task, seen: Seen, value: Any, want: Any, case: Given) -> None:
+    """Note what came back, and whether it is right on this rank."""
+    goal, found = Seen(seen.rank), describe(seen, value)
+    target = describe(goal, want)
+    seen.want, seen.want_shape, seen.want_kind = goal.values, goal.shape, goal.kind
+    if task.judge is not None:
+        names = named(task, case.arguments(seen.rank), seen.rank, case.n)
+        seen.right = bool(by_name(task.judge, {**names, "got": value, "want": want, "seen": seen}))
+    elif found is None or target is None:
+        seen.right = alike(value, want, task.same)
+    else:
+        seen.right = close(found, target, task.same)
+    if found is None:
+        seen.got = value
+        return
+    if not few(found):
+        seen.counts = counts(found)
+    seen.got = seen.values[0] if found.numel() == 1 else seen.values or seen.counts

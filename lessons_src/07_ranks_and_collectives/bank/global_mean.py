@@ -1,0 +1,57 @@
+"""More answers to `global_mean`, for the tests alone."""
+
+import torch
+import torch.distributed as dist
+
+
+def gathers_uneven(values):
+    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, values)
+    return torch.cat(parts).mean().item()
+
+
+def whole_numbers(values):
+    s = torch.tensor([int(values.sum()), len(values)])
+    dist.all_reduce(s)
+    return s[0] // s[1]
+
+
+def skips_the_second_collective(values):
+    total, count = values.sum(), torch.tensor(len(values))
+    dist.all_reduce(total)
+    if len(values):
+        dist.all_reduce(count)
+    return total / count
+
+
+def trips(values):
+    if dist.get_rank() == 1:
+        return values / {}[0]
+    dist.all_reduce(values.sum())
+    return values
+
+
+def two_calls(values):
+    total, count = values.sum(), torch.tensor(len(values))
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return total / count
+
+
+def of_objects(values):
+    everything = [None] * dist.get_world_size()
+    dist.all_gather_object(everything, values.tolist())
+    flat = [v for part in everything for v in part]
+    return sum(flat) / len(flat)
+
+
+def reduce_and_broadcast(values):
+    both = torch.tensor([values.double().sum(), len(values)], dtype=torch.float64)
+    dist.reduce(both, 0)
+    dist.broadcast(both, 0)
+    return (both[0] / both[1]).reshape(1)
+
+
+ALSO_WRONG = [("mismatch", gathers_uneven), ("value", whole_numbers)]
+HANG = [("left_early", skips_the_second_collective), ("raised", trips)]
+ALSO_RIGHT = [two_calls, of_objects, reduce_and_broadcast]
