@@ -139,14 +139,14 @@ def _options(args: argparse.Namespace, job: Job, out: Path) -> list[str]:
 
 def _shares(args: argparse.Namespace) -> list[str]:
     """CPUs and memory of a node by its GPUs; what the script asks for is enough for one rank."""
-    site, options = site_variables(), []
-    cpus, memory = (
-        args.gpus_per_node * int(site.get(name) or default)
-        for name, default in (("DTLIB_CPUS_PER_GPU", 8), ("DTLIB_GB_PER_GPU", 32))
-    )
-    if args.cpus_per_task or cpus:
-        options.append(f"--cpus-per-task={args.cpus_per_task or cpus}")
-    return [*options, f"--mem={memory}G"] if memory else options
+    site, shares = site_variables(), []
+    for name, default in (("DTLIB_CPUS_PER_GPU", "8"), ("DTLIB_GB_PER_GPU", "32")):
+        said = site.get(name) or default
+        if not said.isdecimal() or int(said) < 1:
+            raise BadInput(f"{name}={said} of the site settings must be a whole number from 1.")
+        shares.append(args.gpus_per_node * int(said))
+    cpus, memory = args.cpus_per_task or shares[0], shares[1]
+    return [f"--cpus-per-task={cpus}"] * bool(cpus) + [f"--mem={memory}G"] * bool(memory)
 
 
 def _sbatch(command: Sequence[str], out: Path) -> int:
