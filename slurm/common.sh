@@ -2,7 +2,7 @@
 # What the batch scripts share; they source it. Settings of the cluster stand in site.env.
 #
 # It sets: home (the course), python, out (the job's folder, one for all tasks of an array),
-# restart (how often it was requeued), cpus (of this job on a node).
+# restart (how often it was requeued), cpus (of this job on each node, or on the node that has fewest).
 set -euo pipefail
 
 home=${DTLIB_HOME:-${SLURM_SUBMIT_DIR:?this is a batch script: give it to sbatch, in the folder of the course}}
@@ -11,12 +11,20 @@ home=${DTLIB_HOME:-${SLURM_SUBMIT_DIR:?this is a batch script: give it to sbatch
 restart=${SLURM_RESTART_COUNT:-0}
 task=${SLURM_ARRAY_TASK_ID:-}
 out=${DTLIB_BATCH_OUT:-$home/batch}/$SLURM_JOB_NAME-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
-# srun gives a task one CPU unless it is told the job's own number.
-# shellcheck disable=SC2034  # the scripts that source this use it
-cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-1}}
+# srun gives a task one CPU unless it is told the job's own number: "8(x3),4" is four nodes.
+cpus=$(tr , '\n' <<<"${SLURM_JOB_CPUS_PER_NODE:-1}" | sed 's/(.*//' | sort -n | head -n 1)
+# After sbatch --export=NONE a step would have neither site.env's variables nor those set here.
+export SLURM_EXPORT_ENV=ALL
 mkdir -p "$out"
 echo "$(date '+%F %T') job $SLURM_JOB_ID${task:+, task $task}, start $restart, on $SLURM_JOB_NODELIST;" \
   "what it makes is in $out"
+
+# Ranks that share a core take turns: slow, and the cause of many a mystery.
+ranks=${DTLIB_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}
+if [ "$cpus" -lt "$ranks" ]; then
+  echo "$ranks ranks share $cpus CPU(s) of each node; ask for more:" \
+    "sbatch --cpus-per-task=$((8 * ranks)) …" >&2
+fi
 
 # supervise COMMAND…: run it, tell it of SIGUSR1 (the time is nearly up) and SIGTERM, set code to
 # how it ended. `wait` comes back when a signal came: then the command still runs.
@@ -40,7 +48,8 @@ supervise() {
 finish() {
   echo "$1" >"$out/exit-code${task:+.t$task}.r$restart"
   echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, ended with exit code $1"
-  if [ "$1" = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+  # One task of an array has the array's own number, by which all its tasks would start again.
+  if [ "$1" = 75 ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${task:+_$task}"; fi
   exit "$1"
 }
 
@@ -62,15 +71,16 @@ study() {
 
 # profile TOOL COMMAND…: every srun task is a rank, and has a profiler of its own.
 profile() {
-  local tool=$1 ranks=${DTLIB_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}
+  local tool=$1
   shift
   if [ $((ranks * SLURM_NNODES)) = 1 ]; then
     # A step of one task is no world: without this its ranks would be children of the profiled process.
     export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
   fi
-  # A second thread for the profiler, where there is one; ranks of a node share what it has.
-  supervise srun --ntasks-per-node="$ranks" --ntasks="$((ranks * SLURM_NNODES))" \
-    --cpus-per-task="$((cpus > ranks ? cpus / ranks : 1))" --kill-on-bad-exit=1 \
+  local share=(--cpus-per-task="$((cpus / ranks))") # a second one for the profiler, if there is one
+  if [ "$cpus" -lt "$ranks" ]; then share=(--overcommit); fi # else srun refuses tasks that share one
+  supervise srun --ntasks-per-node="$ranks" --ntasks="$((ranks * SLURM_NNODES))" "${share[@]}" \
+    --kill-on-bad-exit=1 \
     "$python" -m dtlib profile "$tool" -- train "$@" --out "$out/run"
   finish "$code"
 }

@@ -168,7 +168,7 @@ class Step:
 
     def _command(self) -> list[str]:
         flags = ["--kill-on-bad-exit=1", "--job-name=dtlib-ranks"]
-        cpus = _cpus_per_node(os.environ)
+        cpus = cpus_per_node(os.environ)
         flags += [f"--cpus-per-task={cpus}"] if cpus else []
         return srun(self.where.hosts, "dtlib.ranks.node", *flags)
 
@@ -285,8 +285,11 @@ def random_port() -> int:
     return 20000 + secrets.randbelow(10000)
 
 
-def _cpus_per_node(env: Mapping[str, str]) -> int:
-    """Return the CPUs that the job has on each node, since srun gives a task one by default."""
-    text = env.get("SLURM_CPUS_PER_TASK") or env.get("SLURM_JOB_CPUS_PER_NODE", "")
+def cpus_per_node(env: Mapping[str, str]) -> int:
+    """Return the CPUs that the job has on each node, since srun gives a task one by default.
+
+    On the node that has fewest; 0 where Slurm does not say.
+    """
+    text = env.get("SLURM_JOB_CPUS_PER_NODE", "")  # 8(x3),4: three nodes with 8, one with 4
     counts = [int(count) for count in re.findall(r"(?:^|,)(\d+)", text)]
     return min(counts, default=0)

@@ -162,6 +162,33 @@ def test_without_slurm_it_says_what_to_do_instead(
     assert "`dtlib lessons run 80` runs it on this machine" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("site", "words", "asked"),
+    [
+        ("", "--gpus-per-node 4", {"--cpus-per-task=32", "--mem=128G"}),
+        ("DTLIB_CPUS_PER_GPU=3 DTLIB_GB_PER_GPU=10", "--gpus-per-node 2",
+         {"--cpus-per-task=6", "--mem=20G"}),
+        ("", "--gpus-per-node 4 --cpus-per-task 5", {"--cpus-per-task=5", "--mem=128G"}),
+        ("", "--nodes 2", set()),
+    ],
+)  # fmt: skip
+def test_cpus_and_memory_follow_the_gpus(
+    place: Path, site: str, words: str, asked: set[str]
+) -> None:
+    (place / "site.env").write_text(site.replace(" ", "\n"))
+    assert main(["batch", "submit", "80", *words.split()]) == 0
+    arguments = (place / "arguments").read_text().splitlines()
+    assert {word for word in arguments if word.startswith(("--cpus", "--mem"))} == asked
+
+
+def test_a_share_that_is_no_number_is_named(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "site.env").write_text("DTLIB_GB_PER_GPU=64G\n")
+    assert main(["batch", "submit", "80", "--gpus-per-node", "1"]) == 2
+    assert "DTLIB_GB_PER_GPU=64G of the site settings must be a whole" in capsys.readouterr().err
+
+
 def test_broken_site_settings_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "site.env").write_text("SBATCH_ACCOUNT='mine\n")
     assert main(["batch", "submit", "80"]) == 2

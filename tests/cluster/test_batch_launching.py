@@ -21,7 +21,7 @@ JOB = {
     "SLURM_JOB_ID": "70123",
     "SLURM_JOB_NODELIST": "localhost,n[2-3]",  # the first one's name has an address everywhere
     "SLURM_GPUS_ON_NODE": "4",
-    "SLURM_CPUS_ON_NODE": "32",
+    "SLURM_JOB_CPUS_PER_NODE": "32(x3)",
     "MASTER_ADDR": "192.0.2.1",
     "SLURM_NODEID": "0",  # so it is in the batch script, on whatever node
     "SLURM_PROCID": "0",
@@ -128,6 +128,8 @@ def test_lightnings_ranks_are_srun_tasks() -> None:
     assert srun_options(settings, JOB) == [
         "--nodes=3", "--ntasks=12", "--ntasks-per-node=4", "--cpus-per-task=8",
     ]  # fmt: skip
+    few = srun_options(settings, JOB | {"SLURM_JOB_CPUS_PER_NODE": "32(x2),2"})
+    assert few[-2:] == ["--cpus-per-task=1", "--overcommit"]
     assert line(task(1, 12), backend="lightning") == [*TRAIN, "--strategy", "lightning"]
     with pytest.raises(BadInput, match=r"4 srun tasks on each of the 3 nodes, and this step has 3"):
         line(task(1, 3), backend="lightning")

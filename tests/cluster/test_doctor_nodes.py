@@ -17,7 +17,10 @@ from dtlib.cluster.doctor import examine_nodes, node
 from dtlib.cluster.doctor.machine import Ran
 from dtlib.errors import BadInput, Unavailable
 
-INSIDE = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1"}
+INSIDE = {
+    "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",
+    "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_GPUS_ON_NODE": "4",
+}  # fmt: skip
 ANSWER = {
     "python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40,
     "folder": "", "offset_s": 0.0, "within_s": 0.001,
@@ -202,3 +205,17 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     assert node.sees(tmp_path / "nowhere", "mine", "n1") == "No such file or directory"
     assert node.sees(tmp_path, "theirs", "n1") == ""
     assert (tmp_path / "seen-n1").exists()
+
+
+@pytest.mark.parametrize(
+    ("cpus", "state", "says"),
+    [
+        ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
+        ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
+        ("", "note", "Slurm does not say how many this job has on a node"),
+    ],
+)
+def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):
+    monkeypatch.setattr("dtlib.ranks.slurm.shutil.which", lambda name: f"/usr/bin/{name}")
+    _, found, _ = asked(tmp_path, SLURM_JOB_CPUS_PER_NODE=cpus)
+    assert (found["cores"].state, found["cores"].found) == (state, says)

@@ -131,13 +131,13 @@ def test_a_job_keeps_the_nodes_own_variables(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("env", "cpus"),
     [
-        ({"SLURM_CPUS_PER_TASK": "6", "SLURM_JOB_CPUS_PER_NODE": "8"}, 6),
+        ({"SLURM_CPUS_PER_TASK": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}, 8),
         ({"SLURM_JOB_CPUS_PER_NODE": "16(x2),8"}, 8),
         ({}, 0),
     ],
 )
 def test_a_step_gets_the_jobs_cpus(env: dict[str, str], cpus: int) -> None:
-    assert slurm._cpus_per_node(env) == cpus
+    assert slurm.cpus_per_node(env) == cpus
 
 
 TORCHRUN = """

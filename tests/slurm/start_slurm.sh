@@ -9,7 +9,7 @@
 # Each node is a network namespace with an address, a host name and an /etc/hosts of its own. So a
 # wrong address hangs here as it does on a cluster. Exit code 69: this machine cannot do that.
 set -euo pipefail
-NODES=2 CPUS=8 MEMORY=64000 GPUS=2 # what each node claims to have
+NODES=2 CPUS=8 MEMORY=256000 GPUS=2 # what each node claims to have
 NET=10.77.17 PORT=16917            # of the controller; node i has PORT + i
 
 mkdir -p "${1:?usage: start_slurm.sh DIR}"

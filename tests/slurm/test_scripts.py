@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,8 +47,23 @@ def test_every_batch_script_can_be_stopped_and_started_again(script: Path) -> No
     assert body, "it sources common.sh"
     directives = set(re.findall(r"^#SBATCH (\S+)", head, re.MULTILINE))
     wanted = {"--signal=B:USR1@120", "--requeue", "--open-mode=append", "--ntasks-per-node=1"}
+    wanted |= {"--cpus-per-task=8", "--mem=32G"}  # else a site may give one CPU to all ranks
     assert wanted <= directives
     assert re.search(r"--array=" if "%A_%a" in head else r"--output=%x-%j\.log", head)
+
+
+def test_launchers_hand_on_the_warning_and_leave_time_to_save() -> None:
+    """torchrun's own half minute is too short; accelerate hears of these by PET_ alone."""
+    ask = (
+        "from torch.distributed.run import get_args_parser as p; a = p().parse_args(['x']);"
+        "print(a.shutdown_timeout, a.signals_to_handle)"
+    )
+    command = f'home={PROJECT}; . slurm/environment.sh; exec {sys.executable} -c "{ask}"'
+    done = subprocess.run(
+        ["bash", "-euc", command], cwd=PROJECT, capture_output=True, text=True,
+        env={**os.environ, "DTLIB_SITE": "/dev/null"},
+    )  # fmt: skip
+    assert done.stdout == "120 SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1\n", done.stderr
 
 
 @pytest.mark.slow

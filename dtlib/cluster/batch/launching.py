@@ -20,6 +20,7 @@ from dtlib.errors import BadInput
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import first_hosts, refuse_loopback
 from dtlib.ranks.launcher import DEFAULT_RANKS
+from dtlib.ranks.slurm import cpus_per_node
 
 Env = Mapping[str, str]
 
@@ -139,10 +140,11 @@ def srun_options(settings: Distributed, env: Env = os.environ) -> list[str]:
     """Return srun's options for the tasks in which the line is made."""
     where = spread(settings, env)
     nodes = len(where.hosts)
-    cpus = int(env.get("SLURM_CPUS_ON_NODE") or env.get("SLURM_CPUS_PER_TASK") or 1)
+    cpus = max(1, cpus_per_node(env))
     return [
         f"--nodes={nodes}", f"--ntasks={nodes * where.tasks}", f"--ntasks-per-node={where.tasks}",
         f"--cpus-per-task={max(1, cpus // where.tasks)}",
+        *["--overcommit"] * (where.tasks > cpus),  # else srun refuses tasks that share a CPU
     ]  # fmt: skip
 
 

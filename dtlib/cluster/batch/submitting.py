@@ -131,10 +131,22 @@ def _options(args: argparse.Namespace, job: Job, out: Path) -> list[str]:
     log = "%x-%A_%a.log" if job.array else "%x-%j.log"
     command = ["sbatch", "--parsable", f"--job-name={job.name}"]
     command += [f"--output={out / log}", f"--chdir={Path.cwd()}"]
-    for name in ("nodes", "gpus_per_node", "cpus_per_task", "time"):
+    for name in ("nodes", "gpus_per_node", "time"):
         if getattr(args, name):
             command.append(f"--{name.replace('_', '-')}={getattr(args, name)}")
-    return command
+    return [*command, *_shares(args)]
+
+
+def _shares(args: argparse.Namespace) -> list[str]:
+    """CPUs and memory of a node by its GPUs; what the script asks for is enough for one rank."""
+    site, shares = site_variables(), []
+    for name, default in (("DTLIB_CPUS_PER_GPU", "8"), ("DTLIB_GB_PER_GPU", "32")):
+        said = site.get(name) or default
+        if not said.isdecimal() or int(said) < 1:
+            raise BadInput(f"{name}={said} of the site settings must be a whole number from 1.")
+        shares.append(args.gpus_per_node * int(said))
+    cpus, memory = args.cpus_per_task or shares[0], shares[1]
+    return [f"--cpus-per-task={cpus}"] * bool(cpus) + [f"--mem={memory}G"] * bool(memory)
 
 
 def _sbatch(command: Sequence[str], out: Path) -> int:

@@ -69,6 +69,7 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
         _shared_folder(answers, seen, place),
         meeting,
         _clocks(answers),
+        _cores(machine.env),
     ]
     if meeting.state == "ok":
         findings.append(_collective(machine, hosts))
@@ -204,6 +205,20 @@ def _clocks(answers: Answers) -> Finding:
     worst = max(offsets, key=lambda host: abs(offsets[host]))
     remedy = "ask the site to set the clocks by NTP (`chronyc tracking` tells how a node does)"
     return Finding("clocks", "note", f"{found}; {worst} is {offsets[worst]:+.3g} s off", remedy)
+
+
+def _cores(env: Mapping[str, str]) -> Finding:
+    """How many cores has each rank, on the node that has fewest?"""
+    where, cores = slurm.capacity(env), slurm.cpus_per_node(env)
+    ranks = where.per_node if where else 1
+    if not cores:
+        return Finding("cores", "note", "Slurm does not say how many this job has on a node")
+    if ranks <= cores:
+        return Finding(
+            "cores", "ok", f"{cores} on a node, {cores // ranks} for each of {ranks} rank(s)"
+        )
+    found = f"{ranks} ranks share {cores} core(s) of a node and take turns"
+    return Finding("cores", "note", found, f"ask for more: --cpus-per-task={8 * ranks}")
 
 
 def _collective(machine: Machine, hosts: Sequence[str]) -> Finding:
