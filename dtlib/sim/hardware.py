@@ -9,8 +9,8 @@ process about half a GB more. `bandwidth` (memory) and `link` (to one neighbour,
 in bytes per second; 1 GB = 10⁹ bytes, 1 GiB = 2³⁰ bytes. `fp32` is what fp32 does without TF32.
 `reached` is the best bf16 matrix product that was measured, in FLOP/s, where somebody published it:
 S. Bekman, "Machine Learning Engineering", table of maximum achievable matmul FLOPS (MAMF).
-`board` is a pattern for the name that NVIDIA's driver reports. Boards with other peaks (an H100 NVL,
-a 3090 Ti) must not match it.
+`board` is a pattern for the name that NVIDIA's driver reports, which must not match a sister board
+with other peaks (an H100 NVL, a 3090 Ti).
 """
 
 GIB = 2**30
