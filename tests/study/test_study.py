@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from dtlib import study
+from dtlib.cli import simulate
 from dtlib.config import RunConfig
 from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
@@ -229,6 +230,11 @@ def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip,
     assert {row["strategy"] for row in named} == {"ddp"}
     assert study.main(["figure", str(tmp_path)]) == 0
     assert sentence in capsys.readouterr().out
+
+
+def test_sim_says_that_it_has_no_formula_for_a_strategy(gossip):
+    with pytest.raises(BadInput, match="sim has no formula for strategy gossip; it predicts sing"):
+        simulate.parse_memory(["--strategy", gossip])
 
 
 def test_another_csv_file_is_refused(tmp_path):
