@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
@@ -30,7 +30,11 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}.{hint}")
 
 
-def add_settings(parser: Parser, names: Iterable[str] | None = None) -> None:
+def add_settings(
+    parser: Parser,
+    names: Iterable[str] | None = None,
+    choices: Mapping[str, Iterable[str]] | None = None,
+) -> None:
     """Add a flag for each field of `RunConfig`, with what its docstring says as help.
 
     Values stay text: `RunConfig.from_mapping` gives flags and YAML the same types and the same
@@ -42,8 +46,10 @@ def add_settings(parser: Parser, names: Iterable[str] | None = None) -> None:
         Takes the flags; `task` becomes a word without one.
     names
         Fields that are wanted (default: all).
+    choices
+        The words that a field takes, where this floor does not know them: the strategies.
     """
-    notes = parameter_notes(RunConfig)
+    notes, words = parameter_notes(RunConfig), {**CHOICES, **(choices or {})}
     wanted = None if names is None else set(names)
     for field in dataclasses.fields(RunConfig):
         note = notes.get(field.name, "")
@@ -52,10 +58,12 @@ def add_settings(parser: Parser, names: Iterable[str] | None = None) -> None:
         if field.name == "task":
             parser.add_argument("task", nargs="?", metavar="images|text", help=note)
         else:
-            _add_flag(parser, field, note)
+            _add_flag(parser, field, note, words.get(field.name))
 
 
-def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
+def _add_flag(
+    parser: Parser, field: dataclasses.Field[Any], note: str, choices: Iterable[str] | None
+) -> None:
     flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
     if field.default is not None and "(default" not in note:
         shown = ("on" if field.default else "off") if kind == "bool" else field.default
@@ -65,7 +73,7 @@ def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=note)
         return
     name = "N" if kind.startswith("int") else "X" if kind.startswith("float") else "NAME"
-    name = "|".join(CHOICES.get(field.name, [name]))
+    name = "|".join(choices or [name])
     parser.add_argument(flag, metavar=name, help=note)
 
 

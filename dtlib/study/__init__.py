@@ -18,6 +18,7 @@ from typing import Any
 from dtlib.config import RunConfig
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
+from dtlib.strategies import names as strategy_names
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS, REPEATS = "1,2,4", 3
@@ -130,7 +131,8 @@ def _command(
     study.add_argument(
         "--out", metavar="DIR", default=None, help="the study's folder (default: studies/…)"
     )
-    add_settings(study, {field.name for field in dataclasses.fields(RunConfig)} - own)
+    wanted = {field.name for field in dataclasses.fields(RunConfig)} - own
+    add_settings(study, wanted, {"strategy": strategy_names()})
     return study
 
 

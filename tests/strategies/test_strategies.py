@@ -6,33 +6,46 @@ import copy
 
 import pytest
 import torch
+from processes import python
 from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
+from dtlib.sim import states
 from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
+from tests.strategy_runs import TABLE, plain
 from tests.toy import Scale, as_batches, config, gradient, ready
 
 NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
 
 
 def test_unknown_strategy_is_refused_with_those_there_are():
-    there = "accelerate, ddp, dp, fsdp, infinity, lightning, offload, single, zero1, zero2, zero3"
-    with pytest.raises(BadInput, match=rf"unknown strategy 'dpp'; there is {there}\. Did"):
+    there = strategies.names()
+    assert len(there) > 10 and {"accelerate", "ddp", "dp", "single", "zero3"} <= set(there)
+    with pytest.raises(BadInput) as caught:
         strategies.find("dpp")
+    assert f"unknown strategy 'dpp'; there is {', '.join(there)}. Did" in str(caught.value)
     assert strategies.find("dp") is strategies.find("ddp") is DDP
+
+
+def test_names_are_read_without_loading_a_strategy():
+    assert strategies.names() == sorted(strategies.available())
+    code = "import sys; sys.modules['torch'] = None; from dtlib import strategies as s; s.names()"
+    assert python("-c", code).returncode == 0
+
+
+def test_every_strategy_has_its_row_in_the_table_of_tests():
+    """With the row it is compared with `single`, saved, resumed and killed."""
+    assert {*plain(TABLE), *states.ALIASES} == set(strategies.names())
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"strategy": "single", "bucket_cap_mb": 1.0}, "use accelerate or ddp or dp or lightning"),
         ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
-        ({"strategy": "ddp", "cpu_offload": True}, "leave it out, or use fsdp"),
-        ({"strategy": "accelerate", "compress_gradients": "bf16"}, "use ddp or dp"),
         ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
         ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
         ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
@@ -44,6 +57,24 @@ def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
         strategies.find(asked.strategy).check(asked, 1)
         strategies.find(asked.strategy).check_plan(asked, asked.plan(1))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "heeding"),
+    [
+        ({"strategy": "single", "bucket_cap_mb": 1.0}, {"accelerate", "ddp", "dp", "lightning"}),
+        ({"strategy": "accelerate", "compress_gradients": "bf16"}, {"ddp", "dp"}),
+        ({"strategy": "ddp", "cpu_offload": True}, {"fsdp"}),
+    ],
+)
+def test_a_refused_setting_names_the_strategies_that_heed_it(settings, heeding):
+    asked = config(**settings)
+    with pytest.raises(BadInput, match=r"; leave it out, or use [a-z0-9_ ]+\.$") as caught:
+        strategies.find(asked.strategy).check(asked, 1)
+    named = set(str(caught.value).rpartition("or use ")[2].rstrip(".").split(" or "))
+    option = next(key for key in settings if key != "strategy")
+    kinds = strategies.available()
+    assert heeding <= named == {name for name in kinds if option in kinds[name].options}
 
 
 @pytest.mark.parametrize("name", ["accelerate", "lightning"])
@@ -174,8 +205,8 @@ def options_of_ddp() -> tuple[float, float, bool, int]:
 
 def test_gradients_in_bf16_lose_their_last_digits_and_options_arrive():
     """Ranks bring 1.001 and 3.001, which bf16 with its 8 bits rounds to 1 and 3."""
-    for plain, compressed, static, bucket in launch(options_of_ddp, ranks=2, timeout=20):
-        assert plain == pytest.approx(2.001, abs=1e-6)
+    for exact, compressed, static, bucket in launch(options_of_ddp, ranks=2, timeout=20):
+        assert exact == pytest.approx(2.001, abs=1e-6)
         assert compressed == 2.0
         assert (static, bucket) == (True, 2 * 2**20)
 
