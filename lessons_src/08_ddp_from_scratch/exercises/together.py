@@ -117,6 +117,7 @@ def passed(seen):
 
 
 def case(n, what):
+    """So many ranks, each of which is told what to do by the words of the case."""
     return (n, what, lambda rank, n: what)
 
 
