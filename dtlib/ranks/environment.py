@@ -33,7 +33,6 @@ class EnvWorld:
     master_addr: str
     master_port: int
     source: str
-    one_gpu_each: bool = False  # Slurm shows each task a single GPU, number 0
 
     def variables(self) -> dict[str, str]:
         """Return torchrun's variables, with which every framework finds its place."""
@@ -112,10 +111,7 @@ def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
     job, step = _number(env, "SLURM_JOB_ID", 0), _number(env, "SLURM_STEP_ID", 0)
     port = _number(env, "MASTER_PORT", 12000 + (job * 17 + step) % 18000)
     local_rank = _number(env, "SLURM_LOCALID")
-    return EnvWorld(
-        rank, local_rank, size, local_size, node, address, port, "srun",
-        one_gpu_each=env.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2] == "1",
-    )  # fmt: skip
+    return EnvWorld(rank, local_rank, size, local_size, node, address, port, "srun")
 
 
 def _tasks_per_node(env: Mapping[str, str]) -> list[int]:

@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 DEFAULT_RANKS = 2
+_told: set[tuple[int, str]] = set()  # of which launches the device has been explained
 
 
 def launch(
@@ -165,6 +166,8 @@ def run_ranks(
     refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
+    job["tell"] = show and (ranks, device) not in _told  # why no GPU: once, and not in every cell
+    _told.add((ranks, device))
     view = view or view_for(show, on_progress, ranks)
     try:
         with slurm.processes(nodes) if nodes else _here(ranks) as processes:

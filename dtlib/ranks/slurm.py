@@ -55,11 +55,17 @@ def capacity(env: Mapping[str, str] = os.environ) -> Spread | None:
     hosts = first_hosts(env.get("SLURM_JOB_NODELIST", ""))
     if "SLURM_JOB_ID" not in env or len(hosts) < 2 or shutil.which("srun") is None:
         return None
-    for name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_NTASKS_PER_NODE"):
+    tasks = re.search(r"(\d+)$", env.get("SLURM_NTASKS_PER_NODE", ""))
+    return Spread(tuple(hosts), gpus_per_node(env) or int(tasks[1] if tasks else 1))
+
+
+def gpus_per_node(env: Mapping[str, str] = os.environ) -> int:
+    """Return how many GPUs the job has on a node; 0 where Slurm does not say."""
+    for name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"):
         count = re.search(r"(\d+)$", env.get(name, ""))  # 4, or h100:4
         if count and int(count[1]):
-            return Spread(tuple(hosts), int(count[1]))
-    return Spread(tuple(hosts), 1)
+            return int(count[1])
+    return 0
 
 
 def spread(ranks: int | None, env: Mapping[str, str] = os.environ) -> Spread | None:

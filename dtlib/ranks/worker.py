@@ -115,6 +115,8 @@ def _meet(watch: Watch, job: dict[str, Any]) -> None:
         dist.join(job["place"], job["device"], job["timeout"])
     else:
         _meet_at_home(watch, job)
+    if job["tell"]:
+        dist.tell_devices()
     watch.line.send("joined")
     watch.go.get()
 

@@ -130,6 +130,8 @@ def train_on_rank(prepared: Prepared) -> str:
     """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)
+    if world.rank == 0:
+        print(dist.devices_in_words(), flush=True)
     choose_kernels(config.deterministic)
     task = None
     try:
