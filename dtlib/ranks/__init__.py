@@ -4,6 +4,7 @@ refuse.py  in the parent: says no before anything starts
 pool.py    in the parent: gets warm processes, from the fork server or from spare workers
 server.py  the fork server, a process of its own: loads torch once, then forks a rank when asked
 worker.py  in a rank: takes one job over its pipe, joins the group, calls the function, reports
+allocation.py  what a Slurm allocation holds: nodes, and ranks, GPUs and CPUs of each
 slurm.py   in the parent: gets processes on all nodes of a Slurm allocation, by srun
 node.py    on such a node: the agent that becomes torchrun, and a rank that connects back
 watch.py   in a rank: the thread that says where the rank is, takes "stop", dies with the parent

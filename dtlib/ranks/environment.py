@@ -115,15 +115,20 @@ def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
 
 
 def _tasks_per_node(env: Mapping[str, str]) -> list[int]:
-    """Expand Slurm's `4(x2),1` into [4, 4, 1]."""
-    text = env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", "")
-    counts: list[int] = []
-    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
-        counts += [int(count)] * int(times or 1)
+    """Return how many tasks of this step each node has."""
+    counts = each_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", ""))
     if counts:
         return counts
     nodes = _number(env, "SLURM_STEP_NUM_NODES", 1)
     return [max(1, _number(env, "SLURM_STEP_NUM_TASKS", 1) // nodes)]
+
+
+def each_node(text: str) -> list[int]:
+    """Expand Slurm's `4(x2),1`, tasks or CPUs by node, into [4, 4, 1]."""
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    return counts
 
 
 def first_hosts(nodelist: str) -> list[str]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dtlib.ranks import devices, dist, slurm
+from dtlib.ranks import allocation, devices, dist
 from dtlib.ranks.environment import environment_world
 
 
@@ -36,10 +36,10 @@ def foresee(
         return world.device.type, world.backend or "gloo"
     here, local = devices.available_here(), world_size
     there = environment_world(env)
-    nodes = None if there else slurm.spread(world_size, env)
+    nodes = None if there else allocation.spread(world_size, env)
     if there:
         local = 1 if here.cuda_devices else there.local_world_size
     elif nodes:
-        local = nodes.per_node
-        here = replace(here, cuda_devices=slurm.gpus_per_node(env) or here.cuda_devices)
+        local = nodes.most
+        here = replace(here, cuda_devices=allocation.gpus_per_node(env) or here.cuda_devices)
     return devices.choose_backend(world_size, device, local_world_size=local, availability=here)

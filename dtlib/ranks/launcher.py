@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.ranks import dist, parcel, refuse, slurm
+from dtlib.ranks import allocation, dist, parcel, refuse, slurm
 from dtlib.ranks.aliases import aliases
 from dtlib.ranks.group import Group
 from dtlib.ranks.outcome import Outcome, RankFailed, blame
@@ -121,7 +121,7 @@ def launch(
     outcomes = run_ranks(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
-        nodes=slurm.spread(ranks),
+        nodes=allocation.spread(ranks),
     )  # fmt: skip
     failure = blame(outcomes, timeout)
     if failure is None:
@@ -146,7 +146,7 @@ def run_ranks(
     on_progress: OnProgress | None = None,
     env: Mapping[str, str] | None = None,
     view: View | None = None,
-    nodes: slurm.Spread | None = None,
+    nodes: allocation.Spread | None = None,
 ) -> list[Outcome]:
     """Do what `launch` does in processes of this machine, and return how each rank ended.
 
@@ -160,9 +160,9 @@ def run_ranks(
         When `ranks` is not positive, the port is taken, or the function cannot be sent.
     """
     if nodes is not None:
-        ranks = len(nodes.hosts) * nodes.per_node
+        ranks = nodes.ranks
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    most = ranks if nodes is None else nodes.per_node  # on one machine
+    most = ranks if nodes is None else nodes.most  # on one machine
     refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
@@ -201,8 +201,8 @@ def _run(group: Group) -> list[Outcome]:
 
 def default_ranks() -> int:
     """Return how many ranks a launch has that does not say: the allocation's, else 2."""
-    nodes = slurm.spread(None)
-    return len(nodes.hosts) * nodes.per_node if nodes else DEFAULT_RANKS
+    nodes = allocation.spread(None)
+    return nodes.ranks if nodes else DEFAULT_RANKS
 
 
 def warm(ranks: int = 4) -> None:

@@ -216,6 +216,6 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     ],
 )
 def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):
-    monkeypatch.setattr("dtlib.ranks.slurm.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     _, found, _ = asked(tmp_path, SLURM_JOB_CPUS_PER_NODE=cpus)
     assert (found["cores"].state, found["cores"].found) == (state, says)

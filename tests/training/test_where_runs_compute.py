@@ -52,6 +52,9 @@ TWO_BY_FOUR = {
     "srun --gpus-per-task=1 --gpu-bind=none": Scene({**SRUN, **EACH}, 4, ALL),
     "srun --gpus-per-node=4 --gpu-bind=single:1": Scene(SRUN, 1, BOUND),
     "a notebook on the first node": Scene({**JOB, "SLURM_GPUS_ON_NODE": "4"}, 4, ALL),
+    "a batch script of -N 2 -n 8": Scene(
+        {**JOB, "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_NTASKS": "8"}, 4, ALL
+    ),
     "salloc on a login node": Scene({**JOB, "SLURM_GPUS_PER_NODE": "h100:4"}, 0, ALL),
 }
 STRATEGIES = (
