@@ -13,6 +13,7 @@ group.py   in the parent: one launch; starts the ranks, listens to all of them, 
 outcome.py how ranks ended, which failed first, and the sentence that says so
 gpus.py    in a rank: which GPU is its own, by what all ranks see
 foresee.py before ranks have met: on what they will compute, as far as can be known
+interfaces.py  network interfaces that variables name, and which of them are refused
 parcel.py  pickling, by value
 signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
 show.py    output and progress, as they come, in a notebook, a terminal or a log

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtlib.ranks import gpus
 from dtlib.ranks.devices import Availability, available_here, choose_backend
-from dtlib.ranks.environment import EnvWorld, environment_world, loopback_name
+from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place
+from dtlib.ranks.interfaces import GLOO, loopback_name, refuse_interfaces
 
 if TYPE_CHECKING:
     import torch
@@ -140,11 +141,12 @@ def join(
     if in_world():
         return world()
     os.environ.update(env_world.variables())
-    if store is None:
-        store = _meeting_place(timeout)
+    store = store if store is not None else meeting_place(timeout)
     placed = gpus.place(env_world, device, store)
-    if env_world.local_world_size == env_world.world_size:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
+    nodes = -(-env_world.world_size // env_world.local_world_size)
+    refuse_interfaces(os.environ, placed.backend, nodes)
+    if nodes == 1:
+        os.environ.setdefault(GLOO, loopback_name())
     own = torch.device(placed.device)
     if placed.kind == "cuda":
         torch.cuda.set_device(own)
@@ -161,16 +163,6 @@ def join(
     if env_world.source != "launch":
         tell_devices()
     return world()
-
-
-def _meeting_place(timeout: float) -> Any:
-    """Return the store at `MASTER_ADDR:MASTER_PORT`, as `init_process_group` makes it."""
-    from torch.distributed import PrefixStore
-    from torch.distributed.rendezvous import rendezvous
-
-    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
-    store.set_timeout(timedelta(seconds=timeout))
-    return PrefixStore("default_pg", store)
 
 
 def tell_devices() -> None:

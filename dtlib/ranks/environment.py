@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from dtlib.errors import BadInput
 
@@ -147,6 +148,16 @@ def first_hosts(nodelist: str) -> list[str]:
     return hosts
 
 
+def meeting_place(timeout: float) -> Any:
+    """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it."""
+    from torch.distributed import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    store.set_timeout(timedelta(seconds=timeout))
+    return PrefixStore("default_pg", store)
+
+
 def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
     """Refuse a meeting place that is, on each of several hosts, that host itself.
 
@@ -180,8 +191,3 @@ def _number(env: Mapping[str, str], name: str, default: int | None = None) -> in
         return int(text)
     except ValueError:
         raise BadInput(f"{name}={text!r} in the environment is not a whole number.") from None
-
-
-def loopback_name() -> str:
-    """Return the loopback interface's name, on which ranks of one host meet."""
-    return "lo" if sys.platform.startswith("linux") else "lo0"

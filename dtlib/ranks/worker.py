@@ -19,7 +19,7 @@ import torch.distributed
 from dtlib.errors import DtlibError
 from dtlib.ranks import dist, parcel, where
 from dtlib.ranks.aliases import alias
-from dtlib.ranks.environment import EnvWorld, loopback_name
+from dtlib.ranks.environment import EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.watch import Line, Stage, Watch
 
@@ -132,7 +132,6 @@ def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
     port = watch.go.get()
     if store is None:
         store = torch.distributed.TCPStore(address, port, is_master=False, wait_for_workers=False)
-    os.environ["GLOO_SOCKET_IFNAME"] = loopback_name()
     # With these, a framework's own "env://" group meets at the same store instead of a new one.
     os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
     place = EnvWorld(rank, rank, size, size, 0, address, port, "launch")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dtlib.cluster.doctor.machine import Finding, Machine, Ran
+from dtlib.cluster.doctor.probes_system import interfaces_of
 from dtlib.errors import BadInput, Unavailable
 from dtlib.measure.columns import aligned
 from dtlib.ranks import allocation, slurm
@@ -68,6 +69,9 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
         _same(answers),
         _shared_folder(answers, seen, place),
         meeting,
+        interfaces_of(
+            {host: a["interfaces"] for host, a in answers.items()}, len(hosts), machine.env
+        ),
         _clocks(answers),
         _cores(machine.env),
     ]
