@@ -12,6 +12,7 @@ from typing import Any
 
 from dtlib.errors import BadInput
 
+HASH_SEED = "PYTHONHASHSEED"
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -146,6 +147,16 @@ def first_hosts(nodelist: str) -> list[str]:
                 f"{prefix}{n:0{width}d}{suffix}" for n in range(int(low), int(high or low) + 1)
             ]
     return hosts
+
+
+def hash_seed(env: Mapping[str, str] = os.environ) -> str:
+    """Return the PYTHONHASHSEED that all ranks share: the user's number, else 0.
+
+    By default every process draws its own, and so has its own order of a set of names: buffers that
+    a model registers in that order would be swapped between ranks.
+    """
+    said = env.get(HASH_SEED, "")
+    return said if said.isdecimal() else "0"
 
 
 def meeting_place(timeout: float) -> Any:

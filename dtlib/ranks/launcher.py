@@ -251,9 +251,20 @@ def _in_place(
         torch.set_num_threads(threads)
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
+        _compare_hash_seeds()
     result = parcel.pack_result(fn(*args, **kwargs))
     results = dist.gather_objects(result)
     return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
+
+
+def _compare_hash_seeds() -> None:
+    """Say on rank 0 if ranks that somebody else started order a set in different ways."""
+    if len(set(dist.gather_objects(hash("a name")))) > 1 and dist.is_main():
+        print(
+            "The ranks order sets differently, so that what is made in a set's order, such as a "
+            "model's buffers, does not match between them; set PYTHONHASHSEED=0 and start again.",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
 
 
 def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:

@@ -32,6 +32,9 @@ def agent() -> NoReturn:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [settings["root"], os.environ.get("PYTHONPATH")])
     )
+    from dtlib.ranks.environment import HASH_SEED, hash_seed
+
+    os.environ[HASH_SEED] = hash_seed()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={settings['nodes']}"]

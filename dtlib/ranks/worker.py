@@ -19,7 +19,7 @@ import torch.distributed
 from dtlib.errors import DtlibError
 from dtlib.ranks import dist, parcel, where
 from dtlib.ranks.aliases import alias
-from dtlib.ranks.environment import EnvWorld
+from dtlib.ranks.environment import HASH_SEED, EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.watch import Line, Stage, Watch
 
@@ -88,8 +88,9 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
 
 def _settle(job: dict[str, Any]) -> None:
     """Make this process look like the parent: environment, folder, path, sources of cells."""
+    seed = os.environ[HASH_SEED]  # that of this process: a later one cannot change it
     os.environ.clear()
-    os.environ.update(job["env"])
+    os.environ.update(job["env"], **{HASH_SEED: seed})
     os.environ["OMP_NUM_THREADS"] = str(job["threads"])
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
     os.chdir(job["cwd"])
