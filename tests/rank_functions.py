@@ -294,3 +294,12 @@ def uneven_batches(join: str) -> float:
 def flood(end: str) -> None:
     while True:
         print("and again", end=end)
+
+
+def pretend_one_gpu() -> float:
+    """Let this process believe that it sees the only GPU of a laptop."""
+    from dtlib.ranks import devices, gpus
+
+    devices.available_here = lambda: devices.Availability(1, nccl=True)
+    gpus.visible_gpus = lambda: ["GPU-of-the-laptop"]
+    return 1.0

@@ -59,7 +59,21 @@ CASES = [
         {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"},
         "note",
         "no answer within 10 s",
-        "GLOO_SOCKET_IFNAME=lo0",
+        "let `dtlib` start ranks",
+    ),
+    (
+        probes_system.interfaces,
+        {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}},
+        "missing",
+        "GLOO_SOCKET_IFNAME=^lo,docker is written as NCCL has it",
+        "unset it, or set it to one of lo, eth0",
+    ),
+    (
+        probes_system.interfaces,
+        {"env": {"GLOO_SOCKET_IFNAME": "lo", "SLURM_JOB_NUM_NODES": "2"}},
+        "missing",
+        "GLOO_SOCKET_IFNAME=lo is the loopback interface",
+        "unset it, or set it to one of eth0",
     ),
     (
         probes_torch.torch,
@@ -141,6 +155,12 @@ def test_what_is_missing_is_found_and_has_a_remedy(probe, wrong, state, found, r
     assert found in finding.found
     assert remedy in finding.remedy
     assert "\n" not in finding.found + finding.remedy
+
+
+def test_no_remedy_is_a_variable_that_a_job_would_inherit():
+    """`export GLOO_SOCKET_IFNAME=lo` in a shell is that of every job submitted from it."""
+    for probe, wrong, *_ in CASES:
+        assert "SOCKET_IFNAME=" not in probe(machine(**wrong)).remedy
 
 
 # field bug 3.05

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from dtlib.ranks.interfaces import interfaces_here
+
 GIB = 2**30
 
 
@@ -112,6 +114,7 @@ class Machine:
     total_bytes: Callable[[Path], int]
     exists: Callable[[Path], bool]
     listen: Callable[[], None]
+    interfaces: Callable[[], Sequence[str]]
     installed: Callable[[str], str | None]
     answers: dict[str, Ran] = dataclasses.field(default_factory=dict)
     asking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -132,6 +135,7 @@ class Machine:
             total_bytes=lambda path: shutil.disk_usage(path).total,
             exists=lambda path: path.exists(),
             listen=_listen,
+            interfaces=interfaces_here,
             installed=_installed,
         )
 
