@@ -23,11 +23,6 @@ WORDS = {
     "checkpointing": [*CHECKPOINTING],
 }
 COMMANDS = ("memory",)
-HELP = """\
-dtlib sim memory [--model M] [--strategy S] [--ranks N] [--micro-batch B] [--device D] …
-
-What a rank would hold and send; `dtlib sim memory --help` lists all settings.
-"""
 
 
 def main(words: list[str]) -> int:

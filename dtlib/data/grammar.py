@@ -97,12 +97,6 @@ class Grammar:
         """
         return self.sentence_entropy / self.tokens_per_sentence
 
-    @property
-    def unigram_entropy(self) -> float:
-        """Loss, in nats per token, of the best model that looks at no token before."""
-        share = self._expected_uses[: self.table.terminals] / self.tokens_per_sentence
-        return float(-(share * np.log(share)).sum())
-
     @functools.cached_property
     def _sentence_variance(self) -> float:
         """Variance of I - hK of a sentence, I its surprisal, K its length and h the entropy rate.

@@ -7,7 +7,7 @@ and value its input (1), attention query, key, value (3) and its output (1), lay
 each in bf16. With dropout two masks of a byte follow, which makes the 34·s·b·h bytes of
 
 V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023,
-arXiv:2205.05198, equations 1 to 6 (`korthikanti` has them all).
+arXiv:2205.05198, equations 1 to 6.
 
 Plain functions on numbers, no imports: they also run in the browser. Symbols: b micro-batch,
 s sequence, h width, L layers, a heads, V vocabulary.
@@ -23,26 +23,6 @@ STREAM = {
 }
 CHECKPOINTING = ("none", "selective", "full")
 ATTENTION = ("flash", "materialised")
-
-
-def korthikanti(sequence, batch, width, heads, tensor_parallel=1, form="none"):
-    """Bytes per layer of a Megatron transformer in 16 bits, with dropout.
-
-    Parameters
-    ----------
-    sequence, batch, width, heads, tensor_parallel
-        s, b, h, a, t.
-    form
-        "none", "sequence" (sequence parallel), "selective" (attention recomputed), "both", or
-        "full" (only the layer's input is kept).
-    """
-    sbh, t = sequence * batch * width, tensor_parallel
-    scores = 5 * heads * sequence / (width * t)
-    if form == "full":
-        return 2 * sbh
-    if form in ("sequence", "both"):
-        return sbh * (34 / t + (0 if form == "both" else scores))
-    return sbh * (10 + 24 / t + (0 if form == "selective" else scores))
 
 
 def statistics(sequence, batch, stream):

@@ -63,19 +63,6 @@ def shard_elements(elements, ranks, rank):
     return elements // ranks + (rank % ranks < elements % ranks)
 
 
-def reduce_scatter_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a ring reduce-scatter: all chunks but its own.
-
-    Where N divides n this is (N-1)·n/N, and it is never more than (N-1)·⌈n/N⌉.
-    """
-    return elements - shard_elements(elements, ranks, rank) if ranks > 1 else 0
-
-
-def all_gather_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a ring all-gather: all chunks but its right neighbour's."""
-    return elements - shard_elements(elements, ranks, rank + 1) if ranks > 1 else 0
-
-
 def ring_wire_bytes(collective, size, ranks):
     """Bytes that a rank sends, on average, if a ring of `ranks` carries out a collective.
 
@@ -96,19 +83,6 @@ def ring_wire_bytes(collective, size, ranks):
     if collective == "send":
         return float(size)
     return (2 if collective == "all_reduce" else 1) * size * (ranks - 1) / ranks
-
-
-def tree_wire_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a binomial reduce and broadcast of the whole tensor.
-
-    Once up, unless it is rank 0, and once down to each child: rank + 2^k for every 2^k below the
-    lowest set bit of its number (any for rank 0), where there is such a rank.
-    """
-    children, distance = 0, 1
-    while distance < ranks and not rank & distance:
-        children += rank + distance < ranks
-        distance *= 2
-    return elements * (children + (rank > 0))
 
 
 def fit_line(sizes, seconds):

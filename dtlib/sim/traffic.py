@@ -107,8 +107,3 @@ def on_disk(parameters, ranks, weight, optimizer, micro_batches):
         copy("disk_read", "optimizer", shard, optimizer),
         copy("disk_write", "optimizer", shard, optimizer),
     ]
-
-
-def total(rows, key, names=("all_reduce", "reduce_scatter", "all_gather")):
-    """Sum of `key` ("payload" or "wire") over the rows whose collective is one of `names`."""
-    return sum([row[key] for row in rows if row["collective"] in names])

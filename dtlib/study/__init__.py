@@ -21,7 +21,6 @@ from dtlib.errors import BadInput
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS, REPEATS = "1,2,4", 3
-CSV = "strategies.csv"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,11 +3,13 @@
 import re
 
 import pytest
+import torch
 
 from dtlib import launch
 from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
-from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps
+from dtlib.learn.wire import WireLog
+from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps, tree_all_reduce
 from dtlib.sim.collectives import ring_all_reduce_time, tree_all_reduce_time
 
 from .bank import answers as bank
@@ -41,6 +43,19 @@ def test_the_times_are_those_of_the_course(n):
     given = 4e8, n, 10e-6, 1e-10
     assert ring_cost.ring_time(*given) == pytest.approx(ring_all_reduce_time(*given))
     assert tree_cost.tree_time(*given) == pytest.approx(tree_all_reduce_time(*given))
+
+
+def bytes_of_a_tree():
+    with WireLog() as log:
+        tree_all_reduce(torch.ones(100))
+    return log.bytes_sent
+
+
+def test_the_tree_of_the_course_sends_what_the_formula_counts():
+    """Rank 0 never rests: it hears from each of its children, and sends each of them the sum."""
+    sent = launch(bytes_of_a_tree, ranks=4, timeout=20, show=False)
+    assert 2 * sent[0] == tree_cost.tree_time(400, 4, 0.0, 1.0)
+    assert sum(sent) == 2 * 3 * 400  # all but one send up, and all but one are sent to
 
 
 @pytest.mark.parametrize(

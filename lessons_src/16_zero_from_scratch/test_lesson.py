@@ -6,9 +6,9 @@ import torch
 
 from dtlib.learn import checking, ladder, predictions, source
 from dtlib.learn.quiz import drawn
-from dtlib.scratch.zero.schedule import elements_sent, most_gathered
 from dtlib.scratch.zero.schedule import schedule as of_the_course
 from dtlib.sim.states import model_states, passes
+from tests.scratch_cases import elements_sent, most_gathered
 
 from . import pictures as zero_view
 from . import zero_runs

@@ -15,6 +15,7 @@ from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
 from dtlib.sim.estimate import Setup, estimate
+from tests.sim import published
 
 KERNEL = {"flash": SDPBackend.FLASH_ATTENTION, "materialised": SDPBackend.MATH}
 GIB = 2**30
@@ -181,14 +182,14 @@ def test_figures_of_korthikanti():
     percent = {"22B": (66.84, 49.42, 16.18, 7.64), "175B": (62.04, 56.53, 18.49, 8.71)}
     for name, (width, _, heads, batch) in models.items():
         sizes = (2048, batch, width, heads, 8)
-        base = activations.korthikanti(*sizes)
+        base = published.korthikanti_bytes(*sizes)
         forms = ("sequence", "selective", "both", "full")
-        shares = [100 * activations.korthikanti(*sizes, form) / base for form in forms]
+        shares = [100 * published.korthikanti_bytes(*sizes, form) / base for form in forms]
         assert shares == pytest.approx(percent[name], abs=0.6), name  # read off a figure
     width, layers, heads, batch = models["22B"]
     sizes = (2048, batch, width, heads, 8)
-    assert round(layers * activations.korthikanti(*sizes) / GIB, 2) == 59.25
-    assert round(layers * activations.korthikanti(*sizes, "both") / GIB, 2) == 9.56
+    assert round(layers * published.korthikanti_bytes(*sizes) / GIB, 2) == 59.25
+    assert round(layers * published.korthikanti_bytes(*sizes, "both") / GIB, 2) == 9.56
 
 
 def test_our_count_with_dropout_is_korthikantis_34():
@@ -196,9 +197,9 @@ def test_our_count_with_dropout_is_korthikantis_34():
     s, b, h, a = 1024, 8, 768, 12
     small = 2 * activations.statistics(s, b, 2) + 4 * a * s * b
     ours = activations.gpt_block(s, b, h, a, "mixed", "flash", dropout=True)
-    assert ours - small == activations.korthikanti(s, b, h, a, 1, "selective") == 34 * s * b * h
+    assert ours - small == published.korthikanti_bytes(s, b, h, a, 1, "selective") == 34 * s * b * h
     # GPT-2 124M at micro-batch 8: 717 MB a layer with materialised attention
-    assert round(activations.korthikanti(s, b, h, a) / 1e6) == 717
+    assert round(published.korthikanti_bytes(s, b, h, a) / 1e6) == 717
 
 
 def test_logits_of_gpt2_are_as_large_as_its_model_states():

@@ -23,6 +23,7 @@ from dtlib.training.record import COLUMNS, Run
 
 # nano with the 78 words of the grammar: (V + 64)·128 + 4·(12·128² + 13·128) + 2·128
 PSI = 811_520
+CSV = "strategies.csv"
 SETTINGS = {"task": "text", "model": "nano", "global_batch": 8, "steps": 4}
 
 
@@ -121,7 +122,7 @@ def test_settings_that_no_run_can_have_are_refused(tmp_path, trains):
     words = ["strategies", "--strategies", "ddp", "--ranks", "1,2", "--out", str(tmp_path / "s")]
     with pytest.raises(BadInput, match="'nanoo' is unknown"):
         study.main(words)
-    assert not (tmp_path / "s" / study.CSV).exists()
+    assert not (tmp_path / "s" / CSV).exists()
 
 
 def test_a_study_of_other_settings_has_a_folder_of_its_own(tmp_path):
@@ -179,9 +180,9 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     trains.raises["infinity-1"] = Unavailable("no NVMe; name a folder.")
     outcomes = list(family.carry_out(tmp_path, planned))
     table = rows.tidy(outcomes, "strategies")
-    write_csv(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
-    assert rows.read(tmp_path / study.CSV) == table  # a strategy called infinity is no number
-    header = next(csv.reader((tmp_path / study.CSV).open()))
+    write_csv(tmp_path / CSV, [*rows.COLUMNS, *rows.LEDGER], table)
+    assert rows.read(tmp_path / CSV) == table  # a strategy called infinity is no number
+    header = next(csv.reader((tmp_path / CSV).open()))
     assert header[: len(COLUMNS)] == list(COLUMNS)
 
     assert study.main(["figure", str(tmp_path)]) == 0
@@ -218,7 +219,7 @@ def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip,
     assert study.main(words) == 0
     sentence = "sim has no formula for strategy gossip, so what it predicts is left blank."
     assert capsys.readouterr().out.count(sentence) == 1
-    known, unknown = rows.read(tmp_path / study.CSV)
+    known, unknown = rows.read(tmp_path / CSV)
     predicted = [name for name in unknown if name.startswith("predicted_")]
     assert {unknown[name] for name in [*predicted, "unexplained_bytes"]} == {None}
     assert known["predicted_parameters_bytes"] == unknown["parameters_bytes"] == 4 * PSI

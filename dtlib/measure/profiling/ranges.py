@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-NAMES = ("step", "data", "forward", "backward", "optimizer", "communication")
 _in_use: Tool | None = None
 
 
@@ -122,5 +121,5 @@ def _range(tool: Tool, name: str) -> Iterator[None]:
 
 
 def mark(name: str) -> contextlib.AbstractContextManager[None]:
-    """Around a part of a step: a range of that name, one of `NAMES`, if ranges are wanted."""
+    """Around a part of a step: a range of that name, if ranges are wanted."""
     return contextlib.nullcontext() if _in_use is None else _range(_in_use, name)
