@@ -85,16 +85,6 @@ def test_fit_is_never_negative():
         assert all(v >= 0 for v in sim.fit_line([1, 10, 100, 1000], points[::-1]))
 
 
-def test_the_what_if_says_who_wins():
-    small = sim.ring_or_tree(64, 3.6, 10, 10)
-    large = sim.ring_or_tree(64, 8.6, 10, 10)
-    assert "the tree wins at N = 64 and 3.98 kB" in small["says"]
-    assert "the ring wins at N = 64 and 398 MB" in large["says"]
-    assert small["says"].startswith("Simulated")
-    assert large["point"][1] == pytest.approx(min(c[5][1] for c in large["curves"].values()))
-    assert "From 1.14 MB on" in small["says"]
-
-
 def test_imports_nothing_but_math():
     tree = ast.parse(Path(sim.__file__).read_text(encoding="utf-8"))
     names = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
