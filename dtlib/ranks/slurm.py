@@ -30,6 +30,7 @@ from dtlib.errors import DtlibError
 from dtlib.ranks.environment import first_hosts, refuse_loopback
 from dtlib.ranks.node import GREETING, SETTINGS
 from dtlib.ranks.pool import START_LIMIT, Process
+from dtlib.ranks.processes import start
 
 _ROOT = str(Path(__file__).parents[2])
 _AGENT = "import sys; sys.path.insert(0, {root!r}); import {module} as m; m.agent()"
@@ -153,16 +154,8 @@ class Step:
         self.listener = socket.create_server(("", 0), backlog=256)
         self.listener.settimeout(0.1)
         self.lines: list[str] = []
-        self.popen = subprocess.Popen(
-            self._command(),
-            env={**os.environ, SETTINGS: json.dumps(self._settings())},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C is for this process, which ends the ranks
-        )
+        env = {**os.environ, SETTINGS: json.dumps(self._settings())}
+        self.popen = start(self._command(), env=env)
         self._reader = threading.Thread(target=self._read, daemon=True, name="dtlib-srun")
         self._reader.start()
 

@@ -15,8 +15,9 @@ from good_machine import GOOD, machine, programs
 
 from dtlib.cluster import doctor
 from dtlib.cluster.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
-from dtlib.cluster.doctor.machine import GIB, Ran, run_command
+from dtlib.cluster.doctor.machine import GIB
 from dtlib.data.fetch import SOURCES
+from dtlib.ranks.processes import Ran, run
 
 
 def refuse(*_: object) -> None:
@@ -272,7 +273,7 @@ def test_probe_that_fails_is_a_line_of_its_own():
 
 def test_command_that_hangs_leaves_nothing(tmp_path):
     script = f"sleep 60 & echo $! > {tmp_path / 'child'}; wait"
-    ran = run_command(["/bin/sh", "-c", script], 1.0, os.environ)
+    ran = run(["/bin/sh", "-c", script], 1.0, os.environ)
     assert ran == Ran(None, "no answer within 1 s")
     child = int((tmp_path / "child").read_text())
     end = time.monotonic() + 10
@@ -289,7 +290,7 @@ def running(pid: int) -> bool:
 
 
 def test_command_that_is_not_there_is_no_error():
-    assert run_command(["/no/such/program"], 1.0, os.environ).code is None
+    assert run(["/no/such/program"], 1.0, os.environ).code is None
 
 
 def test_an_answer_that_is_no_json_is_none():
