@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
@@ -30,32 +30,41 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}.{hint}")
 
 
-def add_settings(parser: Parser, names: Iterable[str] | None = None) -> None:
-    """Add a flag for each field of `RunConfig`, with what its docstring says as help.
+def add_settings(
+    parser: Parser,
+    *,
+    but: Collection[str] = (),
+    kind: Any = RunConfig,
+    choices: Mapping[str, Sequence[str]] = CHOICES,
+) -> None:
+    """Add a flag for each field of a dataclass, with what its docstring says as help.
 
-    Values stay text: `RunConfig.from_mapping` gives flags and YAML the same types and the same
+    Values stay text: `config.values.typed` gives flags and YAML the same types and the same
     sentences.
 
     Parameters
     ----------
     parser
         Takes the flags; `task` becomes a word without one.
-    names
-        Fields that are wanted (default: all).
+    but
+        Fields that are not wanted.
+    kind
+        The dataclass.
+    choices
+        Field to the words that it may be, for the help.
     """
-    notes = parameter_notes(RunConfig)
-    wanted = None if names is None else set(names)
-    for field in dataclasses.fields(RunConfig):
+    notes = parameter_notes(kind)
+    for field in dataclasses.fields(kind):
         note = notes.get(field.name, "")
-        if wanted is not None and field.name not in wanted:
-            continue
         if field.name == "task":
             parser.add_argument("task", nargs="?", metavar="images|text", help=note)
-        else:
-            _add_flag(parser, field, note)
+        elif field.name not in but:
+            _add_flag(parser, field, note, choices.get(field.name))
 
 
-def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
+def _add_flag(
+    parser: Parser, field: dataclasses.Field[Any], note: str, choices: Sequence[str] | None
+) -> None:
     flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
     if field.default is not None and "(default" not in note:
         shown = ("on" if field.default else "off") if kind == "bool" else field.default
@@ -65,7 +74,7 @@ def _add_flag(parser: Parser, field: dataclasses.Field[Any], note: str) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=note)
         return
     name = "N" if kind.startswith("int") else "X" if kind.startswith("float") else "NAME"
-    name = "|".join(CHOICES.get(field.name, [name]))
+    name = "|".join(choices or [name])
     parser.add_argument(flag, metavar=name, help=note)
 
 

@@ -9,13 +9,11 @@ became of the targets (`targets`). What differs from the formulas, and why: `dif
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config import RunConfig
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
 
@@ -129,7 +127,7 @@ def _command(
     study.add_argument(
         "--out", metavar="DIR", default=None, help="the study's folder (default: studies/…)"
     )
-    add_settings(study, {field.name for field in dataclasses.fields(RunConfig)} - own)
+    add_settings(study, but=own)
     return study
 
 
