@@ -42,10 +42,7 @@ def main(words: list[str]) -> int:
 def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
     """Make the setup of `dtlib sim memory`, the device to compare with, and whether JSON is wanted.
 
-    Raises
-    ------
-    BadInput
-        When a flag or a value is unknown, or two contradict each other.
+    Raises `BadInput` when a flag or a value is unknown, or two contradict each other.
     """
     flags = vars(_parser().parse_args([hyphens(word) for word in words]))
     device, as_json = flags.pop("device", None), flags.pop("json", False)

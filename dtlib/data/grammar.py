@@ -168,10 +168,8 @@ class Grammar:
 
         The text starts with a sentence and may end within one.
 
-        Raises
-        ------
-        BadInput
-            If the grammar cannot make this text; the sentence names the first wrong token.
+        Raises `BadInput` if the grammar cannot make this text; the sentence names the first wrong
+        token.
         """
         t = self.table
         log_p = np.log(t.probability)

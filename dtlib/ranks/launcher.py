@@ -153,10 +153,8 @@ def run_ranks(
     parameters are those of `launch`; `view` is who sees output and progress as they come, `nodes`
     are those of a Slurm allocation that the ranks spread over (this machine when left out).
 
-    Raises
-    ------
-    BadInput
-        When `ranks` is not positive, the port is taken, or the function cannot be sent.
+    Raises `BadInput` when `ranks` is not positive, the port is taken, or the function cannot be
+    sent.
     """
     if nodes is not None:
         ranks = len(nodes.hosts) * nodes.per_node
@@ -217,10 +215,7 @@ def progress(done: int, total: int, **numbers: Any) -> None:
 def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
     """Return the world that this process is already in, if any; refuse `ranks` if it is another.
 
-    Raises
-    ------
-    BadInput
-        When `ranks` contradicts that world.
+    Raises `BadInput` when `ranks` contradicts that world.
     """
     place = dist.world() if dist.in_world() else dist.environment_world()
     if place is not None and ranks is not None and ranks != place.world_size:

@@ -84,12 +84,8 @@ def spread(ranks: int | None, env: Mapping[str, str] = os.environ) -> Spread | N
 def processes(where: Spread) -> Iterator[list[Process]]:
     """Yield a waiting process for each rank, and end the step when the launch is over.
 
-    Raises
-    ------
-    BadInput
-        When the nodes cannot meet at the address that they are given.
-    DtlibError
-        When the step did not start; the sentence holds what srun or a node said.
+    Raises `BadInput` when the nodes cannot meet at the address that they are given; `DtlibError`
+    when the step did not start; the sentence holds what srun or a node said.
     """
     for attempt in range(ATTEMPTS):
         step = Step(where)

@@ -19,10 +19,7 @@ def choose_fp32(precision: str, device: torch.device) -> None:
     Left alone, torch forbids it in matrix products and allows it in convolutions, so that "fp32"
     would mean two things: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32).
 
-    Raises
-    ------
-    Unavailable
-        On a GPU older than Ampere.
+    Raises `Unavailable` on a GPU older than Ampere.
     """
     wanted = precision == "tf32"
     if wanted and torch.cuda.get_device_capability(device) < AMPERE:

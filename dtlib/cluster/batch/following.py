@@ -50,10 +50,7 @@ class Job:
 def read(path: Path) -> Job:
     """Read what `dtlib batch submit` wrote down of a job.
 
-    Raises
-    ------
-    BadInput
-        When it is something else.
+    Raises `BadInput` when it is something else.
     """
     try:
         return Job(**json.loads(path.read_text(encoding="utf-8")))

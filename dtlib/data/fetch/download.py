@@ -110,10 +110,7 @@ class Receiver:
 def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
     """Copy a file that somebody brought.
 
-    Raises
-    ------
-    BadInput
-        If it is not the right one; the copy is gone then.
+    Raises `BadInput` if it is not the right one; the copy is gone then.
     """
     part.unlink(missing_ok=True)
     receiver = Receiver(file, part, show)

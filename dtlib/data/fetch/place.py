@@ -67,10 +67,7 @@ def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) ->
 def follow(source: Source) -> Path:
     """Wait until the first rank of this node has brought a data set, and look at sizes alone.
 
-    Raises
-    ------
-    Unavailable
-        If nobody is at it, or it was given up.
+    Raises `Unavailable` if nobody is at it, or it was given up.
     """
     since = time.monotonic()
     while True:

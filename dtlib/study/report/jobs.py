@@ -34,10 +34,7 @@ class Start(NamedTuple):
 def page_of_job(folder: Path) -> Page:
     """Gather a page from a job's folder, its log beside it, and what Slurm tells.
 
-    Raises
-    ------
-    BadInput
-        When the folder has not the name that `slurm/common.sh` gives it.
+    Raises `BadInput` when the folder has not the name that `slurm/common.sh` gives it.
     """
     folder = folder.resolve()
     job = _job_of(folder)
