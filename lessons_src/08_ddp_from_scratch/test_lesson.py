@@ -39,19 +39,6 @@ def test_the_network_of_the_prediction_is_the_one_that_is_trained():
     assert len(list(network(8, 6).parameters())) == 6 * 4
 
 
-def test_quiz_has_one_right_answer_in_every_draw():
-    questions = drawn(SIDECAR["quiz"], [])
-    assert 3 <= len(questions) <= 5
-    for question in questions:
-        for variant in question["variants"]:
-            texts = [o["text"] for o in variant["options"]]
-            assert len(set(texts)) == len(texts), texts
-            assert not any(text.startswith("-") for text in texts), texts
-            assert sum(o["right"] for o in variant["options"]) == 1
-    assert {"07"} <= {q["from"] for q in questions}
-    assert any(q["variants"][0]["output"] for q in questions)
-
-
 @pytest.mark.parametrize(
     ("measured", "begins", "waits"), [(None, "Say that", "20.0 ms"), ("80", "You measured", "10.0")]
 )
