@@ -187,10 +187,6 @@ class Grammar:
             stack.pop()
         return result
 
-    def log_prob(self, tokens: Sequence[int] | Array) -> float:
-        """Return the log of the probability that a text begins with these tokens, in nats."""
-        return -float(self.surprisals(tokens).sum())
-
 
 def _tabulate(rules: Rules) -> _Table:
     for symbol, alternatives in rules.items():

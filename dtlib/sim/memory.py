@@ -114,7 +114,6 @@ def communication(
     zero_stage: int | None = None,
     shard_ranks: int | None = None,
     compress_gradients: bool = False,
-    persistent: int = 0,
     root: int = 0,
     kept: str = "framework",
 ) -> list[Traffic]:
@@ -133,8 +132,6 @@ def communication(
         Micro-batches per rank and step.
     compress_gradients
         `ddp` sends gradients in bf16.
-    persistent
-        Elements that DeepSpeed's stage 3 keeps whole (below `stage3_param_persistence_threshold`).
     root
         Elements that FSDP leaves whole between forward and backward: those of its root module.
 
@@ -158,7 +155,7 @@ def communication(
         group = shard_ranks or ranks
         rows = traffic.hybrid(parameters, ranks, group, weight, gradient, times, root)
     elif stage[strategy] == 3:
-        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times, persistent)
+        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times)
     else:
         reductions = times if stage[strategy] == 2 else 1
         rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)

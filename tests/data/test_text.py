@@ -34,7 +34,7 @@ def test_grammar_text_has_a_token_a_word_and_fresh_validation():
     assert not torch.equal(data.train[:1000], data.valid[:1000])
     assert not torch.equal(data.valid[:1000], data.test[:1000])
     assert data.tokenizer.vocab_size == len(grammar.vocabulary) == int(data.train.max()) + 1
-    assert data.entropy_per_token == grammar.entropy
+    assert data.grammar.entropy == grammar.entropy
     text = data.tokenizer.decode(data.train[:50])
     assert text.split()[0] in ("this", "every", "another", "these", "many", "some")
     assert torch.equal(data.tokenizer.encode(text), data.train[:50])
@@ -65,7 +65,7 @@ def test_a_folder_of_splits_is_read_as_it_is(folder):
     data = open_text(str(folder), tokenizer="characters")
     assert data.tokenizer.decode(data.test) == "a fox " + PROSE
     assert data.tokenizer.decode(data.valid) == PROSE
-    assert data.entropy_per_token is None
+    assert data.grammar is None
     assert data.tokenizer.vocab_size == len(set("a fox " + PROSE))
     assert len(open_text(str(folder), tokenizer="characters", size=33).train) == 33
     n = 40 * len(PROSE)

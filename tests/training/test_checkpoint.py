@@ -111,7 +111,7 @@ def test_half_a_file_is_an_error_of_torch(tmp_path):
     path = tmp_path / "step-00000001" / "shared.pt"
     cut_to_half(path)
     with pytest.raises(RuntimeError):
-        folders.read_tensors(path, "cpu")
+        folders.read_tensors(path)
 
 
 @pytest.mark.parametrize("written_before_failure", [0, 1])
@@ -187,7 +187,7 @@ def test_leftover_temporary_is_ignored_and_removed(tmp_path):
 
 
 def test_last_ones_and_best_one_are_kept(tmp_path):
-    saved = Checkpoints(tmp_path, keep_last=2)
+    saved = Checkpoints(tmp_path)
     for step, metric in enumerate([3.0, 1.0, 2.0, float("nan"), None, 4.0], start=1):
         saved.save(step, content(step), {}, metric)
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-00000006"]
@@ -195,26 +195,17 @@ def test_last_ones_and_best_one_are_kept(tmp_path):
     assert saved.latest().step == 6
 
 
-def test_best_is_not_kept_unless_asked(tmp_path):
-    saved = Checkpoints(tmp_path, keep_last=1, keep_best=False)
-    for step, metric in [(1, 1.0), (2, 2.0)]:
-        saved.save(step, content(step), {}, metric)
-    assert names(tmp_path) == ["step-00000002"]
-
-
 def test_the_only_complete_one_is_never_removed(tmp_path):
     save(tmp_path, 1)
     for step in (2, 3, 4):  # torn, and later
         (tmp_path / f"step-{step:08d}").mkdir()
-    folders.prune(tmp_path, keep_last=1, keep_best=False)
+    folders.prune(tmp_path)
     assert names(tmp_path) == ["step-00000001"]
-    with pytest.raises(BadInput, match="keep_last is 0"):
-        Checkpoints(tmp_path, keep_last=0)
 
 
 def test_nothing_is_removed_while_none_is_complete(tmp_path):
     (tmp_path / "step-00000001").mkdir()
-    folders.prune(tmp_path, keep_last=1, keep_best=False)
+    folders.prune(tmp_path)
     assert names(tmp_path) == ["step-00000001"]
 
 
@@ -240,7 +231,7 @@ def test_full_disk_is_said_in_the_words_of_the_system(tmp_path):
 
 
 # field bug 1.16
-def test_tensors_come_to_the_cpu_unless_told(tmp_path, monkeypatch):
+def test_tensors_come_to_the_cpu(tmp_path, monkeypatch):
     saved, asked, real = save(tmp_path, 1), [], torch.load
 
     def noting(*args, map_location, **rest):

@@ -76,7 +76,7 @@ def test_file_that_would_run_code_is_not_loaded(tmp_path):
     told = folders.write_tensors(tmp_path / "evil.pt", {"a": Evil()})
     assert told["bytes"] == (tmp_path / "evil.pt").stat().st_size
     with pytest.raises(Exception, match=r"eights.only"):
-        folders.read_tensors(tmp_path / "evil.pt", "cpu")
+        folders.read_tensors(tmp_path / "evil.pt")
     assert not (tmp_path / "was here").exists()
 
 
