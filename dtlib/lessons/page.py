@@ -14,7 +14,7 @@ _PROMPTS = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide t
 _FORMS = {"predict", "quiz", "what_if"}
 
 
-def about(lesson: Lesson) -> str:
+def note(lesson: Lesson) -> str:
     """What the page is and how to do the lesson in place of reading it."""
     return (
         ":::{note}\n"

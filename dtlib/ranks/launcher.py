@@ -5,11 +5,11 @@
 How it goes, and where to read on (`dtlib/ranks/__init__.py` has the map):
 
 1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
-2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
-   `_ranks.slurm` hands it processes on all nodes, inside a Slurm allocation of several.
-3. `_ranks.worker`, in each of them, joins the process group, calls the function, reports.
-4. `_ranks.group` listens to all of them: output, progress, results, deaths; it ends them all.
-5. `_ranks.outcome` finds the rank that failed first, and the sentence.
+2. `pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
+   `slurm` hands it processes on all nodes, inside a Slurm allocation of several.
+3. `worker`, in each of them, joins the process group, calls the function, reports.
+4. `group` listens to all of them: output, progress, results, deaths; it ends them all.
+5. `outcome` finds the rank that failed first, and the sentence.
 
 Under torchrun or srun the ranks are there already: the function is called in place.
 """

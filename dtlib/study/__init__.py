@@ -91,10 +91,10 @@ def parser() -> Parser:
 
 
 def _timed(
-    commands: Any, kind: str, note: str, about: str, own: set[str], ranks: str = RANKS
+    commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> None:
     """Add the parser of a study whose runs are repeated, and which may be carried out in parts."""
-    study = _command(commands, kind, note, about, own, ranks)
+    study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
         "--repeats", type=int, metavar="n", default=REPEATS,
         help=f"how often each is run (default: {REPEATS})",
@@ -109,7 +109,7 @@ def _timed(
 
 
 def _command(
-    commands: Any, kind: str, note: str, about: str, own: set[str], ranks: str = RANKS
+    commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> Parser:
     """Add a study's parser, with the settings of its runs but those that the study says itself."""
     many = "," in ranks
@@ -117,7 +117,7 @@ def _command(
         kind,
         help=note,
         usage=f"dtlib study {kind} [text|images] [--ranks {ranks}] [--out DIR] [--SETTING VALUE …]",
-        description=about,
+        description=description,
         argument_default=argparse.SUPPRESS,
     )
     study.add_argument(

@@ -16,7 +16,7 @@ from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 from dtlib.measure.ledger import KINDS, Page
 from dtlib.measure.ledger.collectives import Tally
 from dtlib.sim.collectives import ring_wire_bytes
-from dtlib.study import differences, family, reading, rows, running, shares, strategies
+from dtlib.study import differences, family, reading, rows, running, shards, strategies
 from dtlib.study.facts import Facts
 from dtlib.training import start
 from dtlib.training.record import COLUMNS, Run
@@ -167,12 +167,12 @@ def test_what_16_bits_save_was_measured_on_a_cpu_and_has_its_names(tmp_path, str
 def test_shards_by_hand(tmp_path):
     of = facts(tmp_path, "fsdp", page_of(4, rank=3))
     # 78 rows of the token embedding: 20, 20, 20 and 18; every other tensor has a multiple of 4
-    assert shares.shard(of)[0] == (PSI - 78 * 128) // 4 + 18 * 128
-    assert shares.padded(of) == PSI + 2 * 128
+    assert shards.shard(of)[0] == (PSI - 78 * 128) // 4 + 18 * 128
+    assert shards.padded(of) == PSI + 2 * 128
     assert [sum(group) for group in of.groups] == [804_608, 6_912]
     assert sum(sum(group) for group in of.groups) == PSI
     root = (78 + 64) * 128 + 2 * 128
-    assert shares.padded(of, root=True, ranks=1) == root
+    assert shards.padded(of, root=True, ranks=1) == root
 
 
 def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, capsys):

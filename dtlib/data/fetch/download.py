@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dtlib import __version__
-from dtlib.data.fetch.patience import answers_within
+from dtlib.data.fetch.locking import answers_within
 from dtlib.data.fetch.progress import Progress, amount
 from dtlib.data.fetch.sources import File
 from dtlib.errors import BadInput, Unavailable

@@ -53,7 +53,7 @@ def answers_within(seconds: float, calls: Sequence[Callable[[], T]]) -> list[T |
 
 
 @contextlib.contextmanager
-def alone(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
+def locked(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
     """Be the only process, among those that ask with the same `path`, that is in here.
 
     The system frees the lock when its holder dies, so the next one takes over.
