@@ -147,17 +147,17 @@ def communication(
         return []
     recipe = states.recipe(strategy, precision)
     (weight, gradient), times = traffic.TRAVELS[recipe], accumulation
-    stage = {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": zero_stage or 2}
+    stage = zero_stage or states.STAGES.get(strategy)
     rows: list[dict] = []
     if strategy in ("ddp", "accelerate", "lightning"):
         rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else gradient)
     elif strategy == "fsdp":
         group = shard_ranks or ranks
         rows = traffic.hybrid(parameters, ranks, group, weight, gradient, times, root)
-    elif stage[strategy] == 3:
+    elif stage == 3:
         rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times)
     else:
-        reductions = times if stage[strategy] == 2 else 1
+        reductions = times if stage == 2 else 1
         rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)
     if strategy == "offload":
         rows += traffic.offloaded(parameters, ranks, weight, times)

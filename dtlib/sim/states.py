@@ -29,7 +29,8 @@ DIVIDED = {
     "fsdp": "wgo",
 }
 ALIASES = {"dp": "ddp"}
-DEEPSPEED = ("zero1", "zero2", "zero3", "offload", "infinity")
+# What DeepSpeed carries out, with the stage of ZeRO that it is when nothing else is said.
+STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
 
 
 def recipe(strategy, precision):
@@ -43,7 +44,7 @@ def recipe(strategy, precision):
         return precision
     if strategy == "fsdp":
         return "policy"
-    return "mixed" if strategy in DEEPSPEED else "autocast"
+    return "mixed" if strategy in STAGES else "autocast"
 
 
 def share(elements, ranks):
@@ -107,7 +108,7 @@ def model_states(
     if strategy == "offload" and zero_stage:
         divided = {1: "o", 2: "go", 3: "wgo"}[zero_stage]
     group = shard_ranks if strategy == "fsdp" and shard_ranks else ranks
-    framework = kept == "framework" and strategy in DEEPSPEED
+    framework = kept == "framework" and strategy in STAGES
     if framework and name == "fp32":
         copy = 4
     if framework and strategy in ("offload", "infinity"):

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from dtlib.config.plan import BatchPlan, cut
 from dtlib.errors import BadInput
+from dtlib.sim.states import STAGES
 from dtlib.strategies.optim import BETAS
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 AUTO = "auto"
-STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 # What the loop does itself, or what would change what a gradient means.
