@@ -7,13 +7,6 @@ R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication 
 MPICH", Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
 """
 
-import math
-
-
-def rounds(ranks):
-    """Rounds in which a binomial tree reaches all of `ranks` ranks: ⌈log2 N⌉."""
-    return math.ceil(math.log2(ranks)) if ranks > 1 else 0
-
 
 def ring_all_reduce_time(size, ranks, alpha, beta):
     """Seconds of a ring all-reduce: 2(N-1) steps, each of which sends one chunk of S/N bytes.
@@ -30,19 +23,6 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
         Seconds per byte.
     """
     return 2 * (ranks - 1) * (alpha + size / ranks * beta)
-
-
-def tree_all_reduce_time(size, ranks, alpha, beta):
-    """Seconds of a binomial reduce and then a broadcast: 2⌈log2 N⌉ rounds of the whole tensor."""
-    return 2 * rounds(ranks) * (alpha + size * beta)
-
-
-def crossover(ranks, alpha, beta):
-    """Bytes above which the ring is faster than the tree; 0 where it always is (N = 2 and 3)."""
-    steps, trips = 2 * (ranks - 1), 2 * rounds(ranks)
-    if steps == trips:
-        return 0.0
-    return (steps - trips) * alpha / ((trips - steps / ranks) * beta)
 
 
 def ring_wire_elements(elements, ranks, rank=0):
@@ -83,31 +63,3 @@ def ring_wire_bytes(collective, size, ranks):
     if collective == "send":
         return float(size)
     return (2 if collective == "all_reduce" else 1) * size * (ranks - 1) / ranks
-
-
-def fit_line(sizes, seconds):
-    """Fit seconds = α + β·size, each point weighted by 1/seconds² so that small sizes count.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of each message; at least two different ones.
-    seconds
-        What each took, above 0.
-
-    Returns
-    -------
-    tuple
-        `(alpha, beta)`, neither below 0.
-    """
-    weights = [1 / t**2 for t in seconds]
-    total = sum(weights)
-    mean_s = sum(w * s for w, s in zip(weights, sizes)) / total  # noqa: B905 (MicroPython)
-    mean_t = sum(w * t for w, t in zip(weights, seconds)) / total  # noqa: B905
-    spread = sum(w * (s - mean_s) ** 2 for w, s in zip(weights, sizes))  # noqa: B905
-    both = sum(
-        w * (s - mean_s) * (t - mean_t)
-        for w, s, t in zip(weights, sizes, seconds)  # noqa: B905
-    )
-    beta = max(0.0, both / spread)
-    return max(0.0, mean_t - beta * mean_s), beta

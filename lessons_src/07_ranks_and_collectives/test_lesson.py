@@ -9,10 +9,10 @@ from dtlib import launch
 from dtlib.learn import predictions, source
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps, tree_all_reduce
-from dtlib.sim.collectives import ring_all_reduce_time, tree_all_reduce_time
+from dtlib.sim.collectives import ring_all_reduce_time
 
-from . import what_if
 from .bank import answers as bank
+from .collectives import tree_all_reduce_time
 from .exercises import ring_cost, tree_cost
 from .ping_pong import ping_pong
 
@@ -81,13 +81,3 @@ def test_ping_pong_times_every_size():
     for times in launch(ping_pong, [1, 1000], 2, ranks=2, timeout=20, show=False):
         assert len(times) == 2
         assert all(t > 0 for t in times)
-
-
-def test_the_what_if_says_who_wins():
-    small = what_if.ring_or_tree(64, 3.6, 10, 10)
-    large = what_if.ring_or_tree(64, 8.6, 10, 10)
-    assert "the tree wins at N = 64 and 3.98 kB" in small["says"]
-    assert "the ring wins at N = 64 and 398 MB" in large["says"]
-    assert small["says"].startswith("Simulated")
-    assert large["point"][1] == pytest.approx(min(c[5][1] for c in large["curves"].values()))
-    assert "From 1.14 MB on" in small["says"]

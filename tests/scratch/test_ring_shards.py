@@ -128,4 +128,4 @@ def test_hops_of_the_tree_fit_together_without_any_process(n):
         assert len(sends) == n - 1
     # Every rank but 0 sends last on the way up, so that what it sends is finished.
     assert all([action for _, action in hops].index("send") == len(hops) - 1 for hops in up[1:])
-    assert max(len(hops) for hops in up) <= sim.rounds(n)
+    assert max(len(hops) for hops in up) <= (n - 1).bit_length()
