@@ -12,6 +12,7 @@ group.py   in the parent: one launch; starts the ranks, listens to all of them, 
 outcome.py how ranks ended, which failed first, and the sentence that says so
 parcel.py  pickling, by value
 signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
+answers.py    questions that are not waited for without end
 processes.py  how all of dtlib starts a program, and ends it with what it started
 show.py    output and progress, as they come, in a notebook, a terminal or a log
 
