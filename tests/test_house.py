@@ -81,12 +81,6 @@ def test_every_torch_load_says_where_to_and_runs_no_code():
     assert found
 
 
-# field bug 4.06
-def test_no_old_amp_names():
-    old = re.compile(r"torch\.cuda\.amp|torch\.cpu\.amp")
-    assert [path for path in SOURCES if old.search(path.read_text())] == []
-
-
 def tracked() -> list[Path]:
     """The files of the project: what git knows, or would know."""
     listed = subprocess.run(
