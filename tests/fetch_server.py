@@ -1,11 +1,18 @@
-"""A web server on this machine that treats its callers badly, as the path asks it to."""
+"""A web server that treats its callers badly, as the path asks it to; toys to fetch from it."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import dtlib.data.fetch
+from dtlib import cli
+from dtlib.data.fetch.sources import File, Source
 
 PAGE = b"<!DOCTYPE html><html><body>Please log in to the campus network.</body></html>"
 
@@ -158,3 +165,21 @@ def serving(body: bytes) -> Iterator[Server]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def file_of(body: bytes, *urls: str, name: str = "file.bin", exact: bool = True) -> File:
+    return File(name, hashlib.sha256(body).hexdigest(), len(body), urls, exact)
+
+
+def toy(*files: File, archive: File | None = None) -> Source:
+    return Source("toy", "a toy", "toy-folder", files, "free", "Nobody (2026)", archive)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, source: Source) -> None:
+    monkeypatch.setattr(dtlib.data.fetch, "SOURCES", {source.name: source})
+
+
+def fetched(monkeypatch: pytest.MonkeyPatch, capsys, *words: str) -> tuple[int, str]:
+    """Run `dtlib fetch`, and return its exit code and what it said on stderr."""
+    code = cli.main(["fetch", *words])
+    return code, capsys.readouterr().err

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from dtlib.cluster.doctor import Machine
-from dtlib.cluster.doctor.machine import GIB, Ran
+from dtlib.cluster.doctor.machine import GIB
+from dtlib.ranks.processes import Ran
 
 GOOD = {
     "torch": {

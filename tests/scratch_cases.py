@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dtlib.scratch import zero
+from dtlib.scratch.zero.schedule import AllGather, Free, Instruction, ReduceScatter
+
+ZERO = {1: zero.ZeroStage1, 2: zero.ZeroStage2, 3: zero.ZeroStage3}
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 # float64 rounds by 1.1e-16. Gradients are sums of at most a few hundred terms of order 1, and a few
@@ -83,3 +87,29 @@ def raised(call: Callable[[], object]) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "nothing was raised"
+
+
+def elements_sent(steps: Sequence[Instruction], psi: Mapping[int, int], ranks: int) -> int:
+    """Return the elements that one rank sends: (N-1)·⌈Ψ/N⌉ a collective on a ring.
+
+    Parameters
+    ----------
+    psi
+        The elements of each block, without padding.
+    ranks
+        N.
+    """
+    moved = [psi[i.block] for i in steps if isinstance(i, (AllGather, ReduceScatter))]
+    return sum((ranks - 1) * -(-size // ranks) for size in moved)
+
+
+def most_gathered(steps: Sequence[Instruction], psi: Mapping[int, int]) -> int:
+    """Return the most elements that are whole at once, padding not counted."""
+    now = most = 0
+    for instruction in steps:
+        if isinstance(instruction, AllGather):
+            now += psi[instruction.block]
+        elif isinstance(instruction, Free):
+            now -= psi[instruction.block]
+        most = max(most, now)
+    return most

@@ -16,10 +16,8 @@ def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ
 
     It says again what LOCAL_RANK says, so that nothing is lost.
 
-    Raises
-    ------
-    BadInput
-        When LOCAL_RANK is not there or says something else: no launcher can have put it there.
+    Raises `BadInput` when LOCAL_RANK is not there or says something else: no launcher can have put
+    it there.
     """
     kept = []
     for word in words:

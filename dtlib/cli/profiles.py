@@ -52,12 +52,8 @@ def main(words: list[str]) -> int:
 def profile(tool: str, words: list[str]) -> int:
     """Run `dtlib train …` under a profiler, or print the line that would.
 
-    Raises
-    ------
-    BadInput
-        When no training run follows `--`, or a setting is wrong.
-    Unavailable
-        Where the profiler is not installed.
+    Raises `BadInput` when no training run follows `--`, or a setting is wrong; `Unavailable` where
+    the profiler is not installed.
     """
     at = words.index("--") if "--" in words else len(words)
     settings, run = _parser(tool).parse_args(words[:at]), words[at + 1 :]
@@ -182,10 +178,7 @@ def _ranks(text: str) -> set[int]:
 def read(words: list[str]) -> int:
     """Print what is in an export of nsys, a CSV of ncu, or a folder of torch.profiler's traces.
 
-    Raises
-    ------
-    BadInput
-        When it is none of them; the sentence says how to make one.
+    Raises `BadInput` when it is none of them; the sentence says how to make one.
     """
     parser = Parser(prog="dtlib profile read", description="Print what a profiler wrote.")
     which = "NAME.sqlite of nsys, NAME.csv of ncu, or the folder profile/ of a run"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import re
-from collections.abc import Callable
+import typing
 from typing import Any
 
 from dtlib import strategies
-from dtlib.config.flags import Parser, hyphens, parameter_notes
+from dtlib.config.flags import Parser, add_settings, hyphens
+from dtlib.config.values import typed
 from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
@@ -24,11 +24,6 @@ WORDS = {
     "checkpointing": [*CHECKPOINTING],
 }
 COMMANDS = ("memory",)
-HELP = """\
-dtlib sim memory [--model M] [--strategy S] [--ranks N] [--micro-batch B] [--device D] …
-
-What a rank would hold and send; `dtlib sim memory --help` lists all settings.
-"""
 
 
 def main(words: list[str]) -> int:
@@ -48,10 +43,7 @@ def main(words: list[str]) -> int:
 def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
     """Make the setup of `dtlib sim memory`, the device to compare with, and whether JSON is wanted.
 
-    Raises
-    ------
-    BadInput
-        When a flag or a value is unknown, or two contradict each other.
+    Raises `BadInput` when a flag or a value is unknown, or two contradict each other.
     """
     flags = vars(_parser().parse_args([hyphens(word) for word in words]))
     device, as_json = flags.pop("device", None), flags.pop("json", False)
@@ -64,7 +56,9 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
         )
     # one rank for what cannot have more, else as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
-    return Setup(**flags), device, as_json
+    hints = typing.get_type_hints(Setup)
+    values = {name: typed(name, value, hints[name]) for name, value in flags.items()}
+    return Setup(**values), device, as_json
 
 
 def _parser() -> Parser:
@@ -73,32 +67,11 @@ def _parser() -> Parser:
         description="Predict what one rank holds and sends, and whether it fits on a device.",
         argument_default=argparse.SUPPRESS,
     )
-    notes = parameter_notes(Setup)
-    for field in dataclasses.fields(Setup):
-        flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
-        note = notes.get(field.name, "").replace("%", "%%")
-        shown = field.default is not None and kind != "bool" and "(default" not in note
-        note += f" (default: {field.default})" if shown else ""
-        if kind == "bool":
-            parser.add_argument(flag, action="store_true", help=note)
-        elif kind.startswith("int"):
-            parser.add_argument(flag, type=_whole(field.name), metavar="N", help=note)
-        else:
-            name = "|".join(WORDS.get(field.name, ["NAME"]))
-            parser.add_argument(flag, metavar=name, help=note)
+    add_settings(parser, kind=Setup, choices=WORDS)
     known = ", ".join(hardware.DEVICES)
     parser.add_argument("--device", metavar="NAME", help=f"whether it fits on: {known}")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return parser
-
-
-def _whole(name: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d+", text):
-            raise BadInput(f"{name} is {text!r}; it must be a whole number.")
-        return int(text)
-
-    return read
 
 
 def table(setup: Setup, found: Estimate, device: str | None) -> str:

@@ -51,10 +51,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the `key: value` lines of a YAML file; the keys and values are not judged here.
 
-    Raises
-    ------
-    BadInput
-        when there is no such file, or it holds something else.
+    Raises `BadInput` when there is no such file, or it holds something else.
     """
     import yaml
 

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
@@ -32,32 +32,33 @@ class Parser(argparse.ArgumentParser):
 
 def add_settings(
     parser: Parser,
-    names: Iterable[str] | None = None,
+    *,
+    but: Collection[str] = (),
+    kind: Any = RunConfig,
     choices: Mapping[str, Iterable[str]] | None = None,
 ) -> None:
-    """Add a flag for each field of `RunConfig`, with what its docstring says as help.
+    """Add a flag for each field of a dataclass, with what its docstring says as help.
 
-    Values stay text: `RunConfig.from_mapping` gives flags and YAML the same types and the same
+    Values stay text: `config.values.typed` gives flags and YAML the same types and the same
     sentences.
 
     Parameters
     ----------
     parser
         Takes the flags; `task` becomes a word without one.
-    names
-        Fields that are wanted (default: all).
+    but
+        Fields that are not wanted.
+    kind
+        The dataclass.
     choices
-        The words that a field takes, where this floor does not know them: the strategies.
+        Field to the words that it may be, for the help, beside those that this floor knows.
     """
-    notes, words = parameter_notes(RunConfig), {**CHOICES, **(choices or {})}
-    wanted = None if names is None else set(names)
-    for field in dataclasses.fields(RunConfig):
+    notes, words = parameter_notes(kind), {**CHOICES, **(choices or {})}
+    for field in dataclasses.fields(kind):
         note = notes.get(field.name, "")
-        if wanted is not None and field.name not in wanted:
-            continue
         if field.name == "task":
             parser.add_argument("task", nargs="?", metavar="images|text", help=note)
-        else:
+        elif field.name not in but:
             _add_flag(parser, field, note, words.get(field.name))
 
 

@@ -31,10 +31,7 @@ def cut(
 ) -> BatchPlan:
     """Derive the one of the three sizes that is not given; accumulation is 1 unless asked for.
 
-    Raises
-    ------
-    BadInput
-        when the numbers contradict each other; the sentence holds them.
+    Raises `BadInput` when the numbers contradict each other; the sentence holds them.
     """
     if global_batch is None:
         if micro_batch is None:

@@ -6,15 +6,11 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import read_yaml
 from dtlib.config.plan import BatchPlan, cut
-from dtlib.config.values import CHOICES, DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
+from dtlib.config.values import DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
 from dtlib.errors import BadInput, did_you_mean
-
-__all__ = ["CHOICES", "DEFAULTS", "RunConfig"]
 
 
 @dataclass(frozen=True)
@@ -276,8 +272,3 @@ class RunConfig:
         if "task" not in mapping:
             raise BadInput("the configuration names no task; add task: images or task: text.")
         return cls(**{key: typed(key, value, hints[key]) for key, value in mapping.items()})
-
-    @classmethod
-    def from_yaml(cls, path: str | Path) -> RunConfig:
-        """Read a configuration from a YAML file; see `from_mapping`."""
-        return cls.from_mapping(read_yaml(path))

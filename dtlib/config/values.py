@@ -64,10 +64,7 @@ ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
 def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     """Refuse the first value that is unknown, too small, too large or not finite; None passes.
 
-    Raises
-    ------
-    BadInput
-        with the value, and what it may be.
+    Raises `BadInput` with the value, and what it may be.
     """
     for key, choices in CHOICES.items():
         if not (values[key] is None and key in MAY_BE_NONE):

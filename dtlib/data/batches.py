@@ -45,10 +45,7 @@ def split(n: int, rank: int, world_size: int) -> Tensor:
     Nothing is padded and nothing is dropped: the shares are disjoint, their union is complete, and
     where n is less than N some are empty.
 
-    Raises
-    ------
-    BadInput
-        If there is no such rank.
+    Raises `BadInput` if there is no such rank.
     """
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank} is not one of 0 to {world_size - 1}, the ranks of this world.")

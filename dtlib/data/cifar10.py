@@ -42,10 +42,8 @@ STD = (0.2470, 0.2435, 0.2616)
 def locate(name_or_folder: str) -> Path:
     """Return the folder with the binary files: the one named, the one below it, or one looked up.
 
-    Raises
-    ------
-    BadInput
-        If it is not there; the sentence says where it was looked for and how to bring it.
+    Raises `BadInput` if it is not there; the sentence says where it was looked for and how to bring
+    it.
     """
     if name_or_folder == "cifar10":
         remedy = f"`dtlib fetch cifar10` brings it, or give the folder that holds {FOLDER}"

@@ -97,12 +97,6 @@ class Grammar:
         """
         return self.sentence_entropy / self.tokens_per_sentence
 
-    @property
-    def unigram_entropy(self) -> float:
-        """Loss, in nats per token, of the best model that looks at no token before."""
-        share = self._expected_uses[: self.table.terminals] / self.tokens_per_sentence
-        return float(-(share * np.log(share)).sum())
-
     @functools.cached_property
     def _sentence_variance(self) -> float:
         """Variance of I - hK of a sentence, I its surprisal, K its length and h the entropy rate.
@@ -174,10 +168,8 @@ class Grammar:
 
         The text starts with a sentence and may end within one.
 
-        Raises
-        ------
-        BadInput
-            If the grammar cannot make this text; the sentence names the first wrong token.
+        Raises `BadInput` if the grammar cannot make this text; the sentence names the first wrong
+        token.
         """
         t = self.table
         log_p = np.log(t.probability)
@@ -194,10 +186,6 @@ class Grammar:
                 stack.extend(reversed(t.right[rule]))
             stack.pop()
         return result
-
-    def log_prob(self, tokens: Sequence[int] | Array) -> float:
-        """Return the log of the probability that a text begins with these tokens, in nats."""
-        return -float(self.surprisals(tokens).sum())
 
 
 def _tabulate(rules: Rules) -> _Table:

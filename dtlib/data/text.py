@@ -47,11 +47,6 @@ class TextData:
     source: str
     grammar: Grammar | None = None
 
-    @property
-    def entropy_per_token(self) -> float | None:
-        """The lowest expected loss on fresh text, in nats per token, where it is known."""
-        return self.grammar.entropy if self.grammar else None
-
 
 def load(
     name_or_folder: str,

@@ -156,10 +156,7 @@ def from_json(content: bytes, name: str) -> BytePair:
 def from_folder(folder: Path, name: str | None = None) -> BytePair:
     """Read `tokenizer.json`, or `vocab.json` and `merges.txt` (GPT-2's files), from a folder.
 
-    Raises
-    ------
-    BadInput
-        If the files are missing, damaged, or make an empty tokenizer.
+    Raises `BadInput` if the files are missing, damaged, or make an empty tokenizer.
     """
     vocabulary, merges, whole = (
         folder / file for file in ("vocab.json", "merges.txt", "tokenizer.json")
@@ -186,10 +183,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
 def gpt2() -> BytePair:
     """Return GPT-2's tokenizer (50,257 tokens), looked up as `gpt2-bpe` or `gpt2`.
 
-    Raises
-    ------
-    BadInput
-        If its two files are nowhere; the sentence says where they were looked for.
+    Raises `BadInput` if its two files are nowhere; the sentence says where they were looked for.
     """
     folder = find(
         "GPT-2's tokenizer",

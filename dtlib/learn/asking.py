@@ -45,17 +45,6 @@ def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
         raise wrong from error
 
 
-def ask_number(student: Callable[..., Any], *arguments: Any, case: str) -> float:
-    """Call an answer that should return a number.
-
-    Raises
-    ------
-    Wrong
-        Also when it returned None, or something that is no real number.
-    """
-    return to_number(ask(student, *arguments, case=case), case)
-
-
 def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
     """Read what an answer returned as a number: of Python, of NumPy, or a tensor of one element.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import subprocess
@@ -11,7 +10,7 @@ import threading
 from pathlib import Path
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.ranks.processes import end_descendants
+from dtlib.ranks import processes
 
 LAST = 12  # lines of a failed command that its error repeats
 # torchrun would set one thread a rank by itself, with a warning that teaches nothing.
@@ -51,7 +50,7 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
 
     def stop() -> None:
         out_of_time.set()
-        _end(process)
+        processes.end(process)
 
     alarm = threading.Timer(timeout, stop)
     alarm.daemon = True  # a kernel that ends does not wait for it
@@ -66,7 +65,7 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
         code = process.wait()
     finally:
         alarm.cancel()
-        _end(process)
+        processes.end(process)
     said = "\n".join(line for line in lines[-LAST:] if line)
     if out_of_time.is_set():
         end = f" The last that it said:\n{said}" if quiet and said else ""
@@ -91,29 +90,8 @@ def _start(words: list[str]) -> subprocess.Popen[str]:
     own = str(Path(sys.executable).parent)
     env = {**QUIET, **os.environ, "PATH": os.pathsep.join([own, os.environ.get("PATH", "")])}
     try:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=env,
-            start_new_session=True,  # an interrupt is for this process, which ends the command
-        )
+        return processes.start(words, env=env)
     except FileNotFoundError:
         raise BadInput(f"there is no program {words[0]!r} on this machine.") from None
     except OSError as error:
         raise BadInput(f"{words[0]!r} cannot be started: {error.strerror}.") from None
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the command and all that it started; nothing happens when it is done."""
-    if process.poll() is None:
-        end_descendants(process.pid)
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(3.0)
-        process.kill()
-        process.wait()

@@ -15,7 +15,7 @@ from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.lessons.markdown import folded, plain, quoted
-from dtlib.lessons.page import about, glossary, page_cells
+from dtlib.lessons.page import glossary, note, page_cells
 from dtlib.lessons.tables import filled, pages
 from dtlib.lessons.validate import validate_all
 
@@ -39,7 +39,7 @@ def derive(lesson: Lesson, kind: str) -> str:
         cells += _note(lesson, "lesson")
     words = glossary(lesson) if kind == "page" else set()
     if kind == "page":
-        cells.append(Cell("markdown", about(lesson)))
+        cells.append(Cell("markdown", note(lesson)))
     for cell in _cells(lesson):
         if kind == "page":
             cells += page_cells(cell, words)

@@ -15,10 +15,7 @@ from dtlib.lessons.validate import validate_all
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `dtlib lessons …` and return its exit code.
 
-    Raises
-    ------
-    BadInput
-        For an unknown lesson or parameter, or a source that breaks a rule.
+    Raises `BadInput` for an unknown lesson or parameter, or a source that breaks a rule.
     """
     args = parser().parse_args(argv)
     if args.command == "list":

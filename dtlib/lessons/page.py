@@ -20,7 +20,7 @@ _PLAIN = '__import__("os").environ.pop("DTLIB_STRICT")'
 _STRICT = '__import__("os").environ["DTLIB_STRICT"] = "1"'
 
 
-def about(lesson: Lesson) -> str:
+def note(lesson: Lesson) -> str:
     """What the page is and how to do the lesson in place of reading it."""
     return (
         ":::{note}\n"

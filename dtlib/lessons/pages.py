@@ -23,8 +23,8 @@ from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.run import Job, kernel_environment, run_jobs
-from dtlib.lessons.signals import terminate_as_interrupt
 from dtlib.lessons.validate import validate_all
+from dtlib.ranks import processes
 
 _CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
 
@@ -88,7 +88,7 @@ def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: P
         job = Job(lesson, "page", folder / f"{lesson.stem}.ipynb")
         job.prepare(temporary, {}, timeout)
         everything.append(job)
-    with terminate_as_interrupt():
+    with processes.terminate_as_interrupt():
         reporter = Reporter(len(everything))
         run_jobs(everything, jobs, kernel_environment(temporary), timeout, reporter)
     return everything

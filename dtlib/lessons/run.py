@@ -22,9 +22,8 @@ from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
 from dtlib.lessons.reporting import Reporter
-from dtlib.lessons.signals import on_usr1, terminate_as_interrupt
 from dtlib.lessons.validate import validate_all
-from dtlib.ranks.processes import end_descendants
+from dtlib.ranks import processes
 
 
 @dataclass
@@ -108,7 +107,7 @@ def run_all(
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
         reporter = Reporter(len(everything))
-        with terminate_as_interrupt():
+        with processes.terminate_as_interrupt():
             run_jobs(everything, jobs, kernel_environment(Path(temporary)), timeout, reporter)
         reporter.table(everything)
     if any(job.error and not _stopped(job) for job in everything):
@@ -200,7 +199,7 @@ def run_jobs(
 
     threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     try:
-        with on_usr1(warn):
+        with processes.handled(lambda *_: warn(), signal.SIGUSR1):  # a job's time is nearly up
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -227,15 +226,9 @@ class Worker:
     def run(self, job: Job, on_cell: Callable[[int, int], None]) -> None:
         """Have one notebook run; its end is written into the job."""
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "dtlib.lessons.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                text=True,
-                env=self.env,
-                start_new_session=True,  # Ctrl-C comes to us alone, and we end the rest in order
-            )
+            command = [sys.executable, "-m", "dtlib.lessons.worker"]
+            streams = {"stdin": subprocess.PIPE, "stderr": self._errors}
+            self._process = processes.start(command, env=self.env, **streams)
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         cell = None
@@ -268,7 +261,7 @@ class Worker:
 
     def _kill(self) -> None:
         if self._process is not None:
-            end_descendants(self._process.pid)
+            processes.end_descendants(self._process.pid)
             self._process.kill()
 
     def warn(self) -> None:

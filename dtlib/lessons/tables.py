@@ -50,10 +50,7 @@ def filled(text: str, sources: Path) -> str:
 def made(name: str, sources: Path) -> str:
     """One table as Markdown.
 
-    Raises
-    ------
-    BadInput
-        When there is no table of that name.
+    Raises `BadInput` when there is no table of that name.
     """
     if name not in _TABLES:
         raise BadInput(f"there is no table of lessons {name!r}; there is {', '.join(_TABLES)}.")

@@ -30,10 +30,7 @@ _REFERS = {
 def validate_all(everything: list[Lesson]) -> None:
     """Check every rule for all lessons of the course.
 
-    Raises
-    ------
-    BadInput
-        For the first rule that is broken; the sentence names file, line and rule.
+    Raises `BadInput` for the first rule that is broken; the sentence names file, line and rule.
     """
     for lesson in everything:
         _header(lesson)

@@ -16,6 +16,8 @@ foresee.py before ranks have met: on what they will compute, as far as can be kn
 interfaces.py  network interfaces that variables name, and which of them are refused
 parcel.py  pickling, by value
 signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
+answers.py    questions that are not waited for without end
+processes.py  how all of dtlib starts a program, and ends it with what it started
 show.py    output and progress, as they come, in a notebook, a terminal or a log
 
 A rank never imports the parent's `__main__`: functions travel by value (cloudpickle).

@@ -37,7 +37,6 @@ def choose_backend(
     world_size: int,
     device: str = "auto",
     *,
-    dtype: str = "fp32",
     local_world_size: int | None = None,
     availability: Availability | None = None,
 ) -> tuple[str, str]:
@@ -49,7 +48,7 @@ def choose_backend(
     | auto | anything else, Apple GPUs included | cpu, gloo |
     | cpu | | cpu, gloo |
     | cuda | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
-    | mps | one rank, not fp64 | mps, gloo |
+    | mps | one rank | mps, gloo |
 
     Apple's GPU is used only when asked for, since compared runs use one device type.
 
@@ -59,15 +58,13 @@ def choose_backend(
         Ranks in all and on this host (default: all of them).
     device
         `"auto"`, `"cpu"`, `"cuda"` or `"mps"`.
-    dtype
-        The run's precision, for example `"fp64"`.
     availability
         What there is; default: what torch finds here.
 
     Raises
     ------
     BadInput
-        For an unknown device, several ranks on mps, or fp64 on mps.
+        For an unknown device, or several ranks on mps.
     Unavailable
         When the device is not here, or there are fewer GPUs than local ranks.
     """
@@ -81,7 +78,7 @@ def choose_backend(
     here = availability or available_here()
     local = local_world_size or world_size
     if device == "mps":
-        return _choose_mps(world_size, dtype, here)
+        return _choose_mps(world_size, here)
     if here.cuda_devices >= local:
         return "cuda", "nccl" if here.nccl else "gloo"
     if device == "auto":
@@ -100,7 +97,7 @@ def few_gpus(ranks: int, gpus: int, host: str) -> str:
     )
 
 
-def _choose_mps(world_size: int, dtype: str, here: Availability) -> tuple[str, str]:
+def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:
     if not here.mps:
         raise Unavailable("No Apple GPU (mps) is usable here; use --device cpu.")
     if world_size > 1:
@@ -108,6 +105,4 @@ def _choose_mps(world_size: int, dtype: str, here: Availability) -> tuple[str, s
             f"Apple's GPU (mps) runs one process, not {world_size} ranks; use --device cpu "
             "or --ranks 1."
         )
-    if dtype in ("fp64", "float64"):
-        raise BadInput("Apple's GPU (mps) has no fp64; use --device cpu or --precision fp32.")
     return "mps", "gloo"

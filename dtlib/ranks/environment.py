@@ -55,11 +55,8 @@ def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
     torchrun's variables win, since torchrun may itself run as a Slurm step. A Slurm step of one
     task is no world: it is how a notebook or a batch script runs inside an allocation.
 
-    Raises
-    ------
-    BadInput
-        When the variables are incomplete, contradict one another, or several torchruns share a
-        node.
+    Raises `BadInput` when the variables are incomplete, contradict one another, or several
+    torchruns share a node.
     """
     if "RANK" in env:
         _refuse_torchrun_per_task(env)
@@ -172,11 +169,8 @@ def meeting_place(timeout: float) -> Any:
 def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
     """Refuse a meeting place that is, on each of several hosts, that host itself.
 
-    Raises
-    ------
-    BadInput
-        When `address` is a loopback address, or a name of one (as `/etc/hosts` of some systems
-        makes the host's own name).
+    Raises `BadInput` when `address` is a loopback address, or a name of one (as `/etc/hosts` of
+    some systems makes the host's own name).
     """
     try:
         number = socket.gethostbyname(address)

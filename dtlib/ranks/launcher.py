@@ -5,11 +5,11 @@
 How it goes, and where to read on (`dtlib/ranks/__init__.py` has the map):
 
 1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
-2. `_ranks.pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
-   `_ranks.slurm` hands it processes on all nodes, inside a Slurm allocation of several.
-3. `_ranks.worker`, in each of them, joins the process group, calls the function, reports.
-4. `_ranks.group` listens to all of them: output, progress, results, deaths; it ends them all.
-5. `_ranks.outcome` finds the rank that failed first, and the sentence.
+2. `pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
+   `slurm` hands it processes on all nodes, inside a Slurm allocation of several.
+3. `worker`, in each of them, joins the process group, calls the function, reports.
+4. `group` listens to all of them: output, progress, results, deaths; it ends them all.
+5. `outcome` finds the rank that failed first, and the sentence.
 
 Under torchrun or srun the ranks are there already: the function is called in place.
 """
@@ -154,10 +154,8 @@ def run_ranks(
     parameters are those of `launch`; `view` is who sees output and progress as they come, `nodes`
     are those of a Slurm allocation that the ranks spread over (this machine when left out).
 
-    Raises
-    ------
-    BadInput
-        When `ranks` is not positive, the port is taken, or the function cannot be sent.
+    Raises `BadInput` when `ranks` is not positive, the port is taken, or the function cannot be
+    sent.
     """
     if nodes is not None:
         ranks = nodes.ranks
@@ -220,10 +218,7 @@ def progress(done: int, total: int, **numbers: Any) -> None:
 def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
     """Return the world that this process is already in, if any; refuse `ranks` if it is another.
 
-    Raises
-    ------
-    BadInput
-        When `ranks` contradicts that world.
+    Raises `BadInput` when `ranks` contradicts that world.
     """
     place = dist.world() if dist.in_world() else dist.environment_world()
     if place is not None and ranks is not None and ranks != place.world_size:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks import processes
 from dtlib.ranks.environment import HASH_SEED, hash_seed
 
 _ROOT = str(Path(__file__).parents[2])
@@ -81,8 +82,7 @@ class Process:
     def kill(self) -> None:
         """Kill the process and what it started (it leads a process group of its own)."""
         if self.pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            processes.kill_group(self.pid)
 
     def close(self) -> None:
         """Close this side; a process that still runs then ends by itself."""
@@ -174,16 +174,14 @@ class ForkServer:
 
 def _python(module: str, call: str, fd: int, out: Any, err: Any) -> subprocess.Popen[bytes]:
     code = f"import sys; sys.path.insert(0, {_ROOT!r}); import dtlib.ranks.{module} as m; m.{call}"
-    return subprocess.Popen(
+    return processes.start(
         [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL if out is None else out,
         stderr=err,
         pass_fds=(fd,),
         # torch's C++ warnings, as of a host name that does not resolve, tell a student nothing
         env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **_ENV, HASH_SEED: hash_seed()},
         cwd="/",
-        start_new_session=True,  # Ctrl-C in a terminal is for the parent, which ends the ranks
     )
 
 

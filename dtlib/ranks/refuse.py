@@ -20,10 +20,7 @@ def refuse_early(
 ) -> None:
     """Refuse what `launch` was given and cannot do.
 
-    Raises
-    ------
-    BadInput
-        With the number in the sentence.
+    Raises `BadInput` with the number in the sentence.
     """
     _refuse_numbers(ranks, timeout, limit, threads)
     _refuse_cuda_in_use(device)

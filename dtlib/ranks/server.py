@@ -18,6 +18,7 @@ import socket
 import sys
 
 from dtlib.ranks import worker  # loads torch
+from dtlib.ranks.processes import kill_group
 
 # A terminal, Slurm or docker sends these to every process; what follows is the parent's to say.
 _FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -39,8 +40,7 @@ def main(fd: int) -> None:
         _loop(parent, requests, wake, statuses)
     finally:
         for pid in statuses:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+            kill_group(pid)
 
 
 def _loop(parent: int, requests: socket.socket, wake: int, statuses: dict[int, int]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 
 from dtlib.ranks import dist
 from dtlib.ranks.group import Group
+from dtlib.ranks.processes import handled
 
 
 @contextlib.contextmanager
@@ -26,11 +26,5 @@ def stop_signals(group: Group) -> Iterator[None]:
         group.stop_requested = True
 
     group.stop_requested = dist.stop_requested()  # a signal came before the launch
-    main = threading.current_thread() is threading.main_thread()
-    names = (signal.SIGTERM, signal.SIGUSR1) if main else ()
-    before = {name: signal.signal(name, handler) for name in names}
-    try:
+    with handled(handler, signal.SIGTERM, signal.SIGUSR1):
         yield
-    finally:
-        for name, old in before.items():
-            signal.signal(name, old)

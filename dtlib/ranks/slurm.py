@@ -29,6 +29,7 @@ from dtlib.ranks.allocation import Spread, cpus_per_node
 from dtlib.ranks.environment import refuse_loopback
 from dtlib.ranks.node import GREETING, SETTINGS
 from dtlib.ranks.pool import START_LIMIT, Process
+from dtlib.ranks.processes import start
 
 _ROOT = str(Path(__file__).parents[2])
 _AGENT = "import sys; sys.path.insert(0, {root!r}); import {module} as m; m.agent()"
@@ -42,12 +43,8 @@ _ENDED = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)"
 def processes(where: Spread) -> Iterator[list[Process]]:
     """Yield a waiting process for each rank, and end the step when the launch is over.
 
-    Raises
-    ------
-    BadInput
-        When the nodes cannot meet at the address that they are given.
-    DtlibError
-        When the step did not start; the sentence holds what srun or a node said.
+    Raises `BadInput` when the nodes cannot meet at the address that they are given; `DtlibError`
+    when the step did not start; the sentence holds what srun or a node said.
     """
     for attempt in range(ATTEMPTS):
         step = Step(where)
@@ -112,16 +109,8 @@ class Step:
         self.listener = socket.create_server(("", 0), backlog=256)
         self.listener.settimeout(0.1)
         self.lines: list[str] = []
-        self.popen = subprocess.Popen(
-            self._command(),
-            env={**os.environ, SETTINGS: json.dumps(self._settings())},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C is for this process, which ends the ranks
-        )
+        env = {**os.environ, SETTINGS: json.dumps(self._settings())}
+        self.popen = start(self._command(), env=env)
         self._reader = threading.Thread(target=self._read, daemon=True, name="dtlib-srun")
         self._reader.start()
 

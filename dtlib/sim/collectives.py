@@ -7,13 +7,6 @@ R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication 
 MPICH", Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
 """
 
-import math
-
-
-def rounds(ranks):
-    """Rounds in which a binomial tree reaches all of `ranks` ranks: ⌈log2 N⌉."""
-    return math.ceil(math.log2(ranks)) if ranks > 1 else 0
-
 
 def ring_all_reduce_time(size, ranks, alpha, beta):
     """Seconds of a ring all-reduce: 2(N-1) steps, each of which sends one chunk of S/N bytes.
@@ -32,19 +25,6 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
     return 2 * (ranks - 1) * (alpha + size / ranks * beta)
 
 
-def tree_all_reduce_time(size, ranks, alpha, beta):
-    """Seconds of a binomial reduce and then a broadcast: 2⌈log2 N⌉ rounds of the whole tensor."""
-    return 2 * rounds(ranks) * (alpha + size * beta)
-
-
-def crossover(ranks, alpha, beta):
-    """Bytes above which the ring is faster than the tree; 0 where it always is (N = 2 and 3)."""
-    steps, trips = 2 * (ranks - 1), 2 * rounds(ranks)
-    if steps == trips:
-        return 0.0
-    return (steps - trips) * alpha / ((trips - steps / ranks) * beta)
-
-
 def ring_wire_elements(elements, ranks, rank=0):
     """Elements that one rank sends in a ring all-reduce of a tensor that is cut without padding.
 
@@ -61,19 +41,6 @@ def ring_wire_elements(elements, ranks, rank=0):
 def shard_elements(elements, ranks, rank):
     """Elements of chunk `rank` when n elements are cut for N ranks: the first are longer by one."""
     return elements // ranks + (rank % ranks < elements % ranks)
-
-
-def reduce_scatter_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a ring reduce-scatter: all chunks but its own.
-
-    Where N divides n this is (N-1)·n/N, and it is never more than (N-1)·⌈n/N⌉.
-    """
-    return elements - shard_elements(elements, ranks, rank) if ranks > 1 else 0
-
-
-def all_gather_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a ring all-gather: all chunks but its right neighbour's."""
-    return elements - shard_elements(elements, ranks, rank + 1) if ranks > 1 else 0
 
 
 def ring_wire_bytes(collective, size, ranks):
@@ -96,93 +63,3 @@ def ring_wire_bytes(collective, size, ranks):
     if collective == "send":
         return float(size)
     return (2 if collective == "all_reduce" else 1) * size * (ranks - 1) / ranks
-
-
-def tree_wire_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a binomial reduce and broadcast of the whole tensor.
-
-    Once up, unless it is rank 0, and once down to each child: rank + 2^k for every 2^k below the
-    lowest set bit of its number (any for rank 0), where there is such a rank.
-    """
-    children, distance = 0, 1
-    while distance < ranks and not rank & distance:
-        children += rank + distance < ranks
-        distance *= 2
-    return elements * (children + (rank > 0))
-
-
-def fit_line(sizes, seconds):
-    """Fit seconds = α + β·size, each point weighted by 1/seconds² so that small sizes count.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of each message; at least two different ones.
-    seconds
-        What each took, above 0.
-
-    Returns
-    -------
-    tuple
-        `(alpha, beta)`, neither below 0.
-    """
-    weights = [1 / t**2 for t in seconds]
-    total = sum(weights)
-    mean_s = sum(w * s for w, s in zip(weights, sizes)) / total  # noqa: B905 (MicroPython)
-    mean_t = sum(w * t for w, t in zip(weights, seconds)) / total  # noqa: B905
-    spread = sum(w * (s - mean_s) ** 2 for w, s in zip(weights, sizes))  # noqa: B905
-    both = sum(
-        w * (s - mean_s) * (t - mean_t)
-        for w, s, t in zip(weights, sizes, seconds)  # noqa: B905
-    )
-    beta = max(0.0, both / spread)
-    return max(0.0, mean_t - beta * mean_s), beta
-
-
-def ring_or_tree(ranks, size_power, microseconds, gigabytes_per_second):
-    """Compare a ring with a tree, for the sliders of a what-if.
-
-    Parameters
-    ----------
-    ranks
-        N, 2 or more.
-    size_power
-        Power of ten of the tensor's size in bytes: 6 is 1 MB.
-    microseconds
-        α, latency of a message.
-    gigabytes_per_second
-        1/β, 1 GB = 10⁹ bytes.
-
-    Returns
-    -------
-    dict
-        `curves` of milliseconds over ranks, `point` (the faster one at N), and `says`.
-    """
-    alpha, beta, size = microseconds * 1e-6, 1e-9 / gigabytes_per_second, 10**size_power
-    counts = sorted({2**k for k in range(1, 11)} | {ranks})
-    curves: dict = {"ring": [], "tree": []}
-    for n in counts:
-        curves["ring"].append([n, ring_all_reduce_time(size, n, alpha, beta) * 1e3])
-        curves["tree"].append([n, tree_all_reduce_time(size, n, alpha, beta) * 1e3])
-    ring = ring_all_reduce_time(size, ranks, alpha, beta) * 1e3
-    tree = tree_all_reduce_time(size, ranks, alpha, beta) * 1e3
-    winner = (
-        "ring and tree tie" if ring == tree else f"the {'ring' if ring < tree else 'tree'} wins"
-    )
-    edge = _bytes(crossover(ranks, alpha, beta))
-    return {
-        "curves": curves,
-        "point": [ranks, min(ring, tree)],
-        "x": "ranks N",
-        "y": "ms",
-        "log_x": True,
-        "says": f"Simulated: {winner} at N = {ranks} and {_bytes(size)}: ring {ring:.4g} ms, "
-        + f"tree {tree:.4g} ms. From {edge} on the ring wins.",
-    }
-
-
-def _bytes(size):
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.0f} bytes"

@@ -252,7 +252,7 @@ def _moving(setup: Setup, parameters: int) -> list[Row]:
         gathered = (root + 2 * block) * width if (setup.shard_ranks or ranks) > 1 else 0
     if setup.strategy == "fsdp" and setup.accumulation > 1 and (setup.shard_ranks or ranks) > 1:
         waiting = gradient * parameters
-    if setup.strategy in states.DEEPSPEED and ranks > 1:
+    if setup.strategy in states.STAGES and ranks > 1:
         bucket = (setup.bucket or min(parameters // 4, 500_000_000)) * gradient
     if setup.strategy in ("zero1", "zero2", "zero3") and recipe == "mixed":
         step = 4 * states.share(parameters, ranks)

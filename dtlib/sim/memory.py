@@ -114,7 +114,6 @@ def communication(
     zero_stage: int | None = None,
     shard_ranks: int | None = None,
     compress_gradients: bool = False,
-    persistent: int = 0,
     root: int = 0,
     kept: str = "framework",
 ) -> list[Traffic]:
@@ -133,8 +132,6 @@ def communication(
         Micro-batches per rank and step.
     compress_gradients
         `ddp` sends gradients in bf16.
-    persistent
-        Elements that DeepSpeed's stage 3 keeps whole (below `stage3_param_persistence_threshold`).
     root
         Elements that FSDP leaves whole between forward and backward: those of its root module.
 
@@ -150,17 +147,17 @@ def communication(
         return []
     recipe = states.recipe(strategy, precision)
     (weight, gradient), times = traffic.TRAVELS[recipe], accumulation
-    stage = {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": zero_stage or 2}
+    stage = zero_stage or states.STAGES.get(strategy)
     rows: list[dict] = []
     if strategy in ("ddp", "accelerate", "lightning"):
         rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else gradient)
     elif strategy == "fsdp":
         group = shard_ranks or ranks
         rows = traffic.hybrid(parameters, ranks, group, weight, gradient, times, root)
-    elif stage[strategy] == 3:
-        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times, persistent)
+    elif stage == 3:
+        rows = traffic.stage_3(parameters, ranks, weight, gradient, times, times)
     else:
-        reductions = times if stage[strategy] == 2 else 1
+        reductions = times if stage == 2 else 1
         rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)
     if strategy == "offload":
         rows += traffic.offloaded(parameters, ranks, weight, times)

@@ -29,7 +29,8 @@ DIVIDED = {
     "fsdp": "wgo",
 }
 ALIASES = {"dp": "ddp"}
-DEEPSPEED = ("zero1", "zero2", "zero3", "offload", "infinity")
+# What DeepSpeed carries out, with the stage of ZeRO that it is when nothing else is said.
+STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
 
 
 def recipe(strategy, precision):
@@ -43,7 +44,7 @@ def recipe(strategy, precision):
         return precision
     if strategy == "fsdp":
         return "policy"
-    return "mixed" if strategy in DEEPSPEED else "autocast"
+    return "mixed" if strategy in STAGES else "autocast"
 
 
 def share(elements, ranks):
@@ -107,7 +108,7 @@ def model_states(
     if strategy == "offload" and zero_stage:
         divided = {1: "o", 2: "go", 3: "wgo"}[zero_stage]
     group = shard_ranks if strategy == "fsdp" and shard_ranks else ranks
-    framework = kept == "framework" and strategy in DEEPSPEED
+    framework = kept == "framework" and strategy in STAGES
     if framework and name == "fp32":
         copy = 4
     if framework and strategy in ("offload", "infinity"):
@@ -183,60 +184,3 @@ def padded_rows(shapes, ranks):
             row *= size
         total += share(sizes[0], ranks) * ranks * row
     return total
-
-
-def passes(stage, micro_batches):
-    """How often Ψ elements go round the ring in a step; (N-1)/N of them leave a rank each time.
-
-    Section 7 of the paper: an all-reduce counts twice; stage 1 sends as much in two halves. From
-    stage 2 on a rank keeps no whole gradient, so that each micro-batch is reduced by itself, and in
-    stage 3 it gathers the weights twice, too.
-    """
-    return (2, 2, micro_batches + 1, 3 * micro_batches)[stage]
-
-
-def zero_stages(billions, ranks_power, stage, mixed, micro_batches):
-    """Bytes held and elements sent by a rank, for the sliders of a what-if.
-
-    Parameters
-    ----------
-    billions
-        Ψ in 10⁹.
-    ranks_power
-        N is 2 to this power.
-    stage
-        0 (data parallel) to 3.
-    mixed
-        1: 2+2+12 bytes a parameter; 0: fp32, 4+4+8.
-    micro_batches
-        k, in a step.
-
-    Returns
-    -------
-    dict
-        `curves` of GB (10⁹ bytes) over ranks by kind, `point` (all kinds at N), and `says`.
-    """
-    strategy, precision = ("ddp", "zero1", "zero2", "zero3")[stage], "mixed" if mixed else "fp32"
-    kinds = ("parameters", "gradients", "optimizer")
-    curves: dict = {"all": []}
-    for kind in kinds:
-        curves[kind] = []
-    for power in range(11):
-        held = model_states(billions * 10**9, 2**power, strategy, precision, kept="paper")["device"]
-        held["optimizer"] += held["fp32_copy"]
-        for kind in kinds:
-            curves[kind].append([2**power, held[kind] / 1e9])
-        curves["all"].append([2**power, sum([held[kind] for kind in kinds]) / 1e9])
-    ranks = 2**ranks_power
-    now = {kind: curves[kind][ranks_power][1] for kind in curves}
-    sent = passes(stage, micro_batches) * billions * (ranks - 1) / ranks
-    parts = " + ".join([f"{now[kind]:.4g} {kind}" for kind in kinds])
-    return {
-        "curves": curves,
-        "point": [ranks, now["all"]],
-        "x": "ranks N",
-        "y": "GB",
-        "log_x": True,
-        "says": f"Simulated: stage {stage} on {ranks} ranks: {parts} = {now['all']:.4g} GB of "
-        + f"states a rank. It sends {sent:.4g} billion elements a step (k = {micro_batches}).",
-    }

@@ -48,7 +48,7 @@ def stage_1_or_2(parameters, ranks, weight, times, kept):
     ]
 
 
-def stage_3(parameters, ranks, weight, gradient, gathers, reductions, persistent=0, root=0):
+def stage_3(parameters, ranks, weight, gradient, gathers, reductions, root=0):
     """ZeRO 3 and FSDP: gather for forward, gather for backward, reduce the gradients.
 
     Parameters
@@ -57,20 +57,14 @@ def stage_3(parameters, ranks, weight, gradient, gathers, reductions, persistent
         Ψ, N, bytes of a weight and of a gradient that travels.
     gathers, reductions
         How often a step: micro-batches, and for FSDP as dtlib uses it one reduction.
-    persistent
-        Elements that DeepSpeed keeps whole on every rank: gathered once a step, after the update.
     root
         Elements that stay whole from forward to backward, as those of FSDP's root module do.
     """
-    moving = parameters - persistent
-    rows = [
-        collective("all_gather", "weights for forward", moving, ranks, weight, gathers),
-        collective("all_gather", "weights for backward", moving - root, ranks, weight, gathers),
+    return [
+        collective("all_gather", "weights for forward", parameters, ranks, weight, gathers),
+        collective("all_gather", "weights for backward", parameters - root, ranks, weight, gathers),
         collective("reduce_scatter", "gradients", parameters, ranks, gradient, reductions),
     ]
-    if persistent:
-        rows.append(collective("all_gather", "persistent weights", persistent, ranks, weight))
-    return rows
 
 
 def hybrid(parameters, ranks, group, weight, gradient, gathers, root=0):
@@ -107,8 +101,3 @@ def on_disk(parameters, ranks, weight, optimizer, micro_batches):
         copy("disk_read", "optimizer", shard, optimizer),
         copy("disk_write", "optimizer", shard, optimizer),
     ]
-
-
-def total(rows, key, names=("all_reduce", "reduce_scatter", "all_gather")):
-    """Sum of `key` ("payload" or "wire") over the rows whose collective is one of `names`."""
-    return sum([row[key] for row in rows if row["collective"] in names])

@@ -38,10 +38,7 @@ def names() -> list[str]:
 def find(name: str) -> type[Strategy]:
     """Return the strategy of that name.
 
-    Raises
-    ------
-    BadInput
-        when there is none; the sentence lists those that exist.
+    Raises `BadInput` when there is none; the sentence lists those that exist.
     """
     names = available()
     refuse_unknown("strategy", name, sorted(names))

@@ -78,12 +78,8 @@ class Strategy:
     def check(cls, config: RunConfig, world_size: int) -> None:
         """Refuse a configuration that this strategy cannot run, before any rank starts.
 
-        Raises
-        ------
-        BadInput
-            for a setting that it would ignore; the sentence says which strategies heed it.
-        Unavailable
-            when this machine lacks what it needs, with the remedy.
+        Raises `BadInput` for a setting that it would ignore; the sentence says which strategies
+        heed it; `Unavailable` when this machine lacks what it needs, with the remedy.
         """
         if config.precision == "tf32" or config.device == "cuda":
             refuse_tf32(config.precision, foresee(world_size, config.device)[0])
@@ -157,10 +153,7 @@ class Strategy:
 
         An fp16 step whose gradients overflowed is skipped: weights and optimizer stay as they are.
 
-        Raises
-        ------
-        DtlibError
-            when more than `skip_limit` steps in a row overflowed.
+        Raises `DtlibError` when more than `skip_limit` steps in a row overflowed.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = lr

@@ -45,11 +45,9 @@ class DDP(Strategy):
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
         """Refuse a static graph with settings that its reducer cannot follow.
 
-        Raises
-        ------
-        BadInput
-            with `deterministic`, which forbids the new bucket layout of the second step; with
-            accumulation, since the first backward must communicate for the graph to be learnt.
+        Raises `BadInput` with `deterministic`, which forbids the new bucket layout of the second
+        step; with accumulation, since the first backward must communicate for the graph to be
+        learnt.
         """
         if not config.static_graph:
             return

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from dtlib.config.plan import BatchPlan, cut
 from dtlib.errors import BadInput
+from dtlib.sim.states import STAGES
 from dtlib.strategies.optim import BETAS
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 AUTO = "auto"
-STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 # What the loop does itself, or what would change what a gradient means.
@@ -58,10 +58,7 @@ class Sizes:
 def stage_of(config: RunConfig) -> int:
     """Return the ZeRO stage of a run.
 
-    Raises
-    ------
-    BadInput
-        when `zero_stage` contradicts the strategy's name.
+    Raises `BadInput` when `zero_stage` contradicts the strategy's name.
     """
     stage = STAGES[config.strategy]
     if config.zero_stage in (None, stage) or (config.strategy, config.zero_stage) == ("offload", 3):
@@ -159,10 +156,7 @@ def _bounded(value: int, least: int, most: int) -> int:
 def read(path: str | Path) -> dict[str, Any]:
     """Read a user's own JSON.
 
-    Raises
-    ------
-    BadInput
-        when there is no such file, or it holds something else than one JSON object.
+    Raises `BadInput` when there is no such file, or it holds something else than one JSON object.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -179,10 +173,7 @@ def resolve_batch(own: dict[str, Any], world_size: int) -> BatchPlan | None:
     DeepSpeed's identity: train_batch_size = train_micro_batch_size_per_gpu
     × gradient_accumulation_steps × ranks. What is absent or "auto" follows from the rest.
 
-    Raises
-    ------
-    BadInput
-        when the numbers contradict each other or the number of ranks.
+    Raises `BadInput` when the numbers contradict each other or the number of ranks.
     """
     given = [None if own.get(key, AUTO) == AUTO else own[key] for key in BATCH]
     for key, value in zip(BATCH, given, strict=True):
@@ -211,10 +202,7 @@ def refuse_contradictions(
 ) -> None:
     """Refuse a user's JSON that says something else than the run's settings; see `make`.
 
-    Raises
-    ------
-    BadInput
-        with the first contradiction, its two values and what to change.
+    Raises `BadInput` with the first contradiction, its two values and what to change.
     """
     path = config.deepspeed
     for key, why in NOT_IN_A_JSON.items():

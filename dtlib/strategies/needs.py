@@ -27,10 +27,7 @@ def compiled(model: torch.nn.Module) -> torch.nn.Module:
 def need_compiler() -> None:
     """Refuse torch.compile where its generated CPU kernels could not be built.
 
-    Raises
-    ------
-    Unavailable
-        when this machine has no C++ compiler.
+    Raises `Unavailable` when this machine has no C++ compiler.
     """
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
         raise Unavailable("compile needs a C++ compiler; install g++ or clang, or drop compile.")
@@ -39,10 +36,7 @@ def need_compiler() -> None:
 def need_package(config: RunConfig, package: str, install: str) -> None:
     """Refuse a strategy whose package is missing, before any process starts.
 
-    Raises
-    ------
-    Unavailable
-        with the line that installs it.
+    Raises `Unavailable` with the line that installs it.
     """
     if importlib.util.find_spec(package) is None:
         raise Unavailable(

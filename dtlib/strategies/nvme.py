@@ -39,10 +39,8 @@ def folder(config: RunConfig) -> Path:
 def check(config: RunConfig) -> None:
     """Refuse what cannot run here, before any process starts.
 
-    Raises
-    ------
-    Unavailable
-        when an operator is not built, or the disk cannot be written or is too small.
+    Raises `Unavailable` when an operator is not built, or the disk cannot be written or is too
+    small.
     """
     missing = ops.not_built(ops.NEEDED["infinity"])
     if missing:
@@ -68,10 +66,7 @@ def _at_least(config: RunConfig) -> int:
 def refuse_full(place: Path, parameters: int) -> None:
     """Refuse a disk on which a model's files do not fit.
 
-    Raises
-    ------
-    Unavailable
-        with the numbers.
+    Raises `Unavailable` with the numbers.
     """
     there = next(parent for parent in (place, *place.parents) if parent.exists())
     need, free = parameters * BYTES_A_PARAMETER, shutil.disk_usage(there).free

@@ -48,10 +48,8 @@ def deepspeed_is_here() -> bool:
 def refuse_without_deepspeed(what: str) -> None:
     """Refuse where DeepSpeed is not installed.
 
-    Raises
-    ------
-    Unavailable
-        with the remedy: the line that installs it, or on macOS what to use instead.
+    Raises `Unavailable` with the remedy: the line that installs it, or on macOS what to use
+    instead.
     """
     if deepspeed_is_here():
         return
@@ -136,10 +134,7 @@ def not_built(names: Iterable[str]) -> list[str]:
 def refuse_unbuildable(names: Iterable[str]) -> None:
     """Refuse to build these operators where something is missing.
 
-    Raises
-    ------
-    Unavailable
-        one sentence with all that is missing and how to get it.
+    Raises `Unavailable` with all that is missing and how to get it.
     """
     missing = missing_tools()
     if "async_io" in names and not has_libaio():
@@ -162,12 +157,8 @@ def refuse_unbuildable(names: Iterable[str]) -> None:
 def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
     """Compile these operators into the cache, unless they are there; minutes each.
 
-    Raises
-    ------
-    Unavailable
-        when DeepSpeed, a compiler, ninja or libaio is missing.
-    DtlibError
-        when the compiler fails; its last words are in the sentence.
+    Raises `Unavailable` when DeepSpeed, a compiler, ninja or libaio is missing; `DtlibError` when
+    the compiler fails; its last words are in the sentence.
     """
     refuse_without_deepspeed(f"`{BUILD}`")
     wanted = not_built(names)
@@ -246,10 +237,7 @@ def _holder(file: Path) -> int | None:
 def deepspeed(device_type: str) -> Any:
     """Import DeepSpeed for a device, quiet but for its warnings.
 
-    Raises
-    ------
-    Unavailable
-        when it is installed but cannot be imported.
+    Raises `Unavailable` when it is installed but cannot be imported.
     """
     os.environ.setdefault("DS_ACCELERATOR", device_type)  # else it looks, and says what it found
     # It calls collectives by names that torch 2.14 replaced: nothing that a user could mend

@@ -9,20 +9,17 @@ became of the targets (`targets`). What differs from the formulas, and why: `dif
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config import RunConfig
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
 from dtlib.strategies import names as strategy_names
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS, REPEATS = "1,2,4", 3
-CSV = "strategies.csv"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,10 +92,10 @@ def parser() -> Parser:
 
 
 def _timed(
-    commands: Any, kind: str, note: str, about: str, own: set[str], ranks: str = RANKS
+    commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> None:
     """Add the parser of a study whose runs are repeated, and which may be carried out in parts."""
-    study = _command(commands, kind, note, about, own, ranks)
+    study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
         "--repeats", type=int, metavar="n", default=REPEATS,
         help=f"how often each is run (default: {REPEATS})",
@@ -113,7 +110,7 @@ def _timed(
 
 
 def _command(
-    commands: Any, kind: str, note: str, about: str, own: set[str], ranks: str = RANKS
+    commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> Parser:
     """Add a study's parser, with the settings of its runs but those that the study says itself."""
     many = "," in ranks
@@ -121,7 +118,7 @@ def _command(
         kind,
         help=note,
         usage=f"dtlib study {kind} [text|images] [--ranks {ranks}] [--out DIR] [--SETTING VALUE …]",
-        description=about,
+        description=description,
         argument_default=argparse.SUPPRESS,
     )
     study.add_argument(
@@ -131,8 +128,7 @@ def _command(
     study.add_argument(
         "--out", metavar="DIR", default=None, help="the study's folder (default: studies/…)"
     )
-    wanted = {field.name for field in dataclasses.fields(RunConfig)} - own
-    add_settings(study, wanted, {"strategy": strategy_names()})
+    add_settings(study, but=own, choices={"strategy": strategy_names()})
     return study
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dtlib.sim import memory, shapes, states
 from dtlib.sim.estimate import estimate
-from dtlib.study import shares
+from dtlib.study import shards
 from dtlib.study.facts import Facts
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "send")
@@ -78,7 +78,7 @@ def states_of(facts: Facts) -> tuple[str, ...]:
 def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Difference]:
     """Name what a framework holds of one kind of state beside the formula."""
     weight, gradient, _, moment = facts.recipe
-    shard, cut = shares.shard(facts)
+    shard, cut = shards.shard(facts)
     even = states.share(facts.parameters, facts.shard_ranks or facts.ranks)
     if kind == "fp32_copy" and real > paper:
         yield Difference(real - paper, "fp32 copy: DeepSpeed updates a copy of the rank's shard")
@@ -95,7 +95,7 @@ def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Differen
             "reduced in backward: what belongs to other ranks' shards is dropped before the update",
         )
     if facts.stage == 3 and kind == "parameters":
-        yield Difference(shares.persistent(facts) * weight, "persistent parameters stay whole")
+        yield Difference(shards.persistent(facts) * weight, "persistent parameters stay whole")
     if facts.stage == 3 and kind == "gradients":
         yield Difference(facts.zero["reduce_bucket_size"] * gradient, "bucket of reductions")
 
@@ -112,15 +112,15 @@ def _sharded(facts: Facts) -> tuple[str, ...]:
 def _padding(facts: Facts) -> Iterator[Difference]:
     if facts.stage in (1, 2) and facts.strategy != "offload":  # which copies its shard to the host
         yield Difference(
-            shares.straddling(facts) * facts.recipe[1],
+            shards.straddling(facts) * facts.recipe[1],
             "tensors on the border of two shards, reduced whole",
         )
     if facts.stage in (1, 2):
-        beyond = shares.padded(facts) - facts.parameters
+        beyond = shards.padded(facts) - facts.parameters
         yield Difference(beyond * facts.recipe[0], "padding of flat groups")
     if facts.strategy == "fsdp":
         group = facts.shard_ranks or facts.ranks
-        rest = shares.padded(facts) // group - shares.shard(facts)[0]
+        rest = shards.padded(facts) // group - shards.shard(facts)[0]
         both = facts.recipe[0] + facts.recipe[1]
         yield Difference(rest * both, "padding of shards with fewer rows, weights and gradients")
 
@@ -181,7 +181,7 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
         if facts.stage == 3:
             size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
             why = "norms of the gradients, one for each sub-group"
-            yield Difference(size * shares.sub_groups(facts), why)
+            yield Difference(size * shards.sub_groups(facts), why)
         if facts.strategy == "fsdp" and facts.clip:
             yield Difference(4, "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
@@ -193,17 +193,17 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
     if facts.ranks == 1:
         yield from _alone(facts, name)
         return
-    extra = (shares.padded(facts) - facts.parameters) * weight
+    extra = (shards.padded(facts) - facts.parameters) * weight
     if name == "all_gather" and facts.stage in (1, 2):
-        yield Difference(extra, shares.shard(facts)[1])
+        yield Difference(extra, shards.shard(facts)[1])
     if name == "all_gather" and (facts.stage == 3 or facts.strategy == "fsdp"):
         again = facts.page.gathered - paper
         yield Difference(again, "weights that were still whole when they were needed again")
     if name == "all_gather" and facts.strategy == "fsdp":
-        root = shares.padded(facts, root=True) - shares.padded(facts, root=True, ranks=1)
-        yield Difference(2 * extra * times - root * weight * times, shares.shard(facts)[1])
+        root = shards.padded(facts, root=True) - shards.padded(facts, root=True, ranks=1)
+        yield Difference(2 * extra * times - root * weight * times, shards.shard(facts)[1])
     if name == "reduce_scatter" and (facts.stage == 3 or facts.strategy == "fsdp"):
-        yield Difference(extra * times, shares.shard(facts)[1])
+        yield Difference(extra * times, shards.shard(facts)[1])
 
 
 def _alone(facts: Facts, name: str) -> Iterator[Difference]:

@@ -33,10 +33,7 @@ STUDIES = (strategies.KIND, *scaling.KINDS, sensitivity.KIND)
 def find(place: Path) -> Path:
     """Return the CSV file of a study: the one in its folder, or the file that was named.
 
-    Raises
-    ------
-    BadInput
-        When the folder has none.
+    Raises `BadInput` when the folder has none.
     """
     if not place.is_dir():
         return place

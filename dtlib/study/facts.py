@@ -49,9 +49,9 @@ class Facts:
     @property
     def stage(self) -> int:
         """ZeRO's stage; 0 where DeepSpeed has no part in it."""
-        return {"zero1": 1, "zero2": 2, "zero3": 3, "infinity": 3, "offload": 2}.get(
-            self.strategy, 0
-        ) and (self.zero_stage or int(self.framework["deepspeed"]["zero_optimization"]["stage"]))
+        if self.strategy not in states.STAGES:
+            return 0
+        return self.zero_stage or int(self.zero["stage"])
 
     @property
     def zero(self) -> dict[str, Any]:

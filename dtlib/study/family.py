@@ -98,10 +98,7 @@ def _shown(value: Any) -> str:
 def read_folder(out: Path) -> dict[str, Any]:
     """Return what `study.json` says; nothing when there is none.
 
-    Raises
-    ------
-    BadInput
-        When it cannot be read.
+    Raises `BadInput` when it cannot be read.
     """
     path = out / FILE
     return read_object(path) if path.exists() else {}
@@ -115,10 +112,7 @@ def finished(out: Path, names: Sequence[str]) -> dict[str, Run]:
 def carry_out(out: Path, plans: Sequence[Planned]) -> Iterator[Outcome]:
     """Carry out the runs that are not done yet, in their order; yield what came of each.
 
-    Raises
-    ------
-    Stopped
-        When a signal stopped a run; the same call goes on with it.
+    Raises `Stopped` when a signal stopped a run; the same call goes on with it.
     """
     for planned in plans:
         yield _outcome(out / planned.name, planned)

@@ -68,13 +68,7 @@ def plans(
 
 
 def refuse_no_repeat(repeats: int) -> None:
-    """Refuse a study of no repeat.
-
-    Raises
-    ------
-    BadInput
-        With the remedy.
-    """
+    """Refuse a study of no repeat."""
     if repeats < 1:
         raise BadInput(f"--repeats is {repeats}; it must be at least 1, and 3 show a spread.")
 
@@ -108,10 +102,7 @@ def paired(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
     A number of ranks without a repeat that one rank has, too, is left out.
 
-    Raises
-    ------
-    BadInput
-        As `efficiency`.
+    Raises `BadInput` as `efficiency`.
     """
     kinds = {row["study"] for row in rows}
     if len(kinds) != 1 or not kinds <= set(KINDS):

@@ -21,10 +21,7 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
 
     Those that `sim` has no formula for come last.
 
-    Raises
-    ------
-    BadInput
-        For a strategy that does not exist.
+    Raises `BadInput` for a strategy that does not exist.
     """
     kinds = strategies.available()
     for name in wanted:

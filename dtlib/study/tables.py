@@ -44,13 +44,7 @@ def split(name: str) -> tuple[str, int]:
 
 
 def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse rows that have no time of a step.
-
-    Raises
-    ------
-    BadInput
-        With the remedy.
-    """
+    """Refuse rows that have no time of a step."""
     if any(row["step_time_s"] is None for row in rows):
         raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
 

@@ -68,10 +68,7 @@ def take_steps(
 ) -> None:
     """Take the steps that the run still lacks, with evaluations and checkpoints between them.
 
-    Raises
-    ------
-    Stopped
-        when a rank was asked to stop, once a checkpoint is there.
+    Raises `Stopped` when a rank was asked to stop, once a checkpoint is there.
     """
     config, progress, total = strategy.config, recorder.progress, recorder.total
     with instruments.around(left=total - progress.step) as (profile, marked):

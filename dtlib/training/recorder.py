@@ -81,10 +81,7 @@ class Recorder:
     def flush(self) -> None:
         """Collect the losses of the waiting steps in one all_reduce, and write their lines.
 
-        Raises
-        ------
-        DtlibError
-            When a loss is not finite.
+        Raises `DtlibError` when a loss is not finite.
         """
         if not self._waiting:
             return

@@ -95,10 +95,7 @@ class Prepared:
 def prepare(config: RunConfig) -> Prepared:
     """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
 
-    Raises
-    ------
-    BadInput, Unavailable
-        When the settings cannot be run, here or at all.
+    Raises `BadInput` or `Unavailable` when the settings cannot be run, here or at all.
     """
     strategy = strategies.find(config.strategy)
     there = launcher.world_that_is_there(config.ranks)
@@ -123,10 +120,7 @@ def _new_folder(config: RunConfig) -> Path:
 def train_on_rank(prepared: Prepared) -> str:
     """Train as one rank of the world that this process is in, and return the run's folder.
 
-    Raises
-    ------
-    OutOfMemory
-        In place of torch's error, when the device or the host is full.
+    Raises `OutOfMemory` in place of torch's error, when the device or the host is full.
     """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)

@@ -6,9 +6,9 @@ import torch
 
 from dtlib.learn import checking, ladder, predictions, source
 from dtlib.learn.quiz import drawn
-from dtlib.scratch.zero.schedule import elements_sent, most_gathered
 from dtlib.scratch.zero.schedule import schedule as of_the_course
-from dtlib.sim.states import model_states, passes
+from dtlib.sim.states import model_states
+from tests.scratch_cases import elements_sent, most_gathered
 
 from . import pictures as zero_view
 from . import zero_runs
@@ -17,6 +17,7 @@ from .bank import schedule as bank_16_schedule
 from .bank import shards as bank_16_shards
 from .bank import stage1 as bank_16_stage1
 from .exercises import held, schedule, sent, stage1
+from .what_if import passes
 
 
 @pytest.fixture(autouse=True, scope="module")

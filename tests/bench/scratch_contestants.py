@@ -28,6 +28,8 @@ VOCAB, CONTEXT = 512, 64
 SHAPES = {"nano": (4, 4, 128), "5M": (6, 4, 256)}  # layers, heads, width: 0.87M and 4.89M
 ETHERNET = 1e-4, 8e-9  # α 0.1 ms, β of 1 Gbit/s
 
+STAGES = {1: zero.ZeroStage1, 2: zero.ZeroStage2, 3: zero.ZeroStage3}
+
 Step = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -95,7 +97,7 @@ def fsdp(model: GPT) -> Step:
 def scratch(stage: int) -> Callable[[GPT], Step]:
     def build(model: GPT) -> Step:
         rule = zero.AdamW(LR, BETAS, EPS, WEIGHT_DECAY)
-        sharded = zero.STAGES[stage](model, rule)
+        sharded = STAGES[stage](model, rule)
 
         def step(x: Tensor, y: Tensor) -> Tensor:
             loss = loss_of(sharded(x), y)

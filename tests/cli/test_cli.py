@@ -19,23 +19,13 @@ from dtlib.config import RunConfig
 from dtlib.errors import DtlibError, Stopped, Unavailable
 
 TINY = ["text", "--model", "nano", "--steps", "3", "--global-batch", "4", "--max-length", "16"]
+
 TINY += ["--num-samples", "64", "--untimed-steps", "1"]
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def bad(capsys, *words: str) -> str:
-    """Run a command that must be refused, and return its one sentence."""
-    assert cli.main(words) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("dtlib: ")
-    assert shown.err.count("\n") == 1, "one sentence on one line"
-    assert "Traceback" not in shown.err
-    return shown.err
 
 
 def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -117,64 +107,6 @@ def test_hyphens_and_underscores_are_the_same(words):
 def test_values_keep_their_underscores():
     config, _ = cli.parse_train(["text", "--data=my_texts", "--out", "a_b"])
     assert (config.data, config.out) == ("my_texts", "a_b")
-
-
-BAD = {
-    "trian": f"unknown command 'trian'; there is {', '.join(COMMANDS)}. Did you mean 'train'?",
-    "train": "say what to train",
-    "train imges": "unknown task 'imges'; there is images, text. Did you mean 'images'?",
-    "train text --gobal-batch 8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
-    "train text --gobal_batch=8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
-    "train text more": "unknown setting 'more'. `dtlib train --help` lists all settings.",
-    "train text --ste 3": "unknown setting '--ste'. Did you mean '--steps'?",
-    "train text --steps": "argument --steps: expected one argument.",
-    "train text --steps many": "steps is 'many'; it must be a whole number.",
-    "train text --steps 1.5": "steps is '1.5'; it must be a whole number.",
-    "train text --lr fast": "lr is 'fast'; it must be a number.",
-    "train text --ranks 0": "ranks is 0; it must be at least 1.",
-    "train text --ranks -1": "ranks is -1; it must be at least 1.",
-    "train text --steps 3 --epochs 1": "steps 3 and epochs 1 both say when to stop; give one.",
-    "train text --global-batch 10 --micro-batch 4 --ranks 2": "10 is not divisible by micro-batch",
-    "train text --global-batch 8 --micro-batch 2 --accumulation 3 --ranks 2": "= 12",
-    "train text --model nona": "nano",
-    "train text --strategy ddpp": "Did you mean 'ddp'?",
-    "train text --precision fp23": "Did you mean 'fp32'?",
-    "train text --data /no/such/folder": "/no/such/folder",
-    "train images --data /no/such/folder": "/no/such/folder",
-    "train text --data gramar": "grammar",
-    "train text --resume": "resume needs out",
-    "train text --out /dev/null": "the folder /dev/null cannot hold a run (File exists)",
-    "train text --config nowhere.yaml": "the configuration nowhere.yaml cannot be read",
-    "train text --strategy single --ranks 2": "single",
-}
-
-
-@pytest.mark.parametrize("words", BAD)
-def test_bad_input_is_one_sentence_and_exit_2(capsys, words):
-    assert BAD[words] in bad(capsys, *words.split())
-
-
-YAML = {
-    "stepps: 3": "unknown key 'stepps'. Did you mean 'steps'?",
-    "steps: many": "steps is 'many'; it must be a whole number.",
-    "lr: [1]": "lr is [1]; it must be a number.",
-    "- text": "must hold lines of the form key: value",
-    "a: b: c": "cannot be read",
-    "\x00": "cannot be read",
-    "steps: 3\nlr: 1\nsteps: 4": "run.yaml gives 'steps' twice; keep one.",
-}
-
-
-@pytest.mark.parametrize("text", YAML)
-def test_bad_yaml_is_one_sentence_and_exit_2(capsys, tmp_path, text):
-    (tmp_path / "run.yaml").write_text(text)
-    assert YAML[text] in bad(capsys, "train", "text", "--config", "run.yaml")
-
-
-def test_second_run_in_a_folder_is_refused(capsys, tmp_path):
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "config.json").write_text("{}")
-    assert "add --resume" in bad(capsys, "train", "text", "--out", "old")
 
 
 @pytest.mark.parametrize(

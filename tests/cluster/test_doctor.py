@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import os
 import threading
-import time
 
-import psutil
 import pytest
 from good_machine import GOOD, machine, programs
 
 from dtlib.cluster import doctor
 from dtlib.cluster.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
-from dtlib.cluster.doctor.machine import GIB, Ran, run_command
+from dtlib.cluster.doctor.machine import GIB
 from dtlib.data.fetch import SOURCES
+from dtlib.ranks.processes import Ran
 
 
 def refuse(*_: object) -> None:
@@ -288,35 +286,6 @@ def test_probe_that_fails_is_a_line_of_its_own():
     findings = doctor.examine(machine(), [ports, other])
     assert [finding.state for finding in findings] == ["missing", "note"]
     assert "RuntimeError: broken" in findings[0].found
-
-
-def test_command_that_hangs_leaves_nothing(tmp_path):
-    script = f"sleep 60 & echo $! > {tmp_path / 'child'}; wait"
-    ran = run_command(["/bin/sh", "-c", script], 1.0, os.environ)
-    assert ran == Ran(None, "no answer within 1 s")
-    child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 10
-    while running(child) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not running(child)
-
-
-def running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def test_command_that_is_not_there_is_no_error():
-    assert run_command(["/no/such/program"], 1.0, os.environ).code is None
-
-
-def test_an_answer_that_is_no_json_is_none():
-    assert Ran(0, "hello\n").answer() is None
-    assert Ran(0, "").answer() is None
-    assert Ran(0, "[1]\n").answer() is None
-    assert Ran(1, "{}\n").answer() is None
 
 
 def test_this_machine_really_sums_over_two_ranks():

@@ -14,8 +14,8 @@ from good_machine import machine
 
 from dtlib.cluster import doctor
 from dtlib.cluster.doctor import examine_nodes, node
-from dtlib.cluster.doctor.machine import Ran
 from dtlib.errors import BadInput, Unavailable
+from dtlib.ranks.processes import Ran
 
 INSIDE = {
     "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",

@@ -9,7 +9,7 @@ from pathlib import Path
 from good_machine import GOOD, machine, programs
 
 from dtlib.cluster.doctor import inside, probes_torch, probes_training
-from dtlib.cluster.doctor.machine import Ran
+from dtlib.ranks.processes import Ran
 
 NO_CUDNN = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"
 MISMATCH = (

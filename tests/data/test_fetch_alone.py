@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-import filelock
 import pytest
 from fetch_server import Server, serving
 
 from dtlib.data import fetch
-from dtlib.data.fetch import patience, place
-from dtlib.data.fetch.patience import alone, is_held
+from dtlib.data.fetch import place
 from dtlib.data.fetch.sources import File, Source
 from dtlib.errors import Unavailable
 
 BODY = random.Random(1).randbytes(200_000)
 HERE = Path(__file__).resolve().parents[1]
-
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(HERE.parent)!r})
@@ -38,17 +32,7 @@ file = File("file.bin", sha256, {len(BODY)}, (url,))
 fetch.SOURCES = {{"toy": Source("toy", "a toy", "toy-folder", (file,), "free", "Nobody")}}
 sys.exit(cli.main(["fetch", "toy"]))
 """
-
-
-@pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch) -> Path:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setenv("DTLIB_DATA", str(tmp_path / "shared"))
-    monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "shared"
+pytestmark = pytest.mark.usefixtures("root")
 
 
 @pytest.fixture
@@ -209,117 +193,3 @@ def test_other_ranks_wait_as_long_as_the_first_is_at_it(root, monkeypatch, tmp_p
     with pytest.raises(Unavailable):
         place.follow(toy())
     assert place.follow(toy()) == root / "toy-folder"
-
-
-# -- the lock -------------------------------------------------------------------------------------
-
-
-def test_the_lock_is_seen_held_and_leaves_nothing(tmp_path):
-    lock = tmp_path / "lock"
-    assert not is_held(lock) and not lock.exists()
-    with alone(lock, tmp_path / "stage"):
-        assert is_held(lock)
-    assert not is_held(lock) and not lock.exists()
-    lock.write_text("")  # what a process left that was killed
-    assert not is_held(lock)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_holder_without_a_sign_of_life_is_given_up(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
-    lock, stage = tmp_path / "lock", tmp_path / "stage"
-    with (
-        alone(lock, stage),
-        pytest.raises(Unavailable, match=r"holds .*/lock and has written nothing .*DTLIB_DATA"),
-        alone(lock, stage),
-    ):
-        pytest.fail("two are in")
-    assert "waiting for the process that holds" in capsys.readouterr().err
-
-
-def test_a_holder_that_writes_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
-    monkeypatch.setattr(patience, "POLL", 0.01)
-    holder = filelock.FileLock(str(tmp_path / "lock"), thread_local=False)
-    holder.acquire()
-    seen: list[int] = []
-
-    def signs(stage: Path) -> list[tuple[str, int, int]]:
-        seen.append(len(seen))
-        if len(seen) == 6:
-            holder.release()
-        return [("part", len(seen), 0)]
-
-    monkeypatch.setattr(patience, "_signs", signs)
-    with alone(tmp_path / "lock", tmp_path / "stage"):
-        assert len(seen) == 6
-
-
-def test_signs_of_life_are_sizes_and_times(tmp_path):
-    assert patience._signs(tmp_path / "none") == []
-    (tmp_path / "ready").mkdir()
-    before = patience._signs(tmp_path)
-    (tmp_path / "ready" / "file").write_text("a")
-    after = patience._signs(tmp_path)
-    assert before != after
-    with (tmp_path / "ready" / "file").open("a") as file:
-        file.write("b")
-    assert patience._signs(tmp_path) != after
-
-
-def without_flock(number: int):
-    def flock(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    return flock
-
-
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_file_system_without_locks_gets_a_soft_one(number, tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", without_flock(number))
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
-    lock, stage = tmp_path / "lock", tmp_path / "stage"
-    with (
-        alone(lock, stage),
-        pytest.raises(Unavailable, match="has written nothing"),
-        alone(lock, stage),
-    ):
-        pytest.fail("two are in")
-    with alone(lock, stage):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_older_filelock_says_it_otherwise(tmp_path, monkeypatch):
-    class Old(filelock.FileLock):  # type: ignore[misc, valid-type]
-        def acquire(self, *_: object, **__: object) -> None:  # type: ignore[override]
-            raise NotImplementedError("FileSystem does not appear to support flock")
-
-    monkeypatch.setattr(filelock, "FileLock", Old)
-    with alone(tmp_path / "lock", tmp_path / "stage"):
-        assert (tmp_path / "lock.soft").exists()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_that_hangs_in_the_system_is_given_up(tmp_path, monkeypatch):
-    ended = threading.Event()
-
-    class Hung(filelock.FileLock):  # type: ignore[misc, valid-type]
-        def acquire(self, *_: object, **__: object) -> None:  # type: ignore[override]
-            ended.wait(60)
-
-    monkeypatch.setattr(filelock, "FileLock", Hung)
-    monkeypatch.setattr(patience, "HANG", 0.0)
-    monkeypatch.setattr(patience, "POLL", 0.05)
-    with (
-        pytest.raises(Unavailable, match=r"hangs on file locks, so set DTLIB_DATA .* own disk"),
-        alone(tmp_path / "lock", tmp_path / "stage"),
-    ):
-        pytest.fail("nobody has a lock")
-    ended.set()
-
-
-def test_other_errors_of_the_lock_stay_what_they_are(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError), alone(tmp_path / "file" / "lock", tmp_path):
-        pytest.fail("there is no such folder")

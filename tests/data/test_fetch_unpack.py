@@ -8,7 +8,6 @@ import random
 import tarfile
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -96,14 +95,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch) -> Path:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DTLIB_DATA", str(tmp_path / "root"))
-    monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "root"
+pytestmark = pytest.mark.usefixtures("root")
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:

@@ -32,8 +32,8 @@ def test_a_scheduler_that_does_not_look_moves_on_and_ours_has_none():
 
 
 # field bug 4.06
-def test_no_old_name_stands_in_the_course_either():
-    """Lessons, tests and notes; the package itself is looked at beside its checkpoints."""
+def test_no_old_name_stands_in_the_course():
+    """Neither in lessons and pages nor in the package."""
     folders = ("lessons_src", "notebooks", "book", "dtlib")
     files = [
         path

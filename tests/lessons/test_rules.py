@@ -75,6 +75,7 @@ def test_the_quiz(lesson: source.Lesson) -> None:
         for variant in question["variants"]:
             texts = [option["text"] for option in variant["options"]]
             assert len(set(texts)) == len(texts) > 1, texts
+            assert not any(re.match(r"-\d", text) for text in texts), texts
             assert sum(option["right"] for option in variant["options"]) == 1, texts
             assert all(option["why"] for option in variant["options"]), texts
     if lesson.number == "00":

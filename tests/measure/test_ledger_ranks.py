@@ -12,6 +12,7 @@ from dtlib.measure import ledger
 from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.ranks.launcher import launch
 from dtlib.sim.collectives import ring_wire_bytes
+from tests.scratch_cases import ZERO
 
 FLOAT = 4
 N = 12  # elements of a whole tensor, which 1, 2, 3 and 4 ranks divide
@@ -162,7 +163,7 @@ def by_hand() -> list[tuple[dict, dict, int]]:
     for stage in (1, 2, 3):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 6))  # two ranks divide every tensor
-        sharded = zero.STAGES[stage](model, zero.AdamW(lr=1e-3))
+        sharded = ZERO[stage](model, zero.AdamW(lr=1e-3))
         for _ in range(2):
             sharded.wire.sent.clear()
             with ledger.watch(model, sharded) as page:

@@ -14,11 +14,11 @@ from dtlib.learn.wire import WireLog
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import zero
-from dtlib.scratch.zero.schedule import elements_sent, schedule
+from dtlib.scratch.zero.schedule import schedule
 from dtlib.scratch.zero.step import Zero
 from dtlib.sim import memory
 from dtlib.sim.collectives import ring_wire_elements
-from tests.scratch_cases import batch, cut, flat, gap, mlp, raised
+from tests.scratch_cases import ZERO, batch, cut, elements_sent, flat, gap, mlp, raised
 
 WIDTHS, SAMPLES, CAP = [5, 7, 4, 3], 24, 300
 RANKS, STAGES, KS = 3, (1, 2, 3), (1, 2)
@@ -39,7 +39,7 @@ def one_step(stage, k, dtype, even=False):
     """
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3)) if even else mlp(WIDTHS)
     options = {"cap_bytes": 10**6 if even else CAP} if stage < 3 else {}
-    sharded: Zero = zero.STAGES[stage](model.to(dtype), adamw(), **options)
+    sharded: Zero = ZERO[stage](model.to(dtype), adamw(), **options)
     with WireLog() as log:
         for x, y in cut(batch(2 if even else 5, 3, SAMPLES, 0), dist.get_rank(), RANKS, k):
             sharded.backward(F.mse_loss(sharded(x.to(dtype)), y.to(dtype)) / k)
@@ -140,7 +140,7 @@ def train_gpt(prepare, dtype=torch.float64):
 
 def by_hand(stage):
     def prepare(model):
-        sharded = zero.STAGES[stage](model, adamw())
+        sharded = ZERO[stage](model, adamw())
         prepare.whole = sharded.whole
         return sharded, sharded.backward, lambda: sharded.step(0.5)
 
@@ -190,7 +190,7 @@ def mixed(stage):
     """bf16 weights with an fp32 copy: a step of 0.001 is lost in bf16 near 1, and must add up."""
     model = nn.Sequential(nn.Linear(1, 1, bias=False)).bfloat16()
     nn.init.ones_(model[0].weight)
-    sharded = zero.STAGES[stage](model, zero.SGD(lr=0.001, momentum=0.0))
+    sharded = ZERO[stage](model, zero.SGD(lr=0.001, momentum=0.0))
     for _ in range(16):
         sharded.backward(-sharded(torch.ones(1, 1, dtype=torch.bfloat16)).sum())
         sharded.step()
@@ -202,12 +202,12 @@ def corners():
     found = {"mixed": [mixed(stage) for stage in STAGES]}
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     for stage in (1, 2):
-        sharded = zero.STAGES[stage](copy.deepcopy(model), zero.SGD(1.0), cap_bytes=1)
+        sharded = ZERO[stage](copy.deepcopy(model), zero.SGD(1.0), cap_bytes=1)
         first = sharded.model[0]
         sharded.backward((first if dist.get_rank() == 0 else sharded.model)(torch.ones(1, 2)).sum())
         found["unused", stage] = sharded.step()
     for stage in (2, 3):
-        sharded = zero.STAGES[stage](copy.deepcopy(model), zero.SGD(1.0))
+        sharded = ZERO[stage](copy.deepcopy(model), zero.SGD(1.0))
         found["forgot", stage] = raised(sharded.step)
     sharded = zero.ZeroStage3(copy.deepcopy(model), zero.SGD(1.0))
     x = torch.ones(1, 2)

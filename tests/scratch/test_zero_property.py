@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import zero
 from dtlib.scratch.data_parallel import OverlappedDataParallel
-from tests.scratch_cases import ROUNDING, batch, cut, flat, gap, mlp, optimizer, serial
+from tests.scratch_cases import ROUNDING, ZERO, batch, cut, flat, gap, mlp, optimizer, serial
 
 SEED = int(os.environ.get("SCRATCH_SEED", "20261128"))
 STEPS = 3
@@ -74,7 +74,7 @@ def shards(case: Case) -> torch.nn.Module:
     model = prepared(case, seed=dist.get_rank())
     rules = {"sgd": zero.SGD(0.1, 0.9, 0.1), "adamw": zero.AdamW(0.01, weight_decay=0.1)}
     options = {"cap_bytes": case.cap_bytes} if case.stage < 3 else {}
-    sharded = zero.STAGES[case.stage](model, rules[case.optimizer], **options)
+    sharded = ZERO[case.stage](model, rules[case.optimizer], **options)
     for whole in batches(case):
         for x, y in cut(whole, dist.get_rank(), dist.get_world_size(), case.accumulation):
             sharded.backward(F.mse_loss(sharded(x), y) / case.accumulation)

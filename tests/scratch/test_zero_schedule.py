@@ -14,10 +14,9 @@ from dtlib.scratch.zero.schedule import (
     Free,
     OptimizerStep,
     ReduceScatter,
-    elements_sent,
-    most_gathered,
     schedule,
 )
+from tests.scratch_cases import elements_sent, most_gathered
 
 THREE = [[0], [1], [2]]
 TIED = [[0], [1], [0, 2]]  # the last block also computes with the first one's weight

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
-from dtlib.sim.estimate import Setup, estimate
+from tests.sim import published
 
 KERNEL = {"flash": SDPBackend.FLASH_ATTENTION, "materialised": SDPBackend.MATH}
 GIB = 2**30
@@ -181,14 +181,14 @@ def test_figures_of_korthikanti():
     percent = {"22B": (66.84, 49.42, 16.18, 7.64), "175B": (62.04, 56.53, 18.49, 8.71)}
     for name, (width, _, heads, batch) in models.items():
         sizes = (2048, batch, width, heads, 8)
-        base = activations.korthikanti(*sizes)
+        base = published.korthikanti_bytes(*sizes)
         forms = ("sequence", "selective", "both", "full")
-        shares = [100 * activations.korthikanti(*sizes, form) / base for form in forms]
+        shares = [100 * published.korthikanti_bytes(*sizes, form) / base for form in forms]
         assert shares == pytest.approx(percent[name], abs=0.6), name  # read off a figure
     width, layers, heads, batch = models["22B"]
     sizes = (2048, batch, width, heads, 8)
-    assert round(layers * activations.korthikanti(*sizes) / GIB, 2) == 59.25
-    assert round(layers * activations.korthikanti(*sizes, "both") / GIB, 2) == 9.56
+    assert round(layers * published.korthikanti_bytes(*sizes) / GIB, 2) == 59.25
+    assert round(layers * published.korthikanti_bytes(*sizes, "both") / GIB, 2) == 9.56
 
 
 def test_our_count_with_dropout_is_korthikantis_34():
@@ -196,37 +196,11 @@ def test_our_count_with_dropout_is_korthikantis_34():
     s, b, h, a = 1024, 8, 768, 12
     small = 2 * activations.statistics(s, b, 2) + 4 * a * s * b
     ours = activations.gpt_block(s, b, h, a, "mixed", "flash", dropout=True)
-    assert ours - small == activations.korthikanti(s, b, h, a, 1, "selective") == 34 * s * b * h
+    assert ours - small == published.korthikanti_bytes(s, b, h, a, 1, "selective") == 34 * s * b * h
     # GPT-2 124M at micro-batch 8: 717 MB a layer with materialised attention
-    assert round(activations.korthikanti(s, b, h, a) / 1e6) == 717
+    assert round(published.korthikanti_bytes(s, b, h, a) / 1e6) == 717
 
 
 def test_logits_of_gpt2_are_as_large_as_its_model_states():
     kept, _ = activations.logits(8 * 1024, shapes.GPT2_VOCABULARY, "mixed")
     assert round(kept / 1e9, 2) == 1.65
-
-
-@pytest.mark.parametrize(("bits", "recipe"), [(32, "fp32"), (16, "mixed")])
-@pytest.mark.parametrize("checkpointing", [0, 1])
-def test_the_sliders_say_what_the_estimate_says(bits, recipe, checkpointing):
-    """GPT-2 as `estimate` has it, at the two moments that are drawn."""
-    how = {"precision": recipe, "checkpointing": "full" if checkpointing else "none"}
-    for b in (1, 8, 64):
-        peaks = estimate(Setup("gpt2", "single", micro_batch=b, **how)).peaks
-        drawn = activations.over_micro_batches(12, 768, 1024, b, bits, checkpointing)
-        assert drawn["point"] == [b, peaks["when backward begins"] / 1e9]
-        assert drawn["curves"]["+ logits"][b - 1] == drawn["point"]
-        step = f"optimizer's step {peaks['when the optimizer steps'] / 1e9:.1f} GB."
-        assert step in drawn["says"]
-        heights = [drawn["curves"][name][b - 1][1] for name in ("states", "+ blocks", "+ logits")]
-        assert heights == sorted(heights)
-
-
-def test_the_batch_that_80_gb_hold_is_the_largest_one():
-    for size in ((12, 768, 1024), (24, 1024, 512), (48, 1600, 1024)):
-        says = activations.over_micro_batches(*size, 8, 32, 0)["says"]
-        b = int(says.removesuffix(".").rpartition(" = ")[2])
-        tops = [activations.over_micro_batches(*size, n, 32, 0)["point"][1] for n in (b, b + 1)]
-        assert tops[0] <= 80 < tops[1]
-    # 5.8 billion weights: 12 bytes each leave room, and the 16 of the optimizer's step do not
-    assert activations.over_micro_batches(28, 4096, 128, 1, 32, 1)["says"].endswith("b = 0.")

@@ -168,8 +168,7 @@ def test_what_a_step_of_each_strategy_calls():
     assert payload("zero2", kept="paper") == {"reduce_scatter": 4000, "all_gather": 4000}
     assert payload("zero2", precision="bf16") == {"all_reduce": 2000, "all_gather": 2000}
     assert payload("zero3") == {"all_gather": 8000, "reduce_scatter": 4000}
-    # persistent weights are gathered once a step instead of twice; the root's once
-    assert payload("zero3", persistent=100) == {"all_gather": 7600, "reduce_scatter": 4000}
+    # the root's weights are gathered once instead of twice
     assert payload("fsdp", root=100) == {"all_gather": 7600, "reduce_scatter": 4000}
     assert payload("fsdp", precision="bf16") == {"all_gather": 4000, "reduce_scatter": 4000}
     hybrid = payload("fsdp", shard_ranks=2)

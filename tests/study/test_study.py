@@ -18,13 +18,14 @@ from dtlib.measure.ledger import KINDS, Page
 from dtlib.measure.ledger.collectives import Tally
 from dtlib.sim import memory
 from dtlib.sim.collectives import ring_wire_bytes
-from dtlib.study import differences, family, reading, rows, running, shares, strategies
+from dtlib.study import differences, family, reading, rows, running, shards, strategies
 from dtlib.study.facts import Facts
 from dtlib.training import start
 from dtlib.training.record import COLUMNS, Run
 
 # nano with the 78 words of the grammar: (V + 64)·128 + 4·(12·128² + 13·128) + 2·128
 PSI = 811_520
+CSV = "strategies.csv"
 SETTINGS = {"task": "text", "model": "nano", "global_batch": 8, "steps": 4}
 
 
@@ -123,7 +124,7 @@ def test_settings_that_no_run_can_have_are_refused(tmp_path, trains):
     words = ["strategies", "--strategies", "ddp", "--ranks", "1,2", "--out", str(tmp_path / "s")]
     with pytest.raises(BadInput, match="'nanoo' is unknown"):
         study.main(words)
-    assert not (tmp_path / "s" / study.CSV).exists()
+    assert not (tmp_path / "s" / CSV).exists()
 
 
 def test_a_study_of_other_settings_has_a_folder_of_its_own(tmp_path):
@@ -168,12 +169,12 @@ def test_what_16_bits_save_was_measured_on_a_cpu_and_has_its_names(tmp_path, str
 def test_shards_by_hand(tmp_path):
     of = facts(tmp_path, "fsdp", page_of(4, rank=3))
     # 78 rows of the token embedding: 20, 20, 20 and 18; every other tensor has a multiple of 4
-    assert shares.shard(of)[0] == (PSI - 78 * 128) // 4 + 18 * 128
-    assert shares.padded(of) == PSI + 2 * 128
+    assert shards.shard(of)[0] == (PSI - 78 * 128) // 4 + 18 * 128
+    assert shards.padded(of) == PSI + 2 * 128
     assert [sum(group) for group in of.groups] == [804_608, 6_912]
     assert sum(sum(group) for group in of.groups) == PSI
     root = (78 + 64) * 128 + 2 * 128
-    assert shares.padded(of, root=True, ranks=1) == root
+    assert shards.padded(of, root=True, ranks=1) == root
 
 
 def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, capsys):
@@ -181,9 +182,9 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     trains.raises["infinity-1"] = Unavailable("no NVMe; name a folder.")
     outcomes = list(family.carry_out(tmp_path, planned))
     table = rows.tidy(outcomes, "strategies")
-    write_csv(tmp_path / study.CSV, [*rows.COLUMNS, *rows.LEDGER], table)
-    assert rows.read(tmp_path / study.CSV) == table  # a strategy called infinity is no number
-    header = next(csv.reader((tmp_path / study.CSV).open()))
+    write_csv(tmp_path / CSV, [*rows.COLUMNS, *rows.LEDGER], table)
+    assert rows.read(tmp_path / CSV) == table  # a strategy called infinity is no number
+    header = next(csv.reader((tmp_path / CSV).open()))
     assert header[: len(COLUMNS)] == list(COLUMNS)
 
     assert study.main(["figure", str(tmp_path)]) == 0
@@ -221,7 +222,7 @@ def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip,
     assert study.main(words) == 0
     sentence = "sim has no formula for strategy gossip, so what it predicts is left blank."
     assert capsys.readouterr().out.count(sentence) == 1
-    known, unknown = rows.read(tmp_path / study.CSV)
+    known, unknown = rows.read(tmp_path / CSV)
     predicted = [name for name in unknown if name.startswith("predicted_")]
     assert {unknown[name] for name in [*predicted, "unexplained_bytes"]} == {None}
     assert known["predicted_parameters_bytes"] == unknown["parameters_bytes"] == 4 * PSI

@@ -20,6 +20,8 @@ from dtlib.strategies.optim import learning_rate
 from dtlib.training import start, tasks
 from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
+from tests.saved_weights import assert_same_bits
+from tests.strategy_runs import state
 from tests.toy import Toy, config, write_story
 
 
@@ -53,34 +55,13 @@ def losses(run: Run) -> list[float]:
     return [line["loss"] for line in run.history]
 
 
-def state(run: Run) -> dict:
-    loaded = Checkpoints(run.folder / "checkpoints").latest()
-    assert loaded is not None
-    return loaded.shared["strategy"]
-
-
-def assert_same_bits(one, other) -> None:
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_same_bits(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        for here, there in zip(one, other, strict=True):
-            assert_same_bits(here, there)
-    else:
-        assert one == other
-
-
 def test_train_returns_the_run_with_its_records(story, tmp_path):
     run = dtlib.train(little(story, strategy="ddp", out=None), ranks=2, eval_every=3)
     assert run.folder.resolve() == tmp_path / "runs" / "text-ddp-001"
     assert [line["step"] for line in run.history] == [1, 2, 3, 4, 5, 6]
     assert run.loss == run.history[-1]["loss"] == run.summary["loss"]
     assert run.loss < run.history[0]["loss"]
-    plan = [run.summary[key] for key in ("global_batch", "micro_batch", "accumulation")]
-    assert plan == [6, 3, 1]
+    assert [run.summary[k] for k in ("global_batch", "micro_batch", "accumulation")] == [6, 3, 1]
     assert run.history[0]["count"] == 48  # 6 windows of 8 tokens, over both ranks
     row = run.row()
     assert set(row) == set(COLUMNS)
@@ -116,8 +97,7 @@ def test_a_resumed_run_says_from_where(story, capsys):
 
 
 def test_a_run_is_never_written_over(story):
-    first = alone(little(story, steps=1, out=None))
-    second = alone(little(story, steps=1, out=None))
+    first, second = (alone(little(story, steps=1, out=None)) for _ in range(2))
     assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]
     with pytest.raises(BadInput, match="holds a run already"):
         start.prepare(little(story, out=str(first.folder)))
@@ -303,17 +283,6 @@ def test_deterministic_kernels_are_chosen(story):
     assert torch.are_deterministic_algorithms_enabled()
     alone(little(story, steps=1, out="free"))
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-def test_the_learning_rate_rises_then_falls_to_its_floor():
-    settings = config(lr=1.0, schedule="cosine", warmup_steps=3, lr_floor=0.1)
-    rates = [learning_rate(settings, step, 14) for step in range(14)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert rates[-1] == pytest.approx(0.1)
-    assert rates[8] == pytest.approx(0.55)  # halfway: (1 + 0.1) / 2
-    constant = config(lr=1.0, warmup_steps=1)
-    assert [learning_rate(constant, step, 4) for step in range(4)] == [0.5, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.slow

@@ -76,12 +76,7 @@ class Distributed:
 def read(path: Path = FILE, **flags: Any) -> Distributed:
     """Read a file; a flag that is not None wins over it.
 
-    Raises
-    ------
-    BadInput
-        When the file cannot be read or says what it may not.
-    Unavailable
-        For a TPU.
+    Raises `BadInput` when the file cannot be read or says what it may not; `Unavailable` for a TPU.
     """
     content = read_yaml(path)
     _refuse_keys(content, ("trainer", "backend", "tpu_cores"), path)

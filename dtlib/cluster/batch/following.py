@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from dtlib.config.files import write_atomically, write_csv
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import JOB_ENDED as ENDED
+from dtlib.ranks.processes import run
 
 MAY_START_AGAIN = ("NODE_FAIL", "PREEMPTED")  # by Slurm itself, after it has said so
 
@@ -50,10 +50,7 @@ class Job:
 def read(path: Path) -> Job:
     """Read what `dtlib batch submit` wrote down of a job.
 
-    Raises
-    ------
-    BadInput
-        When it is something else.
+    Raises `BadInput` when it is something else.
     """
     try:
         return Job(**json.loads(path.read_text(encoding="utf-8")))
@@ -87,10 +84,8 @@ def refresh(job: Job, out: Path) -> Job:
 
 def ask(*command: str) -> str:
     """Return what a program of Slurm says, or nothing where it is missing or has nothing to say."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+    ran = run(command, 30, apart=True)
+    return "" if ran.code is None else ran.output
 
 
 def _from_scontrol(number: int) -> Told | None:

@@ -64,12 +64,8 @@ class Spread:
 def spread(settings: Distributed, env: Env = os.environ) -> Spread:
     """Decide what the file leaves open, by the job or the machine that this is.
 
-    Raises
-    ------
-    BadInput
-        For settings that contradict each other or the job.
-    Unavailable
-        When there are fewer GPUs than asked for.
+    Raises `BadInput` for settings that contradict each other or the job; `Unavailable` when there
+    are fewer GPUs than asked for.
     """
     backend, strategy = _backend(settings)
     hosts = _hosts(settings, env)

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from dtlib.cluster.batch.following import Job
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 from dtlib.learn.source import find, lessons
+from dtlib.ranks.processes import run
 
 LESSON = "lesson"
 
@@ -39,13 +39,11 @@ def site_variables() -> dict[str, str]:
     if not site.is_file():
         return dict(os.environ)
     script = 'set -a; . "$1" >&2; set +a; env -0'
-    done = subprocess.run(
-        ["bash", "-euc", script, "site", str(site)], capture_output=True, text=True
-    )
-    if done.returncode:
-        said = (done.stderr.strip() or "no message").splitlines()[-1]
+    done = run(["bash", "-euc", script, "site", str(site)], apart=True)
+    if done.code != 0:
+        said = (done.errors.strip() or "no message").splitlines()[-1]
         raise BadInput(f"the site settings {site} cannot be read: {said}.")
-    pairs = (entry.partition("=") for entry in done.stdout.split("\0") if entry)
+    pairs = (entry.partition("=") for entry in done.output.split("\0") if entry)
     return {name: value for name, _, value in pairs}
 
 
@@ -154,11 +152,11 @@ def _sbatch(command: Sequence[str], out: Path) -> int:
     ours = {"DTLIB_HOME": str(home()), "DTLIB_BATCH_OUT": str(out)}
     if not site.get("DTLIB_IMAGE"):  # a container brings its own
         ours["DTLIB_PYTHON"] = site.get("DTLIB_PYTHON", sys.executable)
-    done = subprocess.run(command, env={**site, **ours}, capture_output=True, text=True)
-    number = re.match(r"\d+", done.stdout)
-    if done.returncode or number is None:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("sbatch: error: ")]
-        said = (lines or done.stderr.strip().splitlines() or ["no message"])[-1]
+    done = run(command, env={**site, **ours}, apart=True)
+    number = re.match(r"\d+", done.output)
+    if done.code != 0 or number is None:
+        lines = [line for line in done.errors.splitlines() if line.startswith("sbatch: error: ")]
+        said = (lines or done.errors.strip().splitlines() or ["no message"])[-1]
         raise BadInput(f"sbatch refused the job: {said.removeprefix('sbatch: error: ')}.")
     return int(number[0])
 

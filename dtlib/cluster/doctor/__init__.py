@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, TextIO
 
 from dtlib import __version__
@@ -21,6 +20,7 @@ from dtlib.cluster.doctor.probes_torch import TORCH
 from dtlib.cluster.doctor.probes_training import TRAINING
 from dtlib.cluster.doctor.tools import TOOLS, missing_tools
 from dtlib.errors import Unavailable
+from dtlib.ranks.answers import answers_within
 
 __all__ = [
     "PROBES", "Finding", "Machine", "examine", "examine_nodes", "look", "missing_tools", "report"
@@ -59,29 +59,11 @@ def examine(
     patience
         Seconds after which a probe without an answer is reported as such.
     """
-    machine = machine or Machine.here()
-    found: list[Finding | None] = [None] * len(probes)
-
-    def ask(number: int, probe: Probe) -> None:
-        try:
-            found[number] = probe(machine)
-        except Exception as error:  # whatever goes wrong in a probe is a finding of its own
-            said = f"the question itself failed: {type(error).__name__}: {error}"
-            found[number] = _unanswered(probe, said)
-
-    threads = [
-        # Daemons: a look at a dead network disk can block for ever, and must not keep us here.
-        threading.Thread(target=ask, args=pair, daemon=True)
-        for pair in enumerate(probes)
-    ]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + patience
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+    asked = machine or Machine.here()
+    answers = answers_within(patience, [partial(probe, asked) for probe in probes])
     return [
-        finding or _unanswered(probe, f"no answer within {patience:g} s")
-        for probe, finding in zip(probes, found, strict=True)
+        answer if isinstance(answer, Finding) else _unanswered(probe, answer)
+        for probe, answer in zip(probes, answers, strict=True)
     ]
 
 
@@ -116,7 +98,10 @@ def report(
     return CANNOT_RUN if failed else 0
 
 
-def _unanswered(probe: Probe, said: str) -> Finding:
+def _unanswered(probe: Probe, error: BaseException) -> Finding:
+    """Whatever goes wrong in a probe is a finding of its own."""
+    late = isinstance(error, TimeoutError)
+    said = f"{error}" if late else f"the question itself failed: {type(error).__name__}: {error}"
     name = probe.__name__
     state: Literal["missing", "note"] = "missing" if name in REQUIRED else "note"
     return Finding(name.replace("_", " "), state, said, "run it again; if it stays so, report it")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
 import os
 import platform
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dtlib.ranks.interfaces import interfaces_here
+from dtlib.ranks.processes import Ran, run
 
 GIB = 2**30
 
@@ -47,56 +44,6 @@ class Finding:
     def as_dict(self) -> dict[str, str]:
         """The finding for JSON."""
         return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended: its exit code, or None if it could not start or took too long."""
-
-    code: int | None
-    output: str
-
-    @property
-    def last_line(self) -> str:
-        """The last line that is not empty: where Python and most tools say what was wrong."""
-        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
-
-    def answer(self) -> dict[str, Any] | None:
-        """The JSON object of the last line, if the command went well and printed one."""
-        if self.code != 0:
-            return None
-        try:
-            found = json.loads(self.last_line)
-        except ValueError:
-            return None
-        return found if isinstance(found, dict) else None
-
-
-def run_command(command: Sequence[str], timeout: float, env: Mapping[str, str]) -> Ran:
-    """Run a command with all its children; never raise, never leave one behind."""
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=dict(env),
-            start_new_session=True,  # so that its children can be ended with it
-        )
-    except OSError as error:
-        return Ran(None, str(error))
-    try:
-        output, _ = process.communicate(timeout=timeout)
-        return Ran(process.returncode, output)
-    except subprocess.TimeoutExpired:
-        return Ran(None, f"no answer within {timeout:g} s")
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @dataclass(frozen=True)
@@ -130,7 +77,7 @@ class Machine:
             cores=_cores(),
             memory_bytes=_memory_bytes(),
             folder=Path.cwd(),
-            run=lambda command, timeout: run_command(command, timeout, env),
+            run=lambda command, timeout: run(command, timeout, env),
             free_bytes=lambda path: shutil.disk_usage(path).free,
             total_bytes=lambda path: shutil.disk_usage(path).total,
             exists=lambda path: path.exists(),

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from dtlib.cluster.doctor.machine import Finding, Machine, Ran
+from dtlib.cluster.doctor.machine import Finding, Machine
 from dtlib.cluster.doctor.probes_system import interfaces_of
 from dtlib.errors import BadInput, Unavailable
 from dtlib.measure.columns import aligned
 from dtlib.ranks import allocation, slurm
 from dtlib.ranks.environment import first_hosts, refuse_loopback
+from dtlib.ranks.processes import Ran
 
 ASKING = 75.0  # seconds for the step that asks every node; a node itself gives up after 45
 SUMMING = 150.0  # seconds for the collective; a cold file system is slow to give torch to a node

@@ -65,10 +65,7 @@ def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
 def resolve(name: str) -> Source:
     """Return the source called `name`.
 
-    Raises
-    ------
-    BadInput
-        If there is none; the sentence names the nearest.
+    Raises `BadInput` if there is none; the sentence names the nearest.
     """
     if name not in SOURCES:
         raise BadInput(

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dtlib import __version__
-from dtlib.data.fetch.patience import answers_within
 from dtlib.data.fetch.progress import Progress, amount
 from dtlib.data.fetch.sources import File
 from dtlib.errors import BadInput, Unavailable
+from dtlib.ranks.answers import answers_within
 
 BLOCK = 1 << 20
 CONNECT = 1.5  # seconds to find the host and reach it; without internet, name servers take longer
@@ -110,10 +110,7 @@ class Receiver:
 def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
     """Copy a file that somebody brought.
 
-    Raises
-    ------
-    BadInput
-        If it is not the right one; the copy is gone then.
+    Raises `BadInput` if it is not the right one; the copy is gone then.
     """
     part.unlink(missing_ok=True)
     receiver = Receiver(file, part, show)

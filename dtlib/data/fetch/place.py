@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dtlib.config.files import fsync_folder
 from dtlib.data.fetch.download import carry, download
-from dtlib.data.fetch.patience import alone, is_held
+from dtlib.data.fetch.locking import is_held, locked
 from dtlib.data.fetch.progress import Progress, amount
 from dtlib.data.fetch.sources import File, Source
 from dtlib.data.fetch.unpack import unpack
@@ -50,7 +50,7 @@ def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) ->
             return root / source.folder, False
     root = roots()[0]
     try:
-        with _folder(root), alone(_lock(root, source), _stage(root, source), show=show):
+        with _folder(root), locked(_lock(root, source), _stage(root, source), show=show):
             target = root / source.folder
             missing = damaged(source.files, target)
             if missing:
@@ -67,10 +67,7 @@ def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) ->
 def follow(source: Source) -> Path:
     """Wait until the first rank of this node has brought a data set, and look at sizes alone.
 
-    Raises
-    ------
-    Unavailable
-        If nobody is at it, or it was given up.
+    Raises `Unavailable` if nobody is at it, or it was given up.
     """
     since = time.monotonic()
     while True:

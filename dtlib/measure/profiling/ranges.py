@@ -11,26 +11,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
-NAMES = ("step", "data", "forward", "backward", "optimizer", "communication")
-_in_use: Tool | None = None
-
-
-class Tool(Protocol):
-    """Who is told of ranges and of the capture; a test gives one that takes notes."""
-
-    def push(self, name: str) -> None:
-        """Begin a range inside those that are open."""
-
-    def pop(self) -> None:
-        """End the range that was begun last."""
-
-    def start(self) -> None:
-        """Begin to record."""
-
-    def stop(self) -> None:
-        """End the recording."""
+_in_use: Nvtx | None = None
 
 
 class Nvtx:
@@ -54,7 +37,7 @@ class Nvtx:
         self._cuda.profiler.stop()
 
 
-def nvtx() -> Tool | None:
+def nvtx() -> Nvtx | None:
     """Return torch's NVTX, or None where this machine has no CUDA to mark."""
     import torch
 
@@ -68,7 +51,7 @@ class Steps:
     the capture on the same steps everywhere: nothing has to be agreed while the run goes on.
     """
 
-    def __init__(self, first: int, last: int, tool: Tool | None) -> None:
+    def __init__(self, first: int, last: int, tool: Nvtx | None) -> None:
         self.first, self.last, self._tool = first, last, tool
         self._taken = 0
         self._capturing = False
@@ -92,7 +75,7 @@ class Steps:
 
 
 @contextlib.contextmanager
-def marked(first: int, last: int, tool: Tool | None) -> Iterator[Steps]:
+def marked(first: int, last: int, tool: Nvtx | None) -> Iterator[Steps]:
     """Let `mark` reach a tool while the block runs, and capture its steps `first` to `last`.
 
     Parameters
@@ -113,7 +96,7 @@ def marked(first: int, last: int, tool: Tool | None) -> Iterator[Steps]:
 
 
 @contextlib.contextmanager
-def _range(tool: Tool, name: str) -> Iterator[None]:
+def _range(tool: Nvtx, name: str) -> Iterator[None]:
     tool.push(name)
     try:
         yield
@@ -122,5 +105,5 @@ def _range(tool: Tool, name: str) -> Iterator[None]:
 
 
 def mark(name: str) -> contextlib.AbstractContextManager[None]:
-    """Around a part of a step: a range of that name, one of `NAMES`, if ranges are wanted."""
+    """Around a part of a step: a range of that name, if ranges are wanted."""
     return contextlib.nullcontext() if _in_use is None else _range(_in_use, name)

@@ -9,11 +9,8 @@ from dtlib.scratch.zero.stage3 import ZeroStage3
 from dtlib.scratch.zero.step import Shard, Zero
 from dtlib.scratch.zero.wire import Wire
 
-STAGES: dict[int, type[Zero]] = {1: ZeroStage1, 2: ZeroStage2, 3: ZeroStage3}
-
 __all__ = [
     "SGD",
-    "STAGES",
     "AdamW",
     "Bucket",
     "Shard",

@@ -10,7 +10,7 @@ SC20, sections 5.3 and 7.2.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -80,32 +80,6 @@ def schedule(needs: Needs, micro_batches: int = 1) -> list[Instruction]:
     """Return all instructions of a step, the same on every rank."""
     once = [*forward_schedule(needs), *backward_schedule(needs)]
     return [*once * micro_batches, OptimizerStep()]
-
-
-def elements_sent(steps: Sequence[Instruction], psi: Mapping[int, int], ranks: int) -> int:
-    """Return the elements that one rank sends: (N-1)·⌈Ψ/N⌉ a collective on a ring.
-
-    Parameters
-    ----------
-    psi
-        The elements of each block, without padding.
-    ranks
-        N.
-    """
-    moved = [psi[i.block] for i in steps if isinstance(i, (AllGather, ReduceScatter))]
-    return sum((ranks - 1) * -(-size // ranks) for size in moved)
-
-
-def most_gathered(steps: Sequence[Instruction], psi: Mapping[int, int]) -> int:
-    """Return the most elements that are whole at once, padding not counted."""
-    now = most = 0
-    for instruction in steps:
-        if isinstance(instruction, AllGather):
-            now += psi[instruction.block]
-        elif isinstance(instruction, Free):
-            now -= psi[instruction.block]
-        most = max(most, now)
-    return most
 
 
 def _uses(needs: Needs, order: range) -> Iterator[tuple[int, list[int], list[int]]]:

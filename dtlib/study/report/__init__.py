@@ -67,10 +67,7 @@ def page_of(folder: str | Path) -> Page:
 def write(page: Page, to: Path) -> Path:
     """Write a page as HTML, and return the file.
 
-    Raises
-    ------
-    BadInput
-        when it cannot be written.
+    Raises `BadInput` when it cannot be written.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

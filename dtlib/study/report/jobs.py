@@ -16,7 +16,6 @@ from dtlib.training.record import Run
 
 # What slurm/common.sh prints at the begin and the end of each start
 STARTED = re.compile(r"^(\S+ \S+) job \d+(?:, task (\d+))?, start (\d+), on (.+?);?(?: |$)", re.M)
-ENDED = re.compile(r"^(\S+ \S+) job \d+, start (\d+), ended with exit code (\d+)", re.M)
 EXIT_CODES = {0: "done", 1: "failed", 2: "bad input", 69: "not available there",
               75: "stopped with a checkpoint, to be started again"}  # fmt: skip
 UNKNOWN = "not known"
@@ -35,10 +34,7 @@ class Start(NamedTuple):
 def page_of_job(folder: Path) -> Page:
     """Gather a page from a job's folder, its log beside it, and what Slurm tells.
 
-    Raises
-    ------
-    BadInput
-        When the folder has not the name that `slurm/common.sh` gives it.
+    Raises `BadInput` when the folder has not the name that `slurm/common.sh` gives it.
     """
     folder = folder.resolve()
     job = _job_of(folder)

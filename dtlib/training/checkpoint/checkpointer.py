@@ -64,10 +64,7 @@ class Checkpointer:
     def resume(self) -> Progress | None:
         """Load the last complete checkpoint, and return how far the run was; None without one.
 
-        Raises
-        ------
-        BadInput
-            When it is another run's, or another model's.
+        Raises `BadInput` when it is another run's, or another model's.
         """
         loaded = self._checkpoints.latest()
         progress = None

@@ -62,29 +62,14 @@ class Loaded:
 
 
 class Checkpoints:
-    """The checkpoints of one run.
+    """The checkpoints of one run, in one folder that all ranks share.
 
-    `save`, `latest` and `best` are collective: every rank of the world calls them.
-
-    Parameters
-    ----------
-    folder
-        Where they lie; one folder that all ranks share.
-    keep_last
-        How many of the last ones stay.
-    keep_best
-        Whether the one with the lowest metric stays too.
-
-    Raises
-    ------
-    BadInput
-        `keep_last` is below 1.
+    `save`, `latest` and `best` are collective: every rank of the world calls them. The last two
+    stay, and the one with the lowest metric.
     """
 
-    def __init__(self, folder: Path | str, *, keep_last: int = 2, keep_best: bool = True) -> None:
-        if keep_last < 1:
-            raise BadInput(f"keep_last is {keep_last}; keep at least 1 checkpoint to resume from.")
-        self.folder, self.keep_last, self.keep_best = Path(folder), keep_last, keep_best
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
 
     def save(
         self,
@@ -126,30 +111,20 @@ class Checkpoints:
                 remove_temporary(self.folder)  # a disk that is full needs the room
             raise
 
-    def latest(self, map_location: Any = "cpu") -> Loaded | None:
+    def latest(self) -> Loaded | None:
         """Load the last complete checkpoint, or return None where there is none at all.
 
-        A torn one is passed over for the one before, with a warning that says what is wrong.
-
-        Parameters
-        ----------
-        map_location
-            Where tensors go. The default keeps ranks from meeting on GPU 0; copying to the
-            rank's own device is the caller's business.
-
-        Raises
-        ------
-        BadInput
-            There are checkpoints, but none is complete.
+        A torn one is passed over for the one before, with a warning that says what is wrong; raises
+        `BadInput` when there are checkpoints, but none is complete.
         """
-        return self._load_first(list_folders(self.folder), map_location)
+        return self._load_first(list_folders(self.folder))
 
-    def best(self, map_location: Any = "cpu") -> Loaded | None:
+    def best(self) -> Loaded | None:
         """Load the complete checkpoint with the lowest metric; see `latest`."""
         folders = [f for f in list_folders(self.folder) if f.what_is_wrong(read=False) is None]
-        return self._load_first(sorted(folders, key=Folder.metric), map_location)
+        return self._load_first(sorted(folders, key=Folder.metric))
 
-    def _load_first(self, folders: list[Folder], map_location: Any) -> Loaded | None:
+    def _load_first(self, folders: list[Folder]) -> Loaded | None:
         # Rank 0 chooses for all: ranks that chose for themselves could part on a slow file system.
         found, notes = _on_rank_0(lambda: self._choose(folders))
         if found is None:
@@ -168,8 +143,8 @@ class Checkpoints:
                 warnings.warn(note, stacklevel=3)
         return Loaded(
             step=marker.step,
-            shared=read_tensors(path / "shared.pt", map_location),
-            rank_state=read_tensors(path / own, map_location) if own in marker.files else None,
+            shared=read_tensors(path / "shared.pt"),
+            rank_state=read_tensors(path / own) if own in marker.files else None,
             path=path,
             world_size=marker.world_size,
             metric=marker.metric,
@@ -209,7 +184,7 @@ class Checkpoints:
         path = self.folder / free_name(self.folder, step)
         temporary.rename(path)
         fsync_folder(self.folder)
-        prune(self.folder, self.keep_last, self.keep_best)
+        prune(self.folder)
         return str(path)
 
 

@@ -64,10 +64,8 @@ def restore_rng(state: Mapping[str, Any], device: torch.device | None = None) ->
 def refuse_foreign(value: Any, name: str = "shared") -> None:
     """Refuse what `torch.load(…, weights_only=True)` would not read back.
 
-    Raises
-    ------
-    BadInput
-        Something in `value` is no tensor and no plain value; the sentence says where it is.
+    Raises `BadInput` when something in `value` is no tensor and no plain value; the sentence says
+    where it is.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():

@@ -56,9 +56,12 @@ def write_tensors(path: Path, content: Any) -> dict[str, Any]:
     return {"bytes": hashing.bytes, "sha256": hashing.hash.hexdigest()}
 
 
-def read_tensors(path: Path, map_location: Any) -> Any:
-    """Load tensors and plain values; `weights_only` keeps a file from running code."""
-    return torch.load(path, map_location=map_location, weights_only=True)
+def read_tensors(path: Path) -> Any:
+    """Load tensors and plain values to the CPU, so that ranks do not meet on GPU 0.
+
+    `weights_only` keeps a file from running code.
+    """
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,8 @@ def free_name(root: Path, step: int) -> str:
     return f"step-{step:08d}" + (f"-again{max(taken) + 1}" if taken else "")
 
 
-def prune(root: Path, keep_last: int, keep_best: bool) -> None:
-    """Remove all but the last `keep_last` complete checkpoints and the best one.
+def prune(root: Path) -> None:
+    """Remove all but the last two complete checkpoints and the best one.
 
     Torn ones go too, but nothing goes while there is no complete one.
     """
@@ -143,9 +146,9 @@ def prune(root: Path, keep_last: int, keep_best: bool) -> None:
     complete = [folder for folder in folders if folder.what_is_wrong(read=False) is None]
     if not complete:
         return
-    keep = set(complete[:keep_last])
+    keep = set(complete[:2])
     best = min(complete, key=Folder.metric)  # of equal ones the last
-    if keep_best and best.metric() < math.inf:
+    if best.metric() < math.inf:
         keep.add(best)
     for folder in folders:
         if folder not in keep:

@@ -28,10 +28,8 @@ def new_folder(root: Path, name: str) -> Path:
 def make_folder(folder: Path, *, resume: bool) -> None:
     """Make the run's folder, and take back the wish of an earlier start to be started again.
 
-    Raises
-    ------
-    BadInput
-        It cannot be made or written to, or it holds a run that this one is not to go on with.
+    Raises `BadInput` when it cannot be made or written to, or it holds a run that this one is not
+    to go on with.
     """
     if not resume and (folder / "config.json").exists():
         raise BadInput(
@@ -51,10 +49,7 @@ def make_folder(folder: Path, *, resume: bool) -> None:
 def claimed(folder: Path) -> Iterator[None]:
     """Keep other runs out of a folder meanwhile; the system lets go if this process is killed.
 
-    Raises
-    ------
-    BadInput
-        Another run is at work there.
+    Raises `BadInput` when another run is at work there.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -15,10 +15,7 @@ from dtlib.errors import BadInput
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read JSON lines, one a step; a last line that a kill cut short is left out.
 
-    Raises
-    ------
-    BadInput
-        A line is no JSON object.
+    Raises `BadInput` when a line is no JSON object.
     """
     if not path.exists():
         return []
@@ -39,10 +36,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def read_object(path: Path) -> dict[str, Any]:
     """Read a file that holds one JSON object.
 
-    Raises
-    ------
-    BadInput
-        It holds something else, or cannot be read.
+    Raises `BadInput` when it holds something else, or cannot be read.
     """
     try:
         return restore(json.loads(path.read_bytes()))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dtlib.ranks.processes import run
 
 if TYPE_CHECKING:
     from dtlib.ranks.dist import World
@@ -39,14 +40,10 @@ def origin(world: World) -> dict[str, Any]:
 def commit(package: Path = Path(__file__).parents[2]) -> str | None:
     """Commit of the checkout that `package` lies in ("-dirty" if it was changed), else None."""
     git = ["git", "-C", str(package)]
-    try:
-        # A package installed into a virtual environment may lie inside somebody else's checkout.
-        tracked = ["ls-files", "--error-unmatch", "__init__.py"]
-        subprocess.run(git + tracked, check=True, capture_output=True, timeout=10)
-        describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-        done = subprocess.run(
-            git + describe, check=True, capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.SubprocessError):
+    # A package installed into a virtual environment may lie inside somebody else's checkout.
+    tracked = run([*git, "ls-files", "--error-unmatch", "__init__.py"], 10)
+    if tracked.code != 0:
         return None
-    return done.stdout.strip() or None
+    describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    done = run(git + describe, 10, apart=True)
+    return done.output.strip() or None if done.code == 0 else None

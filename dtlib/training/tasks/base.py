@@ -92,10 +92,7 @@ class Task(ABC):
     def steps_per_epoch(self, plan: BatchPlan) -> int:
         """Return how many whole global batches an epoch has; the rest of it is dropped.
 
-        Raises
-        ------
-        BadInput
-            when there is not even one.
+        Raises `BadInput` when there is not even one.
         """
         if self.train_size < plan.global_batch:
             raise BadInput(

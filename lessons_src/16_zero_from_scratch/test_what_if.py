@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dtlib.sim import memory
-from dtlib.sim.states import passes, zero_stages
+
+from .what_if import passes, zero_stages
 
 NAMES = ("ddp", "zero1", "zero2", "zero3")
 

@@ -1,4 +1,4 @@
-"""Waiting with an end: for answers, and for another process that fetches the same thing."""
+"""The lock of a folder: one process fetches, and the others wait for it, with an end."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import contextlib
 import errno
 import os
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import filelock
 
 from dtlib.errors import Unavailable
-
-T = TypeVar("T")
+from dtlib.ranks.answers import answers_within
 
 POLL = 0.25  # seconds between two tries to take a lock
 HANG = 20.0  # seconds after which a system call on the lock is taken for hung
@@ -26,34 +23,8 @@ PATIENCE = 120.0  # seconds without a sign of life from whoever holds the lock
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
-def answers_within(seconds: float, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
-    """Make calls at once, and return what each returned or raised, in their order.
-
-    Some system calls have no time-out of their own. What takes longer answers with a
-    `TimeoutError`; it is left behind in a thread that does not keep the process alive.
-    """
-    late = TimeoutError(f"no answer within {seconds:g} s")
-    answers: list[T | BaseException] = [late] * len(calls)
-
-    def ask(number: int) -> None:
-        try:
-            answers[number] = calls[number]()
-        except BaseException as error:
-            answers[number] = error
-
-    threads = [
-        threading.Thread(target=ask, args=(number,), daemon=True) for number in range(len(calls))
-    ]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return list(answers)
-
-
 @contextlib.contextmanager
-def alone(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
+def locked(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
     """Be the only process, among those that ask with the same `path`, that is in here.
 
     The system frees the lock when its holder dies, so the next one takes over.

@@ -1,0 +1,25 @@
+"""No public name of dtlib without a user: what nothing outside tests asks for is dead code."""
+
+from __future__ import annotations
+
+from public_names import ROOT, unused
+
+# Kernels that a lesson builds: its text sends readers to them, or its tests prove both equal.
+KERNELS = {
+    "dtlib.scratch.data_parallel.buckets:bucket_all_reduce": "08_ddp_from_scratch",
+    "dtlib.scratch.data_parallel.overlap:OverlappedDataParallel": "08_ddp_from_scratch",
+    "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",
+    "dtlib.scratch.zero.schedule:schedule": "16_zero_from_scratch",
+    "dtlib.scratch.zero.stage2:ZeroStage2": "16_zero_from_scratch",
+}
+BY_COMMAND = {"dtlib.ranks.node:agent"}  # srun's command line calls it, see `ranks.slurm`
+
+
+def test_every_public_name_has_a_user() -> None:
+    assert set(unused()) == KERNELS.keys() | BY_COMMAND, "delete what is here alone, or use it"
+
+
+def test_a_kernel_is_what_its_lesson_uses() -> None:
+    for kernel, room in KERNELS.items():
+        texts = [path.read_text("utf-8") for path in (ROOT / "lessons_src" / room).glob("*.py")]
+        assert any(kernel.partition(":")[2] in text for text in texts), kernel
