@@ -12,21 +12,26 @@ from tests.scratch_cases import elements_sent, most_gathered
 
 from . import pictures as zero_view
 from . import zero_runs
+from .bank import accumulate as bank_16_accumulate
 from .bank import held as bank_16_held
+from .bank import norm as bank_16_norm
 from .bank import schedule as bank_16_schedule
-from .bank import shards as bank_16_shards
 from .bank import stage1 as bank_16_stage1
+<<<<<<< HEAD
 from .exercises import held, schedule, sent, stage1
 from .what_if import passes
+=======
+from .exercises import held, schedule, sent
+>>>>>>> r16
 
 
 @pytest.fixture(autouse=True, scope="module")
 def by_value():
     """Send the answers as a notebook would: their modules are not there on the ranks."""
-    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+    for bank in (bank_16_norm, bank_16_schedule, bank_16_accumulate, bank_16_stage1):
         cloudpickle.register_pickle_by_value(bank)
     yield
-    for bank in (bank_16_schedule, bank_16_shards, bank_16_stage1):
+    for bank in (bank_16_norm, bank_16_schedule, bank_16_accumulate, bank_16_stage1):
         cloudpickle.unregister_pickle_by_value(bank)
 
 
@@ -138,12 +143,12 @@ def test_a_schedule_sends_what_the_formula_says(k):
 
 def test_right_answers_of_another_kind_keep_the_lessons_promises():
     """What passes its check must not stop Run All at one of the lesson's assertions."""
-    update = zero_runs.from_shards(bank_16_shards.gathers_norms, 0.01)
+    update = zero_runs.from_shards(bank_16_norm.gathers_norms, 0.01)
     ways = {
         "stage 1": zero_runs.Flat(bank_16_stage1.pads),
         "as a class": zero_runs.Flat(bank_16_stage1.Shards),
-        "stage 2": zero_runs.Flat(update, bank_16_shards.pads_and_asks_the_library),
-        "in place": zero_runs.Flat(update, bank_16_shards.in_place),
+        "stage 2": zero_runs.Flat(update, bank_16_accumulate.pads_and_asks_the_library),
+        "in place": zero_runs.Flat(update, bank_16_accumulate.in_place),
     }
     n, sizes = 2, zero_runs.Sizes(ranks=2, steps=2)
     for mixed, formula in ((False, (8 + 8 / n, 4 + 12 / n)), (True, (4 + 12 / n, 2 + 14 / n))):
@@ -218,9 +223,3 @@ def test_a_hostile_answer_gets_a_sentence(exercise, answer, key):
     assert isinstance(found, checking.Wrong), found
     assert found.mistake == key, found
     assert checking.sentence(SIDECAR, exercise, found).endswith("?")
-
-
-def test_serial_knows_what_a_forgetful_optimizer_does():
-    """Momentum makes three equal steps longer: the check would see no difference without it."""
-    kept, renewed = (stage1.serial(stage1.MOMENTUM, 3, renewed=r) for r in (False, True))
-    assert float((kept - renewed).abs().max()) > 0.1

@@ -48,11 +48,11 @@ def not_averaged(weights, make_optimizer):
 
 
 def ways():
-    update = zero_runs.from_shards(norm.reference, 1e9)
+    update = zero_runs.from_shards(norm.global_norm, 1e9)
     return {
         "stage 0": zero_runs.Flat(stage0),
-        "stage 1": zero_runs.Flat(stage1.reference),
-        "stage 2": zero_runs.Flat(update, accumulate.reference),
+        "stage 1": zero_runs.Flat(stage1.stage1),
+        "stage 2": zero_runs.Flat(update, accumulate.add_gradients),
         "stage 3": zero_runs.Scheduled(schedule.zero3_schedule(SIZES.layers)),
     }
 
@@ -91,8 +91,8 @@ def test_a_wrong_way_is_far_from_one_process():
 
 
 def test_the_clip_of_stage_2_is_torchs_and_cuts():
-    update = zero_runs.from_shards(norm.reference, LONGEST)
-    way = {"clipped": zero_runs.Flat(update, accumulate.reference)}
+    update = zero_runs.from_shards(norm.global_norm, LONGEST)
+    way = {"clipped": zero_runs.Flat(update, accumulate.add_gradients)}
     assert zero_runs.worst(zero_runs.run(way, SIZES, clip=LONGEST)) < 1e-5
     assert zero_runs.worst(zero_runs.run(way, SIZES)) > 1e-3  # the twin does not clip
 

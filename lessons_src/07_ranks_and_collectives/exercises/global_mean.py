@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import number, numbers
+from dtlib.learn.diagnosis import nothing_back, number, numbers
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
@@ -61,13 +61,6 @@ def reduced(got, want, seen):
         return False
     facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
     return facts | {"root": right[0], "want": number(got[right[0]])}
-
-
-def nothing_back(seen):
-    """Every rank called a collective, and returned None as it does."""
-    if not all(one.failure is None and one.kind == "none" and one.collectives for one in seen):
-        return False
-    return {"call": seen[0].collectives[-1]}
 
 
 def facts(got, values, n):

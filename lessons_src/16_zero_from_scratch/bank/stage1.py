@@ -1,42 +1,36 @@
-"""Answers to lesson 16's exercise 1, the sharded optimizer, wrong ones and right ones."""
+"""More answers to `stage1`, for the tests alone."""
 
 import torch
 import torch.distributed as dist
 
+from dtlib.learn.solutions import altered
 from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.scratch.ring import all_gather, reduce_scatter, ring_all_reduce, ring_reduce_scatter
+
+from ..exercises.stage1 import stage1
 
 
 def mine(x):
     return x.tensor_split(dist.get_world_size())[dist.get_rank()]
 
 
-def nobody_is_told(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
+def with_gradient(shard_of):
+    """An answer that gets its shard of the summed gradient in another way."""
 
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
+    def answer(weights, make_optimizer):
+        master = mine(weights).clone().float()
+        optimizer = make_optimizer([master])
 
-    return step
+        def step(gradient):
+            master.grad = shard_of(gradient).float() / dist.get_world_size()
+            optimizer.step()
+            optimizer.zero_grad()
+            mine(weights).copy_(master)
+            all_gather(weights)
 
+        return step
 
-def drops_the_rest(weights, make_optimizer):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    size = len(weights) // n
-    own = weights[rank * size : (rank + 1) * size]
-    master = own.float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient[: n * size]).float() / n
-        optimizer.step()
-        own.copy_(master)
-        all_gather(weights[: n * size])
-
-    return step
+    return answer
 
 
 def state_for_all(weights, make_optimizer):
@@ -51,175 +45,15 @@ def state_for_all(weights, make_optimizer):
     return step
 
 
-def three_passes(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        dist.all_reduce(gradient)
-        master.grad = mine(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
+def all_reduced(gradient):
+    dist.all_reduce(gradient)
+    return mine(gradient)
 
 
-def master_made_anew(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.copy_(mine(weights))
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def no_master(weights, make_optimizer):
-    own = mine(weights)
-    optimizer = make_optimizer([own])
-
-    def step(gradient):
-        own.grad = reduce_scatter(gradient) / dist.get_world_size()
-        optimizer.step()
-        all_gather(weights)
-
-    return step
-
-
-def gathers_moments(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
-        for value in optimizer.state[master].values():
-            if value.dim():
-                whole = torch.zeros(len(weights))
-                mine(whole).copy_(value)
-                all_gather(whole)
-
-    return step
-
-
-def gathers_a_copy(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights.clone())
-
-    return step
-
-
-def own_gradient(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = mine(gradient).float()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def sums(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def divides_twice(weights, make_optimizer):
-    n = dist.get_world_size()
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient / n).float() / n
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def a_new_optimizer_each_step(weights, make_optimizer):
-    master = mine(weights).float()
-
-    def step(gradient):
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        make_optimizer([master]).step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def moves_a_copy(weights, make_optimizer):
-    master = mine(weights).float().clone()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        nonlocal weights
-        master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        whole = torch.zeros(len(weights))
-        mine(whole).copy_(master)
-        weights = all_gather(whole)
-
-    return step
-
-
-def the_ring_of_lesson_7(weights, make_optimizer):
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        summed = ring_reduce_scatter(gradient)  # rank r finishes chunk r + 1
-        master.grad = mine(summed).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def steps_at_once(weights, make_optimizer):
-    make_optimizer([mine(weights).float()])
-
-
-def gathers_each_gradient(weights, make_optimizer):
-    n = dist.get_world_size()
-    master = mine(weights).float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        everyone = [torch.empty_like(gradient) for _ in range(n)]
-        dist.all_gather(everyone, gradient)
-        master.grad = mine(sum(everyone)).float() / n
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
+def all_gathered(gradient):
+    everyone = [torch.empty_like(gradient) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, gradient)
+    return mine(sum(everyone))
 
 
 def a_master_for_all(weights, make_optimizer):
@@ -240,19 +74,18 @@ def a_master_for_all(weights, make_optimizer):
 class WeightsTwice:
     def __init__(self, weights, make_optimizer):
         self.weights, self.copy = weights, weights.clone()
-        self.master = mine(weights).float().clone()
-        self.optimizer = make_optimizer([self.master])
+        self.train = stage1(self.copy, make_optimizer)
 
     def step(self, gradient):
-        self.master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        self.optimizer.step()
-        mine(self.copy).copy_(self.master)
-        all_gather(self.copy)
+        self.train(gradient)
         self.weights.copy_(self.copy)
 
 
-def weights_twice(weights, make_optimizer):
-    return WeightsTwice(weights, make_optimizer).step
+def reduced_by_the_library(weights, make_optimizer):
+    """The sum, and with collectives of torch alone."""
+    n = dist.get_world_size()
+    step = pads(weights, make_optimizer)
+    return lambda gradient: step(gradient * n)
 
 
 # Right.
@@ -289,14 +122,9 @@ def gradient_of_all(weights, make_optimizer):
 
 def by_a_generator(weights, make_optimizer):
     def steps():
-        master = mine(weights).float()
-        optimizer = make_optimizer([master])
-        gradient = yield
+        step, gradient = stage1(weights, make_optimizer), (yield)
         while True:
-            master.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-            optimizer.step()
-            mine(weights).copy_(master)
-            all_gather(weights)
+            step(gradient)
             gradient = yield
 
     running = steps()
@@ -329,9 +157,8 @@ def pads(weights, make_optimizer):
 
 class Shards:
     def __init__(self, weights, make_optimizer):
-        self.weights, self.chunks = weights, weights.chunk(dist.get_world_size())
-        own = weights.tensor_split(dist.get_world_size())[dist.get_rank()]
-        self.own, self.master = own, own.clone().to(torch.float32)
+        self.weights, self.own = weights, mine(weights)
+        self.master = self.own.clone().to(torch.float32)
         self.optimizer = make_optimizer([self.master])
 
     def __call__(self, gradient):
@@ -342,35 +169,16 @@ class Shards:
         all_gather(self.weights)
 
 
-WRONG = [
-    ("stage1", "no_gather", nobody_is_told),
-    ("stage1", "remainder", drops_the_rest),
-    ("stage1", "whole_state", state_for_all),
-    ("stage1", "three_halves", three_passes),
-    ("stage1", "no_master", master_made_anew),
-    ("stage1", "moments", gathers_moments),
-    ("stage1", "lost_gather", gathers_a_copy),
-    ("stage1", "own_gradient", own_gradient),
-    ("stage1", "sum", sums),
-    ("stage1", "divided_twice", divides_twice),
-    ("stage1", "renewed", a_new_optimizer_each_step),
-    ("stage1", "unmoved", moves_a_copy),
-    ("stage1", "weights", the_ring_of_lesson_7),
-    ("stage1", "no_step", steps_at_once),
-    ("stage1", "too_much", gathers_each_gradient),
-    ("stage1", "whole_copy", a_master_for_all),
-]
-
-# The same mistakes in other words.
 ALSO_WRONG = [
-    ("stage1", "no_master", no_master),
-    ("stage1", "whole_copy", weights_twice),
+    ("sum", reduced_by_the_library),
+    ("no_master", altered(stage1, {"own.float()": "own", "(gradient).float()": "(gradient)"})),
+    # lesson 07's ring: rank r finishes chunk r + 1
+    ("weights", with_gradient(lambda gradient: mine(ring_reduce_scatter(gradient)))),
+    ("no_step", altered(stage1, {"return step": "return None"})),
+    ("three_halves", with_gradient(all_reduced)),
+    ("too_much", with_gradient(all_gathered)),
+    ("whole_state", state_for_all),
+    ("whole_copy", a_master_for_all),
+    ("whole_copy", lambda *given: WeightsTwice(*given).step),
 ]
-
-RIGHT = [
-    ("stage1", pads),
-    ("stage1", own_buffers),
-    ("stage1", gradient_of_all),
-    ("stage1", by_a_generator),
-    ("stage1", Shards),
-]
+ALSO_RIGHT = [own_buffers, gradient_of_all, by_a_generator, pads, Shards]
