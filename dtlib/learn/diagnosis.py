@@ -182,3 +182,27 @@ def read_paint(value: float, n: int) -> str:
     parts = [f"rank {r} is missing" for r, c in enumerate(counts) if c == 0]
     parts += [f"rank {r} is in it {c} times" for r, c in enumerate(counts) if c > 1]
     return f"{number(value)}: {', '.join(parts)}." if parts else ""
+
+
+def nothing_back(seen: Sequence[Seen]) -> bool | dict[str, Any]:
+    """Where every rank called a collective and returned None as it does: the last one's name."""
+    if not all(s.failure is None and s.kind == "none" and s.collectives for s in seen):
+        return False
+    return {"call": seen[0].collectives[-1]}
+
+
+def reduced(
+    got: Sequence[float], want: Sequence[float], seen: Sequence[Seen]
+) -> bool | dict[str, Any]:
+    """Where one rank has what is right, and the others what `reduce` left there: who has what."""
+    right = [rank for rank, value in enumerate(got) if near(value, want[0])]
+    wrong = [rank for rank in range(len(got)) if rank not in right]
+    if not right or "reduce" not in seen[0].collectives:
+        return False
+    facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
+    return facts | {"root": right[0], "want": number(got[right[0]])}
+
+
+def near(a: float, b: float) -> bool:
+    """Whether two numbers are the same to a reader."""
+    return abs(a - b) <= 1e-4 * max(1.0, abs(b))

@@ -17,12 +17,8 @@ from .bank import held as bank_16_held
 from .bank import norm as bank_16_norm
 from .bank import schedule as bank_16_schedule
 from .bank import stage1 as bank_16_stage1
-<<<<<<< HEAD
-from .exercises import held, schedule, sent, stage1
-from .what_if import passes
-=======
 from .exercises import held, schedule, sent
->>>>>>> r16
+from .what_if import passes
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,9 +6,12 @@ import torch
 import torch.distributed as dist
 
 from dtlib.errors import BadInput
+from dtlib.learn.cases import Seen
 from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.diagnosis import nothing_back, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.wire import Message
 
 
 def total(x):
@@ -121,3 +124,12 @@ def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
 def test_a_function_may_name_what_it_is_given():
     with pytest.raises(BadInput, match="hangs of total, left names y"):
         RankAnswer(total, cases(1), [Mistake("left", leaves, hangs=lambda y: None)])
+
+
+def test_families_that_several_exercises_have():
+    seen = [Seen(rank, messages=[Message("reduce", None, 1, 4, ())]) for rank in (0, 1)]
+    facts = {"rank": 1, "got": "3.5", "root": 0, "want": "6"}
+    assert reduced([6.0, 3.5], [6.0, 6.0], seen) == facts
+    assert not reduced([3.5, 3.5], [6.0, 6.0], seen)
+    assert nothing_back(seen) == {"call": "reduce"}
+    assert not nothing_back([*seen, Seen(2)])

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import nothing_back, number, numbers
+from dtlib.learn.diagnosis import near, nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
@@ -33,10 +33,6 @@ def case(lists):
     )
 
 
-def near(a, b):
-    return abs(a - b) <= 1e-4 * max(1.0, abs(b))
-
-
 def nan(got, values):
     """Where one rank has a nan and nothing to make a mean of."""
     empty = [rank for rank, own in enumerate(values) if not len(own)]
@@ -51,16 +47,6 @@ def by_own_count(got, values):
     total = sum(own.sum().item() for own in values)
     pairs = zip(got, values, strict=True)
     return len(got) > 1 and all(near(v, total / len(own)) for v, own in pairs if len(own))
-
-
-def reduced(got, want, seen):
-    """One rank has the mean, and the others what reduce left there."""
-    right = [rank for rank, value in enumerate(got) if near(value, want[0])]
-    wrong = [rank for rank in range(len(got)) if rank not in right]
-    if not right or "reduce" not in seen[0].collectives:
-        return False
-    facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
-    return facts | {"root": right[0], "want": number(got[right[0]])}
 
 
 def facts(got, values, n):

@@ -25,6 +25,12 @@ def reduces_the_loss(losses):
     return (total + (everywhere - total.detach())) / count
 
 
+def without_the_graph(losses):
+    both = torch.tensor([losses.sum(), float(len(losses))])
+    dist.all_reduce(both)
+    return (both[0] / both[1]).requires_grad_()
+
+
 # Right.
 def weighs_its_mean(losses):
     share = torch.tensor(float(len(losses)))
@@ -44,6 +50,11 @@ ALSO_WRONG = [
     ("divided_twice", reduces_the_loss),
     ("early", by({RETURN: f"if not len(losses):\n        return torch.tensor(0.0)\n    {RETURN}"})),
     ("detached", by({SUM: "losses.sum().item()"})),
+    (
+        "early",
+        by({RETURN: f"if not len(losses):\n        return count.requires_grad_()\n    {RETURN}"}),
+    ),
+    ("detached", without_the_graph),
     ("vector", by({SUM: "losses"})),
     ("none", by({RETURN: "losses"})),
 ]

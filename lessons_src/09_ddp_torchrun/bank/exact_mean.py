@@ -8,15 +8,6 @@ def mine(values, samples):
     return values[: len(range(dist.get_rank(), samples, dist.get_world_size()))]
 
 
-def leaves_between(values, samples):
-    total, count = mine(values, samples).sum(), torch.tensor(float(len(mine(values, samples))))
-    dist.all_reduce(total)
-    if not len(mine(values, samples)):
-        return 0.0
-    dist.all_reduce(count)
-    return total / count
-
-
 def mean_of_the_real(values, samples):
     own = mine(values, samples)
     return own.mean() if len(own) else 0.0
@@ -43,5 +34,4 @@ def by_objects(values, samples):
 
 
 ALSO_WRONG = [("stayed_home", mean_of_the_real)]
-HANG = [("left_early", leaves_between)]
 ALSO_RIGHT = [gathers_by_place, counts_by_hand, by_objects]

@@ -63,7 +63,7 @@ def what_lacks(loss):
     """Say what it is that `backward()` cannot be called on; None when it can."""
     if not isinstance(loss, torch.Tensor):
         return f"a {type(loss).__name__}"
-    if not loss.requires_grad:
+    if loss.grad_fn is None:
         return "a tensor without a graph"
     return None if loss.numel() == 1 else f"a tensor of {loss.numel()} numbers"
 

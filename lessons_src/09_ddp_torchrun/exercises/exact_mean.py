@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import number, numbers
+from dtlib.learn.diagnosis import near, nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
@@ -41,10 +41,6 @@ def real(values, samples):
     return [own[: len(range(rank, samples[0], n))].tolist() for rank, own in enumerate(values)]
 
 
-def near(a, b):
-    return abs(a - b) <= 1e-4 * max(1.0, abs(b))
-
-
 def gathered(values):
     parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, values)
@@ -64,13 +60,6 @@ def uneven_gather(seen, values, samples):
     return {"first": counts[0], "rank": short[-1], "other": counts[short[-1]]}
 
 
-def nothing_back(seen):
-    """Every rank called a collective, and returned None as it does."""
-    if not all(one.failure is None and one.kind == "none" and one.collectives for one in seen):
-        return False
-    return {"call": seen[0].collectives[-1]}
-
-
 def nan(got, samples, n):
     """Where some ranks have nothing but padding; the first of them is named."""
     return samples[0] < n and any(map(math.isnan, got)) and {"rank": samples[0]}
@@ -83,16 +72,6 @@ def stayed_home(got, values, samples, n):
         if n > 1 and all(near(value, float(sum(own)) / len(own)) for value, own in pairs):
             return {"got": numbers(got)}
     return False
-
-
-def reduced(got, want, seen):
-    """One rank has the mean, and the others what reduce left there."""
-    right = [rank for rank, value in enumerate(got) if near(value, want[0])]
-    wrong = [rank for rank in range(len(got)) if rank not in right]
-    if not right or "reduce" not in seen[0].collectives:
-        return False
-    facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
-    return facts | {"root": right[0], "want": number(want[0])}
 
 
 def facts(got, values, samples, n):
