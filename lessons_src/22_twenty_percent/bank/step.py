@@ -1,163 +1,135 @@
-"""Answers to lesson 22's exercise on ranks: the weights and the loss that a step leaves."""
-
-import contextlib
+"""More answers to `faster_step`, for the tests alone."""
 
 import torch
 import torch.distributed as dist
 
-from .sends import NAME, gradients, mean_of
+from dtlib.learn.solutions import altered
+
+from ..exercises.step import QUIET, faster_step
+
+(CONTEXT,) = QUIET
+ADDED, SUM = "total + loss.detach()", "dist.all_reduce(total)"
+MEAN = "total / dist.get_world_size()"
+WITH, LOSS = f"with {CONTEXT}:", "loss = loss_fn(model(x), y) / len(micro_batches)"
+EACH = "[dist.all_reduce(p.grad, dist.ReduceOp.AVG) for p in model.parameters()]"
 
 
-def quiet_for_all(model, optimizer, loss_fn, micro_batches):
+def slow_step(model, optimizer, loss_fn, micro_batches):
     optimizer.zero_grad()
-    total = torch.zeros((), dtype=torch.float64)
-    with model.no_sync():
-        for x, y in micro_batches:
-            loss = loss_fn(model(x), y) / len(micro_batches)
-            loss.backward()
-            total += loss.detach()
-    optimizer.step()
-    return mean_of(total)
-
-
-def sends_with_the_first(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches, sync=0)
-    optimizer.step()
-    return mean_of(total)
-
-
-def never_empties(model, optimizer, loss_fn, micro_batches):
-    total = gradients(model, loss_fn, micro_batches)
-    optimizer.step()
-    return mean_of(total)
-
-
-def empties_too_often(model, optimizer, loss_fn, micro_batches):
-    total = torch.zeros((), dtype=torch.float64)
-    for k, (x, y) in enumerate(micro_batches, start=1):
-        optimizer.zero_grad()
-        last = k == len(micro_batches)
-        with contextlib.nullcontext() if last else model.no_sync():
-            loss = loss_fn(model(x), y) / len(micro_batches)
-            loss.backward()
-        total += loss.detach()
-    optimizer.step()
-    return mean_of(total)
-
-
-def adds_without_dividing(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches, parts=1)
-    optimizer.step()
-    return mean_of(total / len(micro_batches))
-
-
-def divides_twice(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches, parts=len(micro_batches) ** 2)
-    optimizer.step()
-    return mean_of(total * len(micro_batches))
-
-
-def scaled(model, optimizer, loss_fn, micro_batches, factor):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
-    for p in model.parameters():
-        p.grad *= factor
-    optimizer.step()
-    return mean_of(total)
-
-
-def divides_by_ranks_too(model, optimizer, loss_fn, micro_batches):
-    return scaled(model, optimizer, loss_fn, micro_batches, 1 / dist.get_world_size())
-
-
-def takes_ddp_for_a_sum(model, optimizer, loss_fn, micro_batches):
-    return scaled(model, optimizer, loss_fn, micro_batches, dist.get_world_size())
-
-
-def half_of_it(model, optimizer, loss_fn, micro_batches):
-    return scaled(model, optimizer, loss_fn, micro_batches, 0.5)
-
-
-def averages_weights(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = torch.zeros((), dtype=torch.float64)
-    with model.no_sync():
-        for x, y in micro_batches:
-            loss = loss_fn(model(x), y) / len(micro_batches)
-            loss.backward()
-            total += loss.detach()
-    optimizer.step()
-    flat = torch.cat([p.detach().flatten() for p in model.parameters()])
-    dist.all_reduce(flat)
-    parts = flat.div_(dist.get_world_size()).split([p.numel() for p in model.parameters()])
-    with torch.no_grad():
-        for p, part in zip(model.parameters(), parts, strict=True):
-            p.copy_(part.view_as(p))
-    return mean_of(total)
-
-
-def own_loss(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
+    total = 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(model(x), y) / len(micro_batches)
+        loss.backward()
+        everyone = loss.detach().clone()
+        dist.all_reduce(everyone)
+        total += everyone.item() / dist.get_world_size()
     optimizer.step()
     return total
 
 
-def loss_of_all_ranks_added(model, optimizer, loss_fn, micro_batches):
+def all_of_them_at_once(model, optimizer, loss_fn, micro_batches):
+    batch = [torch.cat(part) for part in zip(*micro_batches, strict=True)]
+    return faster_step(model, optimizer, loss_fn, [batch])
+
+
+def one_backward(model, optimizer, loss_fn, micro_batches):
     optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
+    loss = sum(loss_fn(model(x), y) for x, y in micro_batches) / len(micro_batches)
+    loss.backward()
     optimizer.step()
-    dist.all_reduce(total)
-    return total
+    dist.all_reduce(loss.detach())
+    return loss.detach() / dist.get_world_size()
 
 
-def loss_of_all_parts_added(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
-    optimizer.step()
-    return mean_of(total * len(micro_batches))
-
-
-def loss_divided_again(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
-    optimizer.step()
-    return mean_of(total / len(micro_batches))
-
-
-def loss_averaged_twice(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
-    optimizer.step()
+# Right.
+def first_all_but_the_last(model, optimizer, loss_fn, micro_batches):
+    optimizer.zero_grad(set_to_none=True)
+    *early, (x, y) = micro_batches
+    losses = []
+    with model.no_sync():
+        for a, b in early:
+            loss = loss_fn(model(a), b) / len(micro_batches)
+            loss.backward()
+            losses.append(loss.detach())
+    loss = loss_fn(model(x), y) / len(micro_batches)
+    loss.backward()
+    total = torch.stack([*losses, loss.detach()]).sum()
     dist.all_reduce(total, dist.ReduceOp.AVG)
-    return total / dist.get_world_size()
-
-
-def another_loss(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = gradients(model, loss_fn, micro_batches)
     optimizer.step()
-    return mean_of(total) + 1
+    return total
 
 
-WRONG = [
-    (NAME, "never_met", quiet_for_all),
-    (NAME, "part_met", sends_with_the_first),
-    (NAME, "old_gradients", never_empties),
-    (NAME, "newest", empties_too_often),
-    (NAME, "not_divided", adds_without_dividing),
-    (NAME, "divided_twice", divides_twice),
-    (NAME, "by_ranks", divides_by_ranks_too),
-    (NAME, "sum_of_ranks", takes_ddp_for_a_sum),
-    (NAME, "gradient", half_of_it),
-    (NAME, "drift", averages_weights),
-    (NAME, "own_loss", own_loss),
-    (NAME, "loss_sum", loss_of_all_ranks_added),
-    (NAME, "loss_not_divided", loss_of_all_parts_added),
-    (NAME, "loss_twice", loss_divided_again),
-    (NAME, "loss_by_ranks", loss_averaged_twice),
-    (NAME, "loss", another_loss),
+def by_hand_in_one_message(model, optimizer, loss_fn, micro_batches):
+    total = torch.zeros((), dtype=torch.float64)
+    for x, y in micro_batches:
+        loss = loss_fn(model.module(x), y) / len(micro_batches)
+        loss.backward()
+        total += loss.detach()
+    params = list(model.parameters())
+    flat = torch.cat([total.flatten(), *(p.grad.flatten() for p in params)])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    parts = flat[1:].split([p.numel() for p in params])
+    for p, part in zip(params, parts, strict=True):
+        p.grad = part.view_as(p)
+    optimizer.step()
+    optimizer.zero_grad()
+    return flat[0]
+
+
+def through_the_flag(model, optimizer, loss_fn, micro_batches):
+    optimizer.zero_grad()
+    losses = []
+    for k, (x, y) in enumerate(micro_batches):
+        model.require_backward_grad_sync = k + 1 == len(micro_batches)
+        loss = loss_fn(model(x), y) / len(micro_batches)
+        loss.backward()
+        losses.append(loss.detach())
+    stacked = torch.stack(losses)
+    dist.all_reduce(stacked)
+    optimizer.step()
+    return stacked.sum() / dist.get_world_size()
+
+
+own_loss = altered(faster_step, {SUM: "", MEAN: "total"})
+
+
+def every_loss_to_every_rank(*given):
+    own = own_loss(*given)
+    everyone = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, own)
+    return torch.stack(everyone).mean()
+
+
+EDITS = [
+    ("every_micro_batch", {CONTEXT: "contextlib.nullcontext()"}),
+    ("forward_outside", {f"{WITH}\n            {LOSS}": f"{LOSS}\n        {WITH}"}),
+    ("loss_messages", {SUM: "", "total = total": "dist.all_reduce(loss.detach()); total = total"}),
+    ("one_by_one", {**QUIET, "optimizer.step()": f"{EACH}; optimizer.step()"}),
+    ("reads", {ADDED: "total + loss.item()", SUM: f"total = torch.tensor(total); {SUM}"}),
+    ("read_once", {MEAN: f"({MEAN}).item()"}),
+    ("not_a_tensor", {MEAN: f"float(({MEAN}).numpy())"}),
+    ("no_step", {"optimizer.step()": ""}),
+    ("steps", {"loss.backward()": "loss.backward(); optimizer.step()"}),
+    ("none", {f"return {MEAN}": ""}),
+    ("kind", {MEAN: f"[{MEAN}]"}),
+    ("shape", {MEAN: "torch.stack([total, total])"}),
+]
+PADDED = {
+    "dist.all_reduce(flat)": "flat = torch.cat([flat, torch.zeros(20)]); dist.all_reduce(flat)",
+    "flat[1:]": "flat[1:-20]",
+}
+ALSO_WRONG = [
+    *((key, altered(faster_step, words)) for key, words in EDITS),
+    ("every_micro_batch", slow_step),
+    ("all_at_once", all_of_them_at_once),
+    ("all_at_once", one_backward),
+    ("unrecognised", altered(by_hand_in_one_message, PADDED)),
+]
+HANG = [("waits", altered(faster_step, {SUM: f"if dist.get_rank() == 0: {SUM}"}))]
+ALSO_RIGHT = [
+    every_loss_to_every_rank,
+    first_all_but_the_last,
+    by_hand_in_one_message,
+    through_the_flag,
 ]

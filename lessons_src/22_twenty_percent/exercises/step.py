@@ -5,183 +5,190 @@ whose mean is 7: on three ranks 259 is right, 1036 is not divided by the micro-b
 the newest alone, and 7, 70, 700 never met.
 """
 
-from __future__ import annotations
-
-import contextlib
-import functools
-from collections.abc import Callable
-from typing import Any
+import contextlib  # noqa: F401  # the solution uses it
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from dtlib.learn.cases import Case, Round
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import examine, number
-from dtlib.learn.probe import plain_group
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.readers import words
+from dtlib.learn.solutions import altered, solution
 
-from .step_world import (
-    ADAMW,
-    COUNTS,
-    LABELS,
-    MICRO,
-    NUMBER,
-    PAINT,
-    PAINTED,
-    PLAIN,
-    SGD,
-    Facts,
-    on_rank,
-    want,
-)
+from .step_world import ADAMW, COUNTS, MICRO, NUMBER, PAINTED, PAINTS, PLAIN, SGD, alone, take
 
 GRADIENTS = PAINTED * NUMBER  # bytes
-TOLERANCE = 1e-6  # relative; in float64 another order of sums makes 1e-15
+SAME = 1e-6  # relative; in float64 another order of sums makes 1e-15
+# Words of the solution.
+QUIET = {"contextlib.nullcontext() if last else model.no_sync()": "model.no_sync()"}
+DIVIDED = "/ len(micro_batches)"
+ZERO = {"last =": "optimizer.zero_grad(); last ="}
+
+faster_step = solution("faster_step", globals())
 
 
-def reference(model: Any, optimizer: Any, loss_fn: Any, micro_batches: Any) -> torch.Tensor:
-    """Send the gradients with the last micro-batch, the loss once, and read nothing."""
-    optimizer.zero_grad()
-    total: Any = 0.0
-    for k, (x, y) in enumerate(micro_batches, start=1):
-        last = k == len(micro_batches)
-        with contextlib.nullcontext() if last else model.no_sync():
-            loss = loss_fn(model(x), y) / len(micro_batches)
-            loss.backward()
-        total = total + loss.detach()
-    dist.all_reduce(total)
-    optimizer.step()
-    return total / dist.get_world_size()
+@dataclass
+class Step:
+    """What is wrong with a rank's two steps, first of all, and the numbers that show it.
+
+    Two answers make the same mistake where these are the same; the rest is told.
+    """
+
+    wrong: str  # "first", "second" (the weights after a step), "sent", "loss" or ""
+    numbers: list[float]
+    got: float = field(compare=False)  # how far a weight moved, or the loss; painted, 7 is right
+    want: float = field(compare=False)
+    calls: int = field(compare=False)
+    payload: int = field(compare=False)
+    reads: int = field(compare=False)
 
 
-def check(student: Callable[..., Any]) -> Passed:
-    """Two steps on 1, 3 and 4 ranks: painted, and with SGD and AdamW against one process."""
-    case = {label: _case(k) for k, label in enumerate(LABELS)}
-    plan = [
-        (1, [case[MICRO], case[PLAIN]]),
-        (3, [case[MICRO], case[PLAIN], case[SGD], case[ADAMW]]),
-        (4, [case[MICRO], case[ADAMW]]),
-    ]
-    rounds = examine(functools.partial(on_rank, plain_group, student), plan, explain)
-    facts = next(Facts.of(r.ranks[0].values) for r in rounds if r.n == 4 and r.case.label == MICRO)
-    k = len(PAINT)
+def case(ranks, label):
+    """The label says all."""
+    return ranks, label, lambda rank, n: label
+
+
+def run(answer, label):
+    """What a rank makes of it; what a count shows is refused at once, but for wrong weights."""
+    n, taken = dist.get_world_size(), take(answer, label)
+    if taken is None:  # another rank has failed, and tells of it
+        return None
+    loss, k = number(taken.loss), COUNTS[label]
+    right, weights = alone(label, n)
+    told = loss, right, taken.calls, taken.payload, taken.reads
+    if taken.steps != 1:
+        raise Wrong("steps" if taken.steps else "no_step", steps=taken.steps, k=k)
+    if taken.held > 1:
+        raise Wrong("all_at_once", held=f"{taken.held:g}")
+    before = 1.0  # the first painted weight
+    for which, mine, want in zip(("first", "second"), taken.weights, weights, strict=True):
+        if not near(mine, want):
+            return Step(which, mine, before - mine[0], *told[1:])
+        before = mine[0]
+    if label in PAINTS:
+        spent(taken, k)
+    if taken.reads:
+        raise Wrong("reads" if taken.reads > 1 and k > 1 else "read_once", reads=taken.reads)
+    if not isinstance(taken.loss, torch.Tensor):
+        raise Wrong("not_a_tensor")
+    # the losses of all micro-batches may travel in one message, and from all ranks to all
+    if label in PAINTS and taken.payload > GRADIENTS + NUMBER * k * n:
+        return Step("sent", [], *told)
+    return Step("", [], *told) if near(loss, right) else Step("loss", [loss], *told)
+
+
+def number(loss):
+    """A loss as a number, in whatever it came."""
+    if loss is None:
+        raise Wrong("none")
+    if isinstance(loss, torch.Tensor):
+        if loss.numel() != 1:
+            raise Wrong("shape", got=list(loss.shape), shape=[])
+    elif not isinstance(loss, (int, float)) or isinstance(loss, bool):
+        raise Wrong("kind", got=type(loss).__name__)
+    return float(loss)
+
+
+def near(a, b):
+    """To so many digits; of numbers below 1 to so many places."""
+    pairs = zip(a, b, strict=True) if isinstance(a, list) else [(a, b)]
+    return all(abs(x - y) <= SAME * max(1.0, abs(y)) for x, y in pairs)
+
+
+def spent(taken, k):
+    """Refuse messages that cost more than one for the gradients and one for the loss."""
+    told = {"calls": taken.calls, "payload": taken.payload, "once": GRADIENTS, "k": k}
+    if taken.calls > 2 and k > 1 and taken.payload >= k * GRADIENTS:
+        raise Wrong("forward_outside" if taken.entered else "every_micro_batch", **told)
+    if taken.calls > 2:
+        several = taken.payload > GRADIENTS + NUMBER
+        raise Wrong("loss_messages" if several else "one_by_one", **told)
+
+
+stays_quiet = altered(faster_step, QUIET)
+
+
+def averages_weights(model, *rest):
+    loss = stays_quiet(model, *rest)
+    flat = parameters_to_vector(model.parameters()).detach()
+    dist.all_reduce(flat, dist.ReduceOp.AVG)
+    vector_to_parameters(flat, model.parameters())
+    return loss
+
+
+def differ(got):
+    return len({round(one.got, 6) for one in got}) > 1
+
+
+def weights(got):
+    return any(one.wrong in ("first", "second") for one in got)
+
+
+def losses(got):
+    return any(one.wrong == "loss" for one in got)
+
+
+def facts(got, case):
+    """The numbers of all ranks, and of the first that is wrong."""
+    bad = next((one for one in got if one.wrong), got[0])
+    told = {"got": words(bad.got), "want": words(bad.want), "all": words([o.got for o in got])}
+    seen = f"{bad.payload} bytes in {bad.calls} calls of collectives"
+    return told | {"k": COUNTS[case], "optimizer": case.split(",")[0], "seen": seen}
+
+
+def passed(seen):
+    found, k = seen[-2][0].got, COUNTS[MICRO]
+    slow = k * (GRADIENTS + NUMBER)
     return Passed(
         (
-            (f"all-reduces a step, where the slow step has {2 * k}", int(facts.calls), 2, ""),
-            (f"bytes in them, where it has {k * (GRADIENTS + NUMBER)}", int(facts.payload),
-             GRADIENTS + NUMBER, "bytes"),
-            (f"numbers read in the step, where it reads {k}", int(facts.reads), 0, ""),
+            (f"all-reduces a step, where the slow step has {2 * k}", found.calls, 2, ""),
+            (f"bytes in them, where it has {slow}", found.payload, GRADIENTS + NUMBER, "bytes"),
+            (f"numbers read in the step, where it reads {k}", found.reads, 0, ""),
         ),
         "The weights are those of one process, under SGD with momentum and under AdamW.",
-    )  # fmt: skip
-
-
-def _case(kind: int) -> Case:
-    return Case(
-        LABELS[kind],
-        make=lambda rank, n: torch.tensor([float(kind)]),
-        want=lambda rank, n: want(kind, n),
-        judge=lambda result, rank, n: _judge(kind, result, n),
     )
 
 
-def _judge(kind: int, result: torch.Tensor, n: int) -> bool:
-    facts, right = Facts.of(result.tolist()), want(kind, n).tolist()
-    painted = LABELS[kind] in (MICRO, PLAIN)
-    # the losses of all micro-batches may travel in one message, and from all ranks to all
-    most = GRADIENTS + NUMBER * COUNTS[LABELS[kind]] * n
-    cheap = facts.calls <= 2 and facts.payload <= most if painted else True
-    modest = facts.held <= 1 and facts.steps == 1
-    silent = facts.reads == 0 and facts.is_tensor == 1
-    return cheap and modest and silent and _same(facts.numbers, right)
+CASES = {1: (MICRO, PLAIN), 3: (MICRO, PLAIN, SGD, ADAMW), 4: (MICRO, ADAMW)}
 
-
-def _same(found: list[float], right: list[float]) -> bool:
-    return len(found) == len(right) and all(map(_near, found, right))
-
-
-def _near(a: float, b: float) -> bool:
-    return abs(a - b) <= TOLERANCE * max(1.0, abs(b))
-
-
-def explain(round_: Round) -> Wrong | None:
-    """Recognise a mistake by the weights, then by the messages, the reads and the loss."""
-    if round_.failures or any(s.kind != "tensor" or len(s.values) < 8 for s in round_.ranks):
-        return None
-    facts = [Facts.of(s.values) for s in round_.ranks]
-    f, label = facts[0], round_.label
-    told: dict[str, Any] = {"n": round_.n, "k": COUNTS[round_.case.label]}
-    if f.steps != 1:
-        return Wrong("no_step" if not f.steps else "steps", label, steps=int(f.steps), **told)
-    if f.held > 1:
-        return Wrong("all_at_once", label, held=f"{f.held:g}", **told)
-    right = round_.ranks[0].want
-    wrong = [r for r, g in enumerate(facts) if not _same(g.numbers[1:], right[1:])]
-    painted = round_.case.label in (MICRO, PLAIN)
-    if wrong and painted:
-        return _gradient(facts, round_, told)
-    if wrong:
-        return Wrong("drift", label, optimizer=round_.case.label.split(",")[0], **told)
-    return _cost(f, painted, label, told) or _loss(facts, right[0], label, told)
-
-
-def _gradient(facts: list[Facts], round_: Round, told: dict[str, Any]) -> Wrong:
-    """From the weights after two painted steps: 1 - g and 1 - g - g'."""
-    n, label = round_.n, round_.label
-    mean = sum(10.0**r for r in range(n)) / n
-    paint = PAINT if round_.case.label == MICRO else (7.0,)
-    first = [1.0 - f.numbers[1] for f in facts]
-    second = [f.numbers[1] - f.numbers[1 + PAINTED] for f in facts]
-    told |= {"got": number(first[0]), "want": number(7 * mean), "all": _listed(first)}
-    own = [7.0 * 10**r for r in range(n)]
-    if n > 1 and all(map(_near, first, own)):
-        return Wrong("never_met", label, **told)
-    if len({round(value, 6) for value in first}) > 1:
-        return Wrong("part_met", label, **told)
-    got = first[0]
-    if _near(got, 7 * mean):
-        twice = _near(second[0], 14 * mean)
-        told["got"] = number(second[0])
-        return Wrong("old_gradients" if twice else "gradient", label, **told)
-    known = {
-        "not_divided": sum(paint) * mean,
-        "newest": paint[-1] / len(paint) * mean,
-        "newest_whole": paint[-1] * mean,
-        "divided_twice": 7 * mean / len(paint),
-        "by_ranks": 7 * mean / n,
-        "sum_of_ranks": 7 * mean * n,
-    }
-    key = next((key for key, value in known.items() if _near(got, value)), "gradient")
-    return Wrong("newest" if key == "newest_whole" else key, label, **told)
-
-
-def _cost(f: Facts, painted: bool, label: str, told: dict[str, Any]) -> Wrong | None:
-    k = told["k"]
-    if painted:
-        told = told | {"calls": int(f.calls), "payload": int(f.payload), "once": GRADIENTS}
-        if f.payload >= k * GRADIENTS and f.calls > 2 and k > 1:
-            return Wrong("forward_outside" if f.entered else "every_micro_batch", label, **told)
-        if f.calls > 2:
-            several = f.payload > GRADIENTS + NUMBER
-            return Wrong("loss_messages" if several else "one_by_one", label, **told)
-    if f.reads:
-        many = f.reads > 1 and k > 1
-        return Wrong("reads" if many else "read_once", label, reads=int(f.reads), **told)
-    return None if f.is_tensor else Wrong("not_a_tensor", label, **told)
-
-
-def _loss(facts: list[Facts], right: float, label: str, told: dict[str, Any]) -> Wrong | None:
-    """The weights are right and cheap; so it is the loss that is not."""
-    n, k = told["n"], told["k"]
-    got = [f.numbers[0] for f in facts]
-    told = told | {"got": number(got[0]), "want": number(right), "all": _listed(got)}
-    if n > 1 and len({round(value, 9) for value in got}) > 1:
-        return Wrong("own_loss", label, **told)
-    known = {"loss_sum": right * n, "loss_not_divided": right * k, "loss_twice": right / k,
-             "loss_by_ranks": right / n}  # fmt: skip
-    key = next((key for key, value in known.items() if _near(got[0], value)), "loss")
-    return Wrong(key, label, **told)
-
-
-def _listed(values: list[float]) -> str:
-    return ", ".join(map(number, values))
+EXERCISE = RankAnswer(
+    faster_step,
+    run=run,
+    cases=[case(n, label) for n, labels in CASES.items() for label in labels],
+    judge=lambda got: got is not None and not got.wrong,
+    same=SAME,
+    mistakes=[
+        ("never_met", stays_quiet),
+        ("old_gradients", {"optimizer.zero_grad()": ""}),
+        ("not_divided", {DIVIDED: ""}),
+        ("newest", ZERO),
+        ("newest", {**ZERO, DIVIDED: ""}),
+        ("divided_twice", {DIVIDED: f"{DIVIDED} {DIVIDED}"}),
+        ("by_ranks", {DIVIDED: f"{DIVIDED} / dist.get_world_size()"}),
+        ("sum_of_ranks", {DIVIDED: f"{DIVIDED} * dist.get_world_size()"}),
+        Mistake(
+            "drift", averages_weights,
+            when=lambda got, case: case not in PAINTS and weights(got),
+        ),
+        Mistake(
+            "part_met", {"k == len(micro_batches)": "k == 1"},
+            when=lambda got: weights(got) and differ(got),
+        ),
+        Mistake("gradient", {DIVIDED: f"{DIVIDED} / 2"}, when=weights),
+        Mistake(
+            "own_loss", {"dist.all_reduce(total)": "", " / dist.get_world_size()": ""},
+            when=lambda got: losses(got) and differ(got),
+        ),
+        ("loss_sum", {" / dist.get_world_size()": ""}),
+        ("loss_not_divided", {"return total": "return len(micro_batches) * total"}),
+        ("loss_twice", {"return total": f"return total {DIVIDED}"}),
+        ("loss_by_ranks", {"(total)": "(total, dist.ReduceOp.AVG)"}),
+        Mistake("loss", {"return total": "return 1 + total"}, when=losses),
+    ],
+    other="unrecognised",
+    facts=facts,
+    passed=passed,
+)  # fmt: skip

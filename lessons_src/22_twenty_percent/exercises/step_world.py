@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from dtlib.learn.probe import plain_group
 from dtlib.measure.ledger.collectives import CollectiveLog
 
 MICRO, PLAIN, SGD, ADAMW = (
@@ -26,32 +28,25 @@ MICRO, PLAIN, SGD, ADAMW = (
     "SGD with momentum, 4 micro-batches",
     "AdamW, 4 micro-batches",
 )
-LABELS = (MICRO, PLAIN, SGD, ADAMW)
 COUNTS = {MICRO: 4, PLAIN: 1, SGD: 4, ADAMW: 4}
-PAINT = (2.0, 4.0, 9.0, 13.0)  # of the micro-batches; their mean is 7
+PAINTS = {MICRO: (2.0, 4.0, 9.0, 13.0), PLAIN: (7.0,)}  # of the micro-batches; their mean is 7
 PAINTED = 3  # parameters of the painted model, 8 bytes each
 ROWS = 2  # samples of a micro-batch
 NUMBER = 8  # bytes of one number in float64
 
 
-class Facts(NamedTuple):
-    """What a rank saw in its first step; a tensor carries it home, the numbers last."""
+@dataclass
+class Taken:
+    """What a rank saw of two steps: the weights after each, and the rest of the first."""
 
-    calls: float
-    payload: float
-    reads: float
+    weights: list[list[float]]
+    calls: int
+    payload: int
+    reads: int
     held: float  # the most micro-batches whose activations were held at once
-    steps: float  # of the optimizer
-    entered: float  # how often no_sync() was entered
-    is_tensor: float
-    numbers: list[float]
-
-    @classmethod
-    def of(cls, values: list[float]) -> Facts:
-        """Read what `on_rank` returned."""
-        k = len(cls._fields) - 1
-        named: dict[str, Any] = dict(zip(cls._fields, values[:k], strict=False))
-        return cls(**named, numbers=values[k:])
+    steps: int  # of the optimizer
+    entered: int  # how often no_sync() was entered
+    loss: Any
 
 
 class Reads(TorchDispatchMode):
@@ -69,7 +64,7 @@ class Reads(TorchDispatchMode):
 class Watched(DistributedDataParallel):
     """DDP that knows how many micro-batches wait for their backward, and who asks for no_sync."""
 
-    rows = held = most = entered = 0
+    held = most = entered = 0
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Take a forward pass, and note it until its gradient has come by."""
@@ -103,44 +98,32 @@ class Painted(nn.Module):
         return x * (self.weights[0] + self.weights[1] + self.weights[2])
 
 
-def on_rank(group_of: Callable[[], Any], student: Callable[..., Any], code: torch.Tensor) -> Any:
-    """Take two steps of a case; return the facts of the first, its loss, and weights."""
-    label, rank, n = LABELS[int(code)], dist.get_rank(), dist.get_world_size()
-    group = group_of()
+def take(student: Callable[..., Any], label: str) -> Taken | None:
+    """Take two steps of a case; None where another rank has failed in one."""
+    group = plain_group()
     model, loss_fn = network(label)
     ddp = Watched(model, process_group=group)
     optimizer, steps = _counted(label, ddp)
-    kept: list[torch.Tensor] = []
-    found: list[list[float]] = []
-    losses: list[Any] = []
+    first: list[Any] = []
+    weights: list[list[float]] = []
     for step in range(2):
         log, reads, done = CollectiveLog(), Reads(), torch.zeros(1)
+        batches = micro_batches(label, step, dist.get_rank(), dist.get_world_size())
         try:
             with log, reads:
-                losses.append(student(ddp, optimizer, loss_fn, micro_batches(label, step, rank, n)))
+                loss = student(ddp, optimizer, loss_fn, batches)
             done += 1
         finally:  # the next step meets in DDP's backward: nobody may go there alone
             dist.all_reduce(done, dist.ReduceOp.MIN, group=group)
         if not done:
             return None
-        kept += [p.detach().clone().flatten() for p in ddp.parameters()]
+        weights.append(weights_of(ddp))
         # DDP's own broadcast, when it rebuilds its buckets, is none of the student's
         sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
         calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
-        found.append([calls, payload, reads.count, ddp.most / ROWS, len(steps), ddp.entered])
-    return _told(found[0], losses[0], kept)
-
-
-def _told(facts: list[float], loss: Any, kept: list[torch.Tensor]) -> Any:
-    """All in one tensor; a loss that is no number goes home as it is."""
-    if isinstance(loss, (int, float)) and not isinstance(loss, bool):
-        value = torch.tensor([float(loss)], dtype=torch.float64)
-    elif isinstance(loss, torch.Tensor) and loss.numel() == 1:
-        value = loss.detach().double().flatten()
-    else:
-        return loss
-    facts = [*facts, float(isinstance(loss, torch.Tensor))]
-    return torch.cat([torch.tensor(facts, dtype=torch.float64), value, *kept])
+        held = ddp.most / ROWS
+        first = first or [calls, payload, reads.count, held, len(steps), ddp.entered, loss]
+    return Taken(weights, *first)
 
 
 def _counted(label: str, model: nn.Module) -> tuple[torch.optim.Optimizer, list[int]]:
@@ -169,7 +152,7 @@ def make_optimizer(label: str, model: nn.Module) -> torch.optim.Optimizer:
 
 def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
     """The model of a case and the mean loss of a micro-batch."""
-    if label in (MICRO, PLAIN):
+    if label in PAINTS:
         return Painted(), lambda out, y: out.mean()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
@@ -179,31 +162,31 @@ def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
 
 def micro_batches(label: str, step: int, rank: int, n: int) -> list[Any]:
     """A rank's micro-batches of `ROWS` samples: painted 10**rank times 2, 4, 9, 13, or drawn."""
-    count = COUNTS[label]
-    if label in (MICRO, PLAIN):
-        paint = PAINT if label == MICRO else (7.0,)
+    if label in PAINTS:
         ones = torch.ones(ROWS, 1, dtype=torch.float64)
-        return [(ones * 10.0**rank * value, ones) for value in paint]
+        return [(ones * 10.0**rank * value, ones) for value in PAINTS[label]]
     generator = torch.Generator().manual_seed(11 + step)
-    shape = n, count, ROWS
+    shape = n, COUNTS[label], ROWS
     x, y = (torch.randn(*shape, k, generator=generator, dtype=torch.float64) for k in (3, 2))
-    return [(x[rank, k], y[rank, k]) for k in range(count)]
+    return list(zip(x[rank], y[rank], strict=True))
 
 
-def want(kind: int, n: int) -> torch.Tensor:
+def alone(label: str, n: int) -> tuple[float, list[list[float]]]:
     """Loss of the first step, and weights after each of two, as one process has them."""
-    label = LABELS[kind]
     model, loss_fn = network(label)
     optimizer = make_optimizer(label, model)
-    kept: list[torch.Tensor] = []
-    first = torch.zeros(1, dtype=torch.float64)
+    losses, weights = [], []
     for step in range(2):
         batches = [batch for rank in range(n) for batch in micro_batches(label, step, rank, n)]
         optimizer.zero_grad()
-        for x, y in batches:
-            loss = loss_fn(model(x), y) / len(batches)
-            loss.backward()
-            first += loss.detach() * (step == 0)
+        loss = torch.stack([loss_fn(model(x), y) for x, y in batches]).mean()
+        loss.backward()
         optimizer.step()
-        kept += [p.detach().clone().flatten() for p in model.parameters()]
-    return torch.cat([first, *kept])
+        losses.append(loss.item())
+        weights.append(weights_of(model))
+    return losses[0], weights
+
+
+def weights_of(model: nn.Module) -> list[float]:
+    """All numbers of a model."""
+    return [value for p in model.parameters() for value in p.detach().flatten().tolist()]
