@@ -31,7 +31,7 @@ def unused() -> list[str]:
 
 
 def unused_methods() -> list[str]:
-    """Return `module:Class.method` of each public method that nothing outside tests reads by name."""
+    """Return `module:Class.method` of each public method that nothing outside tests reads."""
     nodes = [node for path in _sources() for node in ast.walk(_tree(path))]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return sorted(
