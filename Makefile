@@ -47,11 +47,10 @@ lab: env ## open JupyterLab at lesson 00: the first command of a student
 	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
 	"$(PY)" -m jupyterlab $(ROOT_FLAG) $(LAB_FLAGS) notebooks/student/00_start_here.ipynb
 
-# The student's notebooks as they are, and the pages, which run the solutions: those that were made
-# for the website are kept while nothing that they depend on has changed.
+# A page runs all cells of the student's notebook, each exercise first as the student finds it, then
+# solved. A page that was made for the website is kept while nothing that it depends on has changed.
 lessons: env ## build the notebooks and run every lesson that this machine can run
 	"$(PY)" -m dtlib lessons build
-	"$(PY)" -m dtlib lessons run
 	"$(PY)" -m dtlib lessons pages
 
 test: env ## all tests but the slow ones; LESSON=07 for one lesson's alone

@@ -39,6 +39,8 @@ if [ -z "$HF_HUB_OFFLINE" ]; then unset HF_HUB_OFFLINE; fi
 export TOKENIZERS_PARALLELISM=${TOKENIZERS_PARALLELISM:-false} # it warns in every forked worker
 # torch's C++ warnings, as of a node's name that has no reverse entry, tell nothing.
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-ERROR}
+# Without it each rank has its own order of a set, and of a model's buffers made in that order.
+export PYTHONHASHSEED=${PYTHONHASHSEED:-0}
 # torchrun, and accelerate's, which reads only these: hand SIGUSR1 (the time is nearly up) to the
 # ranks, and give them the whole warning time to save, instead of half a minute.
 export PET_SIGNALS_TO_HANDLE=${PET_SIGNALS_TO_HANDLE:-SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1}

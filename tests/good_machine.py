@@ -56,6 +56,7 @@ def machine(*, answers: dict | None = None, commands: dict | None = None, **chan
         total_bytes=lambda path: 8 * GIB,
         exists=lambda path: True,
         listen=lambda: None,
+        interfaces=lambda: ["lo", "eth0"],
         installed=lambda package: "1.0",
     )
     return dataclasses.replace(good, **changes)

@@ -29,11 +29,8 @@ def environment(*names: str) -> dict[str, str | None]:
 
 
 def place() -> tuple[int, int, int, str, str | None, int, str]:
-    w = world()
-    threads = torch.get_num_threads()
-    return (
-        w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, str(Path.cwd()),
-    )  # fmt: skip
+    w, threads = world(), torch.get_num_threads()
+    return w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, str(Path.cwd())
 
 
 def fail_on_rank_1(how: str, sick: int = 1) -> None:
@@ -294,3 +291,12 @@ def uneven_batches(join: str) -> float:
 def flood(end: str) -> None:
     while True:
         print("and again", end=end)
+
+
+def pretend_one_gpu() -> float:
+    """Let this process believe that it sees the only GPU of a laptop."""
+    from dtlib.ranks import devices, gpus
+
+    devices.available_here = lambda: devices.Availability(1, nccl=True)
+    gpus.visible_gpus = lambda: ["GPU-of-the-laptop"]
+    return 1.0

@@ -14,4 +14,5 @@ HERE = Path(__file__).parent
 def run_script(folder: Path, text: str, *command: str) -> subprocess.CompletedProcess[str]:
     script = folder / "script.py"
     script.write_text(text)
-    return python(*command, script, cwd=folder, env={**os.environ, "PYTHONPATH": str(HERE)})
+    path = f"{HERE}{os.pathsep}{HERE.parent}"  # the checkout that is tested, whatever is installed
+    return python(*command, script, cwd=folder, env={**os.environ, "PYTHONPATH": path})

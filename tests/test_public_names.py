@@ -7,6 +7,7 @@ from public_names import ROOT, unused, unused_methods
 # Kernels that a lesson builds: its text sends readers to them, or its tests prove both equal.
 KERNELS = {
     "dtlib.scratch.data_parallel.buckets:bucket_all_reduce": "08_ddp_from_scratch",
+    "dtlib.scratch.data_parallel.flat:flat_all_reduce": "08_ddp_from_scratch",
     "dtlib.scratch.data_parallel.overlap:OverlappedDataParallel": "08_ddp_from_scratch",
     "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",
     "dtlib.scratch.zero.schedule:schedule": "16_zero_from_scratch",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dtlib import __version__
 from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
-from dtlib.cli.launched import without_local_rank
+from dtlib.cli.launched import share_hash_seed, without_local_rank
 from dtlib.cli.training import parse_train, train_parser
 from dtlib.errors import DtlibError, refuse_unknown
 
@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Words after `dtlib`; those of this process when left out.
     """
+    if argv is None:
+        share_hash_seed()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _dispatch(without_local_rank(words))

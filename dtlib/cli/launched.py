@@ -1,12 +1,14 @@
-"""What a launcher puts among a program's words: `--local_rank=K`, as LOCAL_RANK says."""
+"""What a rank owes to its launcher: `--local_rank=K` among its words, and no shared hash seed."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 
 from dtlib.errors import BadInput
+from dtlib.ranks.environment import HASH_SEED, environment_world, hash_seed
 
 
 def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
@@ -29,3 +31,17 @@ def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ
                 " leave it out, and `dtlib train --ranks N` starts the ranks itself."
             )
     return kept
+
+
+def share_hash_seed(env: Mapping[str, str] = os.environ) -> None:
+    """Start this process again if it is a rank whose hash seed is not that of the others.
+
+    Python takes the seed as it starts. torch is not loaded yet, so this costs a tenth of a second.
+    """
+    try:
+        there = environment_world(env)
+    except BadInput:  # which the command will say
+        return
+    if there and there.world_size > 1 and env.get(HASH_SEED) != hash_seed(env):
+        again = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, again, {**env, HASH_SEED: hash_seed(env)})

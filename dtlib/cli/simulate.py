@@ -8,9 +8,10 @@ import json
 import typing
 from typing import Any
 
+from dtlib import strategies
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.config.values import typed
-from dtlib.errors import refuse_unknown
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import Estimate, Setup, estimate
@@ -48,6 +49,11 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
     device, as_json = flags.pop("device", None), flags.pop("json", False)
     if device is not None:
         refuse_unknown("device", device, hardware.DEVICES)
+    name = flags.get("strategy")
+    if name in strategies.names() and not memory.knows(name):
+        raise BadInput(
+            f"sim has no formula for strategy {name}; it predicts {', '.join(states.DIVIDED)}."
+        )
     # one rank for what cannot have more, else as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
     hints = typing.get_type_hints(Setup)

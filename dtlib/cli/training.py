@@ -6,6 +6,7 @@ import argparse
 import inspect
 from pathlib import Path
 
+from dtlib import strategies
 from dtlib.cli.describing import describe, own_rank
 from dtlib.config import RunConfig
 from dtlib.config.files import read_yaml
@@ -66,7 +67,7 @@ def train_parser() -> Parser:
         epilog="exit codes: 0 done, 1 failed, 2 bad input, 69 not available here, 75 stopped",
         argument_default=argparse.SUPPRESS,
     )
-    add_settings(parser)
+    add_settings(parser, choices={"strategy": strategies.names()})
     parser.add_argument(
         "--config", metavar="FILE", default=None, help="YAML file of settings; flags win over it"
     )

@@ -6,7 +6,8 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
@@ -35,7 +36,7 @@ def add_settings(
     *,
     but: Collection[str] = (),
     kind: Any = RunConfig,
-    choices: Mapping[str, Sequence[str]] = CHOICES,
+    choices: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> None:
     """Add a flag for each field of a dataclass, with what its docstring says as help.
 
@@ -51,19 +52,19 @@ def add_settings(
     kind
         The dataclass.
     choices
-        Field to the words that it may be, for the help.
+        The words that a field takes, where this floor does not know them: the strategies.
     """
-    notes = parameter_notes(kind)
+    notes, words = parameter_notes(kind), {**CHOICES, **choices}
     for field in dataclasses.fields(kind):
         note = notes.get(field.name, "")
         if field.name == "task":
             parser.add_argument("task", nargs="?", metavar="images|text", help=note)
         elif field.name not in but:
-            _add_flag(parser, field, note, choices.get(field.name))
+            _add_flag(parser, field, note, words.get(field.name))
 
 
 def _add_flag(
-    parser: Parser, field: dataclasses.Field[Any], note: str, choices: Sequence[str] | None
+    parser: Parser, field: dataclasses.Field[Any], note: str, choices: Iterable[str] | None
 ) -> None:
     flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
     if field.default is not None and "(default" not in note:

@@ -27,8 +27,7 @@ class RunConfig:
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
         (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
     strategy
-        how the task is spread over ranks: single, ddp (alias dp), zero1, zero2, zero3, offload,
-        infinity, fsdp, accelerate, lightning
+        how the task is spread over ranks, a file of dtlib/strategies each; dp is ddp
     ranks
         number of processes (default: the world that is there, else 2; 1 for single)
     steps

@@ -110,6 +110,7 @@ class Seen:
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
     got: Any = None  # a number, the numbers of a small tensor, else how often each stands in it
+    goal: Any = None  # what the solution gave, where that is no number and no tensor
     want_kind: str = ""
     wrong: Wrong | None = None  # what reading the answer found
     seconds: float = 0.0

@@ -67,7 +67,8 @@ class RankAnswer:
     collectives
         Whether they are allowed; else only messages between two ranks.
     waste
-        Returns a `Wrong` for an answer that is right everywhere and does too much in this case.
+        Returns a `Wrong` for an answer that does too much in this case, where it is right in all
+        cases of one number of ranks.
     facts
         Returns more names for the sentences; asked where every rank returned something.
     other
@@ -158,17 +159,20 @@ class RankAnswer:
     ) -> Iterator[tuple[list[Round], Passed | Wrong]]:
         """For each answer what was seen of it, and the verdict."""
         seen: list[list[Round]] = [[] for _ in answers]
+        wrong: list[Wrong | None] = [None for _ in answers]
         for _, group in itertools.groupby(map(Given._make, self.cases), lambda case: case.n):
             cases = list(group)
-            right = [k for k, rounds in enumerate(seen) if all(one.right for one in rounds)]
-            if right:
-                new = run_programs(self._task, [answers[k] for k in right], cases, timeout)
-                for k, rounds in zip(right, new, strict=True):
+            left = [k for k, found in enumerate(wrong) if found is None]
+            if left:
+                new = run_programs(self._task, [answers[k] for k in left], cases, timeout)
+                for k, rounds in zip(left, new, strict=True):
                     seen[k] += rounds
-        for rounds in seen:
-            yield rounds, self._verdict(rounds)
+                    wrong[k] = self._wrong(seen[k])
+        for rounds, found in zip(seen, wrong, strict=True):
+            yield rounds, found or self._passed(rounds)
 
-    def _verdict(self, rounds: list[Round]) -> Passed | Wrong:
+    def _wrong(self, rounds: list[Round]) -> Wrong | None:
+        """What is wrong in the last case that was run, or too much in one of them."""
         i = len(rounds) - 1
         if not rounds[i].right:
             return self._filled(rounds[i], self._mistake(i, rounds[i]))
@@ -176,6 +180,9 @@ class RankAnswer:
             wrong = self.waste and by_name(self.waste, self._names(round_))
             if wrong:
                 return self._filled(round_, wrong)
+        return None
+
+    def _passed(self, rounds: list[Round]) -> Passed:
         if self.passed is None:
             return Passed((("cases", len(rounds), len(self.cases), "right"),))
         passed: Passed = by_name(self.passed, {"seen": [round_.ranks for round_ in rounds]})
@@ -244,7 +251,7 @@ class RankAnswer:
         each = [named(self._task, self._arguments(round_, rank), rank, n) for rank in ranks]
         names: dict[str, Any] = {name: [one[name] for one in each] for name in each[0]}
         got = [seen.got for seen in round_.ranks]
-        want = [s.want[0] if len(s.want) == 1 else s.want for s in round_.ranks]
+        want = [s.want[0] if len(s.want) == 1 else s.want or s.goal for s in round_.ranks]
         label = round_.case.label
         return {**names, "n": n, "case": label, "got": got, "want": want, "seen": round_.ranks}
 

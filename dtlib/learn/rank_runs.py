@@ -156,6 +156,7 @@ def _compare(task: Task, seen: Seen, value: Any, want: Any, case: Given) -> None
     goal, found = Seen(seen.rank), describe(seen, value)
     target = describe(goal, want)
     seen.want, seen.want_shape, seen.want_kind = goal.values, goal.shape, goal.kind
+    seen.goal = want if target is None else None
     if task.judge is not None:
         names = named(task, case.arguments(seen.rank), seen.rank, case.n)
         seen.right = bool(by_name(task.judge, {**names, "got": value, "want": want, "seen": seen}))

@@ -13,6 +13,12 @@ _PROMPTS = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide t
 # Forms speak for themselves: the line of code that made one is no help to a reader.
 _FORMS = {"predict", "quiz", "what_if"}
 
+UNWRITTEN = "unwritten"
+"""The tag of cells that run for the student's notebook alone."""
+# A check of an unwritten answer raises nothing, but where it has to pass.
+_PLAIN = '__import__("os").environ.pop("DTLIB_STRICT")'
+_STRICT = '__import__("os").environ["DTLIB_STRICT"] = "1"'
+
 
 def note(lesson: Lesson) -> str:
     """What the page is and how to do the lesson in place of reading it."""
@@ -55,9 +61,21 @@ def page_cells(cell: Cell, words: set[str]) -> list[Cell]:
     tags = list(cell.tags)
     if "solution" in tags or given != code:
         hidden = Cell("code", code, [*tags, "hide-input"], metadata={"mystnb": dict(_PROMPTS)})
-        first = [] if "solution" in tags else [Cell("markdown", f"```ipython3\n{given}\n```")]
-        return [*first, hidden]
+        if "solution" in tags:
+            return [hidden]
+        return [Cell("markdown", f"```ipython3\n{given}\n```"), _unwritten(given), hidden]
     return [Cell("code", code, [*tags, "remove-input"] if _is_form(code) else tags)]
+
+
+def _unwritten(given: str) -> Cell:
+    """The exercise as the student finds it, and its check: run, and not shown in the page.
+
+    No other cell uses what an exercise defines (`validate` sees to it), so that a page's run proves
+    the student's notebook as well.
+    """
+    names = [node.name for node in ast.parse(given).body if isinstance(node, ast.FunctionDef)]
+    checks = "".join(f'assert not learn.check("{name}", {name})\n' for name in names)
+    return Cell("code", f"{_PLAIN}\n{given}\n{checks}{_STRICT}", [UNWRITTEN])
 
 
 def _linked(text: str, words: set[str]) -> str:

@@ -20,6 +20,7 @@ from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
+from dtlib.lessons.page import UNWRITTEN
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.run import Job, kernel_environment, run_jobs
 from dtlib.lessons.validate import validate_all
@@ -126,8 +127,12 @@ def _kept_key(path: Path) -> str | None:
 
 
 def finish(page: dict[str, Any], key: str) -> str:
-    """The text of a page: an executed notebook without paths of this machine, figures described."""
+    """The text of a page: an executed notebook without paths of this machine, figures described.
+
+    What ran for the student's notebook alone is left out.
+    """
     ran = page["metadata"].pop("papermill", {})
+    page["cells"] = [c for c in page["cells"] if UNWRITTEN not in c["metadata"].get("tags", [])]
     page["metadata"]["dtlib"] = {"key": key, "seconds": ran.get("duration"), "on": _day(ran)}
     for cell in page["cells"]:
         for name in ("papermill", "execution", "lines_to_next_cell"):

@@ -1,4 +1,4 @@
-"""What the course says of its lessons, made from their headers and `path.yaml`, never by hand.
+"""What pages say of lessons and strategies, made from what is there and never by hand.
 
 A page holds a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
 Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is not in the folder.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, course, lessons, path_of
 
@@ -111,9 +112,15 @@ def _there(sources: Path) -> dict[str, Lesson]:
     return {lesson.number: lesson for lesson in lessons(sources)}
 
 
+def _strategies(sources: Path) -> str:
+    """The names that `--strategy` takes."""
+    return ", ".join(strategies.names())
+
+
 _TABLES: dict[str, Callable[[Path], str]] = {
     "table": _table,
     "path": _path,
     "parts": _parts,
     "routes": _routes,
+    "strategies": _strategies,
 }

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.quiz import drawn
 from dtlib.learn.session import NEEDS
-from dtlib.learn.source import Lesson, path_of, solved
+from dtlib.learn.source import Cell, Lesson, path_of, solved, stub
 
 TAGS = {
     "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
@@ -35,6 +35,7 @@ def validate_all(everything: list[Lesson]) -> None:
     for lesson in everything:
         _header(lesson)
         _cells(lesson)
+        _exercises(lesson)
         _sidecar(lesson)
     _order(everything)
 
@@ -86,17 +87,52 @@ def _cells(lesson: Lesson) -> None:
             _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
 
 
+def _exercises(lesson: Lesson) -> None:
+    """Nothing but its check uses what an exercise defines: all else runs without it."""
+    defined: set[str] = set()
+    code = [cell for cell in lesson.cells[1:] if cell.kind == "code"]
+    for cell in code:
+        if {"exercise", "solution"} & set(cell.tags):
+            names = _defined(_tree(lesson, cell, solved(cell.text)))
+            if "exercise" in cell.tags and names != _defined(_tree(lesson, cell, stub(cell.text))):
+                _refuse(lesson, f"line {cell.line}: solution and stub must define the same names")
+            defined |= names
+    for cell in code:
+        if not {"exercise", "solution", "check"} & set(cell.tags):
+            nodes = ast.walk(_tree(lesson, cell, solved(cell.text)))
+            for name in sorted(defined & {n.id for n in nodes if isinstance(n, ast.Name)}):
+                _refuse(
+                    lesson,
+                    f"line {cell.line}: this cell needs `{name}`, which the student may not have "
+                    f'written; learn.given("{name}") has it',
+                )
+
+
+def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
+    """What a cell holds but for its magics."""
+    try:
+        return ast.parse(re.sub(r"^\s*%.*$", "", code, flags=re.M))
+    except SyntaxError as error:
+        _refuse(lesson, f"line {cell.line + (error.lineno or 0)}: {error.msg}")
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Functions, classes and values that a cell defines."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
 def calls(lesson: Lesson) -> Iterator[tuple[str, str, int]]:
     """Every `learn.function("name", …)` of a lesson: function, name, line in the source."""
     for cell in lesson.cells[1:]:
         if cell.kind != "code":
             continue
-        text = re.sub(r"^\s*%.*$", "", solved(cell.text), flags=re.M)
-        try:
-            tree = ast.parse(text)
-        except SyntaxError as error:
-            _refuse(lesson, f"line {cell.line + (error.lineno or 0)}: {error.msg}")
-        for node in ast.walk(tree):
+        for node in ast.walk(_tree(lesson, cell, solved(cell.text))):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="learn"), attr=function),

@@ -83,11 +83,17 @@ def choose_backend(
         return "cuda", "nccl" if here.nccl else "gloo"
     if device == "auto":
         return "cpu", "gloo"
-    if not here.cuda_devices:
-        raise Unavailable("No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`.")
-    raise Unavailable(
-        f"{local} ranks on this host need {local} GPUs and there are {here.cuda_devices}; "
-        f"use --ranks {here.cuda_devices} or --device cpu."
+    raise Unavailable(few_gpus(local, here.cuda_devices, "this host"))
+
+
+def few_gpus(ranks: int, gpus: int, host: str) -> str:
+    """Say that so many ranks cannot each have a GPU of their own on a host."""
+    if not gpus:
+        return f"No CUDA GPU is usable on {host}; use --device cpu, or see `dtlib doctor`."
+    there = "there is 1" if gpus == 1 else f"there are {gpus}"
+    return (
+        f"{ranks} ranks on {host} need {ranks} GPUs and {there}; use --ranks {gpus} or "
+        "--device cpu."
     )
 
 

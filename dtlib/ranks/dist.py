@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtlib.ranks import gpus
 from dtlib.ranks.devices import Availability, available_here, choose_backend
-from dtlib.ranks.environment import EnvWorld, environment_world, loopback_name
+from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place
+from dtlib.ranks.interfaces import GLOO, loopback_name, refuse_interfaces
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +30,7 @@ __all__ = [
     "barrier",
     "broadcast_object",
     "choose_backend",
+    "devices_in_words",
     "environment_world",
     "gather_objects",
     "heeds_stop",
@@ -40,6 +43,7 @@ __all__ = [
     "request_stop",
     "stop_requested",
     "sum_over_ranks",
+    "tell_devices",
     "world",
 ]
 
@@ -55,6 +59,7 @@ class _Stop:
 
 
 _joined_device: torch.device | None = None
+_untold = ""  # why this device, until it has been said
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,19 @@ def world() -> World:
     rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
     local_rank = int(os.environ.get("LOCAL_RANK", rank))
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    device = _joined_device
-    if device is None:
-        device = torch.device(f"cuda:{local_rank}" if "nccl" in backend else "cpu")
+    device = _joined_device or _foreign_device(local_rank, backend)
     return World(rank, local_rank, size, local_size, device, backend)
+
+
+def _foreign_device(local_rank: int, backend: str) -> torch.device:
+    """Guess the device of a rank whose process group is not ours: NCCL's takes a GPU each."""
+    import torch
+
+    if "nccl" not in backend:
+        return torch.device("cpu")
+    # with fewer GPUs it is bound to one, or its own code has chosen one
+    alone = local_rank >= torch.cuda.device_count()
+    return torch.device("cuda", torch.cuda.current_device() if alone else local_rank)
 
 
 def join(
@@ -123,27 +137,47 @@ def join(
     import torch
     import torch.distributed as dist
 
-    global _joined_device
+    global _joined_device, _untold
     if in_world():
         return world()
-    sharing = 1 if env_world.one_gpu_each else env_world.local_world_size
-    kind, backend = choose_backend(env_world.world_size, device, local_world_size=sharing)
-    gpu = 0 if env_world.one_gpu_each else env_world.local_rank
     os.environ.update(env_world.variables())
-    if env_world.local_world_size == env_world.world_size:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_name())
-    if kind == "cuda":
-        torch.cuda.set_device(gpu)
-    _joined_device = torch.device(f"cuda:{gpu}" if kind == "cuda" else kind)
+    store = store if store is not None else meeting_place(timeout)
+    placed = gpus.place(env_world, device, store)
+    nodes = -(-env_world.world_size // env_world.local_world_size)
+    refuse_interfaces(os.environ, placed.backend, nodes)
+    if nodes == 1:
+        os.environ.setdefault(GLOO, loopback_name())
+    own = torch.device(placed.device)
+    if placed.kind == "cuda":
+        torch.cuda.set_device(own)
+    _joined_device, _untold = own, placed.note
     dist.init_process_group(
-        backend,
+        placed.backend,
         store=store,
-        rank=env_world.rank if store is not None else -1,
-        world_size=env_world.world_size if store is not None else -1,
+        rank=env_world.rank,
+        world_size=env_world.world_size,
         timeout=timedelta(seconds=timeout),
+        device_id=own if placed.backend == "nccl" else None,  # NCCL then never guesses it
     )
     atexit.register(leave)
+    if env_world.source != "launch":
+        tell_devices()
     return world()
+
+
+def tell_devices() -> None:
+    """Print on rank 0 why the ranks do not compute on what one would expect, unless it was said."""
+    if _untold and is_main():
+        print(devices_in_words(), flush=True)
+
+
+def devices_in_words() -> str:
+    """Say on what the ranks compute, and once why, where it is not what one would expect."""
+    global _untold
+    here, why, _untold = world(), _untold, ""
+    ranks = "1 rank" if here.world_size == 1 else f"{here.world_size} ranks"
+    backend = f" with {here.backend}" if here.backend else ""
+    return f"{ranks} on {here.device.type}{backend}" + (f": {why}" if why else "")
 
 
 def leave() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from dtlib.errors import BadInput
 
+HASH_SEED = "PYTHONHASHSEED"
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -33,7 +35,6 @@ class EnvWorld:
     master_addr: str
     master_port: int
     source: str
-    one_gpu_each: bool = False  # Slurm shows each task a single GPU, number 0
 
     def variables(self) -> dict[str, str]:
         """Return torchrun's variables, with which every framework finds its place."""
@@ -109,22 +110,24 @@ def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
     job, step = _number(env, "SLURM_JOB_ID", 0), _number(env, "SLURM_STEP_ID", 0)
     port = _number(env, "MASTER_PORT", 12000 + (job * 17 + step) % 18000)
     local_rank = _number(env, "SLURM_LOCALID")
-    return EnvWorld(
-        rank, local_rank, size, local_size, node, address, port, "srun",
-        one_gpu_each=env.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2] == "1",
-    )  # fmt: skip
+    return EnvWorld(rank, local_rank, size, local_size, node, address, port, "srun")
 
 
 def _tasks_per_node(env: Mapping[str, str]) -> list[int]:
-    """Expand Slurm's `4(x2),1` into [4, 4, 1]."""
-    text = env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", "")
-    counts: list[int] = []
-    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
-        counts += [int(count)] * int(times or 1)
+    """Return how many tasks of this step each node has."""
+    counts = each_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", ""))
     if counts:
         return counts
     nodes = _number(env, "SLURM_STEP_NUM_NODES", 1)
     return [max(1, _number(env, "SLURM_STEP_NUM_TASKS", 1) // nodes)]
+
+
+def each_node(text: str) -> list[int]:
+    """Expand Slurm's `4(x2),1`, tasks or CPUs by node, into [4, 4, 1]."""
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    return counts
 
 
 def first_hosts(nodelist: str) -> list[str]:
@@ -141,6 +144,26 @@ def first_hosts(nodelist: str) -> list[str]:
                 f"{prefix}{n:0{width}d}{suffix}" for n in range(int(low), int(high or low) + 1)
             ]
     return hosts
+
+
+def hash_seed(env: Mapping[str, str] = os.environ) -> str:
+    """Return the PYTHONHASHSEED that all ranks share: the user's number, else 0.
+
+    By default every process draws its own, and so has its own order of a set of names: buffers that
+    a model registers in that order would be swapped between ranks.
+    """
+    said = env.get(HASH_SEED, "")
+    return said if said.isdecimal() else "0"
+
+
+def meeting_place(timeout: float) -> Any:
+    """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it."""
+    from torch.distributed import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    store.set_timeout(timedelta(seconds=timeout))
+    return PrefixStore("default_pg", store)
 
 
 def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
@@ -173,8 +196,3 @@ def _number(env: Mapping[str, str], name: str, default: int | None = None) -> in
         return int(text)
     except ValueError:
         raise BadInput(f"{name}={text!r} in the environment is not a whole number.") from None
-
-
-def loopback_name() -> str:
-    """Return the loopback interface's name, on which ranks of one host meet."""
-    return "lo" if sys.platform.startswith("linux") else "lo0"

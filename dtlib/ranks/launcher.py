@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.ranks import dist, parcel, refuse, slurm
+from dtlib.ranks import allocation, dist, parcel, refuse, slurm
 from dtlib.ranks.aliases import aliases
 from dtlib.ranks.group import Group
 from dtlib.ranks.outcome import Outcome, RankFailed, blame
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 DEFAULT_RANKS = 2
+_told: set[tuple[int, str]] = set()  # of which launches the device has been explained
 
 
 def launch(
@@ -120,7 +121,7 @@ def launch(
     outcomes = run_ranks(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
-        nodes=slurm.spread(ranks),
+        nodes=allocation.spread(ranks),
     )  # fmt: skip
     failure = blame(outcomes, timeout)
     if failure is None:
@@ -145,7 +146,7 @@ def run_ranks(
     on_progress: OnProgress | None = None,
     env: Mapping[str, str] | None = None,
     view: View | None = None,
-    nodes: slurm.Spread | None = None,
+    nodes: allocation.Spread | None = None,
 ) -> list[Outcome]:
     """Do what `launch` does in processes of this machine, and return how each rank ended.
 
@@ -157,12 +158,14 @@ def run_ranks(
     sent.
     """
     if nodes is not None:
-        ranks = len(nodes.hosts) * nodes.per_node
+        ranks = nodes.ranks
     ranks = DEFAULT_RANKS if ranks is None else ranks
-    most = ranks if nodes is None else nodes.per_node  # on one machine
+    most = ranks if nodes is None else nodes.most  # on one machine
     refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
+    job["tell"] = show and (ranks, device) not in _told  # why no GPU: once, and not in every cell
+    _told.add((ranks, device))
     view = view or view_for(show, on_progress, ranks)
     try:
         with slurm.processes(nodes) if nodes else _here(ranks) as processes:
@@ -196,8 +199,8 @@ def _run(group: Group) -> list[Outcome]:
 
 def default_ranks() -> int:
     """Return how many ranks a launch has that does not say: the allocation's, else 2."""
-    nodes = slurm.spread(None)
-    return len(nodes.hosts) * nodes.per_node if nodes else DEFAULT_RANKS
+    nodes = allocation.spread(None)
+    return nodes.ranks if nodes else DEFAULT_RANKS
 
 
 def warm(ranks: int = 4) -> None:
@@ -243,9 +246,20 @@ def _in_place(
         torch.set_num_threads(threads)
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
+        _compare_hash_seeds()
     result = parcel.pack_result(fn(*args, **kwargs))
     results = dist.gather_objects(result)
     return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
+
+
+def _compare_hash_seeds() -> None:
+    """Say on rank 0 if ranks that somebody else started order a set in different ways."""
+    if len(set(dist.gather_objects(hash("a name")))) > 1 and dist.is_main():
+        print(
+            "The ranks order sets differently, so that what is made in a set's order, such as a "
+            "model's buffers, does not match between them; set PYTHONHASHSEED=0 and start again.",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
 
 
 def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict[str, Any]:

@@ -32,10 +32,14 @@ def agent() -> NoReturn:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [settings["root"], os.environ.get("PYTHONPATH")])
     )
+    from dtlib.ranks.environment import HASH_SEED, hash_seed
+
+    os.environ[HASH_SEED] = hash_seed()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={settings['nodes']}"]
-    command += [f"--nproc-per-node={settings['per_node']}", "--max-restarts=0"]
+    ranks = settings["counts"][os.environ["SLURMD_NODENAME"]]
+    command += [f"--nproc-per-node={ranks}", "--max-restarts=0"]
     command += [f"--node-rank={os.environ['SLURM_NODEID']}"]
     command += [f"--master-addr={settings['master']}", f"--master-port={settings['master_port']}"]
     os.execv(sys.executable, [*command, "-m", "dtlib.ranks.node"])

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import processes
+from dtlib.ranks.environment import HASH_SEED, hash_seed
 
 _ROOT = str(Path(__file__).parents[2])
 # One thread: a fork copies only the calling one. Ranks set their own numbers with each job.
@@ -179,7 +180,7 @@ def _python(module: str, call: str, fd: int, out: Any, err: Any) -> subprocess.P
         stderr=err,
         pass_fds=(fd,),
         # torch's C++ warnings, as of a host name that does not resolve, tell a student nothing
-        env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **_ENV},
+        env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **_ENV, HASH_SEED: hash_seed()},
         cwd="/",
     )
 

@@ -14,20 +14,19 @@ import json
 import os
 import re
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from dtlib.errors import DtlibError
-from dtlib.ranks.environment import first_hosts, refuse_loopback
+from dtlib.ranks.allocation import Spread, cpus_per_node
+from dtlib.ranks.environment import refuse_loopback
 from dtlib.ranks.node import GREETING, SETTINGS
 from dtlib.ranks.pool import START_LIMIT, Process
 from dtlib.ranks.processes import start
@@ -38,46 +37,6 @@ ATTEMPTS = 3  # at a port for torchrun's meeting place, which another program ma
 PATIENCE = 5.0  # seconds for a step to end by itself, once its ranks are released or killed
 # torchrun's table of failures: the rank, and below it how it ended.
 _ENDED = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Which nodes of the allocation take part, and how many ranks each of them runs."""
-
-    hosts: tuple[str, ...]
-    per_node: int
-
-
-def capacity(env: Mapping[str, str] = os.environ) -> Spread | None:
-    """Return the allocation of several nodes that this process is in, else `None`.
-
-    A node has a rank for each of its GPUs, else for each of its tasks (`--ntasks-per-node`).
-    """
-    hosts = first_hosts(env.get("SLURM_JOB_NODELIST", ""))
-    if "SLURM_JOB_ID" not in env or len(hosts) < 2 or shutil.which("srun") is None:
-        return None
-    for name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_NTASKS_PER_NODE"):
-        count = re.search(r"(\d+)$", env.get(name, ""))  # 4, or h100:4
-        if count and int(count[1]):
-            return Spread(tuple(hosts), int(count[1]))
-    return Spread(tuple(hosts), 1)
-
-
-def spread(ranks: int | None, env: Mapping[str, str] = os.environ) -> Spread | None:
-    """Say how `ranks` ranks spread over the allocation's nodes; `None`: they stay on this machine.
-
-    Left out, they fill it. As many as one node holds stay here, as does a number that the nodes
-    cannot share evenly; whole nodes are filled first.
-    """
-    whole = capacity(env)
-    if whole is None or ranks is None:
-        return whole
-    nodes = len(whole.hosts)
-    if ranks <= whole.per_node:
-        return None
-    if ranks % whole.per_node == 0 and ranks <= nodes * whole.per_node:
-        return Spread(whole.hosts[: ranks // whole.per_node], whole.per_node)
-    return Spread(whole.hosts, ranks // nodes) if ranks % nodes == 0 else None
 
 
 @contextlib.contextmanager
@@ -171,7 +130,7 @@ class Step:
             "master": self.address,
             "master_port": random_port(),
             "nodes": len(self.where.hosts),
-            "per_node": self.where.per_node,
+            "counts": dict(zip(self.where.hosts, self.where.counts, strict=True)),
             "root": _ROOT,
         }
 
@@ -194,7 +153,7 @@ class Step:
 
     def ranks(self) -> list[Process]:
         """Wait until every rank has connected."""
-        total = len(self.where.hosts) * self.where.per_node
+        total = self.where.ranks
         sockets: dict[int, dict[str, socket.socket]] = {rank: {} for rank in range(total)}
         hosts: dict[int, str] = {}
         end = time.monotonic() + START_LIMIT
@@ -272,13 +231,3 @@ def srun(hosts: Sequence[str], module: str, *flags: str) -> list[str]:
 def random_port() -> int:
     """Return a port below the ephemeral ones, which another program may have nonetheless."""
     return 20000 + secrets.randbelow(10000)
-
-
-def cpus_per_node(env: Mapping[str, str]) -> int:
-    """Return the CPUs that the job has on each node, since srun gives a task one by default.
-
-    On the node that has fewest; 0 where Slurm does not say.
-    """
-    text = env.get("SLURM_JOB_CPUS_PER_NODE", "")  # 8(x3),4: three nodes with 8, one with 4
-    counts = [int(count) for count in re.findall(r"(?:^|,)(\d+)", text)]
-    return min(counts, default=0)

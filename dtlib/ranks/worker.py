@@ -19,7 +19,7 @@ import torch.distributed
 from dtlib.errors import DtlibError
 from dtlib.ranks import dist, parcel, where
 from dtlib.ranks.aliases import alias
-from dtlib.ranks.environment import EnvWorld, loopback_name
+from dtlib.ranks.environment import HASH_SEED, EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.watch import Line, Stage, Watch
 
@@ -88,8 +88,9 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
 
 def _settle(job: dict[str, Any]) -> None:
     """Make this process look like the parent: environment, folder, path, sources of cells."""
+    seed = os.environ[HASH_SEED]  # that of this process: a later one cannot change it
     os.environ.clear()
-    os.environ.update(job["env"])
+    os.environ.update(job["env"], **{HASH_SEED: seed})
     os.environ["OMP_NUM_THREADS"] = str(job["threads"])
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
     os.chdir(job["cwd"])
@@ -115,6 +116,8 @@ def _meet(watch: Watch, job: dict[str, Any]) -> None:
         dist.join(job["place"], job["device"], job["timeout"])
     else:
         _meet_at_home(watch, job)
+    if job["tell"]:
+        dist.tell_devices()
     watch.line.send("joined")
     watch.go.get()
 
@@ -130,7 +133,6 @@ def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
     port = watch.go.get()
     if store is None:
         store = torch.distributed.TCPStore(address, port, is_master=False, wait_for_workers=False)
-    os.environ["GLOO_SOCKET_IFNAME"] = loopback_name()
     # With these, a framework's own "env://" group meets at the same store instead of a new one.
     os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
     place = EnvWorld(rank, rank, size, size, 0, address, port, "launch")

@@ -9,6 +9,8 @@ process about half a GB more. `bandwidth` (memory) and `link` (to one neighbour,
 in bytes per second; 1 GB = 10⁹ bytes, 1 GiB = 2³⁰ bytes. `fp32` is what fp32 does without TF32.
 `reached` is the best bf16 matrix product that was measured, in FLOP/s, where somebody published it:
 S. Bekman, "Machine Learning Engineering", table of maximum achievable matmul FLOPS (MAMF).
+`board` is a pattern for the name that NVIDIA's driver reports, which must not match a sister board
+with other peaks (an H100 NVL, a 3090 Ti).
 """
 
 GIB = 2**30
@@ -17,6 +19,7 @@ T = 1e12
 DEVICES: dict = {
     "v100": {
         "title": "NVIDIA V100 SXM2 32 GB",
+        "board": r"\bV100-SXM2-32GB\b",
         "memory": 32 * GIB,
         "peak": {"fp16": 125 * T, "fp32": 15.7 * T, "fp64": 7.8 * T},
         "bandwidth": 900e9,
@@ -26,6 +29,7 @@ DEVICES: dict = {
     },
     "a100-40": {
         "title": "NVIDIA A100 SXM 40 GB",
+        "board": r"\bA100-\w+-40GB\b",
         "memory": 40 * GIB,
         "peak": {"bf16": 312 * T, "fp16": 312 * T, "tf32": 156 * T, "fp32": 19.5 * T,
                  "fp64": 19.5 * T},
@@ -37,6 +41,7 @@ DEVICES: dict = {
     },
     "a100-80": {
         "title": "NVIDIA A100 SXM 80 GB",
+        "board": r"\bA100-SXM4-80GB\b",
         "memory": 80 * GIB,
         "peak": {"bf16": 312 * T, "fp16": 312 * T, "tf32": 156 * T, "fp32": 19.5 * T,
                  "fp64": 19.5 * T},
@@ -48,6 +53,7 @@ DEVICES: dict = {
     },
     "h100": {
         "title": "NVIDIA H100 SXM 80 GB",
+        "board": r"\bH100 80GB HBM3\b|\bH100 SXM",
         "memory": 80 * GIB,
         "peak": {"fp8": 1979 * T, "bf16": 989 * T, "fp16": 989 * T, "tf32": 494.5 * T,
                  "fp32": 67 * T, "fp64": 67 * T},
@@ -59,6 +65,7 @@ DEVICES: dict = {
     },
     "h100-pcie": {
         "title": "NVIDIA H100 PCIe 80 GB",
+        "board": r"\bH100 PCIe\b",
         "memory": 80 * GIB,
         "peak": {"fp8": 1513 * T, "bf16": 756.5 * T, "fp16": 756.5 * T, "tf32": 378 * T,
                  "fp32": 51 * T, "fp64": 51 * T},
@@ -69,6 +76,7 @@ DEVICES: dict = {
     },
     "h200": {
         "title": "NVIDIA H200 SXM 141 GB",
+        "board": r"\bH200$|\bH200 SXM",
         "memory": 140 * GIB,
         "peak": {"fp8": 1979 * T, "bf16": 989 * T, "fp16": 989 * T, "tf32": 494.5 * T,
                  "fp32": 67 * T, "fp64": 67 * T},
@@ -79,6 +87,7 @@ DEVICES: dict = {
     },
     "b200": {
         "title": "NVIDIA B200 SXM 180 GB (HGX)",
+        "board": r"\bB200\b",
         "memory": 179 * GIB,
         "peak": {"fp8": 4500 * T, "bf16": 2250 * T, "fp16": 2250 * T, "tf32": 1125 * T,
                  "fp32": 75 * T, "fp64": 37 * T},
@@ -101,6 +110,7 @@ DEVICES: dict = {
     },
     "rtx3090": {
         "title": "NVIDIA GeForce RTX 3090 24 GB",
+        "board": r"\bRTX 3090$",
         "memory": 24 * GIB,
         # with fp32 accumulation, as training has it; with fp16 accumulation it is twice as fast
         "peak": {"bf16": 71 * T, "fp16": 71 * T, "tf32": 35.6 * T, "fp32": 35.6 * T,
@@ -112,6 +122,7 @@ DEVICES: dict = {
     },
     "rtx4090": {
         "title": "NVIDIA GeForce RTX 4090 24 GB",
+        "board": r"\bRTX 4090$",
         "memory": 24 * GIB,
         "peak": {"fp8": 330.3 * T, "bf16": 165.2 * T, "fp16": 165.2 * T, "tf32": 82.6 * T,
                  "fp32": 82.6 * T, "fp64": 1.29 * T},

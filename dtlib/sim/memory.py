@@ -62,7 +62,7 @@ def model_states(
     ranks
         N.
     strategy
-        single, ddp, accelerate, lightning, zero1, zero2, zero3, offload, infinity or fsdp.
+        A key of `states.DIVIDED`, or one of its `ALIASES`.
     precision
         As in `RunConfig`; or what bf16 and fp16 stand for: "mixed" under DeepSpeed (weights
         themselves in 16 bits, the ZeRO paper's 2+2+12), "policy" under FSDP (fp32 shards, gathered

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtlib.errors import refuse_unknown
@@ -19,6 +21,18 @@ def available() -> dict[str, type[Strategy]]:
         module = importlib.import_module(f"{__name__}.{info.name}")
         names.update(getattr(module, "STRATEGIES", {}))
     return names
+
+
+def names() -> list[str]:
+    """Return the names of all strategies in order; none is loaded, and so no torch either."""
+    found: list[str] = []
+    for folder in __path__:
+        for path in Path(folder).glob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                match node:
+                    case ast.Assign([ast.Name("STRATEGIES")], ast.Dict(keys)):
+                        found += [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+    return sorted(found)
 
 
 def find(name: str) -> type[Strategy]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.errors import BadInput, DtlibError, Unavailable
-from dtlib.ranks.devices import choose_backend
+from dtlib.errors import BadInput, DtlibError
+from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.needs import compiled
-from dtlib.strategies.precision import AUTOCAST, choose_fp32, weights_dtype
+from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -81,11 +81,8 @@ class Strategy:
         Raises `BadInput` for a setting that it would ignore; the sentence says which strategies
         heed it; `Unavailable` when this machine lacks what it needs, with the remedy.
         """
-        if config.precision == "tf32" and choose_backend(world_size, config.device)[0] != "cuda":
-            raise Unavailable(
-                "precision tf32 is a mode of NVIDIA's GPUs and there is none for this run; use"
-                " --precision fp32."
-            )
+        if config.precision == "tf32" or config.device == "cuda":
+            refuse_tf32(config.precision, foresee(world_size, config.device)[0])
         for key in OPTIONS:
             value = getattr(config, key)
             if key not in cls.options and value != type(config).__dataclass_fields__[key].default:

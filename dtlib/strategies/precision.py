@@ -13,14 +13,30 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 AMPERE = (8, 0)  # the compute capability of the first GPUs with TF32
 
 
+def refuse_tf32(precision: str, device_type: str) -> None:
+    """Refuse tf32 where no GPU would compute in it.
+
+    Raises
+    ------
+    Unavailable
+        With the precision to use instead.
+    """
+    if precision == "tf32" and device_type != "cuda":
+        raise Unavailable(
+            "precision tf32 is a mode of NVIDIA's GPUs and there is none for this run; use"
+            " --precision fp32."
+        )
+
+
 def choose_fp32(precision: str, device: torch.device) -> None:
     """Let an NVIDIA GPU round the factors of fp32 products to TF32, or forbid it.
 
     Left alone, torch forbids it in matrix products and allows it in convolutions, so that "fp32"
     would mean two things: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32).
 
-    Raises `Unavailable` on a GPU older than Ampere.
+    Raises `Unavailable` on a GPU older than Ampere, and on any other device.
     """
+    refuse_tf32(precision, device.type)
     wanted = precision == "tf32"
     if wanted and torch.cuda.get_device_capability(device) < AMPERE:
         raise Unavailable(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.ranks.devices import choose_backend
+from dtlib.ranks.foresee import foresee
 from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies import operators as ops
 from dtlib.strategies.base import MakeOptimizer, StepResult, Strategy
@@ -50,7 +51,7 @@ class Zero(Strategy):
                 f"precision fp64 does not exist under DeepSpeed, whose optimizer works in fp32;"
                 f" {name} takes fp32, bf16 or fp16, and fp64 needs ddp or fsdp."
             )
-        kind, _ = choose_backend(world_size, config.device)
+        kind, _ = foresee(world_size, config.device)
         if kind == "mps":
             raise BadInput(f"{name} runs on cpu and cuda, not on mps; use device cpu.")
         deepspeed_config.stage_of(config)
@@ -58,7 +59,7 @@ class Zero(Strategy):
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
         if config.deepspeed is not None:
-            kind, _ = choose_backend(plan.world_size, config.device)
+            kind, _ = foresee(plan.world_size, config.device)
             resolved = config.resolved(kind)
             own = deepspeed_config.read(config.deepspeed)
             made = deepspeed_config.make(resolved, plan, Sizes(1, 1, 1))
@@ -83,8 +84,10 @@ class Zero(Strategy):
             for group in make_optimizer(model).param_groups
         ]
         self._hook_precision(model)
+        # left out, it is the local rank, which is no number of a GPU where each rank sees its own
+        own = SimpleNamespace(device_rank=self.world.device.index or 0)
         self.engine, self.optimizer, _, _ = deepspeed.initialize(
-            model=model, model_parameters=groups, config=self.json
+            args=own, model=model, model_parameters=groups, config=self.json
         )
         self.module = model
         self.model = self.engine

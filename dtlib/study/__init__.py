@@ -16,6 +16,7 @@ from typing import Any
 
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
+from dtlib.strategies import names as strategy_names
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
 RANKS, REPEATS = "1,2,4", 3
@@ -127,7 +128,7 @@ def _command(
     study.add_argument(
         "--out", metavar="DIR", default=None, help="the study's folder (default: studies/…)"
     )
-    add_settings(study, but=own)
+    add_settings(study, but=own, choices={"strategy": strategy_names()})
     return study
 
 

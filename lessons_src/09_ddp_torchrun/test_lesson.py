@@ -8,8 +8,6 @@ from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
 from dtlib.ranks.launcher import launch
 
-from .bank import ddp as bank_09_ddp
-from .bank import deal as bank_09_deal
 from .exercises import ddp_loss, exact_mean, indices
 
 LESSON = source.find("09")
@@ -48,11 +46,6 @@ def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
 
 
 @pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
-def test_every_sentence_asks_and_has_its_answer_in_the_bank(exercise):
-    sentences = SIDECAR["mistakes"][exercise]
-    rows = bank_09_deal.WRONG + bank_09_ddp.WRONG
-    assert set(sentences) == {key for name, key, _ in rows if name == exercise}
-
 
 # --- What the lesson and its checks claim of torch ----------------------------------------------
 
@@ -66,7 +59,7 @@ def test_the_sampler_pads_as_the_table_shows():
 
 def test_the_reference_deals_like_torchs_sampler():
     """Field bug 1.01: [4, 7, 2, 1] in every epoch without set_epoch, then [5, 2, 7, 1]."""
-    assert [indices.reference(8, 0, epoch, 0, 2) for epoch in (0, 1)] == [
+    assert [indices.EXERCISE.reference(8, 0, epoch, 0, 2) for epoch in (0, 1)] == [
         [4, 7, 2, 1],
         [5, 2, 7, 1],
     ]
@@ -74,7 +67,7 @@ def test_the_reference_deals_like_torchs_sampler():
         for rank in range(n):
             sampler = DistributedSampler(range(samples), n, rank, seed=3)
             sampler.set_epoch(epoch)
-            assert indices.reference(samples, 3, epoch, rank, n) == list(sampler)
+            assert indices.EXERCISE.reference(samples, 3, epoch, rank, n) == list(sampler)
 
 
 def gradient(loss_of):
@@ -88,7 +81,7 @@ def gradient(loss_of):
     return model.weight.grad.item()
 
 
-@pytest.mark.parametrize(("loss_of", "expected"), [(torch.mean, 2.5), (ddp_loss.reference, 1.75)])
+@pytest.mark.parametrize(("loss_of", "expected"), [(torch.mean, 2.5), (ddp_loss.ddp_loss, 1.75)])
 def test_ddp_averages_ranks_and_not_samples(loss_of, expected):
     """Field bug 1.06: one token on rank 0, three on rank 1."""
     assert launch(gradient, loss_of, ranks=2, timeout=20, show=False) == [expected] * 2

@@ -34,9 +34,9 @@ def test_a_batch_that_does_not_fit_is_refused_and_accumulation_need_not_divide()
 
 def look():
     def collect(mine, shapes):
-        from .exercises.whole_weights import reference
+        from .exercises.whole_weights import whole_weights
 
-        return reference(mine, shapes)
+        return whole_weights(mine, shapes)
 
     fp16 = {"initial_scale_power": 24, "loss_scale_window": 4}
     return saved("defaults"), saved("gathered", collect, **GATHER), loss_scales(10, **fp16)

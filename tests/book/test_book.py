@@ -46,14 +46,17 @@ def position(text: str) -> int:
 
 
 def test_a_page_shows_the_stub_and_then_folds_the_solution_that_runs() -> None:
-    given, solution = page()[position("...  # your code here") :][:2]
+    given, unwritten, solution = page()[position("...  # your code here") :][:3]
     assert given.cell_type == "markdown" and given.source.startswith("```ipython3\ndef double")
     assert "return 2 * x" not in given.source
+    assert given.source.splitlines()[1] in unwritten.source  # the student's cell runs first
+    assert 'assert not learn.check("double", double)' in unwritten.source
     assert solution.cell_type == "code" and "return 2 * x" in solution.source
     assert solution.metadata.tags == ["exercise", "hide-input"]
     assert solution.metadata.mystnb.code_prompt_show == "Show the solution"
-    check = page()[position("learn.check(")]
-    assert check.cell_type == "code" and check.metadata.tags == ["check"]
+    assert [c.source for c in page() if c.metadata.get("tags") == ["check"]] == [
+        'learn.check("double", double)'
+    ]
     assert page()[position("A second way")].metadata.tags == ["solution", "hide-input"]
 
 
@@ -93,6 +96,7 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures() -> None
         {"cell_type": "markdown", "source": "# A\n\n## Watch it", "metadata": {}},
         {"cell_type": "code", "source": "", "outputs": [figure], "metadata": {"papermill": {}}},
         {"cell_type": "code", "source": "", "outputs": [table], "metadata": {}},
+        {"cell_type": "code", "source": "", "outputs": [], "metadata": {"tags": ["unwritten"]}},
     ]
     ran = {"input_path": "/somewhere/x.ipynb", "duration": 12.3, "end_time": "2030-01-02T03:04"}
     text = finish({"cells": cells, "metadata": {"papermill": ran}}, "a key")
@@ -100,6 +104,7 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures() -> None
     assert "somewhere" not in text
     assert done["metadata"] == {"dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02"}}
     alt = "Figure of the section “Watch it”. The table below it has the numbers: Steps & sums."
+    assert len(done["cells"]) == 3  # not what ran for the student's notebook alone
     assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}
 
 

@@ -60,3 +60,8 @@ def test_modules_are_loaded_in_a_job_alone(tmp_path: Path) -> None:
     failed = sourced(tmp_path, site.replace("cuda nccl", "none"), SLURM_JOB_ID="7")
     assert failed.returncode == 69
     assert "`module load none` failed on " in failed.stderr
+
+
+def test_ranks_that_a_script_starts_share_a_hash_seed(tmp_path: Path) -> None:
+    assert variables(tmp_path, "")["PYTHONHASHSEED"] == "0"
+    assert variables(tmp_path, "PYTHONHASHSEED=7")["PYTHONHASHSEED"] == "7"

@@ -23,7 +23,7 @@ INSIDE = {
 }  # fmt: skip
 ANSWER = {
     "python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40,
-    "folder": "", "offset_s": 0.0, "within_s": 0.001,
+    "folder": "", "offset_s": 0.0, "within_s": 0.001, "interfaces": ["lo", "ib0"],
 }  # fmt: skip
 SUMMED = {"sums": [3.0, 3.0], "nodes": ["n1", "n2"], "seconds": 2.0}
 
@@ -68,6 +68,18 @@ def test_nodes_on_which_all_is_well(tmp_path, capsys):
     assert said.endswith("Lessons can run over these nodes.\n")
     assert doctor.report(list(found.values()), nodes=answers, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["nodes"] == list(answers.values())
+
+
+def test_nodes_whose_network_interfaces_are_not_those_that_a_variable_names(tmp_path):
+    name = "network interfaces"
+    _, found, _ = asked(tmp_path, {"n2": {"interfaces": ["lo", "eth0"]}}, GLOO_SOCKET_IFNAME="ib0")
+    assert found[name].state == "missing"
+    assert found[name].found == "n2: GLOO_SOCKET_IFNAME=ib0 names no network interface of this host"
+    assert found[name].remedy == "unset it, or set it to one of eth0"
+    _, found, _ = asked(tmp_path, NCCL_SOCKET_IFNAME="lo")
+    assert "n1: NCCL_SOCKET_IFNAME=lo is the loopback interface" in found[name].found
+    _, found, _ = asked(tmp_path, GLOO_SOCKET_IFNAME="ib0")
+    assert (found[name].state, found[name].found) == ("ok", "GLOO_SOCKET_IFNAME=ib0")
 
 
 OTHER = {"torch": "2.11.0"}
@@ -216,6 +228,6 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     ],
 )
 def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):
-    monkeypatch.setattr("dtlib.ranks.slurm.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     _, found, _ = asked(tmp_path, SLURM_JOB_CPUS_PER_NODE=cpus)
     assert (found["cores"].state, found["cores"].found) == (state, says)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import itertools
 from typing import Any
 
@@ -18,6 +17,7 @@ from dtlib.data.batches import order
 from dtlib.ranks import dist
 from dtlib.strategies.single import Single
 from dtlib.training.loop import accumulate, agree
+from tests.strategy_runs import CASES, TABLE, ZERO, plain, ranks_of
 from tests.toy import IGNORED, Scale, Toy, as_batches, config, ready
 
 DATA = range(8)
@@ -97,22 +97,16 @@ def test_a_metric_is_reduced_last():
         assert of_means == pytest.approx(4.4)
 
 
-TORCH = ("ddp", "fsdp")
-FRAMEWORKS = ("accelerate", "lightning", "zero1", "zero2", "zero3", "offload")
-CASES = {  # micro-batches of each rank, and the gradient: the mean over all that counts
+SPREAD = [name for name in plain([*CASES, *ZERO]) if ranks_of(name, 2) == 2]
+TORCH = [name for name in SPREAD if TABLE[name].framework == "torch"]
+FRAMEWORKS = [name for name in SPREAD if name not in TORCH]
+SPLITS = {  # micro-batches of each rank, and the gradient: the mean over all that counts
     "one token against three": ([[[4]], [[1, 1, 1]]], 1.75),  # the mean of the means is 2.5
     "a mean and not a sum": ([[[1]], [[3]]], 2.0),
     "accumulation": ([[[2], [2], [2], [2]]] * 2, 2.0),  # neither 0.5 nor 8
     "a micro-batch without labels": ([[[4], [1]], [[None], [1, 1]]], 1.75),
     "no label at all": ([[[None]], [[None]]], 0.0),
 }
-
-
-def here(names: tuple[str, ...]) -> list[str]:
-    """Strategies that this machine can run; others are refused, which group 3 shows."""
-    needs = {"accelerate": "accelerate", "lightning": "lightning_fabric"}
-    needs |= dict.fromkeys(("zero1", "zero2", "zero3", "offload"), "deepspeed")
-    return [name for name in names if importlib.util.find_spec(needs.get(name, "torch"))]
 
 
 def steps_of(name: str, by_rank: list[list[list[Any]]], steps: int) -> list[float]:
@@ -130,7 +124,7 @@ def steps_of(name: str, by_rank: list[list[list[Any]]], steps: int) -> list[floa
             count, _ = agree(toy, batches)
             accumulate(toy, strategy, batches, count)
             strategy.step(lr=0.1)
-            if name not in ("fsdp", "zero3"):  # the others have it whole on every rank
+            if "w" not in TABLE[name].cuts:  # the others have it whole on every rank
                 weights.append(strategy.module.w.item())
         model = strategy.state()["model"]  # whole on rank 0 at least
         return [*weights, *([model["w"].item()] if world.rank == 0 else [])]
@@ -140,7 +134,7 @@ def survey(names: list[str]) -> dict[tuple[str, str], list[float]]:
     """All cases under all strategies in one launch: frameworks take seconds to be imported."""
     uneven = [[[1.0], [2.0]], [[2.0], [2.0]]]
     found = {(name, "replicas"): steps_of(name, uneven, 3) for name in names}
-    for case, (by_rank, _) in CASES.items():
+    for case, (by_rank, _) in SPLITS.items():
         found |= {(name, case): steps_of(name, by_rank, 1) for name in names}
     return found
 
@@ -151,17 +145,17 @@ def survey(names: list[str]) -> dict[tuple[str, str], list[float]]:
     ids=["torch", "frameworks"],
 )
 def surveyed(request) -> tuple[list[str], list[dict[tuple[str, str], list[float]]]]:
-    names = here(request.param)
+    names = request.param
     return names, launch(survey, names, ranks=2, timeout=60)
 
 
 # field bugs 1.05, 1.06 and 1.07
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SPLITS)
 def test_the_gradient_means_the_same_under_every_strategy(surveyed, case):
     """SGD shows it: the weight moves by -0.1 times the mean over all that counts."""
     names, by_rank = surveyed
     found = {name: by_rank[0][name, case][-1] for name in names}
-    expected = 1 - 0.1 * CASES[case][1]
+    expected = 1 - 0.1 * SPLITS[case][1]
     assert found == pytest.approx(dict.fromkeys(names, expected), abs=1e-6)  # fp32 rounding
 
 
@@ -171,7 +165,7 @@ def test_replicas_are_equal_after_every_step_under_every_strategy(surveyed):
     for name in names:  # rank 0 has the whole weight as a last entry
         steps = first[name, "replicas"][:-1]
         assert steps == second[name, "replicas"]
-        assert len(steps) == (0 if name in ("fsdp", "zero3") else 3)
+        assert len(steps) == (0 if "w" in TABLE[name].cuts else 3)
     ends = [first[name, "replicas"][-1] for name in names]
     assert ends == pytest.approx([1 - 3 * 0.1 * 1.75] * len(ends), abs=1e-6)
 

@@ -93,6 +93,31 @@ def test_a_rank_that_dies_is_told_as_that():
     assert caught.value.mistake == "died"
 
 
+def calls_twice_and_fails_on_four(x):
+    return calls_twice(x) if dist.get_world_size() < 4 else own(x)
+
+
+def test_too_much_is_told_before_more_ranks_are_tried():
+    waste = RankAnswer(total, cases(1, 3, 4), [("own", own)], waste=EXERCISE.waste)
+    (found,) = waste.verdicts([calls_twice_and_fails_on_four])
+    assert isinstance(found, Wrong) and (found.mistake, found.case) == ("twice", "3 ranks, 10**r")
+
+
+def in_words(x):
+    return ["the", "sum", f"{total(x)[0]:.0f}"]
+
+
+def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
+    said = RankAnswer(
+        in_words,
+        cases(3),
+        [Mistake("last", when=lambda got, want: {"got": got[0][2], "want": want[2][2]})],
+    )
+    (found,) = said.verdicts([lambda x: ["the", "sum", "0"]])
+    assert isinstance(found, Wrong) and found.mistake == "last"
+    assert (found.numbers["got"], found.numbers["want"]) == ("0", "111")
+
+
 def test_a_function_may_name_what_it_is_given():
     with pytest.raises(BadInput, match="hangs of total, left names y"):
         RankAnswer(total, cases(1), [Mistake("left", leaves, hangs=lambda y: None)])

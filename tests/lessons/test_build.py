@@ -165,6 +165,13 @@ def refused(folder: Path, says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+WRITTEN = """# %% tags=["exercise"]
+def g(x):
+    ### BEGIN SOLUTION
+    return x
+    ### END SOLUTION"""
+
+
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
@@ -178,6 +185,9 @@ def refused(folder: Path, says: str) -> None:
         ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
         ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
         ('learn.what_if("w")', "needs `what_if: w`"),
+        (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
+        (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
+        (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
     ],
 )
 def test_a_broken_cell_is_one_sentence(tmp_path: Path, cell: str, says: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lesson_sources import write
 
+from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import find
 from dtlib.lessons import tables
@@ -50,6 +51,10 @@ def test_a_page_is_written_between_its_marks_and_compared_by_check(sources: Path
     row = "| [01](notebooks/student/01_lesson01.ipynb) | Go on | walk, then run | 1 | laptop |"
     assert row in text
     assert build_notebooks(sources, notebooks, check=True) == []
+
+
+def test_the_strategies_are_those_that_have_a_file(sources: Path) -> None:
+    assert tables.made("strategies", sources) == ", ".join(sorted(strategies.available()))
 
 
 def test_path_and_parts_leave_out_what_is_not_there(sources: Path) -> None:

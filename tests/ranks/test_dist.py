@@ -134,12 +134,6 @@ def test_environments_that_contradict_themselves(env: dict[str, str], words: str
         environment_world(env)
 
 
-def test_slurm_may_show_each_task_one_gpu() -> None:
-    for text, expected in (("1", True), ("h100:1", True), ("2", False)):
-        world = environment_world({**SRUN, "SLURM_GPUS_PER_TASK": text})
-        assert world is not None and world.one_gpu_each is expected
-
-
 def test_steps_of_a_job_meet_at_different_ports() -> None:
     first, second = environment_world(SRUN), environment_world({**SRUN, "SLURM_STEP_ID": "1"})
     assert first is not None and second is not None

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dtlib.errors import BadInput
-from dtlib.ranks import node, slurm
-from dtlib.ranks.environment import environment_world, refuse_loopback
+from dtlib.ranks import allocation, node, slurm
+from dtlib.ranks.allocation import Spread
+from dtlib.ranks.environment import each_node, environment_world, refuse_loopback
 from dtlib.ranks.outcome import Outcome, blame
 
 TWO = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-2]"}
@@ -24,26 +25,71 @@ def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "per_node"),
+    ("env", "counts"),
     [
-        ({}, 1),
-        ({"SLURM_NTASKS_PER_NODE": "3"}, 3),
-        ({"SLURM_GPUS_PER_NODE": "h100:4", "SLURM_NTASKS_PER_NODE": "1"}, 4),
-        ({"SLURM_GPUS_ON_NODE": "8"}, 8),
-        ({"SLURM_GPUS_ON_NODE": "0"}, 1),
+        ({}, (1, 1)),
+        ({"SLURM_NTASKS_PER_NODE": "3"}, (3, 3)),
+        ({"SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_NTASKS": "8"}, (4, 4)),  # -N 2 -n 8
+        ({"SLURM_TASKS_PER_NODE": "4,3", "SLURM_NTASKS": "7"}, (4, 3)),  # -N 2 -n 7
+        # a notebook that runs as a step of one task: srun tells of the step, not of the job
+        ({"SLURM_TASKS_PER_NODE": "1", "SLURM_NTASKS_PER_NODE": "4"}, (4, 4)),
+        ({"SLURM_GPUS_PER_NODE": "h100:4", "SLURM_TASKS_PER_NODE": "1(x2)"}, (4, 4)),
+        ({"SLURM_GPUS_ON_NODE": "8"}, (8, 8)),
+        ({"SLURM_GPUS_ON_NODE": "0"}, (1, 1)),
     ],
 )
-def test_a_node_has_a_rank_for_each_gpu_else_each_task(env: dict[str, str], per_node: int) -> None:
-    assert slurm.capacity(TWO | env) == slurm.Spread(("n1", "n2"), per_node)
+def test_a_node_has_a_rank_for_each_gpu_else_each_task(
+    env: dict[str, str], counts: tuple[int, ...]
+) -> None:
+    assert allocation.capacity(TWO | env) == Spread(("n1", "n2"), counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("4(x2),3", [4, 4, 3]),
+        ("4", [4]),
+        ("2,1(x3),16(x2)", [2, 1, 1, 1, 16, 16]),
+        ("12(x10)", [12] * 10),
+        ("", []),
+    ],
+)
+def test_slurms_counts_by_node(text: str, counts: list[int]) -> None:
+    assert each_node(text) == counts
+
+
+def test_nodes_with_unlike_numbers_of_tasks_are_filled_as_they_are() -> None:
+    env = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_TASKS_PER_NODE": "4(x2),3"}
+    hosts = ("n1", "n2", "n3")
+    assert allocation.spread(None, env) == allocation.spread(11, env) == Spread(hosts, (4, 4, 3))
+    assert allocation.spread(8, env) == Spread(hosts[:2], (4, 4))
+    assert allocation.spread(6, env) == Spread(hosts, (2, 2, 2))
+    assert allocation.spread(4, env) is allocation.spread(10, env) is None
+
+
+def test_an_agent_starts_the_ranks_of_its_own_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"address": "n1", "port": 1, "master": "n1", "master_port": 2, "nodes": 3,
+                "counts": {"n1": 4, "n2": 4, "n3": 3}, "root": "/dtlib"}  # fmt: skip
+    for name, value in {
+        node.SETTINGS: json.dumps(settings), "SLURM_NODEID": "2", "SLURMD_NODENAME": "n3",
+        "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    started: list[list[str]] = []
+    monkeypatch.setattr(node, "_reach", lambda *_: None)
+    monkeypatch.setattr(node, "_refuse_own", lambda *_: None)
+    monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
+    node.agent()
+    assert {"--nnodes=3", "--node-rank=2", "--nproc-per-node=3"} <= set(started[0])
 
 
 def test_one_node_or_no_srun_is_no_allocation_to_spread_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert slurm.capacity({"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n1"}) is None
-    assert slurm.capacity({"SLURM_JOB_NODELIST": "n[1-2]"}) is None
+    assert allocation.capacity({"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n1"}) is None
+    assert allocation.capacity({"SLURM_JOB_NODELIST": "n[1-2]"}) is None
     monkeypatch.setenv("PATH", "")
-    assert slurm.capacity(TWO) is None
+    assert allocation.capacity(TWO) is None
 
 
 @pytest.mark.parametrize(
@@ -61,12 +107,13 @@ def test_one_node_or_no_srun_is_no_allocation_to_spread_over(
 def test_ranks_fill_whole_nodes_or_share_evenly(ranks: int | None, expected: int | None) -> None:
     env = TWO | {"SLURM_GPUS_ON_NODE": "4"}
     whole = ("n1", "n2")
-    assert slurm.spread(ranks, env) == (slurm.Spread(whole, expected) if expected else None)
+    counts = (expected or 0,) * 2
+    assert allocation.spread(ranks, env) == (Spread(whole, counts) if expected else None)
 
 
 def test_whole_nodes_are_filled_first() -> None:
     env = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_GPUS_ON_NODE": "4"}
-    assert slurm.spread(8, env) == slurm.Spread(("n1", "n2"), 4)
+    assert allocation.spread(8, env) == Spread(("n1", "n2"), (4, 4))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
@@ -137,7 +184,7 @@ def test_a_job_keeps_the_nodes_own_variables(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_step_gets_the_jobs_cpus(env: dict[str, str], cpus: int) -> None:
-    assert slurm.cpus_per_node(env) == cpus
+    assert allocation.cpus_per_node(env) == cpus
 
 
 TORCHRUN = """

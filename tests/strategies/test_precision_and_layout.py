@@ -18,6 +18,7 @@ from dtlib.strategies import find as find_strategy
 from dtlib.strategies.precision import choose_fp32
 from dtlib.training import start
 from dtlib.training.tasks.images import Images
+from tests.strategy_runs import TABLE, plain
 
 GPU = torch.device("cuda")
 
@@ -86,7 +87,7 @@ def test_channels_last_trains_the_same(cifar_binary: Path) -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-10, abs=0)
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", "zero1", "zero2", "zero3", "offload", "infinity"])
+@pytest.mark.parametrize("strategy", [name for name in plain(TABLE) if TABLE[name].cuts])
 def test_what_shards_refuses_channels_last(strategy: str) -> None:
     config = RunConfig("images", strategy=strategy, channels_last=True, ranks=2, device="cpu")
     with pytest.raises(BadInput, match=f"channels_last does not go with strategy {strategy}"):

@@ -16,9 +16,8 @@ import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.strategies import operators as ops
 from dtlib.training import loop, start
-from tests.strategy_runs import SMALL
+from tests.strategy_runs import SMALL, settings_of
 from tests.toy import write_story
-from tests.zero_runs import CASES, here
 
 pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
 STEPS = 6
@@ -32,8 +31,8 @@ def _own_folder(tmp_path, monkeypatch):
 
 
 def train(name: str, story: str, out: str, **settings) -> dtlib.Run:
-    everything = {**SMALL, **CASES[name], "data": story, "out": out, "steps": STEPS, **settings}
-    return dtlib.train("text", 2, checkpoint_every=1, timeout=60, **everything)
+    told = {**SMALL, **settings_of(name), "data": story, "out": out, "steps": STEPS, **settings}
+    return dtlib.train("text", 2, checkpoint_every=1, timeout=60, **told)
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -47,7 +46,7 @@ def left_behind(folder: Path) -> list[str]:
 @pytest.mark.timeout(600)
 def test_killed_and_resumed(tmp_path, monkeypatch):
     name = "infinity"
-    if name not in here():
+    if ops.not_built(ops.NEEDED[name]):
         pytest.skip("infinity needs DeepSpeed's operators: dtlib ops build")
     story = write_story(tmp_path / "story")
     expected = [line["loss"] for line in train(name, story, "whole").history]

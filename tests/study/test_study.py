@@ -10,11 +10,13 @@ import sys
 import pytest
 
 from dtlib import study
+from dtlib.cli import simulate
 from dtlib.config import RunConfig
 from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 from dtlib.measure.ledger import KINDS, Page
 from dtlib.measure.ledger.collectives import Tally
+from dtlib.sim import memory
 from dtlib.sim.collectives import ring_wire_bytes
 from dtlib.study import differences, family, reading, rows, running, shards, strategies
 from dtlib.study.facts import Facts
@@ -213,7 +215,8 @@ def gossip(tmp_path_factory, monkeypatch):
 
 
 def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip, capsys):
-    assert strategies.names()[-1] == gossip
+    known = [memory.knows(name) for name in strategies.names()]
+    assert gossip in strategies.names() and known == sorted(known, reverse=True)
     words = ["strategies", "text", "--model", "nano", "--steps", "4", "--global_batch", "8"]
     words += ["--strategies", f"ddp,{gossip}", "--ranks", "2", "--out", str(tmp_path)]
     assert study.main(words) == 0
@@ -228,6 +231,11 @@ def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip,
     assert {row["strategy"] for row in named} == {"ddp"}
     assert study.main(["figure", str(tmp_path)]) == 0
     assert sentence in capsys.readouterr().out
+
+
+def test_sim_says_that_it_has_no_formula_for_a_strategy(gossip):
+    with pytest.raises(BadInput, match="sim has no formula for strategy gossip; it predicts sing"):
+        simulate.parse_memory(["--strategy", gossip])
 
 
 def test_another_csv_file_is_refused(tmp_path):

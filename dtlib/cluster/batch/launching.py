@@ -17,10 +17,10 @@ from pathlib import Path
 from dtlib.cluster.batch.distributed import BACKENDS, FILE, Distributed, read
 from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
+from dtlib.ranks.allocation import cpus_per_node
 from dtlib.ranks.devices import Availability, available_here, choose_backend
-from dtlib.ranks.environment import first_hosts, refuse_loopback
+from dtlib.ranks.environment import HASH_SEED, first_hosts, hash_seed, refuse_loopback
 from dtlib.ranks.launcher import DEFAULT_RANKS
-from dtlib.ranks.slurm import cpus_per_node
 
 Env = Mapping[str, str]
 
@@ -266,4 +266,5 @@ def main(argv: Sequence[str]) -> int:
         print(shlex.join(line))
         return 0
     sys.stdout.flush()
+    os.environ[HASH_SEED] = hash_seed()
     os.execv(line[0], line)

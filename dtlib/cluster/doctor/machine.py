@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dtlib.ranks.interfaces import interfaces_here
 from dtlib.ranks.processes import Ran, run
 
 GIB = 2**30
@@ -60,6 +61,7 @@ class Machine:
     total_bytes: Callable[[Path], int]
     exists: Callable[[Path], bool]
     listen: Callable[[], None]
+    interfaces: Callable[[], Sequence[str]]
     installed: Callable[[str], str | None]
     answers: dict[str, Ran] = dataclasses.field(default_factory=dict)
     asking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -80,6 +82,7 @@ class Machine:
             total_bytes=lambda path: shutil.disk_usage(path).total,
             exists=lambda path: path.exists(),
             listen=_listen,
+            interfaces=interfaces_here,
             installed=_installed,
         )
 

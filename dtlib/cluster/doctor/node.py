@@ -41,6 +41,7 @@ def agent() -> None:
 def facts() -> dict[str, Any]:
     """What must be the same on all nodes, and the host's name."""
     from dtlib import __version__
+    from dtlib.ranks.interfaces import interfaces_here
     from dtlib.training.record import commit
 
     try:
@@ -53,6 +54,7 @@ def facts() -> dict[str, Any]:
         "dtlib": __version__,
         "torch": torch,
         "commit": commit(),
+        "interfaces": interfaces_here(),
     }
 
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dtlib.cluster.doctor.machine import Finding, Machine
+from dtlib.cluster.doctor.probes_system import interfaces_of
 from dtlib.errors import BadInput, Unavailable
 from dtlib.measure.columns import aligned
-from dtlib.ranks import slurm
+from dtlib.ranks import allocation, slurm
 from dtlib.ranks.environment import first_hosts, refuse_loopback
 from dtlib.ranks.processes import Ran
 
@@ -69,6 +70,9 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
         _same(answers),
         _shared_folder(answers, seen, place),
         meeting,
+        interfaces_of(
+            {host: a["interfaces"] for host, a in answers.items()}, len(hosts), machine.env
+        ),
         _clocks(answers),
         _cores(machine.env),
     ]
@@ -210,8 +214,8 @@ def _clocks(answers: Answers) -> Finding:
 
 def _cores(env: Mapping[str, str]) -> Finding:
     """How many cores has each rank, on the node that has fewest?"""
-    where, cores = slurm.capacity(env), slurm.cpus_per_node(env)
-    ranks = where.per_node if where else 1
+    where, cores = allocation.capacity(env), allocation.cpus_per_node(env)
+    ranks = where.most if where else 1
     if not cores:
         return Finding("cores", "note", "Slurm does not say how many this job has on a node")
     if ranks <= cores:

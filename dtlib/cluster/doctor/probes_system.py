@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dtlib.cluster.doctor.machine import GIB, Finding, Machine
+from dtlib.errors import BadInput
+from dtlib.ranks.interfaces import GLOO, NCCL, refuse_interfaces
 
 NEEDED_PYTHON = (3, 11)
 # What a lesson imports; the rest comes with them.
@@ -99,14 +102,39 @@ def host_name(machine: Machine) -> Finding:
     ran = machine.run([sys.executable, "-c", RESOLVE], 10.0)
     if ran.code == 0:
         return Finding("host name", "ok", f"resolves to {ran.last_line}")
-    interface = "lo0" if machine.is_mac else "lo"
     return Finding(
         "host name",
         "note",
         f"this machine's own name does not resolve ({ran.last_line})",
-        'add "127.0.0.1 $(hostname)" to /etc/hosts; until then torchrun needs '
-        f"GLOO_SOCKET_IFNAME={interface} (dtlib sets it for its own ranks)",
+        # no variable: what a shell exports goes on into every job that it submits
+        'add "127.0.0.1 $(hostname)" to /etc/hosts (on a node of a cluster the site must, with its '
+        "address on the network); until then let `dtlib` start ranks, which needs no name",
     )
 
 
-SYSTEM = (python, packages, cores, memory, disk, shared_memory, ports, host_name)
+def interfaces(machine: Machine) -> Finding:
+    """Do ranks find the network interfaces that variables name?"""
+    nodes = int(machine.env.get("SLURM_JOB_NUM_NODES") or 1)
+    return interfaces_of({"": machine.interfaces()}, nodes, machine.env)
+
+
+def interfaces_of(
+    hosts: Mapping[str, Sequence[str]], nodes: int, env: Mapping[str, str]
+) -> Finding:
+    """Do hosts with these network interfaces have those that the variables of `env` name?"""
+    name = "network interfaces"
+    for backend in ("gloo", "nccl"):
+        for host, here in hosts.items():
+            try:
+                refuse_interfaces(env, backend, nodes, here)
+            except BadInput as error:
+                found, _, remedy = str(error).rpartition("; ")
+                where = f"{host}: " if host else ""
+                return Finding(name, "missing", where + found, remedy.rstrip("."))
+    named = [f"{variable}={env[variable]}" for variable in (GLOO, NCCL) if env.get(variable)]
+    return Finding(name, "ok", ", ".join(named) or "no variable names one")
+
+
+SYSTEM = (
+    python, packages, cores, memory, disk, shared_memory, ports, host_name, interfaces,
+)  # fmt: skip

@@ -11,26 +11,14 @@ from dtlib.measure.profiling.nsys import Export
 from dtlib.measure.profiling.shares import Shares
 from dtlib.sim.hardware import DEVICES
 
-# Names as NVIDIA's driver tells them. Boards whose peaks the table does not have (an H100 NVL, a
-# 3090 Ti) are left without one rather than given a sister's.
-_BOARDS = (
-    (r"\bH100 PCIe\b", "h100-pcie"),
-    (r"\bH100 80GB HBM3\b|\bH100 SXM", "h100"),
-    (r"\bH200$|\bH200 SXM", "h200"),
-    (r"\bB200\b", "b200"),
-    (r"\bA100-SXM4-80GB\b", "a100-80"),
-    (r"\bA100-\w+-40GB\b", "a100-40"),
-    (r"\bV100-SXM2-32GB\b", "v100"),
-    (r"\bRTX 3090$", "rtx3090"),
-    (r"\bRTX 4090$", "rtx4090"),
-)
 NAME_WIDTH = 60
 Rows = list[list[str]]
 
 
 def device_of(name: str) -> str | None:
     """Return the row of `sim.hardware.DEVICES` for a GPU's name, or None."""
-    return next((key for pattern, key in _BOARDS if re.search(pattern, name)), None)
+    named = ((key, row["board"]) for key, row in DEVICES.items() if "board" in row)
+    return next((key for key, pattern in named if re.search(pattern, name)), None)
 
 
 def of_ranks(shares: Sequence[Shares]) -> Rows:

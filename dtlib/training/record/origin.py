@@ -21,7 +21,7 @@ def origin(world: World) -> dict[str, Any]:
 
     gpu = world.device.type == "cuda"
     return {
-        "nodes": max(1, world.world_size // world.local_world_size),
+        "nodes": -(-world.world_size // world.local_world_size),  # the last may run fewer ranks
         "gpus_per_node": world.local_world_size if gpu else 0,
         "world_size": world.world_size,
         "commit": commit(),

@@ -1,12 +1,10 @@
 """Checks of lesson 08: a loop on many ranks, one message, buckets, overlap."""
 
-from dtlib.learn.checking import Exercise
-
 from . import buckets, flat, overlap, together
 
 EXERCISES = {
-    "train_together": Exercise(together.check, together.reference, minutes=10),
-    "flat_all_reduce": Exercise(flat.check, flat.reference, minutes=10),
-    "assign_buckets": Exercise(buckets.check, buckets.reference, minutes=10),
-    "overlap": Exercise(overlap.check, overlap.reference, minutes=25),
+    "train_together": together.EXERCISE,
+    "flat_all_reduce": flat.EXERCISE,
+    "assign_buckets": buckets.EXERCISE,
+    "overlap": overlap.EXERCISE,
 }

@@ -1,0 +1,50 @@
+"""More answers to `ddp_loss`, for the tests alone."""
+
+import torch
+import torch.distributed as dist
+
+from dtlib.learn.solutions import altered
+
+from ..exercises.ddp_loss import ddp_loss
+
+# Words of the solution.
+SUM = "losses.sum()"
+RETURN = "return losses"
+
+
+def by(words):
+    """The solution in other words."""
+    return altered(ddp_loss, words)
+
+
+def reduces_the_loss(losses):
+    total, count = losses.sum(), torch.tensor(float(len(losses)))
+    everywhere = total.detach().clone()
+    dist.all_reduce(everywhere)
+    dist.all_reduce(count)
+    return (total + (everywhere - total.detach())) / count
+
+
+# Right.
+def weighs_its_mean(losses):
+    share = torch.tensor(float(len(losses)))
+    dist.all_reduce(share)
+    share = len(losses) / share
+    mean = losses.mean() if len(losses) else losses.sum()
+    return mean * share * dist.get_world_size()
+
+
+def gathers_counts(losses):
+    counts = [None] * dist.get_world_size()
+    dist.all_gather_object(counts, len(losses))
+    return losses.sum() / (sum(counts) / len(counts))
+
+
+ALSO_WRONG = [
+    ("divided_twice", reduces_the_loss),
+    ("early", by({RETURN: f"if not len(losses):\n        return torch.tensor(0.0)\n    {RETURN}"})),
+    ("detached", by({SUM: "losses.sum().item()"})),
+    ("vector", by({SUM: "losses"})),
+    ("none", by({RETURN: "losses"})),
+]
+ALSO_RIGHT = [weighs_its_mean, gathers_counts]

@@ -1,0 +1,61 @@
+"""More answers to `whole_weights`, for the tests alone."""
+
+import torch
+import torch.distributed as dist
+
+from dtlib.learn.solutions import altered
+
+from ..exercises.whole_weights import whole_weights
+
+WHOLE = "torch.cat(shares)[:n].view(shape)"
+
+
+def others_leave(mine, shapes):
+    return {} if dist.get_rank() > 0 else whole_weights(mine, shapes)
+
+
+def with_a_step(mine, shapes):
+    whole = whole_weights(mine, shapes)
+    return whole and whole | {"step": torch.tensor(1)}
+
+
+# Right.
+def by_gather(mine, shapes):
+    whole, first = {}, dist.get_rank() == 0
+    for name, shape in shapes.items():
+        n = dist.get_world_size()
+        into = [torch.empty_like(mine[name]) for _ in range(n)] if first else None
+        dist.gather(mine[name], into, dst=0)
+        if first:
+            whole[name] = torch.cat(into)[: torch.Size(shape).numel()].reshape(shape)
+    return whole
+
+
+def all_in_one(mine, shapes):
+    joined = torch.cat([mine[name] for name in shapes])
+    shares = [torch.empty_like(joined) for _ in range(dist.get_world_size())]
+    dist.all_gather(shares, joined)
+    whole, start = {}, 0
+    for name, shape in shapes.items():
+        end = start + len(mine[name])
+        flat = torch.cat([share[start:end] for share in shares])
+        whole[name], start = flat[: torch.Size(shape).numel()].view(shape), end
+    return whole if dist.get_rank() == 0 else {}
+
+
+EDITS = [
+    ("padding", {"[:n].view(shape)": ""}),
+    ("flat", {".view(shape)": ""}),
+    ("wrong_size", {WHOLE: "torch.cat([one[: n // len(shares)] for one in shares])"}),
+    ("tensor", {WHOLE: "shares"}),
+    ("no_dict", {"return whole": "return list(whole.values()) or whole"}),
+    ("names", {"return whole": "return {}"}),
+    ("nobody", {"return whole": "return None"}),
+]
+ALSO_WRONG = [
+    *((key, altered(whole_weights, words)) for key, words in EDITS),
+    ("own", lambda mine, shapes: {} if dist.get_rank() else mine),
+    ("names", with_a_step),
+]
+HANG = [("absent", others_leave)]
+ALSO_RIGHT = [by_gather, all_in_one, lambda *given: whole_weights(*given) or None]
