@@ -7,7 +7,6 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
@@ -36,7 +35,7 @@ def add_settings(
     *,
     but: Collection[str] = (),
     kind: Any = RunConfig,
-    choices: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    choices: Mapping[str, Iterable[str]] | None = None,
 ) -> None:
     """Add a flag for each field of a dataclass, with what its docstring says as help.
 
@@ -52,9 +51,9 @@ def add_settings(
     kind
         The dataclass.
     choices
-        The words that a field takes, where this floor does not know them: the strategies.
+        Field to the words that it may be, for the help, beside those that this floor knows.
     """
-    notes, words = parameter_notes(kind), {**CHOICES, **choices}
+    notes, words = parameter_notes(kind), {**CHOICES, **(choices or {})}
     for field in dataclasses.fields(kind):
         note = notes.get(field.name, "")
         if field.name == "task":

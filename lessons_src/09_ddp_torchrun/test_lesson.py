@@ -45,8 +45,6 @@ def test_the_quiz_says_you_measured_only_to_one_who_has(runs, begins):
     assert 'learn.my_run("throughput of a rank"' in LESSON.text
 
 
-@pytest.mark.parametrize("exercise", SIDECAR["mistakes"])
-
 # --- What the lesson and its checks claim of torch ----------------------------------------------
 
 
