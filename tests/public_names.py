@@ -30,6 +30,21 @@ def unused() -> list[str]:
     )
 
 
+def unused_methods() -> list[str]:
+    """Return `module:Class.method` of each public method that nothing outside tests reads."""
+    nodes = [node for path in _sources() for node in ast.walk(_tree(path))]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return sorted(
+        f"{module}:{kind.name}.{method.name}"
+        for module, path in _modules().items()
+        for kind in ast.walk(_tree(path))
+        if isinstance(kind, ast.ClassDef)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and method.name not in read
+        if not method.name.startswith("_")
+    )
+
+
 def _sources() -> list[Path]:
     """Every file of Python that is no test."""
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]

@@ -29,11 +29,8 @@ def environment(*names: str) -> dict[str, str | None]:
 
 
 def place() -> tuple[int, int, int, str, str | None, int, str]:
-    w = world()
-    threads = torch.get_num_threads()
-    return (
-        w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, str(Path.cwd()),
-    )  # fmt: skip
+    w, threads = world(), torch.get_num_threads()
+    return w.rank, w.local_rank, w.world_size, str(w.device), w.backend, threads, str(Path.cwd())
 
 
 def fail_on_rank_1(how: str, sick: int = 1) -> None:

@@ -34,10 +34,7 @@ def choose_fp32(precision: str, device: torch.device) -> None:
     Left alone, torch forbids it in matrix products and allows it in convolutions, so that "fp32"
     would mean two things: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32).
 
-    Raises
-    ------
-    Unavailable
-        On a GPU older than Ampere, and on any other device.
+    Raises `Unavailable` on a GPU older than Ampere, and on any other device.
     """
     refuse_tf32(precision, device.type)
     wanted = precision == "tf32"

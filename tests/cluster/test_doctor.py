@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
-import threading
 
 import pytest
 from good_machine import GOOD, machine, programs
 
-from dtlib.cluster import doctor
 from dtlib.cluster.doctor import Finding, Machine, inside, probes_system, probes_torch, tools
 from dtlib.cluster.doctor.machine import GIB
 from dtlib.data.fetch import SOURCES
@@ -231,61 +227,6 @@ def test_macos_needs_less():
     assert tools.deepspeed(mac).state == "note"
     apple = machine(system="Darwin", answers={"torch": {**GOOD["torch"], "mps": True}})
     assert "Apple's (mps)" in probes_torch.gpu(apple).found
-
-
-def said(findings: list[Finding], *, as_json: bool = False) -> tuple[int, str]:
-    file = io.StringIO()
-    return doctor.report(findings, as_json=as_json, file=file), file.getvalue()
-
-
-def test_laptop_with_no_extras_can_run_lessons():
-    findings = doctor.examine(machine(installed=lambda p: None if p == "deepspeed" else "1"))
-    assert len(findings) == len(doctor.PROBES)
-    assert {finding.state for finding in findings} == {"ok", "note"}
-    code, text = said(findings)
-    assert code == 0
-    assert text.splitlines()[-1] == "Lessons can run here."
-
-
-def test_one_thing_that_lessons_need_makes_69():
-    code, text = said(doctor.examine(machine(listen=refuse)))
-    assert code == 69
-    assert text.splitlines()[-1] == "Lessons cannot run here yet: ports."
-    assert "→ allow local connections" in text
-
-
-def test_json_holds_the_same():
-    findings = doctor.examine(machine(listen=refuse))
-    code, text = said(findings, as_json=True)
-    assert code == 69
-    found = json.loads(text)
-    assert found["ready"] is False
-    assert found["findings"] == [finding.as_dict() for finding in findings]
-
-
-def test_probe_that_hangs_is_given_up():
-    let_go = threading.Event()
-
-    def stuck(machine: Machine) -> Finding:
-        let_go.wait(60)
-        return Finding("stuck", "ok", "")
-
-    findings = doctor.examine(machine(), [stuck, probes_system.cores], patience=0.2)
-    let_go.set()
-    assert (findings[0].state, findings[0].found) == ("note", "no answer within 0.2 s")
-    assert findings[1].state == "ok"
-
-
-def test_probe_that_fails_is_a_line_of_its_own():
-    def ports(machine: Machine) -> Finding:
-        raise RuntimeError("broken")
-
-    def other(machine: Machine) -> Finding:
-        raise RuntimeError("broken")
-
-    findings = doctor.examine(machine(), [ports, other])
-    assert [finding.state for finding in findings] == ["missing", "note"]
-    assert "RuntimeError: broken" in findings[0].found
 
 
 def test_this_machine_really_sums_over_two_ranks():

@@ -6,41 +6,17 @@ import copy
 
 import pytest
 import torch
-from processes import python
 from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
-from dtlib.sim import states
 from dtlib.strategies import base, needs
 from dtlib.strategies.ddp import DDP
-from dtlib.strategies.optim import learning_rate
 from dtlib.strategies.single import Single
-from tests.strategy_runs import TABLE, plain
 from tests.toy import Scale, as_batches, config, gradient, ready
 
 NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
-
-
-def test_unknown_strategy_is_refused_with_those_there_are():
-    there = strategies.names()
-    assert len(there) > 10 and {"accelerate", "ddp", "dp", "single", "zero3"} <= set(there)
-    with pytest.raises(BadInput) as caught:
-        strategies.find("dpp")
-    assert f"unknown strategy 'dpp'; there is {', '.join(there)}. Did" in str(caught.value)
-    assert strategies.find("dp") is strategies.find("ddp") is DDP
-
-
-def test_names_are_read_without_loading_a_strategy():
-    assert strategies.names() == sorted(strategies.available())
-    code = "import sys; sys.modules['torch'] = None; from dtlib import strategies as s; s.names()"
-    assert python("-c", code).returncode == 0
-
-
-def test_every_strategy_has_its_row_in_the_table_of_tests():
-    """With the row it is compared with `single`, saved, resumed and killed."""
-    assert {*plain(TABLE), *states.ALIASES} == set(strategies.names())
 
 
 @pytest.mark.parametrize(
@@ -305,14 +281,3 @@ def test_a_decay_spares_biases_and_norms():
         assert decayed["weight_decay"] == 0.5
         assert len(spared["params"]) == 3
         assert spared["weight_decay"] == 0.0
-
-
-def test_the_learning_rate_rises_then_falls_to_its_floor():
-    settings = config(lr=1.0, schedule="cosine", warmup_steps=3, lr_floor=0.1)
-    rates = [learning_rate(settings, step, 14) for step in range(14)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert rates[-1] == pytest.approx(0.1)
-    assert rates[8] == pytest.approx(0.55)  # halfway: (1 + 0.1) / 2
-    constant = config(lr=1.0, warmup_steps=1)
-    assert [learning_rate(constant, step, 4) for step in range(4)] == [0.5, 1.0, 1.0, 1.0]
