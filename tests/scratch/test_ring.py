@@ -100,4 +100,4 @@ def test_neighbours_exchange_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(dist, "P2POp", lambda op, tensor, peer: SimpleNamespace(op=op, peer=peer))
     monkeypatch.setattr(dist, "batch_isend_irecv", batch)
     ring.exchange(torch.ones(2), torch.empty(2))
-    assert batches == [[("irecv", 2), ("isend", 0)]]
+    assert batches == [[("isend", 0), ("irecv", 2)]]

@@ -61,9 +61,9 @@ def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     METER.bytes_sent += out.nbytes
-    receiving = dist.P2POp(dist.irecv, into, (rank - 1) % n)
     sending = dist.P2POp(dist.isend, out, (rank + 1) % n)
-    for work in dist.batch_isend_irecv([receiving, sending]):
+    receiving = dist.P2POp(dist.irecv, into, (rank - 1) % n)
+    for work in reversed(dist.batch_isend_irecv([sending, receiving])):
         work.wait()
 
 
