@@ -6,6 +6,7 @@ import argparse
 import ast
 import random
 import re
+import time
 from pathlib import Path
 
 import numpy
@@ -503,3 +504,22 @@ def test_tensors_come_to_the_cpu_unless_told(tmp_path, monkeypatch):
 def test_no_old_amp_names():
     old = re.compile(r"torch\.cuda\.amp|torch\.cpu\.amp")
     assert [path for path in SOURCES if old.search(path.read_text())] == []
+
+
+def save_slowly(root: Path) -> int:
+    """On rank 0 the file that all share takes longer than a collective waits."""
+    write = checkpoints.write_tensors
+
+    def slow(path: Path, part: dict) -> dict:
+        if path.name == "shared.pt":
+            time.sleep(8)
+        return write(path, part)
+
+    checkpoints.write_tensors = slow
+    loaded = save(root, 1).latest()
+    assert loaded is not None
+    return loaded.step
+
+
+def test_a_long_save_on_rank_0_is_no_hang(tmp_path):
+    assert launch(save_slowly, tmp_path, ranks=2, timeout=5, show=False) == [1, 1]
