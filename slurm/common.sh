@@ -44,13 +44,28 @@ supervise() {
   trap - USR1 TERM
 }
 
+# gained: what all starts have come to: the runs that are done, and after which steps others stopped.
+gained() {
+  find "$out" -name summary.json | sed 's|/summary.json$||; s|.*/||' | sort -u
+  find "$out" -name requeue -exec cat {} + | sort -u
+}
+
 # finish CODE: note the exit code and end with it; 75 means "stopped with a checkpoint: requeue me".
+# A start that has gained neither a run nor a step would be followed by others like it, for ever.
 finish() {
-  echo "$1" >"$out/exit-code${task:+.t$task}.r$restart"
-  echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, ended with exit code $1"
+  local code=$1 before=$out/gained${task:+.t$task} now
+  now=$(gained)
+  if [ "$code" = 75 ] && [ -e "$before" ] && [ "$now" = "$(cat "$before")" ]; then
+    echo "this start gained no step and no run, so the job is not requeued: give it more time" \
+      "(sbatch --time=…), or an earlier warning (--signal=B:USR1@…)" >&2
+    code=1
+  fi
+  echo "$now" >"$before"
+  echo "$code" >"$out/exit-code${task:+.t$task}.r$restart"
+  echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, ended with exit code $code"
   # One task of an array has the array's own number, by which all its tasks would start again.
-  if [ "$1" = 75 ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${task:+_$task}"; fi
-  exit "$1"
+  if [ "$code" = 75 ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${task:+_$task}"; fi
+  exit "$code"
 }
 
 # finish_run: the same for `dtlib train --out $out/run`. A launcher turns every exit code of its

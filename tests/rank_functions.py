@@ -97,6 +97,15 @@ def mismatch() -> None:
     dist.all_reduce(torch.ones(4 + dist.get_rank()))
 
 
+def mismatch_after_ddp() -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(2))
+    else:
+        dist.broadcast(torch.ones(2), 0)
+    assert model is not None
+
+
 def wait_for_async() -> None:
     if dist.get_rank() == 0:
         work = dist.all_reduce(torch.ones(6), async_op=True)

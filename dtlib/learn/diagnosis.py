@@ -84,13 +84,6 @@ def raised(failure: Failure, rank: int, round_: Round) -> Wrong:
     return stopped(failure.error, failure.message, place, round_.label)
 
 
-def nothing_back(seen: Sequence[Seen]) -> dict[str, str] | bool:
-    """Whether every rank called a collective, and returned None as that does: which one."""
-    if not all(one.failure is None and one.kind == "none" and one.collectives for one in seen):
-        return False
-    return {"call": seen[0].collectives[-1]}
-
-
 def mismatch(round_: Round) -> str:
     """What two ranks brought to one collective: `rank 0 brought [2] numbers to all_gather ...`."""
     parts = []

@@ -14,6 +14,7 @@ outcome.py how ranks ended, which failed first, and the sentence that says so
 gpus.py    in a rank: which GPU is its own, by what all ranks see
 foresee.py before ranks have met: on what they will compute, as far as can be known
 interfaces.py  network interfaces that variables name, and which of them are refused
+patience.py  waits for all ranks without a collective's time-out
 parcel.py  pickling, by value
 signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
 answers.py    questions that are not waited for without end

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtlib.ranks import gpus
 from dtlib.ranks.devices import Availability, available_here, choose_backend
-from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place
+from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place, start_limit
 from dtlib.ranks.interfaces import GLOO, loopback_name, refuse_interfaces
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def join(
     if in_world():
         return world()
     os.environ.update(env_world.variables())
-    store = store if store is not None else meeting_place(timeout)
+    if store is None:  # until all are there, a rank may still load torch
+        store = meeting_place(env_world, max(timeout, start_limit()))
     placed = gpus.place(env_world, device, store)
     nodes = -(-env_world.world_size // env_world.local_world_size)
     refuse_interfaces(os.environ, placed.backend, nodes)

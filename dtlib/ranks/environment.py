@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, DtlibError
 
 HASH_SEED = "PYTHONHASHSEED"
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -146,6 +146,22 @@ def first_hosts(nodelist: str) -> list[str]:
     return hosts
 
 
+def start_limit(env: Mapping[str, str] = os.environ) -> float:
+    """Return the seconds that a process may take to load torch and come to the others.
+
+    DTLIB_START_LIMIT sets them, for a file system that is slow to give out Python's files.
+
+    Raises
+    ------
+    BadInput
+        When it is no number above 0.
+    """
+    said = env.get("DTLIB_START_LIMIT") or "120"
+    if not re.fullmatch(r"\d+(\.\d+)?", said) or not float(said):
+        raise BadInput(f"DTLIB_START_LIMIT={said!r} is not a time; use seconds above 0.")
+    return float(said)
+
+
 def hash_seed(env: Mapping[str, str] = os.environ) -> str:
     """Return the PYTHONHASHSEED that all ranks share: the user's number, else 0.
 
@@ -156,12 +172,27 @@ def hash_seed(env: Mapping[str, str] = os.environ) -> str:
     return said if said.isdecimal() else "0"
 
 
-def meeting_place(timeout: float) -> Any:
-    """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it."""
+def meeting_place(place: EnvWorld, timeout: float) -> Any:
+    """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it.
+
+    Raises
+    ------
+    DtlibError
+        When not all ranks have come in `timeout` seconds.
+    """
     from torch.distributed import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
-    store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    except RuntimeError as error:
+        if "timed out" not in str(error).lower():
+            raise
+        raise DtlibError(
+            f"Rank {place.rank} waited {timeout:g} s at {place.master_addr}:{place.master_port} "
+            f"for all {place.world_size} ranks: another one still loads Python's files "
+            "(DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address."
+        ) from error
     store.set_timeout(timedelta(seconds=timeout))
     return PrefixStore("default_pg", store)
 

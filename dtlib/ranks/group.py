@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dtlib.ranks import parcel
-from dtlib.ranks.outcome import Outcome, judge_text
-from dtlib.ranks.pool import START_LIMIT, Process
+from dtlib.ranks.environment import start_limit
+from dtlib.ranks.outcome import Outcome, crash_in_words, judge_text
+from dtlib.ranks.pool import Process
 from dtlib.ranks.show import View
 from dtlib.ranks.where import Where
 
@@ -70,7 +71,7 @@ class Group:
     ) -> None:
         self.ranks = [Rank(number, process) for number, process in enumerate(processes)]
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
-        self.patience = max(START_LIMIT, timeout)  # the seconds that end at the deadline
+        self.patience = max(start_limit(), timeout)  # the seconds that end at the deadline
         self.deadline = time.monotonic() + self.patience
         self.failing = self.out_of_time = False
         self.stop_requested = False
@@ -196,7 +197,8 @@ class Group:
         code = -9 if code is None else code
         status = "killed" if code < 0 else "exit"
         last = "\n".join(rank.lines[-5:]) if code in (-6, -11) else ""
-        self._settle(rank, Outcome(rank.number, status, code=code, traceback=last,
+        why = crash_in_words(code, self.jobs[rank.number].get("debug", False))
+        self._settle(rank, Outcome(rank.number, status, code=code, remark=why, traceback=last,
                                    at=time.monotonic()))  # fmt: skip
 
     def _settle(self, rank: Rank, outcome: Outcome) -> None:

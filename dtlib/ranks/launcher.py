@@ -91,7 +91,8 @@ def launch(
         "auto", "cpu", "cuda" or "mps": see `dist.choose_backend`.
     debug
         Let torch compare every collective between the ranks (its DETAIL level), so that a
-        mismatch is an error instead of a crash or a hang.
+        mismatch is an error instead of a crash or a hang. Not for `DistributedDataParallel`:
+        torch 2.14 crashes where it wraps a model under this level, and the error says so.
     threads
         CPU threads of each rank.
     show

@@ -26,7 +26,7 @@ _OWN = ("RANK", "LOCAL_", "WORLD_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_
 def agent() -> NoReturn:
     """Look whether the meeting places can be reached, and become this node's torchrun."""
     settings = json.loads(os.environ[SETTINGS])
-    _reach(settings["address"], settings["port"])
+    _reach(settings)
     if int(os.environ["SLURM_NODEID"]):
         _refuse_own(settings["master"])
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -45,11 +45,12 @@ def agent() -> NoReturn:
     os.execv(sys.executable, [*command, "-m", "dtlib.ranks.node"])
 
 
-def _reach(address: str, port: int) -> None:
+def _reach(settings: dict[str, Any]) -> None:
+    address, port = settings["address"], settings["port"]
     end = time.monotonic() + REACH
     while True:
         try:
-            socket.create_connection((address, port), timeout=REACH).close()
+            _connect(settings, "agent", -1, os.environ["SLURMD_NODENAME"]).close()
             return
         except OSError as error:
             if time.monotonic() > end:
@@ -79,7 +80,8 @@ def _leave(sentence: str) -> NoReturn:
 def rank() -> None:
     """Be one rank: connect, send all output there, and do the job that comes."""
     settings = json.loads(os.environ.pop(SETTINGS))
-    line, output = (_connect(settings, kind) for kind in ("line", "output"))
+    own, host = int(os.environ["RANK"]), socket.gethostname().partition(".")[0]
+    line, output = (_connect(settings, kind, own, host) for kind in ("line", "output"))
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
@@ -92,14 +94,9 @@ def rank() -> None:
     worker.main(line.detach(), prepare=_keep_own)
 
 
-def _connect(settings: dict[str, Any], kind: str) -> socket.socket:
+def _connect(settings: dict[str, Any], kind: str, rank: int, host: str) -> socket.socket:
     connected = socket.create_connection((settings["address"], settings["port"]), timeout=REACH)
-    hello = {
-        "token": settings["token"],
-        "rank": int(os.environ["RANK"]),
-        "kind": kind,
-        "host": socket.gethostname().partition(".")[0],
-    }
+    hello = {"token": settings["token"], "rank": rank, "kind": kind, "host": host}
     connected.sendall(json.dumps(hello).encode().ljust(GREETING))
     connected.settimeout(None)
     return connected

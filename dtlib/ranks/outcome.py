@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from dtlib.errors import DtlibError
@@ -39,7 +40,7 @@ class Outcome:
     others for it, too long) or "stopped" (the launcher ended it after another rank failed).
     `where` says what it was doing when it did not end by itself, or where its error came from, and
     `patience` how many seconds had passed when the launcher ended it; `host` is its node in a
-    launch over several.
+    launch over several; `remark` is what is known of such an end, a sentence.
     """
 
     rank: int
@@ -55,6 +56,7 @@ class Outcome:
     patience: float | None = None
     at: float = 0.0
     host: str = ""
+    remark: str = ""
 
     @property
     def who(self) -> str:
@@ -88,6 +90,20 @@ def judge_text(outcome: Outcome) -> None:
     from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")
     if outcome.status == "error" and from_torch and _TIMED_OUT.search(outcome.message):
         outcome.status = "timeout"
+
+
+def crash_in_words(code: int, debug: bool) -> str:
+    """Say what a crash of a rank may come from; "" where nothing is known.
+
+    Under DETAIL torch wraps the process group, and 2.14 follows a null pointer where a DDP model
+    asks for its backend (`Logger` in torch/nn/parallel/distributed.py): every time, in any program.
+    """
+    if code != -signal.SIGSEGV or not debug:
+        return ""
+    return (
+        f"Under debug=True torch {version('torch')} may crash as soon as DistributedDataParallel "
+        "wraps a model (2.14 always does); launch without debug to see whether it is that."
+    )
 
 
 class RankFailed(DtlibError):
@@ -167,6 +183,7 @@ def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
     words = f"{_capital(first.who)} {_ending(first)}"
     others = _others([o for o in outcomes if o is not first])
     sentence = f"{words}; {others}." if others else f"{words}."
+    sentence += f" {first.remark}" if first.remark else ""
     return RankFailed(sentence, first, outcomes)
 
 

@@ -23,13 +23,12 @@ from typing import IO, Any
 
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import processes
-from dtlib.ranks.environment import HASH_SEED, hash_seed
+from dtlib.ranks.environment import HASH_SEED, hash_seed, start_limit
 
 _ROOT = str(Path(__file__).parents[2])
 # One thread: a fork copies only the calling one. Ranks set their own numbers with each job.
 _ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
         "TORCH_FR_BUFFER_SIZE": "2000", "PYTHONUNBUFFERED": "1"}  # fmt: skip
-START_LIMIT = 120.0  # seconds for a process to load torch on a busy machine
 
 
 def start_method() -> str:
@@ -149,11 +148,15 @@ class ForkServer:
         """Wait until torch is loaded there (a second or two, once)."""
         if self._ready:
             return
-        self.requests.settimeout(START_LIMIT)
+        self.requests.settimeout(start_limit())
         try:
             self._ready = self.requests.recv(1) == b"r"
         except TimeoutError:
-            self._ready = False
+            self.close()
+            raise DtlibError(
+                f"The process that starts ranks had not loaded torch after {start_limit():g} s; "
+                "set DTLIB_START_LIMIT=600 to wait longer."
+            ) from None
         if not self._ready:
             self.errors.seek(0)
             lines = self.errors.read().decode(errors="replace").strip().splitlines()

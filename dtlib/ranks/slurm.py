@@ -26,9 +26,9 @@ from typing import Any
 
 from dtlib.errors import DtlibError
 from dtlib.ranks.allocation import Spread, cpus_per_node
-from dtlib.ranks.environment import refuse_loopback
+from dtlib.ranks.environment import refuse_loopback, start_limit
 from dtlib.ranks.node import GREETING, SETTINGS
-from dtlib.ranks.pool import START_LIMIT, Process
+from dtlib.ranks.pool import Process
 from dtlib.ranks.processes import start
 
 _ROOT = str(Path(__file__).parents[2])
@@ -156,20 +156,22 @@ class Step:
         total = self.where.ranks
         sockets: dict[int, dict[str, socket.socket]] = {rank: {} for rank in range(total)}
         hosts: dict[int, str] = {}
-        end = time.monotonic() + START_LIMIT
+        agents: set[str] = set()  # nodes from which this process was reached
+        limit = start_limit()
+        end = time.monotonic() + limit
         while any(len(pair) < 2 for pair in sockets.values()):
             if not self.running():
                 raise DtlibError(f"The ranks did not start on {self._names()}: {self._reason()}")
             if time.monotonic() > end:
-                there = ", ".join(sorted(set(hosts.values()))) or "no node"
-                raise DtlibError(
-                    f"Only {len(hosts)} of {total} ranks came to {self.address} within "
-                    f"{START_LIMIT:g} s (from {there} of {self._names()}); see whether the "
-                    "nodes reach each other, and set MASTER_ADDR to an address that they share."
-                )
+                late = f"Only {len(hosts)} of {total} ranks came to {self.address} in {limit:g} s"
+                raise DtlibError(f"{late}; {self._why_late(agents)}")
             greeting = self._accept()
             if greeting is not None:
                 hello, connected = greeting
+                if hello["kind"] == "agent":
+                    agents.add(hello["host"])
+                    connected.close()
+                    continue
                 sockets[hello["rank"]][hello["kind"]] = connected
                 hosts[hello["rank"]] = hello["host"]
         return [Remote(self, rank, hosts[rank], pair) for rank, pair in sockets.items()]
@@ -190,6 +192,22 @@ class Step:
             pass
         connected.close()
         return None
+
+    def _why_late(self, agents: set[str]) -> str:
+        """A network that does not connect, or Python that loads slowly: the agents tell them apart.
+
+        An agent needs no torch, so a node that has come this far has a network.
+        """
+        silent = [host for host in self.where.hosts if host not in agents]
+        if not silent:
+            return (
+                f"all of {self._names()} have reached this process, so that their ranks still load "
+                "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."
+            )
+        return (
+            f"{', '.join(silent)} did not reach this process; see whether the nodes reach each "
+            "other, and set MASTER_ADDR to an address that they share."
+        )
 
     def _names(self) -> str:
         return " and ".join(self.where.hosts) if len(self.where.hosts) < 4 else (

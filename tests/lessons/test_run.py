@@ -21,7 +21,7 @@ from dtlib.learn.source import find, lessons
 from dtlib.lessons import main, run
 from dtlib.lessons.notebook import unfinished
 from dtlib.lessons.reporting import Reporter
-from dtlib.lessons.run import read_parameters
+from dtlib.lessons.run import read_parameters, warnings_of_kernels
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = "import sys; from dtlib.lessons import main; sys.exit(main(sys.argv[1:]))"
@@ -307,3 +307,10 @@ def test_a_notebook_is_judged_by_what_ran() -> None:
     assert unfinished({"cells": [cell(1), cell(2, error)]}) == ("E: why", 2)
     assert unfinished({"cells": [cell(1, error, tags=("raises-exception",))]}) is None
     assert unfinished({"cells": [{**cell(None), "source": [" "]}]}) is None
+
+
+def test_a_librarys_warning_ends_a_test_of_a_lesson_and_no_job():
+    assert warnings_of_kernels({}) == "error::FutureWarning"
+    job = {"SLURM_JOB_ID": "7"}
+    assert warnings_of_kernels(job) is None
+    assert warnings_of_kernels({**job, "PYTHONWARNINGS": "ignore"}) == "ignore"

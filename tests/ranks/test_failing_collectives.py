@@ -6,12 +6,14 @@ None of it depends on how ranks were started, which `test_launcher_failures` is 
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 import rank_functions as on_ranks
 from rank_failures import WAITING, failure
 
-from dtlib.ranks.launcher import RankFailed, launch, run_ranks
+from dtlib.ranks.launcher import Outcome, RankFailed, blame, launch, run_ranks
+from dtlib.ranks.outcome import crash_in_words
 
 pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
 
@@ -95,3 +97,28 @@ def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None
     """The third batch's gradient is its input 3, divided by two ranks or by the one still there."""
     results = launch(on_ranks.uneven_batches, join, ranks=2, timeout=20, show=False)
     assert results[0] == pytest.approx(gradient)
+
+
+def test_a_crash_of_torch_in_debug_mode_is_not_silent() -> None:
+    """torch 2.14 dies in `DistributedDataParallel(model)`; a later one may say what differs."""
+    with pytest.raises(RankFailed) as caught:
+        launch(on_ranks.mismatch_after_ddp, ranks=2, timeout=15, debug=True, show=False)
+    if caught.value.reason == "killed":
+        assert "was killed by SIGSEGV" in caught.value.sentence
+        assert "launch without debug to see whether it is that." in caught.value.sentence
+    else:
+        assert "called broadcast" in caught.value.sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "debug", "said"), [(-11, True, True), (-11, False, False), (-9, True, False)]
+)
+def test_only_a_segmentation_fault_in_debug_mode_is_put_down_to_it(
+    code: int, debug: bool, said: bool
+) -> None:
+    why = crash_in_words(code, debug)
+    assert ("Under debug=True torch 2." in why) == said
+    failed = blame([Outcome(0, "ok"), Outcome(1, "killed", code=code, remark=why)], 10.0)
+    assert failed is not None
+    ended = f"Rank 1 was killed by {signal.Signals(-code).name}; rank 0 had already returned."
+    assert failed.sentence == f"{ended} {why}".strip()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from processes import python
 from scripts import HERE, run_script
 
 TORCHRUN = """
@@ -56,3 +57,30 @@ def test_srun_is_joined_in_place(tmp_path: Path) -> None:
         out, _ = task.communicate(timeout=90)
         assert task.returncode == 0
         assert "ranks=3 contradicts the world of 2" in out
+
+
+LATE = """
+from dtlib.ranks import dist
+from dtlib.ranks.environment import environment_world
+from dtlib.errors import DtlibError
+try:
+    dist.join(environment_world(), "cpu", timeout=1)
+except DtlibError as error:
+    print(error)
+"""
+
+
+def test_a_rank_that_has_not_come_yet_is_waited_for_and_then_named(tmp_path: Path) -> None:
+    """Rank 1 of two never starts: it might still load its modules, so no network is blamed."""
+    (tmp_path / "script.py").write_text(LATE)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    world = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}  # fmt: skip
+    env = {**os.environ, **world, "DTLIB_START_LIMIT": "3"}
+    run = python("script.py", cwd=tmp_path, env=env)
+    assert run.stdout == (
+        f"Rank 0 waited 3 s at 127.0.0.1:{port} for all 2 ranks: another one still loads Python's "
+        "files (DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address.\n"
+    ), run.stderr

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import allocation, node, slurm
 from dtlib.ranks.allocation import Spread
-from dtlib.ranks.environment import each_node, environment_world, refuse_loopback
+from dtlib.ranks.environment import each_node, environment_world, refuse_loopback, start_limit
 from dtlib.ranks.outcome import Outcome, blame
 
 TWO = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-2]"}
@@ -156,8 +156,9 @@ def test_an_unreachable_parent_is_a_sentence(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     monkeypatch.setattr(node, "REACH", 0.1)
+    monkeypatch.setenv("SLURMD_NODENAME", "n2")
     with pytest.raises(SystemExit):
-        node._reach("127.0.0.1", port)
+        node._reach({"address": "127.0.0.1", "port": port, "token": "a" * 32})
     assert f"did not reach the launching process at 127.0.0.1 port {port}" in (
         capsys.readouterr().err
     )
@@ -230,3 +231,39 @@ def test_a_sentence_names_hosts() -> None:
     assert failure.sentence == (
         "Rank 1 on n2 raised ValueError: no; rank 0 on n1 had already returned."
     )
+
+
+@pytest.mark.parametrize(
+    ("agents", "why"),
+    [
+        (("n1", "n2"), "all of n1 and n2 have reached this process, so that their ranks still load "
+         "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."),
+        (("n1",), "n2 did not reach this process; see whether the nodes reach each other, and set "
+         "MASTER_ADDR to an address that they share."),
+    ],
+)  # fmt: skip
+def test_slow_python_is_no_fault_of_the_network(
+    agents: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent reaches the parent before anything loads torch, and says so."""
+    monkeypatch.setenv("DTLIB_START_LIMIT", "0.5")
+    step = slurm.Step.__new__(slurm.Step)
+    step.where, step.address, step.token = Spread(("n1", "n2"), (1, 1)), "n1", "a" * 32
+    step.listener = socket.create_server(("127.0.0.1", 0))
+    step.listener.settimeout(0.1)
+    monkeypatch.setattr(step, "running", lambda: True)
+    settings = {"address": "127.0.0.1", "port": step.listener.getsockname()[1], "token": step.token}
+    for host in agents:
+        monkeypatch.setenv("SLURMD_NODENAME", host)
+        node._reach(settings)
+    with pytest.raises(DtlibError) as caught:
+        step.ranks()
+    step.listener.close()
+    assert str(caught.value) == f"Only 0 of 2 ranks came to n1 in 0.5 s; {why}"
+
+
+@pytest.mark.parametrize("said", ["0", "-3", "soon", "1e3"])
+def test_a_limit_that_is_no_time_is_refused(said: str) -> None:
+    assert (start_limit({}), start_limit({"DTLIB_START_LIMIT": "600"})) == (120.0, 600.0)
+    with pytest.raises(BadInput, match=f"DTLIB_START_LIMIT='{said}' is not a time"):
+        start_limit({"DTLIB_START_LIMIT": said})

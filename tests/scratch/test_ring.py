@@ -1,6 +1,7 @@
 """The ring by hand is an all-reduce: same sums, same bits on all ranks, bytes by formula."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -84,3 +85,19 @@ def test_a_matrix_is_summed_and_a_transposed_one_is_refused():
     assert [tuple(c.shape) for c in ring.cut(torch.zeros(2, 3), 4)] == [(2,), (2,), (1,), (1,)]
     with pytest.raises(BadInput, match="not contiguous"):
         ring.cut(torch.zeros(2, 3).t(), 2)
+
+
+def test_neighbours_exchange_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On GPUs a send and a receive that follow each other may wait for a neighbour's for ever."""
+    batches: list[list[tuple[str, int]]] = []
+
+    def batch(calls: list[dist.P2POp]) -> list[dist.Work]:
+        batches.append([(call.op.__name__, call.peer) for call in calls])
+        return []
+
+    monkeypatch.setattr(dist, "get_rank", lambda *_: 3)
+    monkeypatch.setattr(dist, "get_world_size", lambda *_: 4)
+    monkeypatch.setattr(dist, "P2POp", lambda op, tensor, peer: SimpleNamespace(op=op, peer=peer))
+    monkeypatch.setattr(dist, "batch_isend_irecv", batch)
+    ring.exchange(torch.ones(2), torch.empty(2))
+    assert batches == [[("isend", 0), ("irecv", 2)]]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from mini_cluster import Slurm, steps
 
+from dtlib.ranks.environment import each_node
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SCRIPT = Path(__file__).with_name("ranks_on_nodes.py")
 BASELINE = "ddp_baseline.sbatch"
@@ -111,3 +113,31 @@ def test_the_baseline_stops_is_requeued_and_resumes(slurm: Slurm) -> None:
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.logs()
     assert slurm.exit_codes(number) == ["75", "0"]
     assert steps(run) == list(range(1, 31))
+
+
+FILLED = """
+import json, os, socket, dtlib
+def meet():
+    return socket.gethostname(), hash("a name")
+found = dtlib.launch(meet)
+print(json.dumps([os.environ["SLURM_TASKS_PER_NODE"], found]))
+"""
+
+
+def test_as_many_ranks_as_tasks_were_asked_for_however_slurm_lays_them_out(
+    cluster: dict[str, str], tmp_path: Path
+) -> None:
+    """`sbatch -N 2 -n 8`: Slurm may give one node more of them than the other."""
+    slurm = Slurm(tmp_path, cluster)
+    (tmp_path / "filled.py").write_text(FILLED)
+    number = slurm.sbatch(
+        "-N", "2", "-n", "8", "--output=filled.log", f"--wrap=exec {sys.executable} filled.py"
+    )
+    state = slurm.waited(number)
+    log = (tmp_path / "filled.log").read_text()
+    assert state == "COMPLETED 0:0", log
+    layout, found = json.loads(log.splitlines()[-1])
+    hosts = [host for host, _ in found]
+    assert hosts == ["n1"] * each_node(layout)[0] + ["n2"] * each_node(layout)[-1]
+    assert len(hosts) == 8
+    assert len({seed for _, seed in found}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dtlib.training.checkpoint.content import (
     restore_rng,
     rng_state,
 )
-from tests.saved_checkpoints import content, names
+from tests.saved_checkpoints import content, names, save
 
 
 # field bug 1.15
@@ -118,3 +119,22 @@ def test_rank_that_cannot_write_fails_all_at_once_and_the_old_one_stays(tmp_path
     seen = launch(fail_on_rank_1, tmp_path, ranks=3, timeout=20)
     assert set(seen) == {"rank 1 failed at a checkpoint: No space left on device."}
     assert [step for step, _, _ in launch(load_as_rank, tmp_path, ranks=3, timeout=20)] == [5] * 3
+
+
+def save_slowly(root: Path) -> int:
+    """On rank 0 the file that all share takes longer than a collective waits."""
+    write = checkpoints.write_tensors
+
+    def slow(path: Path, part: dict) -> dict:
+        if path.name == "shared.pt":
+            time.sleep(8)
+        return write(path, part)
+
+    checkpoints.write_tensors = slow
+    loaded = save(root, 1).latest()
+    assert loaded is not None
+    return loaded.step
+
+
+def test_a_long_save_on_rank_0_is_no_hang(tmp_path):
+    assert launch(save_slowly, tmp_path, ranks=2, timeout=5, show=False) == [1, 1]

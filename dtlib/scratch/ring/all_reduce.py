@@ -49,6 +49,9 @@ METER = Meter()
 def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     """Send `out` to the right neighbour while receiving `into` from the left one.
 
+    Both go into one batch, so that neither has to wait for the other: on GPUs two calls, one after
+    the other, may each wait for a neighbour that does the same.
+
     Parameters
     ----------
     out
@@ -58,10 +61,10 @@ def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     METER.bytes_sent += out.nbytes
-    sending = dist.isend(out, (rank + 1) % n)
-    dist.recv(into, (rank - 1) % n)
-    assert sending is not None  # None is for ranks outside the group
-    sending.wait()
+    sending = dist.P2POp(dist.isend, out, (rank + 1) % n)
+    receiving = dist.P2POp(dist.irecv, into, (rank - 1) % n)
+    for work in reversed(dist.batch_isend_irecv([sending, receiving])):
+        work.wait()
 
 
 def cut(x: torch.Tensor, n: int) -> list[torch.Tensor]:

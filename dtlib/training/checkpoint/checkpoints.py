@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from dtlib.config.files import fsync_folder, write_atomically
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
+from dtlib.ranks.patience import wait_for_all
 from dtlib.training.checkpoint.content import refuse_foreign
 from dtlib.training.checkpoint.folders import (
     MARKER,
@@ -217,6 +218,7 @@ def _together(do: Callable[[], T]) -> list[T]:
         mine = None, error
     except Exception as error:  # torch raises RuntimeError for a full disk, Python OSError
         mine = None, DtlibError(f"rank {dist.world().rank} failed at a checkpoint: {error}.")
+    wait_for_all()
     every = dist.gather_objects(mine)
     for _, failed in every:
         if failed is not None:
