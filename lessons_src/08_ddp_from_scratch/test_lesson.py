@@ -8,9 +8,12 @@ from torch.nn.parallel import distributed
 
 from dtlib.learn import predictions, source
 from dtlib.learn.quiz import drawn
+from dtlib.ranks.launcher import launch
 from dtlib.sim import collectives
 
 from . import what_if as overlap
+from .exercises import EXERCISES
+from .exercises.overlap_world import ADAMW, MICRO, ORDER, PLAIN, SGD, run
 from .timed import network
 
 LESSON = source.find("08")
@@ -76,3 +79,19 @@ def test_the_ring_of_the_page_is_the_ring_of_the_library(ranks):
     assert overlap.ring_all_reduce_time(*given) == pytest.approx(
         collectives.ring_all_reduce_time(*given)
     )
+
+
+def numbers_of_the_solution():
+    return {
+        w: run(EXERCISES["overlap"].reference, w).numbers for w in (PLAIN, MICRO, ORDER, SGD, ADAMW)
+    }
+
+
+def test_the_solution_of_overlap_ends_where_one_process_does():
+    """The check takes its word for what is right."""
+    alone, together = (launch(numbers_of_the_solution, ranks=n, device="cpu")[0] for n in (1, 3))
+    assert together[PLAIN] == pytest.approx([37.0] * 29)
+    assert together[MICRO] == pytest.approx([259.0] * 29)
+    assert together[ORDER] == pytest.approx([37.0] * 3 + [74.0] * 3)
+    for optimizer in (SGD, ADAMW):
+        assert together[optimizer] == pytest.approx(alone[optimizer], rel=1e-9)
