@@ -17,6 +17,8 @@ from dtlib.scratch import data_parallel as course
 from dtlib.sim import collectives
 
 from . import what_if as overlap
+from .exercises import EXERCISES
+from .exercises.overlap_world import ADAMW, MICRO, ORDER, PLAIN, SGD, run
 from .timed import network
 
 LESSON = source.find("08")
@@ -108,3 +110,19 @@ def test_the_overlap_of_the_lesson_is_that_of_the_course():
             assert sent == messages or way == "flat"
             for step, wanted in zip(found, gradients, strict=True):
                 assert all(torch.equal(*pair) for pair in zip(step, wanted, strict=True))
+
+
+def numbers_of_the_solution():
+    return {
+        w: run(EXERCISES["overlap"].reference, w).numbers for w in (PLAIN, MICRO, ORDER, SGD, ADAMW)
+    }
+
+
+def test_the_solution_of_overlap_ends_where_one_process_does():
+    """The check takes its word for what is right."""
+    alone, together = (launch(numbers_of_the_solution, ranks=n, device="cpu")[0] for n in (1, 3))
+    assert together[PLAIN] == pytest.approx([37.0] * 29)
+    assert together[MICRO] == pytest.approx([259.0] * 29)
+    assert together[ORDER] == pytest.approx([37.0] * 3 + [74.0] * 3)
+    for optimizer in (SGD, ADAMW):
+        assert together[optimizer] == pytest.approx(alone[optimizer], rel=1e-9)

@@ -21,24 +21,6 @@ def shifted_by_one(model):
         p.grad.copy_(part.view(p.shape))
 
 
-def forgets_to_divide_each(model):
-    for p in zeros_in(model):
-        dist.all_reduce(p.grad)
-
-
-def divides_and_reduces_to_one(model):
-    for p in zeros_in(model):
-        p.grad /= dist.get_world_size()
-        dist.reduce(p.grad, 0)
-
-
-def skips_each_none(model):
-    for p in model.parameters():
-        if p.grad is not None:
-            dist.all_reduce(p.grad)
-            p.grad /= dist.get_world_size()
-
-
 def divides_before(model):
     params = zeros_in(model)
     for dtype in {p.dtype: None for p in params}:
@@ -62,10 +44,5 @@ def writes_into_the_buffer(model):
             p.grad = view.view(p.shape) / dist.get_world_size()
 
 
-ALSO_WRONG = [
-    ("order", shifted_by_one),
-    ("sum", forgets_to_divide_each),
-    ("reduce", divides_and_reduces_to_one),
-    ("skips", skips_each_none),
-]
+ALSO_WRONG = [("order", shifted_by_one)]
 ALSO_RIGHT = [divides_before, writes_into_the_buffer]
