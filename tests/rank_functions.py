@@ -304,8 +304,7 @@ def flood(end: str) -> None:
 
 def pretend_one_gpu() -> float:
     """Let this process believe that it sees the only GPU of a laptop."""
-    from dtlib.ranks import devices, gpus
+    from dtlib.ranks import devices
 
     devices.available_here = lambda: devices.Availability(1, nccl=True)
-    gpus.visible_gpus = lambda: ["GPU-of-the-laptop"]
     return 1.0

@@ -135,7 +135,7 @@ class RunConfig:
     eval_every
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every
-        optimizer steps between checkpoints (default: only at the end)
+        optimizer steps between checkpoints (default: only at the end; 0: not even there)
     tensorboard
         also write the steps and evaluations as TensorBoard events, in the run's folder
     wandb

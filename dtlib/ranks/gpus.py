@@ -75,19 +75,21 @@ def place(env_world: EnvWorld, device: str, store: Any) -> Placed:
 
 def everyone(env_world: EnvWorld, store: Any) -> list[Seen]:
     """Tell the other ranks what this one sees, and return what each of them sees, by rank."""
-    mine = Seen(
-        socket.gethostname(), env_world.local_rank, visible_gpus(), devices.available_here().nccl
-    )
+    here = devices.available_here()
+    if env_world.source == "launch":  # one process started them all: they see the same
+        ids = [str(number) for number in range(here.cuda_devices)]
+    else:
+        ids = visible_gpus(here.cuda_devices)
+    mine = Seen(socket.gethostname(), env_world.local_rank, ids, here.nccl)
     names = [f"dtlib sees {rank}" for rank in range(env_world.world_size)]
     store.set(names[env_world.rank], json.dumps(mine))
     return [Seen(*json.loads(text)) for text in store.multi_get(names)]
 
 
-def visible_gpus() -> list[str]:
-    """Return the ids of the GPUs that this process sees, in torch's order."""
+def visible_gpus(count: int) -> list[str]:
+    """Return the ids of the GPUs that this process sees, in torch's order; this loads CUDA."""
     import torch
 
-    count = devices.available_here().cuda_devices
     return [str(torch.cuda.get_device_properties(number).uuid) for number in range(count)]
 
 

@@ -122,7 +122,11 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
     begun = (folder / "config.json").exists()
     if _is_done(folder):
         return Outcome(planned, Run.load(folder))
-    config = dataclasses.replace(planned.config, out=str(folder), resume=begun)
+    # the tables need no weights, and those of a family would fill a disk
+    often = planned.config.checkpoint_every or 0
+    config = dataclasses.replace(
+        planned.config, out=str(folder), resume=begun, checkpoint_every=often
+    )
     try:
         run = start.train(config)
     except Stopped:
@@ -133,7 +137,6 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
         return Outcome(planned, None, "refused", str(error))
     except DtlibError as error:
         return Outcome(planned, None, "failed", str(error).partition("\n")[0])
-    # the tables need no weights, and those of a family would fill a disk
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return Outcome(planned, run)
 

@@ -54,7 +54,10 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
         take_steps(task, strategy, recorder, checkpointer, instruments)
         figures = task.evaluate(strategy)
         recorder.evaluated(task, figures)
-        save(checkpointer, recorder)
+        if config.checkpoint_every == 0:  # a run that was asked to stop has one all the same
+            recorder.flush()
+        else:
+            save(checkpointer, recorder)
         recorder.finish(task, figures, instruments.columns())
     return folder
 

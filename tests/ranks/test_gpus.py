@@ -82,7 +82,7 @@ def test_without_nccl_on_one_rank_all_take_gloo() -> None:
 
 def test_ranks_tell_one_another_what_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
     store, found = torch.distributed.HashStore(), {}
-    monkeypatch.setattr(gpus, "visible_gpus", lambda: [threading.current_thread().name])
+    monkeypatch.setattr(gpus, "visible_gpus", lambda _: [threading.current_thread().name])
     monkeypatch.setattr(devices, "available_here", lambda: Availability(1, nccl=True))
 
     def rank(number: int) -> None:
@@ -131,7 +131,7 @@ from dtlib import launch
 from dtlib.errors import Unavailable
 from dtlib.ranks import devices, dist, gpus, launcher
 devices.available_here = lambda: devices.Availability(1, nccl=True)
-gpus.visible_gpus = lambda: ["GPU-of-the-laptop"]
+gpus.visible_gpus = lambda count: ["GPU-of-the-laptop"]
 try:
     assert launch(lambda: str(dist.world().device), device=os.environ["ASKED"]) == ["cpu", "cpu"]
 except Unavailable as error:

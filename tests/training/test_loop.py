@@ -298,3 +298,16 @@ def test_second_run_in_the_folder_of_one_at_work_is_refused(story):
     with claimed(Path("run")), pytest.raises(BadInput, match="another run is writing"):
         dtlib.train(little(story), ranks=1)
     assert not any(Path("run").iterdir())
+
+
+def test_a_run_may_end_without_a_checkpoint(story, monkeypatch):
+    """As those of a study do; stopped half-way it has one, from which it goes on."""
+    asked = iter([False, False, True])
+    monkeypatch.setattr(dist, "stop_requested", lambda: next(asked, False))
+    with pytest.raises(Stopped):
+        alone(little(story, checkpoint_every=0))
+    half = Checkpoints(Path("run/checkpoints")).latest()
+    assert half is not None and half.step == 2
+    run = alone(little(story, checkpoint_every=0, resume=True))
+    assert len(run.history) == 6 and run.summary["loss"] == run.history[-1]["loss"]
+    assert [path.name for path in (run.folder / "checkpoints").glob("step-*")] == [half.path.name]

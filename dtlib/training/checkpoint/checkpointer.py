@@ -40,7 +40,7 @@ class Progress:
 
     def due(self, every: int | None) -> bool:
         """Tell whether something that happens every so many steps happens now."""
-        return every is not None and self.step % every == 0
+        return bool(every and self.step % every == 0)
 
 
 class Checkpointer:
