@@ -36,6 +36,10 @@ from dtlib.learn.probe import (
 from dtlib.learn.solutions import parameters
 from dtlib.learn.wire import FEW, WireLog
 
+# Messages that answers left on their way. gloo works on them in a thread of its own: their memory
+# stays as long as the rank, which else may crash at its end.
+_kept: list[Any] = []
+
 
 @dataclass(frozen=True)
 class Task:
@@ -174,6 +178,7 @@ def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any
     if seen.failure is None and seen.wrong is None:
         _compare(task, seen, value, wants[k], case)
         log.settle()
+    _kept.extend(log.left)
     return seen
 
 

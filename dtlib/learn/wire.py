@@ -6,6 +6,7 @@ It wraps the methods of `torch.distributed.ProcessGroup`, the one door that `sen
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -106,14 +107,17 @@ class WireLog:
         """Bytes of all messages that this rank sent to others; collectives do not count."""
         return sum(m.bytes for m in self.sent)
 
+    @property
+    def left(self) -> list[Any]:
+        """torch's handles of the messages that nobody waited for."""
+        all_of_them = (*self._pending, *self._received)
+        return [one.work for one in all_of_them if one.on_its_way and one.work is not None]
+
     def settle(self) -> None:
-        """Wait for what nobody waited for: its memory must not go before gloo is done with it."""
-        for one in (*self._pending, *self._received):
-            if one.on_its_way and one.work is not None:
-                try:
-                    one.work.wait()
-                except RuntimeError:  # the other rank never came: the rest will not come either
-                    return
+        """Wait for what nobody waited for, unless the other rank never comes."""
+        with contextlib.suppress(RuntimeError):
+            for work in self.left:
+                work.wait()
 
     def __enter__(self) -> WireLog:
         group = dist.ProcessGroup
