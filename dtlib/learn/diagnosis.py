@@ -199,3 +199,36 @@ def reduced(
 def near(a: float, b: float) -> bool:
     """Whether two numbers are the same to a reader."""
     return abs(a - b) <= 1e-4 * max(1.0, abs(b))
+
+
+def returned(seen: Seen) -> bool:
+    """Whether a rank came back with something that can be compared."""
+    if seen.failure is not None or seen.wrong is not None:
+        return False
+    numbers = ("tensor", "number")
+    if seen.want_kind in numbers:
+        return seen.kind in numbers and (seen.shape == seen.want_shape or len(seen.values) == 1)
+    return True
+
+
+def waits_in(seen: Seen, what: str | tuple[str, int] | None) -> bool:
+    """Whether a rank waits in a call, or for nobody."""
+    if what is None or seen.failure is None:
+        return what is None and seen.failure is None
+    last = seen.messages[-1] if seen.messages else None
+    if last is None:
+        return False
+    called = [last.kind, (last.kind, last.peer), "a collective" if last.peer is None else ""]
+    return what in called
+
+
+def who_left(round_: Round) -> dict[str, Any]:
+    """Who waits, and in which collective, and who had left, where a sentence names them."""
+    waiting = [rank for rank, f in round_.failures if not f.own]
+    gone = [seen.rank for seen in round_.ranks if seen.failure is None]
+    calls = [s.collectives[-1] for s in round_.ranks if s.rank in waiting and s.collectives]
+    if not waiting or not gone:
+        return {}
+    head = ", ".join(map(str, waiting[:-1]))
+    who = f"ranks {head} and {waiting[-1]}" if head else f"rank {waiting[-1]}"
+    return {"rank": gone[0], "waiting": who, "call": calls[-1] if calls else ""}

@@ -89,18 +89,21 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
 
     `NotJudged` comes out: it is the check's own.
     """
-    if not callable(function):
-        return Wrong("not_a_function", got=type(function).__name__)
-    if is_stub(function, lesson.definition(name, as_stub=True)):
-        return Stub()
     try:
-        return exercise.check(function)
+        return unwritten(lesson, name, function) or exercise.check(function)
     except NotJudged:
         raise
     except Wrong as wrong:
         return wrong
     except Exception as error:
         return stopped_here(error)
+
+
+def unwritten(lesson: Lesson, name: str, function: Any) -> Verdict | None:
+    """The verdict on what is no function, or still the stub; None where something can be run."""
+    if not callable(function):
+        return Wrong("not_a_function", got=type(function).__name__)
+    return Stub() if is_stub(function, lesson.definition(name, as_stub=True)) else None
 
 
 def find_exercise(lesson: Lesson, name: str) -> Exercise:

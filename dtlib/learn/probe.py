@@ -42,14 +42,16 @@ def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> lis
     return together(cases, [o.value if o.status == "ok" else [lost(o)] for o in outcomes])
 
 
-def together(cases: Sequence[Case] | Sequence[Given], reached: Sequence[list[Seen]]) -> list[Round]:
-    """What every rank saw, case by case, up to the first that is not right on all of them."""
+def together(
+    cases: Sequence[Case] | Sequence[Given], reached: Sequence[list[Seen]], to_the_end: bool = False
+) -> list[Round]:
+    """What every rank saw, case by case, up to the first that is not right everywhere, or all."""
     rounds = []
     for k in range(max(len(seen) for seen in reached)):
         # A rank that was lost tells nothing about the case it was lost in: the last one begun.
         ranks = [seen[k] if k < len(seen) else seen[-1] for seen in reached]
         rounds.append(Round(cases[k], ranks))
-        if not rounds[-1].right:
+        if not rounds[-1].right and not to_the_end:
             break
     return rounds
 

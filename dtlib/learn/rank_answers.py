@@ -12,6 +12,7 @@ on every rank, and the bytes that each sent.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any
 from dtlib.learn.alike import alike
 from dtlib.learn.cases import Given, Round, Seen
 from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import unforeseen
+from dtlib.learn.diagnosis import returned, unforeseen, waits_in, who_left
 from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
 from dtlib.learn.probe import TIMEOUT
 from dtlib.learn.rank_runs import Task, named, run_programs
@@ -30,6 +31,7 @@ from dtlib.learn.solutions import parameters
 
 SAME = 1e-5  # of numbers in 32 bits, added in any order
 ONCE = 1.0  # seconds: the time-out for an answer that is known to hang
+SOON = 3.0  # seconds in which a student's answer is compared with the mistakes
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class RankAnswer:
         From what came back on a rank, its first parameter, to what is compared; raises `Wrong`
         where this is of a wrong kind.
     judge
-        On each rank, whether `got` is right there; default: it is as close to `want` as `same`.
+        On each rank, whether `got` is right there; default: `seen.right`, that it is as close to
+        `want` as `same`.
     same
         How close two numbers count as the same.
     wire
@@ -136,7 +139,7 @@ class RankAnswer:
         Wrong
             For that case, with the sentence of the known mistake that gives the same.
         """
-        rounds, found = next(self._judged([student], TIMEOUT))
+        rounds, found = next(self._judged([student], TIMEOUT, SOON))
         if isinstance(found, Passed):
             return found
         # Prints are how people look into a function: those of the case that went wrong.
@@ -155,9 +158,12 @@ class RankAnswer:
         return [found for _, found in self._judged(answers, TIMEOUT)]
 
     def _judged(
-        self, answers: Sequence[Program], timeout: float
+        self, answers: Sequence[Program], timeout: float, seconds: float | None = None
     ) -> Iterator[tuple[list[Round], Passed | Wrong]]:
-        """For each answer what was seen of it, and the verdict."""
+        """For each answer what was seen of it, and the verdict.
+
+        Of the mistakes no further one begins after `seconds`.
+        """
         seen: list[list[Round]] = [[] for _ in answers]
         wrong: list[Wrong | None] = [None for _ in answers]
         for _, group in itertools.groupby(map(Given._make, self.cases), lambda case: case.n):
@@ -167,15 +173,16 @@ class RankAnswer:
                 new = run_programs(self._task, [answers[k] for k in left], cases, timeout)
                 for k, rounds in zip(left, new, strict=True):
                     seen[k] += rounds
-                    wrong[k] = self._wrong(seen[k])
+                    wrong[k] = self._wrong(answers[k], seen[k], seconds)
         for rounds, found in zip(seen, wrong, strict=True):
             yield rounds, found or self._passed(rounds)
 
-    def _wrong(self, rounds: list[Round]) -> Wrong | None:
+    def _wrong(self, answer: Program, rounds: list[Round], seconds: float | None) -> Wrong | None:
         """What is wrong in the last case that was run, or too much in one of them."""
-        i = len(rounds) - 1
-        if not rounds[i].right:
-            return self._filled(rounds[i], self._mistake(i, rounds[i]))
+        last = rounds[-1]
+        if not last.right:
+            gives = functools.partial(self._alike, answer, len(rounds) - 1, last, seconds)
+            return self._filled(last, self._mistake(last, gives))
         for round_ in rounds:
             wrong = self.waste and by_name(self.waste, self._names(round_))
             if wrong:
@@ -188,17 +195,15 @@ class RankAnswer:
         passed: Passed = by_name(self.passed, {"seen": [round_.ranks for round_ in rounds]})
         return passed
 
-    def _mistake(self, i: int, round_: Round) -> Wrong:
-        """The known mistake that case `i` shows, or the general sentence."""
+    def _mistake(self, round_: Round, gives: Callable[[], list[Mistake]]) -> Wrong:
+        """The known mistake that a case shows, or the general sentence."""
         for seen in round_.ranks:
             if seen.wrong is not None:
                 return seen.wrong
-        names, whole = self._names(round_), all(_returned(seen) for seen in round_.ranks)
+        names, whole = self._names(round_), all(returned(seen) for seen in round_.ranks)
         found = [m for m in self.programs if self._hangs(m, round_)]
         if whole and not found:
-            found = [
-                self.programs[k] for k, one in self._gives(i).items() if self._same(round_, one)
-            ]
+            found = gives()
         for mistake in found[:1] or self.programs:
             when = mistake.when
             told = bool(found)
@@ -210,20 +215,38 @@ class RankAnswer:
             return Wrong(self.other)
         return unforeseen(round_)
 
-    def _gives(self, i: int) -> dict[int, Round]:
-        """What the mistakes that return give in case `i`, by their places; kept once they ran."""
-        if i not in self._known:
-            which = [k for k, m in enumerate(self.programs) if m.program and m.hangs is None]
-            programs: list[Any] = [self.programs[k].program for k in which]
-            case = Given._make(self.cases[i])
-            found = run_programs(self._task, programs, [case], TIMEOUT) if which else []
-            self._known[i] = {k: rounds[0] for k, rounds in zip(which, found, strict=True)}
-        return self._known[i]
+    def _alike(
+        self, answer: Program, i: int, round_: Round, seconds: float | None
+    ) -> list[Mistake]:
+        """The mistakes that give the same in case `i`; first who does so in the next cases, too."""
+        given = self._gives(i, seconds)
+        fits = [self.programs[k] for k, one in given.items() if self._same(round_, one)]
+        rest = [Given._make(case) for case in self.cases[i + 1 :]]
+        if len({mistake.key for mistake in fits}) < 2 or not rest:
+            return fits
+        programs: list[Any] = [*(mistake.program for mistake in fits), answer]
+        cases = [case for case in rest if case.n == rest[0].n]
+        *known, own = run_programs(self._task, programs, cases, TIMEOUT, to_the_end=True)
+        agree = [sum(map(self._same, own, rounds)) for rounds in known]
+        return [fits[k] for k in sorted(range(len(fits)), key=lambda k: -agree[k])]
+
+    def _gives(self, i: int, seconds: float | None) -> dict[int, Round]:
+        """What the mistakes that return give in case `i`, by their places; kept once all ran."""
+        if i in self._known:
+            return self._known[i]
+        which = [k for k, m in enumerate(self.programs) if m.program and m.hangs is None]
+        programs: list[Any] = [self.programs[k].program for k in which]
+        case = Given._make(self.cases[i])
+        found = run_programs(self._task, programs, [case], TIMEOUT, seconds) if which else []
+        given = {k: rounds[0] for k, rounds in zip(which, found, strict=False)}
+        if len(found) == len(which):
+            self._known[i] = given
+        return given
 
     def _same(self, a: Round, b: Round) -> bool:
         """Whether two programs gave the same on every rank, and sent as much."""
         for one, two in zip(a.ranks, b.ranks, strict=True):
-            if not _returned(two) or not alike(one.got, two.got, self.same):
+            if not returned(two) or not alike(one.got, two.got, self.same):
                 return False
             if not alike(self.wire(one), self.wire(two)):
                 return False
@@ -237,7 +260,7 @@ class RankAnswer:
             return False
         for seen in round_.ranks:
             names = named(self._task, self._arguments(round_, seen.rank), seen.rank, round_.n)
-            if not _waits_in(seen, by_name(mistake.hangs, names)):
+            if not waits_in(seen, by_name(mistake.hangs, names)):
                 return False
         return True
 
@@ -260,41 +283,8 @@ class RankAnswer:
         names = self._names(round_)
         wrong.case = wrong.case or round_.label
         bad = next((s.rank for s in round_.ranks if not s.right), 0)
-        numbers = {"n": round_.n, "rank": bad, "got": words(names["got"]), **_who(round_)}
-        if self.facts is not None and all(_returned(seen) for seen in round_.ranks):
+        numbers = {"n": round_.n, "rank": bad, "got": words(names["got"]), **who_left(round_)}
+        if self.facts is not None and all(returned(seen) for seen in round_.ranks):
             numbers |= by_name(self.facts, names)
         wrong.numbers = numbers | wrong.numbers
         return wrong
-
-
-def _returned(seen: Seen) -> bool:
-    """Whether a rank came back with something that can be compared."""
-    if seen.failure is not None or seen.wrong is not None:
-        return False
-    numbers = ("tensor", "number")
-    if seen.want_kind in numbers:
-        return seen.kind in numbers and (seen.shape == seen.want_shape or len(seen.values) == 1)
-    return True
-
-
-def _waits_in(seen: Seen, what: str | tuple[str, int] | None) -> bool:
-    """Whether a rank waits in a call, or for nobody."""
-    if what is None or seen.failure is None:
-        return what is None and seen.failure is None
-    last = seen.messages[-1] if seen.messages else None
-    if last is None:
-        return False
-    called = [last.kind, (last.kind, last.peer), "a collective" if last.peer is None else ""]
-    return what in called
-
-
-def _who(round_: Round) -> dict[str, Any]:
-    """Who waits, and in which collective, and who had left, where a sentence names them."""
-    waiting = [rank for rank, f in round_.failures if not f.own]
-    gone = [seen.rank for seen in round_.ranks if seen.failure is None]
-    calls = [s.collectives[-1] for s in round_.ranks if s.rank in waiting and s.collectives]
-    if not waiting or not gone:
-        return {}
-    head = ", ".join(map(str, waiting[:-1]))
-    who = f"ranks {head} and {waiting[-1]}" if head else f"rank {waiting[-1]}"
-    return {"rank": gone[0], "waiting": who, "call": calls[-1] if calls else ""}

@@ -36,6 +36,10 @@ from dtlib.learn.probe import (
 from dtlib.learn.solutions import parameters
 from dtlib.learn.wire import FEW, WireLog
 
+# Messages that answers left on their way. gloo works on them in a thread of its own: their memory
+# stays as long as the rank, which else may crash at its end.
+_kept: list[Any] = []
+
 
 @dataclass(frozen=True)
 class Task:
@@ -50,7 +54,12 @@ class Task:
 
 
 def run_programs(
-    task: Task, programs: Sequence[Program], cases: Sequence[Given], timeout: float
+    task: Task,
+    programs: Sequence[Program],
+    cases: Sequence[Given],
+    timeout: float,
+    seconds: float | None = None,
+    to_the_end: bool = False,
 ) -> list[list[Round]]:
     """Run each program in the cases, all of one number of ranks, up to the first that is wrong.
 
@@ -58,33 +67,53 @@ def run_programs(
     ----------
     timeout
         Seconds that a rank waits for another before it is called a hang.
+    seconds
+        No further program begins then; those that did not are missing from what comes back.
+    to_the_end
+        Run the cases behind a wrong one, too.
     """
     from dtlib.ranks.launcher import run_ranks
 
     n = cases[0].n
     outcomes = run_ranks(
-        _on_rank, (task, tuple(programs), tuple(cases), timeout), ranks=n, timeout=timeout,
-        limit=LIMIT + len(programs), debug=True,
+        _on_rank, (task, tuple(programs), tuple(cases), timeout, seconds, to_the_end),
+        ranks=n, timeout=timeout, limit=LIMIT + len(programs), debug=True,
         device="cpu",  # the cases' tensors are there, also on a machine with GPUs
     )  # fmt: skip
+    begun = min([len(o.value) for o in outcomes if o.status == "ok"], default=len(programs))
     found = []
-    for k in range(len(programs)):
+    for k in range(begun):
         reached = [o.value[k] if o.status == "ok" else [lost(o)] for o in outcomes]
-        found.append(together(cases, reached))
+        found.append(together(cases, reached, to_the_end))
     return found
 
 
 def _on_rank(
-    task: Task, programs: Sequence[Program], cases: Sequence[Given], timeout: float
+    task: Task,
+    programs: Sequence[Program],
+    cases: Sequence[Given],
+    timeout: float,
+    seconds: float | None,
+    to_the_end: bool,
 ) -> list[list[Seen]]:
     store = dist.distributed_c10d._get_default_store()
     wants: list[Any] = []
     _in_turn(task, task.reference, cases, wants)
     found = []
+    start = time.monotonic()
     for k, program in enumerate(programs):
+        if seconds is not None and not _may_begin(k, store, start + seconds):
+            break
         _fresh_group(dist.PrefixStore(f"program {k}", store), timeout)
-        found.append(_in_turn(task, program, cases, wants))
+        found.append(_in_turn(task, program, cases, wants, to_the_end))
     return found
+
+
+def _may_begin(k: int, store: Any, end: float) -> bool:
+    """Whether there is time left for program `k`, by the clock of rank 0."""
+    if dist.get_rank() == 0:
+        store.set(f"begin {k}", "yes" if time.monotonic() < end else "no")
+    return bool(store.get(f"begin {k}") == b"yes")
 
 
 def _fresh_group(store: Any, timeout: float) -> None:
@@ -95,8 +124,14 @@ def _fresh_group(store: Any, timeout: float) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
 
 
-def _in_turn(task: Task, program: Program, cases: Sequence[Given], wants: list[Any]) -> list[Seen]:
-    """Run a program in the cases up to the first that is not right on every rank."""
+def _in_turn(
+    task: Task,
+    program: Program,
+    cases: Sequence[Given],
+    wants: list[Any],
+    to_the_end: bool = False,
+) -> list[Seen]:
+    """Run a program in the cases, up to the first that is not right on every rank or all."""
     # The program's calls and ours must never meet in one collective.
     ours: Any = dist.new_group()
     found = []
@@ -109,7 +144,7 @@ def _in_turn(task: Task, program: Program, cases: Sequence[Given], wants: list[A
             dist.all_reduce(everyone, dist.ReduceOp.MIN, group=ours)
         except RuntimeError:  # another rank is lost or still waiting
             break
-        if not everyone:
+        if not everyone and not to_the_end:
             break
     return found
 
@@ -142,6 +177,8 @@ def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any
         wants.append(value)
     if seen.failure is None and seen.wrong is None:
         _compare(task, seen, value, wants[k], case)
+        log.settle()
+    _kept.extend(log.left)
     return seen
 
 
@@ -157,13 +194,13 @@ def _compare(task: Task, seen: Seen, value: Any, want: Any, case: Given) -> None
     target = describe(goal, want)
     seen.want, seen.want_shape, seen.want_kind = goal.values, goal.shape, goal.kind
     seen.goal = want if target is None else None
-    if task.judge is not None:
-        names = named(task, case.arguments(seen.rank), seen.rank, case.n)
-        seen.right = bool(by_name(task.judge, {**names, "got": value, "want": want, "seen": seen}))
-    elif found is None or target is None:
+    if found is None or target is None:
         seen.right = alike(value, want, task.same)
     else:
         seen.right = close(found, target, task.same)
+    if task.judge is not None:
+        names = named(task, case.arguments(seen.rank), seen.rank, case.n)
+        seen.right = bool(by_name(task.judge, {**names, "got": value, "want": want, "seen": seen}))
     if found is None:
         seen.got = value
         return

@@ -6,6 +6,7 @@ It wraps the methods of `torch.distributed.ProcessGroup`, the one door that `sen
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,7 @@ class WireLog:
         self._watch = watch
         self._forbid = forbid_collectives
         self._pending: list[_Sending] = []
+        self._received: list[_OnItsWay] = []
         self._saved: dict[str, Any] = {}
 
     @property
@@ -104,6 +106,18 @@ class WireLog:
     def bytes_sent(self) -> int:
         """Bytes of all messages that this rank sent to others; collectives do not count."""
         return sum(m.bytes for m in self.sent)
+
+    @property
+    def left(self) -> list[Any]:
+        """torch's handles of the messages that nobody waited for."""
+        all_of_them = (*self._pending, *self._received)
+        return [one.work for one in all_of_them if one.on_its_way and one.work is not None]
+
+    def settle(self) -> None:
+        """Wait for what nobody waited for, unless the other rank never comes."""
+        with contextlib.suppress(RuntimeError):
+            for work in self.left:
+                work.wait()
 
     def __enter__(self) -> WireLog:
         group = dist.ProcessGroup
@@ -130,6 +144,7 @@ class WireLog:
         self.messages.append(message)
         sending = _Sending(message, None, tensor)
         self._pending.append(sending)
+        _refuse_a_stranger(message, group)
         sending.work = original(group, *args, **kwargs)
         return sending
 
@@ -139,7 +154,9 @@ class WireLog:
         message.values = ()  # nothing has arrived yet
         message.overlaps = any(_overlap(tensor, s.tensor) for s in self._pending if s.on_its_way)
         self.messages.append(message)
-        return _OnItsWay(message, original(group, *args, **kwargs))
+        _refuse_a_stranger(message, group)
+        self._received.append(_OnItsWay(message, original(group, *args, **kwargs)))
+        return self._received[-1]
 
     def _collective(self, name: str) -> Callable[..., Any]:
         def call(original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
@@ -189,6 +206,12 @@ class _Sending(_OnItsWay):
         if self.on_its_way:
             self.message.changed = not torch.equal(self.tensor, self.before)
         return super().wait(*args, **kwargs)
+
+
+def _refuse_a_stranger(message: Message, group: Any) -> None:
+    """Refuse a rank that does not exist: gloo reads past the end of its table, and may crash."""
+    if message.peer is not None and not 0 <= message.peer < group.size():
+        raise ValueError(f"rank {message.peer} is not one of these {group.size()} ranks")
 
 
 def _message(kind: str, peer: int | None, tensor: torch.Tensor) -> Message:

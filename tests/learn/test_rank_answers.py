@@ -1,11 +1,14 @@
 """An exercise on ranks: a mistake is told by the program that gives the same on every rank."""
 
+import dataclasses
+
 import cloudpickle
 import pytest
 import torch
 import torch.distributed as dist
 
 from dtlib.errors import BadInput
+from dtlib.learn import rank_answers
 from dtlib.learn.cases import Seen
 from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.diagnosis import nothing_back, reduced
@@ -133,3 +136,36 @@ def test_families_that_several_exercises_have():
     assert not reduced([3.5, 3.5], [6.0, 6.0], seen)
     assert nothing_back(seen) == {"call": "reduce"}
     assert not nothing_back([*seen, Seen(2)])
+
+
+def largest(x):
+    dist.all_reduce(x, dist.ReduceOp.MAX)
+    return x
+
+
+def test_of_equal_mistakes_the_one_that_agrees_elsewhere_is_told():
+    ones = (3, "ones", lambda rank, n: torch.ones(2))  # where the largest is one's own
+    exercise = RankAnswer(total, [ones, *cases(3)], [("own", own), ("largest", largest)])
+    found = exercise.verdicts([largest, own, lambda x: largest(x) + x])
+    assert [wrong.mistake for wrong in found] == ["largest", "own", "value"]
+    assert found[0].case == "3 ranks, ones"
+
+
+def test_a_student_does_not_wait_long_for_the_mistakes(monkeypatch):
+    monkeypatch.setattr(rank_answers, "SOON", 0.0)
+    exercise = dataclasses.replace(EXERCISE, mistakes=EXERCISE.mistakes[:1])
+    with pytest.raises(Wrong) as caught:
+        exercise.check(own)
+    assert caught.value.mistake == "value"
+    (wrong,) = exercise.verdicts([own])  # the tests have time
+    assert wrong.mistake == "own"
+    with pytest.raises(Wrong) as caught:  # and what they saw is kept
+        exercise.check(own)
+    assert caught.value.mistake == "own"
+
+
+def test_a_judge_may_ask_for_more_than_the_right_numbers():
+    exercise = RankAnswer(total, cases(2), judge=lambda seen: seen.right and not seen.printed)
+    found = exercise.verdicts([total, lambda x: print("sum") or total(x), own])
+    assert isinstance(found[0], Passed)
+    assert [wrong.mistake for wrong in found[1:]] == ["value", "value"]

@@ -73,3 +73,28 @@ def locked():
 
 def test_collectives_can_be_locked_and_are_free_again():
     assert launch(locked, ranks=2, timeout=20, show=False) == [2.0, 2.0]
+
+
+def leaves_them_on_their_way():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x, y = torch.full((3,), 10.0**rank), torch.zeros(3)
+    with WireLog() as log:
+        dist.isend(x, (rank + 1) % n)
+        dist.irecv(y, (rank - 1) % n)
+    log.settle()
+    return y.tolist(), [m.waited for m in log.messages]
+
+
+def test_what_nobody_waited_for_arrives_and_is_still_told():
+    seen = launch(leaves_them_on_their_way, ranks=3, timeout=20, show=False)
+    assert seen == [([10.0 ** ((r - 1) % 3)] * 3, [False, False]) for r in range(3)]
+
+
+def meets_a_stranger():
+    with WireLog() as log, pytest.raises(ValueError, match="rank 2 is not one of these 2 ranks"):
+        dist.isend(torch.zeros(1), 2)
+    return [m.peer for m in log.messages]
+
+
+def test_a_rank_that_does_not_exist_is_refused_and_logged():
+    assert launch(meets_a_stranger, ranks=2, timeout=20, show=False) == [[2], [2]]

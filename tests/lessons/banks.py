@@ -63,11 +63,18 @@ class Bank:
         for hangs in (False, True):
             rows = [row for row in self.rows if row.hangs == hangs]
             if isinstance(self.check, RankAnswer):
-                found = self.check.verdicts([row.answer for row in rows], hangs)
-                yield from zip(rows, found, strict=True)
+                yield from self._on_ranks(rows, hangs)
                 continue
             for row in rows:
                 yield row, ladder.judge(self.lesson, self.exercise, self.check, row.answer)
+
+    def _on_ranks(self, rows: list[Row], hangs: bool) -> Iterator[tuple[Row, Verdict]]:
+        """As `ladder.judge` does, which has one answer at a time."""
+        told = [ladder.unwritten(self.lesson, self.exercise, row.answer) for row in rows]
+        runs = [row.answer for row, verdict in zip(rows, told, strict=True) if verdict is None]
+        found = iter(self.check.verdicts(runs, hangs))
+        for row, verdict in zip(rows, told, strict=True):
+            yield row, verdict or next(found)
 
 
 def banks() -> list[Bank]:

@@ -6,6 +6,7 @@ A test is an exercise, so that they can run in any order and on any worker.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -74,6 +75,14 @@ def last_line_of_the_solution(lesson: source.Lesson, exercise: str) -> str:
     function = ast.parse(lesson.definition(exercise) or "").body[-1]
     assert isinstance(function, ast.FunctionDef)
     return ast.unparse(function.body[-1])
+
+
+def test_a_bank_on_ranks_tells_a_stub_as_a_check_does() -> None:
+    bank = next(bank for bank in ALL if isinstance(bank.check, RankAnswer))
+    rows = [banks.Row("none", lambda x: None), banks.Row("not_a_function", 3)]  # type: ignore[arg-type]
+    found = [v for _, v in dataclasses.replace(bank, rows=rows).verdicts()]
+    assert banks.named(found[0]) == "stub"
+    assert isinstance(found[1], Wrong) and found[1].mistake == "not_a_function"
 
 
 @pytest.mark.parametrize("bank", ALL, ids=str)

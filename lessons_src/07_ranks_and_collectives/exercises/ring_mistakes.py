@@ -1,218 +1,193 @@
 """What the mistakes of exercise 7.3 look like: painted sums, and the wire log of each rank.
 
-Two of them end in the same tensors (1 1 10 10 100 100); only their messages differ.
+Each function recognises one, and returns what its sentence names. Two of them end in the same
+tensors (1 1 10 10 100 100); only their messages differ.
 """
-
-from __future__ import annotations
 
 import torch
 
-from dtlib.learn.cases import Round, Seen
-from dtlib.learn.checking import Wrong
 from dtlib.learn.diagnosis import digits, number
 
 
-def owned(size: int, n: int, chunk: int) -> list[torch.Tensor]:
+def owned(size, n, chunk):
     """Masks of one of `n` chunks: cut evenly, and cut by ⌈size/n⌉ with a short tail."""
-    masks = []
-    even = [size // n + (k < size % n) for k in range(n)]
     per = -(-size // n)
+    even = [size // n + (k < size % n) for k in range(n)]
     tail = [max(0, min(per, size - k * per)) for k in range(n)]
-    for lengths in (even, tail):
-        mask = torch.zeros(size, dtype=torch.bool)
-        start = sum(lengths[:chunk])
-        mask[start : start + lengths[chunk]] = True
-        masks.append(mask)
-    return masks
+    return [
+        torch.arange(n).repeat_interleave(torch.tensor(lengths)) == chunk
+        for lengths in (even, tail)
+    ]
 
 
-def explain_whole(round_: Round) -> Wrong | None:
-    """Recognise a mistake in the whole ring."""
-    return _common(round_) or _mean(round_) or _second_half(round_)
+def alone(n, seen):
+    return n == 1 and bool(seen[0].sent)
 
 
-def explain_half(round_: Round) -> Wrong | None:
-    """Recognise a mistake in the first half alone."""
-    found = _common(round_)
-    if found or round_.failures or round_.n == 1:
-        return found
-    finished = [_finished(seen, round_.n) for seen in round_.ranks]
-    if sorted(finished) == [[k] for k in range(round_.n)]:
-        return Wrong("other_owner", round_.label, chunk=finished[0][0])
-    if all(len(chunks) == round_.n for chunks in finished):
-        return Wrong("both_halves", round_.label)
-    return None
+def collective(seen):
+    for one in seen:
+        if one.failure is not None and one.failure.error == "Forbidden":
+            return {"rank": one.rank, "message": one.failure.message}
+    return False
 
 
-def _common(round_: Round) -> Wrong | None:
-    n = round_.n
-    if n == 1 and round_.ranks[0].sent:
-        return Wrong("alone", round_.label)
-    if round_.failures:
-        return _raised(round_)
-    if len(set(round_.ranks[0].want)) > 1:
-        return _mixed(round_)
-    if n == 1 or not all(seen.values for seen in round_.ranks):
-        return None
-    if not any(seen.sent for seen in round_.ranks):
-        return Wrong("silent", round_.label, n=n)
-    size = len(round_.ranks[0].values)
-    if size > 1 and all(m.elements == size for seen in round_.ranks for m in seen.sent):
-        return _running_total(round_)
-    return _new_object(round_) or _first_half(round_)
+def chunk(x, n, seen):
+    """torch.chunk gives fewer pieces than ranks."""
+    size = x[0].numel()
+    pieces = -(-size // -(-size // n))
+    failed = any(one.failure is not None and one.failure.error == "IndexError" for one in seen)
+    return failed and pieces < n and {"size": size, "pieces": pieces}
 
 
-def _raised(round_: Round) -> Wrong | None:
-    n = round_.n
-    for rank, failure in round_.failures:
-        if failure.error == "Forbidden":
-            return Wrong("collective", round_.label, rank=rank, message=failure.message)
-        if failure.error == "IndexError":
-            size = len(round_.ranks[rank].want)
-            per = -(-size // n)
-            pieces = -(-size // per)
-            if pieces < n:
-                return Wrong("chunk", round_.label, n=n, size=size, pieces=pieces)
-    return None
+def silent(got, n, seen):
+    return n > 1 and not any(one.sent for one in seen)
 
 
-def _mixed(round_: Round) -> Wrong | None:
-    """Sums that were right for equal numbers, and hold another place's numbers: digits differ."""
-    for seen in round_.ranks:
-        for place, value in enumerate(seen.values):
-            counts = digits(value, round_.n)
-            if not counts or 0 in counts or len(set(counts)) == 1:
-                continue  # not summed yet, or as it should be
-            rank = next(r for r, c in enumerate(counts) if c != place + 1)
-            facts = {"got": number(value), "want": number(seen.want[place]), "place": place}
-            return Wrong("mixed", round_.label, rank=rank, source=counts[rank] - 1, **facts)
-    return None
+def in_chunks(x, n, seen):
+    """Whether chunks travelled, two on each rank at least, of a tensor painted in one colour."""
+    size = x[0].numel()
+    plain = n > 2 and size <= 64 and len(set(x[1].tolist())) == 1
+    sent = [m.elements for one in seen for m in one.sent]
+    return plain and min(len(one.sent) for one in seen) > 1 and set(sent) != {size}
 
 
-def _running_total(round_: Round) -> Wrong | None:
-    for seen in round_.ranks:
-        counts = digits(seen.values[0], round_.n)
-        twice = next((r for r, c in enumerate(counts or []) if c > 1), None)
+def running_total(got, x, n, seen):
+    size = x[0].numel()
+    if size < 2 or any(m.elements != size for one in seen for m in one.sent):
+        return False
+    for one in seen:
+        counts = digits(one.values[0], n) if one.sent and one.values else None
+        twice = next((r for r, count in enumerate(counts or []) if count > 1), None)
         if twice is not None:
-            got = number(seen.values[0])
-            return Wrong("running_total", round_.label, rank=seen.rank, got=got, twice=twice)
-    return None
+            return {"rank": one.rank, "got": number(one.values[0]), "twice": twice}
+    return False
 
 
-def _new_object(round_: Round) -> Wrong | None:
+def new_object(got, x, n, seen):
     """The messages carry growing sums, and x holds what it held at the start."""
-    untouched = all(set(s.values) == {10.0**s.rank} for s in round_.ranks)
-    if untouched and all(_grows(seen, round_.n) for seen in round_.ranks):
-        return Wrong("new_object", round_.label)
-    return None
+    untouched = all(set(one.values) == {10.0**one.rank} for one in seen)
+    return n > 1 and untouched and grows(seen, n)
 
 
-def _first_half(round_: Round) -> Wrong | None:
-    """Step 2 tells: a sum of two ranks should travel, from another chunk than in step 1."""
-    n = round_.n
-    if n < 3 or any(len(seen.sent) < 2 for seen in round_.ranks):
-        return None
-    second = {s.rank: _value(s, 1) for s in round_.ranks}
-    lone = [r for r, v in second.items() if v in {10.0**k for k in range(n)} - {10.0**r}]
-    if len(lone) == n:
-        rank = 1
-        return Wrong("overwrote", round_.label, rank=rank, got=number(second[rank]))
-    if all(s.sent[0].address == s.sent[1].address for s in round_.ranks):
-        return Wrong("same_chunk", round_.label)
-    if all(_value(s, 1) == 10.0**s.rank for s in round_.ranks):
-        return _missing(round_)
-    return None
+def overwrote(got, x, n, seen):
+    """In step 2 a sum of two ranks should travel."""
+    if not in_chunks(x, n, seen):
+        return False
+    others = [{10.0**k for k in range(n)} - {10.0**one.rank} for one in seen]
+    lone = all(carried(one, 1) in other for one, other in zip(seen, others, strict=True))
+    return lone and {"rank": 1, "got": number(carried(seen[1], 1))}
 
 
-def _missing(round_: Round) -> Wrong | None:
+def same_chunk(got, x, n, seen):
+    """Not from the chunk of step 1."""
+    return in_chunks(x, n, seen) and all(s.sent[0].address == s.sent[1].address for s in seen)
+
+
+def wrong_chunk(got, x, n, seen):
     """Name a chunk and a rank whose numbers never got into it."""
-    n = round_.n
-    for chunk in range(n):
-        counts = [digits(v, n) for seen in round_.ranks for v in _chunk(seen, n, chunk)]
+    if not in_chunks(x, n, seen) or any(carried(one, 1) != 10.0**one.rank for one in seen):
+        return False
+    for k in range(n):
+        counts = [digits(value, n) for one in seen for value in cut(one, n, k)]
         for rank in range(n):
             if counts and all(c and c[rank] == 0 for c in counts):
-                got = number(_chunk(round_.ranks[0], n, chunk)[0])
-                return Wrong("wrong_chunk", round_.label, chunk=chunk, got=got, rank=rank)
-    got = number(_chunk(round_.ranks[0], n, 0)[0])
-    return Wrong("wrong_chunk", round_.label, chunk=0, got=got, rank=_absent(got, n))
+                return {"chunk": k, "got": number(cut(seen[0], n, k)[0]), "rank": rank}
+    value = cut(seen[0], n, 0)[0]
+    missing = [rank for rank, count in enumerate(digits(value, n) or []) if count == 0]
+    return {"chunk": 0, "got": number(value), "rank": missing[0] if missing else 0}
 
 
-def _absent(got: str, n: int) -> int:
-    counts = digits(float(got), n) or [0]
-    return counts.index(0) if 0 in counts else 0
-
-
-def _second_half(round_: Round) -> Wrong | None:
-    n = round_.n
-    if round_.failures or n == 1 or not all(_grows(seen, n) for seen in round_.ranks):
-        return None
-    finished = [_finished(seen, n) for seen in round_.ranks]
-    if all(len(seen.sent) == n - 1 for seen in round_.ranks):
-        if all(len(chunks) == 1 for chunks in finished):
-            done = ", ".join(f"rank {r} chunk {chunks[0]}" for r, chunks in enumerate(finished))
-            done = done.replace("rank 0", "rank 0 has finished", 1)
-            return Wrong("half", round_.label, done=done, n=n)
-        return None
-    if any(len(seen.sent) != 2 * (n - 1) for seen in round_.ranks):
-        return None
-    everyone = float(sum(10**r for r in range(n)))
-    start = [_value(seen, n - 1) for seen in round_.ranks]
-    if start and all(v != everyone for v in start):
-        return Wrong("unfinished", round_.label)
-    return _added(round_)
-
-
-def _mean(round_: Round) -> Wrong | None:
-    n, first = round_.n, round_.ranks[0]
-    wants = [v / n for v in first.want]
-    if n > 1 and not round_.failures and all(seen.values == wants for seen in round_.ranks):
-        return Wrong("mean", round_.label, got=number(wants[0]), want=number(first.want[0]), n=n)
-    return None
-
-
-def _added(round_: Round) -> Wrong | None:
-    n = round_.n
-    for seen in round_.ranks:
-        for chunk in range(n):
-            for value in _chunk(seen, n, chunk):
-                counts = digits(value, n)
-                if counts and max(counts) > 1:
-                    twice = counts.index(max(counts))
-                    return Wrong(
-                        "added",
-                        round_.label,
-                        got=number(value),
-                        twice=twice,
-                        times=max(counts),
-                        rank=seen.rank,
-                        chunk=chunk,
-                    )
-    return None
-
-
-def _grows(seen: Seen, n: int) -> bool:
-    """Whether message k of the first half carries exactly k ranks, each once."""
-    if len(seen.sent) < n - 1:
+def mixed(got, want, x, n, seen):
+    """Sums that were right for equal numbers, and hold another place's numbers: digits differ."""
+    if len(set(x[0].tolist())) == 1:
         return False
-    for k in range(n - 1):
-        value = _value(seen, k)
-        counts = digits(value, n) if value is not None else None
-        if value is not None and (not counts or sum(counts) != k + 1 or max(counts) > 1):
+    for one in seen:
+        for place, value in enumerate(one.values):
+            counts = digits(value, n)
+            if not counts or 0 in counts or len(set(counts)) == 1:
+                continue  # not summed yet, or as it should be
+            rank = next(r for r, count in enumerate(counts) if count != place + 1)
+            facts = {"got": number(value), "want": number(one.want[place]), "place": place}
+            return {"rank": rank, "source": counts[rank] - 1, **facts}
+    return False
+
+
+def other_owner(got, n, seen):
+    chunks = [finished(one, n) for one in seen]
+    return n > 1 and sorted(chunks) == [[k] for k in range(n)] and {"chunk": chunks[0][0]}
+
+
+def both_halves(got, n, seen):
+    return n > 1 and all(len(finished(one, n)) == n for one in seen)
+
+
+def mean(got, n, seen):
+    """The sum, divided."""
+    want = seen[0].want
+    wants = [value / n for value in want]
+    told = {"got": number(wants[0]), "want": number(want[0])} if want else {}
+    return n > 1 and bool(want) and all(one.values == wants for one in seen) and told
+
+
+def half(got, n, seen):
+    """Only the first half."""
+    chunks = [finished(one, n) for one in seen]
+    steps = n > 1 and grows(seen, n) and all(len(one.sent) == n - 1 for one in seen)
+    if not steps or any(len(own) != 1 for own in chunks):
+        return False
+    done = ", ".join(f"rank {rank} chunk {own[0]}" for rank, own in enumerate(chunks))
+    return {"done": done.replace("rank 0", "rank 0 has finished", 1)}
+
+
+def whole(n, seen):
+    """Whether there were two halves, and the first was right."""
+    return n > 1 and grows(seen, n) and all(len(one.sent) == 2 * (n - 1) for one in seen)
+
+
+def unfinished(got, n, seen):
+    return whole(n, seen) and all(carried(one, n - 1) != everyone(n) for one in seen)
+
+
+def added(got, n, seen):
+    """Name a rank that was counted twice."""
+    for one in seen if whole(n, seen) else ():
+        for k in range(n):
+            for value in cut(one, n, k):
+                most = max(counts := digits(value, n) or [0])
+                if most > 1:
+                    facts = {"got": number(value), "rank": one.rank, "chunk": k}
+                    return {"twice": counts.index(most), "times": most, **facts}
+    return False
+
+
+def everyone(n):
+    return float(sum(10**r for r in range(n)))
+
+
+def grows(seen, n):
+    """Whether message k of each rank's first half carries exactly k ranks, each once."""
+    for one in seen:
+        if len(one.sent) < n - 1:
             return False
+        for k in range(n - 1):
+            value = carried(one, k)
+            counts = digits(value, n) if value is not None else None
+            if value is not None and (not counts or sum(counts) != k + 1 or max(counts) > 1):
+                return False
     return True
 
 
-def _value(seen: Seen, k: int) -> float | None:
+def carried(seen, k):
     """The number that message k carried; None for an empty one."""
     return seen.sent[k].values[0] if seen.sent[k].values else None
 
 
-def _chunk(seen: Seen, n: int, chunk: int) -> list[float]:
+def cut(seen, n, chunk):
+    """What a rank holds of a chunk."""
     mask = owned(len(seen.values), n, chunk)[0]
-    return [v for v, own in zip(seen.values, mask.tolist(), strict=True) if own]
+    return [value for value, own in zip(seen.values, mask.tolist(), strict=True) if own]
 
 
-def _finished(seen: Seen, n: int) -> list[int]:
-    everyone = float(sum(10**r for r in range(n)))
-    chunks = {k: _chunk(seen, n, k) for k in range(n)}
-    return [k for k, values in chunks.items() if values and set(values) == {everyone}]
+def finished(seen, n):
+    chunks = [cut(seen, n, k) for k in range(n)]
+    return [k for k, values in enumerate(chunks) if values and set(values) == {everyone(n)}]
