@@ -87,14 +87,20 @@ def stopped_at_none(seen, what):
     return {"rank": own[0].rank, "name": NAMES[LACKS], "error": own[0].failure.error}
 
 
-def waste(seen, what):
-    """More messages, or more bytes, than needed, where every number is right."""
+def waste(seen, what, n):
+    """More messages, or more bytes, than needed, where every number is right.
+
+    It is asked once all cases are right, which four ranks come last in; fewer show the same.
+    """
+    if n < 4:
+        return None
     messages = [m for m in seen[0].messages if m.peer is None]
     kinds, sent = 1 + (what[0] == TYPES), sum(m.bytes for m in messages)
     if what[0] == TYPES and sent > 4 * sum(SIZES[:2]) + 2 * sum(SIZES[2:]):
-        return Wrong("promoted", name=NAMES[2], sent=sent, own=2 * SIZES[2])
+        return Wrong("promoted", f"3 ranks, {TYPES}", name=NAMES[2], sent=sent, own=2 * SIZES[2])
     if len(messages) > kinds:
-        return Wrong("many", count=len(messages), parameters=len(SIZES))
+        label = f"3 ranks, {TYPES}" if what[0] == TYPES else f"1 rank, {ALL}"
+        return Wrong("many", label, count=len(messages), parameters=len(SIZES))
     return None
 
 
