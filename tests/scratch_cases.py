@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from dtlib.scratch import zero
 from dtlib.scratch.zero.schedule import AllGather, Free, Instruction, ReduceScatter
+from dtlib.sim.collectives import shard_elements
 
 ZERO = {1: zero.ZeroStage1, 2: zero.ZeroStage2, 3: zero.ZeroStage3}
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -113,3 +114,16 @@ def most_gathered(steps: Sequence[Instruction], psi: Mapping[int, int]) -> int:
             now -= psi[instruction.block]
         most = max(most, now)
     return most
+
+
+def ring_wire_elements(elements, ranks, rank=0):
+    """Elements that one rank sends in a ring all-reduce of a tensor that is cut without padding.
+
+    A rank sends every chunk twice, but once only the chunk that it finishes (rank + 1) and the
+    one that reaches it last (rank + 2). Where N divides `elements` this is 2(N-1)·n/N, and it is
+    never more than 2(N-1)·⌈n/N⌉.
+    """
+    if ranks == 1:
+        return 0
+    kept = (shard_elements(elements, ranks, rank + k) for k in (1, 2))
+    return 2 * elements - sum(kept)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from dtlib.learn.checking import Wrong
+from dtlib.learn.verdicts import Wrong
 
 SAME = 1e-6  # relative: formulas in another order differ in their last bits
 NOTHING = 1e-12  # what rounding leaves where 0 is right

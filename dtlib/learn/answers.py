@@ -23,11 +23,11 @@ from typing import Any
 
 from dtlib.errors import BadInput
 from dtlib.learn.alike import SAME, Stopped, alike
-from dtlib.learn.asking import ask
-from dtlib.learn.checking import NotJudged, Passed, Wrong
+from dtlib.learn.calls import ask
 from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
 from dtlib.learn.readers import number, words
 from dtlib.learn.solutions import parameters
+from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
 # A case: what a sentence calls it, and the arguments, or a function that makes them anew; and
 # where wanted the key of the sentence for an answer that is wrong there, like no known mistake.

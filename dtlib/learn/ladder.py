@@ -14,7 +14,9 @@ from typing import Any
 
 from dtlib.errors import BadInput, DtlibError, did_you_mean
 from dtlib.learn import progress, rooms, session
-from dtlib.learn.checking import (
+from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
+from dtlib.learn.source import Lesson
+from dtlib.learn.verdicts import (
     Exercise,
     NotJudged,
     Passed,
@@ -26,8 +28,6 @@ from dtlib.learn.checking import (
     sentence,
     stopped_here,
 )
-from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
-from dtlib.learn.source import Lesson
 
 MINUTES = 10  # what an exercise takes whose lesson does not say so
 

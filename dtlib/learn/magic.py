@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from dtlib.errors import BadInput
+from dtlib.ranks import timeouts
 
 FILENAME = "<ranks cell>"
 GIVEN = ("rank", "world_size", "dist", "torch")
@@ -61,7 +62,7 @@ def arguments(line: str) -> argparse.Namespace:
     """
     parser = _Arguments(prog="%%ranks", add_help=False, allow_abbrev=False)
     parser.add_argument("ranks", type=int)
-    parser.add_argument("--timeout", type=float, default=30.0)
+    parser.add_argument("--timeout", type=float, default=timeouts.CELL)
     parser.add_argument("--threads", type=int, default=1)
     # A cell makes its tensors on the CPU unless it says otherwise, and NCCL takes none of those.
     parser.add_argument("--device", default="cpu")

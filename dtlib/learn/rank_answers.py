@@ -20,17 +20,16 @@ from functools import cached_property
 from typing import Any
 
 from dtlib.learn.alike import alike
-from dtlib.learn.cases import Given, Round, Seen
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import returned, unforeseen, waits_in, who_left
+from dtlib.learn.explanations import returned, unforeseen, waits_in, who_left
 from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
-from dtlib.learn.probe import TIMEOUT
 from dtlib.learn.rank_runs import Task, named, run_programs
 from dtlib.learn.readers import words
+from dtlib.learn.rounds import Given, Round, Seen
 from dtlib.learn.solutions import parameters
+from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.ranks import timeouts
 
 SAME = 1e-5  # of numbers in 32 bits, added in any order
-ONCE = 1.0  # seconds: the time-out for an answer that is known to hang
 SOON = 3.0  # seconds in which a student's answer is compared with the mistakes
 
 
@@ -139,7 +138,7 @@ class RankAnswer:
         Wrong
             For that case, with the sentence of the known mistake that gives the same.
         """
-        rounds, found = next(self._judged([student], TIMEOUT, SOON))
+        rounds, found = next(self._judged([student], timeouts.CHECK, SOON))
         if isinstance(found, Passed):
             return found
         # Prints are how people look into a function: those of the case that went wrong.
@@ -154,8 +153,10 @@ class RankAnswer:
         Those of which one may `hang`, or die, need a launch each.
         """
         if hang:
-            return [found for one in answers for _, found in self._judged([one], ONCE)]
-        return [found for _, found in self._judged(answers, TIMEOUT)]
+            return [
+                found for one in answers for _, found in self._judged([one], timeouts.KNOWN_HANG)
+            ]
+        return [found for _, found in self._judged(answers, timeouts.CHECK)]
 
     def _judged(
         self, answers: Sequence[Program], timeout: float, seconds: float | None = None
@@ -226,7 +227,7 @@ class RankAnswer:
             return fits
         programs: list[Any] = [*(mistake.program for mistake in fits), answer]
         cases = [case for case in rest if case.n == rest[0].n]
-        *known, own = run_programs(self._task, programs, cases, TIMEOUT, to_the_end=True)
+        *known, own = run_programs(self._task, programs, cases, timeouts.CHECK, to_the_end=True)
         agree = [sum(map(self._same, own, rounds)) for rounds in known]
         return [fits[k] for k in sorted(range(len(fits)), key=lambda k: -agree[k])]
 
@@ -237,7 +238,7 @@ class RankAnswer:
         which = [k for k, m in enumerate(self.programs) if m.program and m.hangs is None]
         programs: list[Any] = [self.programs[k].program for k in which]
         case = Given._make(self.cases[i])
-        found = run_programs(self._task, programs, [case], TIMEOUT, seconds) if which else []
+        found = run_programs(self._task, programs, [case], timeouts.CHECK, seconds) if which else []
         given = {k: rounds[0] for k, rounds in zip(which, found, strict=False)}
         if len(found) == len(which):
             self._known[i] = given

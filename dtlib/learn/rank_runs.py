@@ -19,10 +19,8 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.alike import alike
-from dtlib.learn.cases import Given, Round, Seen
-from dtlib.learn.checking import Wrong
 from dtlib.learn.mistakes import Program, by_name
-from dtlib.learn.probe import (
+from dtlib.learn.reports import (
     LIMIT,
     MOST,
     close,
@@ -33,7 +31,9 @@ from dtlib.learn.probe import (
     lost,
     together,
 )
+from dtlib.learn.rounds import Given, Round, Seen
 from dtlib.learn.solutions import parameters
+from dtlib.learn.verdicts import Wrong
 from dtlib.learn.wire import FEW, WireLog
 
 # Messages that answers left on their way. gloo works on them in a thread of its own: their memory
@@ -122,6 +122,19 @@ def _fresh_group(store: Any, timeout: float) -> None:
     dist.destroy_process_group()
     limit = timedelta(seconds=timeout)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=n, timeout=limit)
+
+
+def plain_group() -> Any:
+    """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
+
+    It waits longer than a check may take, whose own clock then decides alone: the first DDP of a
+    process loads much, each in its time.
+    """
+    level = dist.get_debug_level()
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    group = dist.new_group(timeout=timedelta(seconds=2 * LIMIT))
+    dist.set_debug_level(level)
+    return group
 
 
 def _in_turn(

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dtlib.learn.asking import ask, to_number
-from dtlib.learn.checking import Wrong
+from dtlib.learn.calls import ask, to_number
+from dtlib.learn.verdicts import Wrong
 
 MOST = 100  # things that are taken from an answer that never ends
 

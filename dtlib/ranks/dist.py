@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dtlib.ranks import gpus
+from dtlib.ranks import gpus, timeouts
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place, start_limit
 from dtlib.ranks.interfaces import GLOO, loopback_name, refuse_interfaces
@@ -112,7 +112,7 @@ def _foreign_device(local_rank: int, backend: str) -> torch.device:
 def join(
     env_world: EnvWorld,
     device: str = "auto",
-    timeout: float = 60.0,
+    timeout: float = timeouts.RUN,
     *,
     store: Any = None,
 ) -> World:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.ranks import allocation, dist, parcel, refuse, slurm
+from dtlib.ranks import allocation, dist, parcel, refuse, slurm, timeouts
 from dtlib.ranks.aliases import aliases
 from dtlib.ranks.group import Group
 from dtlib.ranks.outcome import Outcome, RankFailed, blame
@@ -56,7 +56,7 @@ def launch(
     fn: Callable[..., Any],
     *args: Any,
     ranks: int | None = None,
-    timeout: float = 60.0,
+    timeout: float = timeouts.RUN,
     limit: float | None = None,
     device: str = "auto",
     debug: bool = False,
@@ -137,7 +137,7 @@ def run_ranks(
     kwargs: Mapping[str, Any] | None = None,
     *,
     ranks: int | None = None,
-    timeout: float = 60.0,
+    timeout: float = timeouts.RUN,
     limit: float | None = None,
     device: str = "auto",
     debug: bool = False,

@@ -20,8 +20,8 @@ from dtlib.errors import DtlibError
 from dtlib.ranks import dist, parcel, where
 from dtlib.ranks.aliases import alias
 from dtlib.ranks.environment import HASH_SEED, EnvWorld
+from dtlib.ranks.listener import Line, Stage, Watch
 from dtlib.ranks.outcome import failed_in_collective, text_of
-from dtlib.ranks.watch import Line, Stage, Watch
 
 # The line to the parent, for `dtlib.ranks.launcher.progress`, and when it last went there.
 current: Line | None = None

@@ -25,19 +25,6 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
     return 2 * (ranks - 1) * (alpha + size / ranks * beta)
 
 
-def ring_wire_elements(elements, ranks, rank=0):
-    """Elements that one rank sends in a ring all-reduce of a tensor that is cut without padding.
-
-    A rank sends every chunk twice, but once only the chunk that it finishes (rank + 1) and the
-    one that reaches it last (rank + 2). Where N divides `elements` this is 2(N-1)·n/N, and it is
-    never more than 2(N-1)·⌈n/N⌉.
-    """
-    if ranks == 1:
-        return 0
-    kept = (shard_elements(elements, ranks, rank + k) for k in (1, 2))
-    return 2 * elements - sum(kept)
-
-
 def shard_elements(elements, ranks, rank):
     """Elements of chunk `rank` when n elements are cut for N ranks: the first are longer by one."""
     return elements // ranks + (rank % ranks < elements % ranks)

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from dtlib.learn import checking, ladder, predictions, source
+from dtlib.learn import ladder, predictions, source, verdicts
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.loss_scaling import LossScaler
 from dtlib.sim.hardware import DEVICES
@@ -116,7 +116,7 @@ def test_the_patient_is_ill_by_its_scale_and_the_reference_heals_it() -> None:
 def test_the_patients_own_program_is_refused() -> None:
     exercise = ladder.find_exercise(LESSON, "clipped_step")
     found = ladder.judge(LESSON, "clipped_step", exercise, patient.step)
-    assert isinstance(found, checking.Wrong)
+    assert isinstance(found, verdicts.Wrong)
     assert found.mistake == "clip_scaled"
 
 
@@ -132,6 +132,6 @@ def test_the_ladders_two_answers_get_one_sentence_and_are_different() -> None:
         exec(text, namespace)
         exercise = ladder.find_exercise(LESSON, name)
         found.append(ladder.judge(LESSON, name, exercise, namespace[name]).mistake)
-        marks.add(checking.fingerprint(namespace[name]))
+        marks.add(verdicts.fingerprint(namespace[name]))
     assert found == ["only_nan", "only_nan"]
     assert len(marks) == 2

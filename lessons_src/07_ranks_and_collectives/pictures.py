@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import ring_all_reduce
 

@@ -4,7 +4,7 @@ import cloudpickle
 import pytest
 import torch
 
-from dtlib.learn import checking, ladder, predictions, source
+from dtlib.learn import ladder, predictions, source, verdicts
 from dtlib.learn.quiz import drawn
 from dtlib.scratch.zero.schedule import schedule as of_the_course
 from dtlib.sim.states import model_states
@@ -178,7 +178,7 @@ def test_every_schedule_that_passes_runs_on_the_worker():
 )
 def test_a_better_or_a_dearer_schedule_gets_its_remark(answer, words):
     found = judge("zero3_schedule", answer)
-    assert isinstance(found, checking.Passed)
+    assert isinstance(found, verdicts.Passed)
     assert words in found.note if words else not found.note
 
 
@@ -216,6 +216,6 @@ def endless(layers):
 )  # fmt: skip
 def test_a_hostile_answer_gets_a_sentence(exercise, answer, key):
     found = judge(exercise, answer)
-    assert isinstance(found, checking.Wrong), found
+    assert isinstance(found, verdicts.Wrong), found
     assert found.mistake == key, found
-    assert checking.sentence(SIDECAR, exercise, found).endswith("?")
+    assert verdicts.sentence(SIDECAR, exercise, found).endswith("?")

@@ -119,7 +119,7 @@ def test_without_deepspeed_the_lesson_shows_the_record_and_reaches_its_end(tmp_p
 
 ACCEPTED = """
 from dtlib.learn import ladder, source
-from dtlib.learn.checking import Passed
+from dtlib.learn.verdicts import Passed
 lesson = source.find("17")
 for name in lesson.sidecar["mistakes"]:
     exercise = ladder.find_exercise(lesson, name)

@@ -10,8 +10,8 @@ import pytest
 from banks import verdict
 
 from dtlib.learn import predictions, source
-from dtlib.learn.checking import Wrong
 from dtlib.learn.quiz import drawn
+from dtlib.learn.verdicts import Wrong
 from dtlib.study import scaling
 
 from .exercises import efficiencies, gains, planning

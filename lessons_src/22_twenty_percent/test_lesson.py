@@ -10,8 +10,8 @@ import pytest
 from banks import verdict
 
 from dtlib.learn import predictions, source
-from dtlib.learn.checking import Wrong
 from dtlib.learn.quiz import drawn
+from dtlib.learn.verdicts import Wrong
 
 from .exercises import bounds, pairs, paying, same
 from .what_if import total_gain

@@ -8,8 +8,8 @@ import pytest
 
 from dtlib.errors import DtlibError
 from dtlib.learn import predictions, source
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.recorded import recorded
+from dtlib.learn.verdicts import Passed, Wrong
 
 from . import cluster
 from .exercises import EXERCISES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dtlib.learn import predictions, source
-from dtlib.learn.checking import Passed
 from dtlib.learn.recorded import recorded
+from dtlib.learn.verdicts import Passed
 from dtlib.sim.flops import resnet_step
 from dtlib.sim.tensors import resnet_convolutions
 

@@ -12,10 +12,10 @@ import torch
 from dtlib.errors import BadInput
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import NotJudged, Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of, several
 from dtlib.learn.solutions import altered, solution
+from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
 
 def area(width: float, height: float) -> float:
@@ -253,7 +253,7 @@ def test_an_answer_is_not_right_because_the_solution_was_late_too(
         while True:
             n += 1
 
-    monkeypatch.setattr("dtlib.learn.asking.LIMIT", 0.05)
+    monkeypatch.setattr("dtlib.learn.calls.LIMIT", 0.05)
     with pytest.raises(NotJudged, match="own solution of endless was not done in time"):
         Answer(endless, [("n = 1", (1,))]).check(endless)
 

@@ -9,11 +9,11 @@ import torch.distributed as dist
 
 from dtlib.errors import BadInput
 from dtlib.learn import rank_answers
-from dtlib.learn.cases import Seen
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import nothing_back, reduced
+from dtlib.learn.explanations import nothing_back, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rounds import Seen
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.learn.wire import Message
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from dtlib.learn import ladder, rooms, source
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Stub, Verdict, Wrong
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.verdicts import Passed, Stub, Verdict, Wrong
 
 MODULES: list[ModuleType] = [
     rooms.module(lesson, f"bank.{path.stem}")

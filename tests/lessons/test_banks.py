@@ -16,9 +16,9 @@ import pytest
 
 from dtlib.learn import source
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import COMMON, Verdict, Wrong, sentence
 from dtlib.learn.ladder import find_exercise
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.verdicts import COMMON, Verdict, Wrong, sentence
 
 ALL = banks.banks()
 # Each on whichever worker is free: with its ranks it takes the longest of a lesson's tests.

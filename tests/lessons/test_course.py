@@ -12,8 +12,8 @@ import npm
 import pytest
 
 from dtlib.learn import rooms
-from dtlib.learn.checking import COMMON
 from dtlib.learn.source import Lesson, lessons
+from dtlib.learn.verdicts import COMMON
 from dtlib.learn.what_if import formula, page_source
 from dtlib.lessons.build import build_notebooks
 from dtlib.lessons.validate import calls, validate_all

@@ -11,7 +11,7 @@ from dtlib.errors import BadInput
 from dtlib.learn.wire import WireLog
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import ring
-from dtlib.sim.collectives import ring_wire_elements
+from tests.scratch_cases import ring_wire_elements
 
 SIZES = (1000, 1001, 7, 2, 0)
 

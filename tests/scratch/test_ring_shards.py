@@ -10,6 +10,7 @@ from dtlib.learn.wire import WireLog
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import ring
 from dtlib.sim import collectives as sim
+from tests.scratch_cases import ring_wire_elements
 
 SIZES = (1001, 12, 7, 2, 1, 0)
 DTYPES = (
@@ -33,7 +34,7 @@ CALLS = {
     "reduce_scatter": (ring.reduce_scatter, all_but_chunk(0)),
     "all_gather": (ring.all_gather, all_but_chunk(1)),
     "tree_all_reduce": (ring.tree_all_reduce, up_and_to_each_child),
-    "ring_all_reduce": (ring.ring_all_reduce, sim.ring_wire_elements),
+    "ring_all_reduce": (ring.ring_all_reduce, ring_wire_elements),
 }
 
 

@@ -17,8 +17,17 @@ from dtlib.scratch import zero
 from dtlib.scratch.zero.schedule import schedule
 from dtlib.scratch.zero.step import Zero
 from dtlib.sim import memory
-from dtlib.sim.collectives import ring_wire_elements
-from tests.scratch_cases import ZERO, batch, cut, elements_sent, flat, gap, mlp, raised
+from tests.scratch_cases import (
+    ZERO,
+    batch,
+    cut,
+    elements_sent,
+    flat,
+    gap,
+    mlp,
+    raised,
+    ring_wire_elements,
+)
 
 WIDTHS, SAMPLES, CAP = [5, 7, 4, 3], 24, 300
 RANKS, STAGES, KS = 3, (1, 2, 3), (1, 2)

@@ -20,7 +20,7 @@ from dtlib.cluster.doctor.probes_torch import TORCH
 from dtlib.cluster.doctor.probes_training import TRAINING
 from dtlib.cluster.doctor.tools import TOOLS, missing_tools
 from dtlib.errors import Unavailable
-from dtlib.ranks.answers import answers_within
+from dtlib.ranks.waiting import answers_within
 
 __all__ = [
     "PROBES", "Finding", "Machine", "examine", "examine_nodes", "look", "missing_tools", "report"

@@ -18,7 +18,7 @@ from dtlib import __version__
 from dtlib.data.fetch.progress import Progress, amount
 from dtlib.data.fetch.sources import File
 from dtlib.errors import BadInput, Unavailable
-from dtlib.ranks.answers import answers_within
+from dtlib.ranks.waiting import answers_within
 
 BLOCK = 1 << 20
 CONNECT = 1.5  # seconds to find the host and reach it; without internet, name servers take longer

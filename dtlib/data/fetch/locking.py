@@ -14,7 +14,7 @@ from pathlib import Path
 import filelock
 
 from dtlib.errors import Unavailable
-from dtlib.ranks.answers import answers_within
+from dtlib.ranks.waiting import answers_within
 
 POLL = 0.25  # seconds between two tries to take a lock
 HANG = 20.0  # seconds after which a system call on the lock is taken for hung

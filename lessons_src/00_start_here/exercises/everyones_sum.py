@@ -9,11 +9,11 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 from .my_share import joined
 

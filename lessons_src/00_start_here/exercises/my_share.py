@@ -1,8 +1,8 @@
 """The first exercise: a rank's share of a batch. Which samples go where is free."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 # Ranks and samples of the cases, in order. At 2 ranks many wrong answers are right.
 SHARES = ((1, 4), (3, 6), (4, 8), (3, 7), (3, 8), (4, 2))

@@ -3,10 +3,10 @@
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import short
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 CARD_HOURS = 184_320  # of Llama 2 7B on A100-80GB, says its model card
 DAY, GPUS = "(24 * 60 * 60)", "gpus * teraflops"  # words of the solution

@@ -1,9 +1,9 @@
 """Exercise 1.3: MFU from a step's time: whose tokens, whose peak, and which FLOP."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.ratios import short
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 TOKENS, TIME = "tokens_per_rank * ranks", "step_seconds * ranks"  # words of the solution
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import near, short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 KINDS = ("parameters", "gradients", "fp32_copy", "optimizer")
 

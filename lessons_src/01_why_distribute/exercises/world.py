@@ -3,11 +3,11 @@
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 from ..what_if import states_gb
 

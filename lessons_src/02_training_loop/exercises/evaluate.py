@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional as F  # noqa: F401 (the solution uses it)
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from .returned import close, number_of
 

@@ -9,9 +9,9 @@ import math
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from .returned import number_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.checking import Wrong
+from dtlib.learn.verdicts import Wrong
 
 
 def number_of(returned: Any) -> float:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from dtlib.data.batches import seed_of  # noqa: F401 (the solution uses it)
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 STREAMS = ("Python's random", "NumPy", "torch")
 

@@ -12,10 +12,10 @@ import torch
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.loss_scaling import LossScaler
 
 GRADIENTS, CLIPPED = ((2.0, 4.0), (4.0, 8.0)), (0.2, 0.4, 0.4, 0.8)

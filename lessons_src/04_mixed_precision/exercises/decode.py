@@ -3,9 +3,9 @@
 import math  # noqa: F401 (the solution uses it)
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed
+from dtlib.learn.calls import to_number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 decode = solution("decode", globals())
 

@@ -7,9 +7,9 @@ remembers; a last one, whether the copy is the nearest that bf16 has.
 import torch
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 COARSE = torch.tensor(0.001).bfloat16().item()  # the step of 0.001 as bf16 has it
 NEAR = 2e-4  # fp32 rounds a thousand times, by at most 2^-24 each below 2: 6e-5 in all

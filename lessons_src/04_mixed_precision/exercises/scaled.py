@@ -11,9 +11,9 @@ import torch
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 INF, SCALE, INTERVAL = math.inf, 8.0, 3
 # words of the solution

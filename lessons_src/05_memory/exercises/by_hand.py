@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from ..activation_checkpointing import saved_for_backward
 

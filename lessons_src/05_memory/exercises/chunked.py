@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint as torchs  # noqa: F401 (the solut
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong, innermost, stopped_here
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong, innermost, stopped_here
 
 from ..activation_checkpointing import saved_for_backward
 

@@ -6,10 +6,10 @@ import numbers
 import torch
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 # (states, bytes of a sample, the two micro-batches that were measured, room for so many, rest)
 WORLDS = (

@@ -13,9 +13,9 @@ from torch import nn
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong, innermost, place_in_words, stopped, stopped_here
 
 from ..activation_checkpointing import saved_for_backward
 

@@ -5,11 +5,11 @@ import time
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.show import table
 from dtlib.learn.solutions import altered, solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import exchange  # noqa: F401  # the solution uses it
 
 from . import ring_mistakes as told

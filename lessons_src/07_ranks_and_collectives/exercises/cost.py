@@ -5,9 +5,9 @@ With β = 0 a time counts messages, with α = 0 it counts bytes. No ranks are ne
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import number, words
+from dtlib.learn.verdicts import Passed
 
 SIZE = 48_000_000  # bytes; 3, 4 and 64 divide it
 ALPHA, BETA = 10e-6, 1e-10  # 10 µs a message, 10 GB/s

@@ -5,11 +5,11 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import near, nothing_back, number, numbers, reduced
+from dtlib.learn.explanations import near, nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 # In the second case the means are 0, 2 and 8, the sum of six values is 36, and their mean 6: each
 # mistake has a number of its own.

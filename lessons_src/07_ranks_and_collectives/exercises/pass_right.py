@@ -3,12 +3,12 @@
 import torch
 import torch.distributed as dist  # noqa: F401  # the solution uses it
 
-from dtlib.learn.cases import painted
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rounds import painted
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 # 16 MB: with a few bytes a message has left before its buffer can be overwritten.
 LARGE = 4_000_000

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.cases import painted, placed
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rounds import painted, placed
 from dtlib.learn.solutions import altered, solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import exchange, ring_all_reduce
 
 from . import ring_mistakes as told

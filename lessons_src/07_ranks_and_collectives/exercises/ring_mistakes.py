@@ -6,7 +6,7 @@ tensors (1 1 10 10 100 100); only their messages differ.
 
 import torch
 
-from dtlib.learn.diagnosis import digits, number
+from dtlib.learn.explanations import digits, number
 
 
 def owned(size, n, chunk):

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 # What the parameters are called and how many numbers they hold, in the order of registration.
 SMALL = {"0.weight": 6, "0.bias": 2}

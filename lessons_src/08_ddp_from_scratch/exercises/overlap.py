@@ -7,11 +7,11 @@ import torch
 import torch.distributed as dist  # noqa: F401 (the solution uses it)
 
 from dtlib.learn.alike import alike
-from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 from dtlib.scratch.data_parallel import unpack  # noqa: F401 (the solution uses it)
 
 from .overlap_world import ADAMW, LAYERS, MICRO, ORDER, PLAIN, SGD, run

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.learn.checking import Wrong
+from dtlib.learn.verdicts import Wrong
 from dtlib.scratch.data_parallel import assign_buckets
 
 PLAIN, ORDER, MICRO, SGD, ADAMW = (

@@ -10,12 +10,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import number, numbers
+from dtlib.learn.explanations import number, numbers
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.probe import close
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.reports import close
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 PAINTED, SGD, ADAMW = "one weight, one step", "SGD with momentum", "AdamW"
 STEPS = 3

@@ -9,12 +9,12 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.probe import plain_group
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rank_runs import plain_group
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 LISTS = (
     ((4,),),

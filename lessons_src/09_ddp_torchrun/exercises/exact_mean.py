@@ -9,11 +9,11 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed
-from dtlib.learn.diagnosis import near, nothing_back, number, numbers, reduced
+from dtlib.learn.explanations import near, nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 PAINTED = (10000, 1000, 100, 10, 1)
 ALIKE = (2, 2, 2, 2, 4, 4, 12)  # a value that comes twice may be two samples

@@ -7,8 +7,8 @@ other random numbers were drawn: an order that comes from anywhere but seed and 
 import torch
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 # Samples, seed and epoch of each question that a case asks.
 TWICE = ((12, 0, 0), (12, 0, 0))

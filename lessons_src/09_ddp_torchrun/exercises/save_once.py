@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.probe import plain_group
 from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rank_runs import plain_group
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 SLOW = 0.3  # seconds that a save takes here, far more than a barrier
 NODES = {1: 1, 3: 1, 4: 2}

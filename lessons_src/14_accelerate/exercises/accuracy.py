@@ -7,11 +7,11 @@ training always 0. Ranks get Accelerate's own loader, batches of 2.
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 BATCH = 2
 

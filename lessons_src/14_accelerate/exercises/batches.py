@@ -6,10 +6,10 @@ The solution is proven against Accelerate's own loaders, on ranks, in this lesso
 from typing import NamedTuple
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 
 class Setting(NamedTuple):

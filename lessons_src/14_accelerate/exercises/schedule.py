@@ -10,10 +10,10 @@ import warnings
 import torch
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 RATE = 0.5  # not 1, so that a factor taken for a rate shows
 STEPS = 6

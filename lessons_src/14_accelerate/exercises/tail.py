@@ -8,9 +8,9 @@ processes.
 import torch
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 loss_for_backward = solution("loss_for_backward", globals())
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number, numbers
+from dtlib.learn.explanations import number, numbers
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import reduce_scatter, ring_all_reduce, ring_reduce_scatter  # noqa: F401
 from dtlib.sim.states import share
 

@@ -5,11 +5,11 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import nothing_back, number, numbers
+from dtlib.learn.explanations import nothing_back, number, numbers
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from ..elements import elements_sent
 

@@ -6,9 +6,9 @@ A layer counts 1: what matters is which are whole when. Lines are counted from 1
 import itertools
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import ask
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import ask
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.zero import schedule as s
 
 ENDLESS = 500  # instructions: far more than any right answer has

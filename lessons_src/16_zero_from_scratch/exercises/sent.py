@@ -4,10 +4,10 @@ S. Rajbhandari et al., "ZeRO", SC20, arXiv:1910.02054, section 7; exactly, (N-1)
 """
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed
+from dtlib.learn.calls import to_number
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 PSI = 12
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
-from dtlib.learn.diagnosis import number, read_paint
+from dtlib.learn.explanations import number, read_paint
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import all_gather, reduce_scatter  # noqa: F401 (the solution uses it)
 from dtlib.sim.states import share
 

@@ -1,9 +1,9 @@
 """Exercise 17.3: three fields of a DeepSpeed configuration that agree, or a refusal."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 REFUSED, SILENT = "refused", "refused without a word"
 NAMES = ("train", "micro", "accumulation")

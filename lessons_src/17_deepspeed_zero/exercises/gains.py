@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 FACTORS = ["precision", "optimizer", "stage"]
 BEFORE = {"precision": "fp32", "optimizer": "plain", "stage": 0}

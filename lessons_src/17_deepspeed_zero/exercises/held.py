@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 KINDS = ("weights", "gradients", "moments", "fp32_copy")
 COPY = "fp32_copy = 4 * parameters / ranks"  # words of the solution

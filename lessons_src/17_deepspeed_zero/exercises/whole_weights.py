@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 EVERYWHERE = {"if dist.get_rank() == 0": "if True"}  # words of the solution
 

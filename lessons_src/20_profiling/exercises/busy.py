@@ -3,10 +3,10 @@
 import copy
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # words of the solution
 BEYOND = "max(0.0, end - max(begin, reached))"

@@ -9,11 +9,11 @@ import statistics  # noqa: F401 (the solution uses it)
 from dataclasses import dataclass
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
 REPEATS = 5

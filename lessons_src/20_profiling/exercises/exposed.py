@@ -1,9 +1,9 @@
 """Exercise 20.3: communication that nothing hides."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 from .busy import asked, show
 from .busy import busy as union

@@ -4,10 +4,10 @@ The exports are made by a script, with shares that are known; none was recorded 
 """
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import number, shown, words
 from dtlib.learn.solutions import altered, solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from ..made_export import made_export
 from .busy import busy as union  # noqa: F401 (the solution uses it)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.readers import listed, number, shown, words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 LATEST, WAIT = "[max(column) for column in zip(*begins)]", "last - own for"  # of the solution
 # Rows are ranks, columns collectives: when the rank came to it.

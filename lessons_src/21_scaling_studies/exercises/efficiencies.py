@@ -3,10 +3,10 @@
 import statistics
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import number, words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 efficiency = solution("efficiency", globals())
 MIDDLE = "statistics.median(each)"  # words of the solution

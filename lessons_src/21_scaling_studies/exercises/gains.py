@@ -4,10 +4,10 @@ import operator
 import statistics
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 verdict = solution("verdict", globals())
 

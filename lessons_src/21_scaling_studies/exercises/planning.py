@@ -1,10 +1,10 @@
 """Exercise 21.4: the runs of a study, in their order, with one thing that varies."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import shown
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 plan = solution("plan", globals())
 FIELDS = ("ranks", "global_batch", "threads", "repeat")

@@ -1,9 +1,9 @@
 """Exercise 21.3: the share of a step that behaves as if it were serial."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 SHARE = "(1 / speedup - 1 / ranks) / (1 - 1 / ranks)"  # words of the solution
 

@@ -7,10 +7,10 @@ capabilities", AFIPS Spring Joint Computer Conference (1967) 483-485.
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 GAIN, PART, REST = "return 1 / left", "share / speedup", " - share"  # words of the solution
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from statistics import mean, median, median_high, median_low
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import ask, to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import ask, to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import MOST, shown, words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 gain = solution("gain", globals())
 

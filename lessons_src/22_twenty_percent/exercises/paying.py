@@ -3,11 +3,11 @@
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.asking import to_number
-from dtlib.learn.checking import Passed, Wrong
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 STEPS = "math.ceil(compile_seconds / (before - after))"  # words of the solution
 

@@ -1,10 +1,10 @@
 """Exercise 22.5: whether a change leaves the experiment what it was."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 BASE = {
     "ranks": 2, "micro_batch": 8, "accumulation": 4, "lr": 0.1, "seed": 0, "precision": "fp32",

@@ -12,11 +12,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import altered, solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from .step_world import ADAMW, COUNTS, MICRO, NUMBER, PAINTED, PAINTS, PLAIN, SGD, alone, take
 

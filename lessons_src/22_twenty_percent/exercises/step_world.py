@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from dtlib.learn.probe import plain_group
+from dtlib.learn.rank_runs import plain_group
 from dtlib.measure.ledger.collectives import CollectiveLog
 
 MICRO, PLAIN, SGD, ADAMW = (

@@ -5,8 +5,8 @@ import itertools
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 
 def case(axes, repeats):

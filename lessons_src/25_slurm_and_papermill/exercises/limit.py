@@ -5,8 +5,8 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from .. import practice_cluster
 from ..practice_cluster import JOB, Training

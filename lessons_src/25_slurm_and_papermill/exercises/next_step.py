@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.readers import one_of
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import contextlib
 import io
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 from .. import practice_cluster
 from .scripts import misread, text_of

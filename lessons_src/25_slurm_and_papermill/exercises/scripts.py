@@ -2,7 +2,7 @@
 
 import re
 
-from dtlib.learn.checking import Wrong
+from dtlib.learn.verdicts import Wrong
 
 from .. import practice_cluster
 

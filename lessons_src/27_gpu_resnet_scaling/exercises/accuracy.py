@@ -1,11 +1,11 @@
 """`hours_to_accuracy`: how long until a training is good enough, from its curve and speed."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 # The curve dips and comes again, as curves do; its last epoch is not its best one.
 CURVE = [0.3, 0.5, 0.62, 0.58, 0.66, 0.71, 0.69]

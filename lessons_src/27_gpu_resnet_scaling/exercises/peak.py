@@ -1,10 +1,10 @@
 """`share_of_peak`: the MFU of a training that counts images, checked by physics."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.ratios import short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.sim import hardware
 
 GPUS, IMAGES = "(gpus * peak)", "images_per_second * 3"  # words of the solution

@@ -3,11 +3,11 @@
 import math
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 WORK = 36e6  # pictures: 10 hours on one GPU
 ON_THE_DOT = "a deadline to the second"

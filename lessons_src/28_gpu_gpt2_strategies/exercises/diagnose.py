@@ -5,9 +5,9 @@ Face's libraries, and paths and numbers are made up.
 """
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 CAUSES = ("cudnn", "deepspeed", "memory", "launcher", "batch", "internet")
 OOM = (

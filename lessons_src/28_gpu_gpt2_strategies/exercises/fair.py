@@ -1,10 +1,10 @@
 """Exercise 28.2: which rows of a table may be compared, so that one setting alone differs."""
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed, Wrong
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import listed
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
 
 SETTINGS = (
     "strategy", "model", "precision", "optimizer", "world_size", "global_batch", "micro_batch",

@@ -3,9 +3,9 @@
 import statistics
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.checking import Passed
 from dtlib.learn.readers import several
 from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed
 
 PADDING = -100
 MEDIAN, BOTH = "statistics.median(rates)", "total, total / ranks"  # words of the solution

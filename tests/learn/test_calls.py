@@ -10,8 +10,8 @@ import numpy
 import pytest
 import torch
 
-from dtlib.learn import asking
-from dtlib.learn.checking import Wrong
+from dtlib.learn import calls
+from dtlib.learn.verdicts import Wrong
 
 
 def swallows():
@@ -24,40 +24,40 @@ def swallows():
 
 
 def test_an_endless_answer_is_stopped_and_the_signal_is_as_before(monkeypatch):
-    monkeypatch.setattr(asking, "LIMIT", 0.05)
+    monkeypatch.setattr(calls, "LIMIT", 0.05)
     before = signal.getsignal(signal.SIGVTALRM)
     with pytest.raises(Wrong) as found:
-        asking.ask(swallows, case="a case")
+        calls.ask(swallows, case="a case")
     assert found.value.mistake == "loops"
     assert "swallows" in found.value.numbers["place"]
     assert signal.getsignal(signal.SIGVTALRM) is before
-    assert asking.ask(lambda: 3, case="") == 3
+    assert calls.ask(lambda: 3, case="") == 3
 
 
 def test_an_exception_becomes_a_verdict():
     with pytest.raises(Wrong) as found:
-        asking.ask(lambda x: 1 / x, 0, case="x = 0")
+        calls.ask(lambda x: 1 / x, 0, case="x = 0")
     assert (found.value.mistake, found.value.case) == ("raised", "x = 0")
     with pytest.raises(Wrong) as found:
-        asking.ask(exit, case="")
+        calls.ask(exit, case="")
     assert found.value.mistake == "none"
 
 
 @pytest.mark.parametrize("value", [2, 2.0, numpy.float32(2), torch.tensor(2.0), torch.tensor([2])])
 def test_what_counts_as_a_number(value):
-    assert asking.to_number(value) == 2
+    assert calls.to_number(value) == 2
 
 
 @pytest.mark.parametrize("value", ["2", True, [2], math.nan, torch.ones(2), 2j, {}])
 def test_what_does_not(value):
     with pytest.raises(Wrong) as found:
-        asking.to_number(value, "a case")
+        calls.to_number(value, "a case")
     assert found.value.mistake == "kind"
 
 
 def test_outside_the_main_thread_an_answer_is_asked_without_a_clock():
     found = []
-    thread = threading.Thread(target=lambda: found.append(asking.ask(abs, -3, case="")))
+    thread = threading.Thread(target=lambda: found.append(calls.ask(abs, -3, case="")))
     thread.start()
     thread.join()
     assert found == [3]

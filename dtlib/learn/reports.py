@@ -1,23 +1,17 @@
-"""Run a student's function on real ranks, case after case, and bring back what every rank saw."""
+"""What a rank reports of a call: what came back, or what stopped it."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
-import time
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from dtlib.learn.cases import Case, Failure, Given, Round, Seen
-from dtlib.learn.checking import innermost
+from dtlib.learn.rounds import Failure, Given, Round, Seen
+from dtlib.learn.verdicts import innermost
 from dtlib.learn.wire import FEW, WireLog
 
-TIMEOUT = 3.0  # seconds a rank waits for another before a check calls it a hang
 LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
 MOST = 2000  # characters that a rank prints and that come back
 OWN_CODE = "its own code"
@@ -31,19 +25,8 @@ HANGS = {
 GONE = ("Connection closed", "Connection reset", "Broken pipe", "received errors while waiting")
 
 
-def run_cases(student: Callable[..., Any], n: int, cases: Sequence[Case]) -> list[Round]:
-    """Run the cases on `n` ranks up to the first one that is not right on every rank."""
-    from dtlib.ranks.launcher import run_ranks
-
-    outcomes = run_ranks(
-        _on_rank, (student, tuple(cases)), ranks=n, timeout=TIMEOUT, limit=LIMIT, debug=True,
-        device="cpu",  # the cases' tensors are there, also on a machine with GPUs
-    )  # fmt: skip
-    return together(cases, [o.value if o.status == "ok" else [lost(o)] for o in outcomes])
-
-
 def together(
-    cases: Sequence[Case] | Sequence[Given], reached: Sequence[list[Seen]], to_the_end: bool = False
+    cases: Sequence[Given], reached: Sequence[list[Seen]], to_the_end: bool = False
 ) -> list[Round]:
     """What every rank saw, case by case, up to the first that is not right everywhere, or all."""
     rounds = []
@@ -71,63 +54,6 @@ def lost(outcome: Any) -> Seen:
     return Seen(outcome.rank, failure=failure)
 
 
-def _on_rank(student: Callable[..., Any], cases: Sequence[Case]) -> list[Seen]:
-    rank, n = dist.get_rank(), dist.get_world_size()
-    # The student's calls and ours must never meet in one collective.
-    ours: Any = dist.new_group()
-    seen = []
-    for case in cases:
-        seen.append(_one_case(student, case, rank, n))
-        # A rank that failed waits here too: the others then end by their own time-out, with all
-        # that they saw, before the launcher ends them.
-        everyone = torch.tensor([int(seen[-1].right)])
-        try:
-            dist.all_reduce(everyone, dist.ReduceOp.MIN, group=ours)
-        except RuntimeError:  # another rank is lost or still waiting
-            break
-        if not everyone:
-            break
-    return seen
-
-
-def plain_group() -> Any:
-    """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
-
-    It waits longer than a check may take, whose own clock then decides alone: the first DDP of a
-    process loads much, each in its time.
-    """
-    level = dist.get_debug_level()
-    dist.set_debug_level(dist.DebugLevel.OFF)
-    group = dist.new_group(timeout=timedelta(seconds=2 * LIMIT))
-    dist.set_debug_level(level)
-    return group
-
-
-def _one_case(student: Callable[..., Any], case: Case, rank: int, n: int) -> Seen:
-    x, want = case.make(rank, n), case.want(rank, n)
-    seen = Seen(rank, want=few(want), want_shape=tuple(want.shape))
-    log = WireLog(watch=x if x.numel() <= FEW else None, forbid_collectives=case.forbid_collectives)
-    printed = io.StringIO()
-    start = time.perf_counter()
-    with log, contextlib.redirect_stdout(printed):
-        try:
-            result = student(x)
-        except (Exception, SystemExit) as error:
-            seen.failure = failed(error, log)
-    seen.seconds = time.perf_counter() - start
-    seen.messages, seen.printed = log.messages, printed.getvalue()[-MOST:]
-    if seen.failure is None:
-        result = describe(seen, x if result is None and case.in_place else result)
-        if result is not None:
-            seen.right = _is_right(seen, result, want, case, n)
-            if seen.right and case.x_counts:  # it returned the answer, and may have left x alone
-                result = describe(seen, x)
-                seen.right = result is not None and _is_right(seen, result, want, case, n)
-            if not seen.right:
-                seen.counts = counts(result)
-    return seen
-
-
 def describe(seen: Seen, result: Any) -> torch.Tensor | None:
     """Note what kind of thing came back; a number is taken for a tensor of one."""
     if isinstance(result, (int, float)) and not isinstance(result, bool):
@@ -140,16 +66,6 @@ def describe(seen: Seen, result: Any) -> torch.Tensor | None:
     seen.shape, seen.values = tuple(result.shape), few(result)
     seen.bits = hashlib.sha256(result.numpy().tobytes()).hexdigest()
     return result
-
-
-def _is_right(seen: Seen, result: torch.Tensor, want: torch.Tensor, case: Case, n: int) -> bool:
-    if case.strict_buffers and any(
-        m.overlaps or m.changed or (m.peer is not None and not m.waited) for m in seen.messages
-    ):
-        return False
-    if case.judge is not None:
-        return case.judge(result, seen.rank, n)
-    return close(result, want, case.tolerance)
 
 
 def close(result: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:

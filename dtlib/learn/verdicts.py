@@ -1,7 +1,7 @@
-"""The verdicts that a check gives, and the `Exercise` of one that is not made with the kit.
+"""The verdicts that a check gives, and the sentences that any exercise may need.
 
-The `exercises` of a lesson's room hold `EXERCISES = {"name": exercise}`. Their sentences stand in
-`lesson.yaml`, `mistakes: {name: {key: sentence}}`, so that a translator finds them.
+An exercise's own sentences stand in `lesson.yaml`, `mistakes: {name: {key: sentence}}`, so that a
+translator finds them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dtlib.errors import DtlibError
 from dtlib.learn.sentences import fill
@@ -68,26 +68,19 @@ class Wrong(Exception):
 Verdict = Passed | Stub | Wrong
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise of a lesson.
+class Exercise(Protocol):
+    """What a room's `EXERCISES = {"name": exercise}` holds: an `Answer` or a `RankAnswer`."""
 
-    Parameters
-    ----------
-    check
-        Takes the student's function and gives a `Verdict`; it may raise `Wrong` instead.
-    reference
-        A right answer, which `learn.given` falls back on.
-    minutes
-        What the exercise takes; afterwards the solution is offered.
-    after_pass
-        Called with the student's function once it passed; what it returns is shown.
-    """
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """A right answer, which `learn.given` falls back on."""
 
-    check: Callable[[Callable[..., Any]], Verdict]
-    reference: Callable[..., Any]
-    minutes: float = 10
-    after_pass: Callable[[Callable[..., Any]], Any] | None = None
+    @property
+    def after_pass(self) -> Callable[[Callable[..., Any]], Any] | None:
+        """Called with the student's function once it passed; what it returns is shown."""
+
+    def check(self, student: Callable[..., Any]) -> Verdict:
+        """Give a verdict, or raise `Wrong` instead."""
 
 
 # Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.

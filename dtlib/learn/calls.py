@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from dtlib.learn.checking import Wrong, innermost, place_in_words, stopped_here
+from dtlib.learn.verdicts import Wrong, innermost, place_in_words, stopped_here
 
 LIMIT = 2.0  # seconds of the process' own work, far more than any case needs
 

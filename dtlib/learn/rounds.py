@@ -12,43 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dtlib.learn.checking import Wrong
+from dtlib.learn.verdicts import Wrong
 from dtlib.learn.wire import Message
-
-
-@dataclass(frozen=True)
-class Case:
-    """One input for every rank, and the answer for every rank.
-
-    Parameters
-    ----------
-    label
-        What a sentence calls it, for instance `"6 elements"`.
-    make, want
-        `(rank, n)` to the argument of the student's function, and to the right answer.
-    forbid_collectives
-        Only messages between ranks are allowed.
-    tolerance
-        Relative; 0 for painted inputs, whose sums are exact.
-    in_place
-        The function may change its argument and return nothing.
-    x_counts
-        It must: a right answer has to stand in its argument, too.
-    strict_buffers
-        A tensor on its way must be waited for, and left alone until then.
-    judge
-        `(result, rank, n)` to whether it is right, where that is not equality with `want`.
-    """
-
-    label: str
-    make: Callable[[int, int], torch.Tensor]
-    want: Callable[[int, int], torch.Tensor]
-    forbid_collectives: bool = False
-    tolerance: float = 0.0
-    in_place: bool = False
-    x_counts: bool = False
-    strict_buffers: bool = False
-    judge: Callable[[torch.Tensor, int, int], bool] | None = None
 
 
 class Given(NamedTuple):
@@ -136,7 +101,7 @@ class Seen:
 class Round:
     """One case on all ranks."""
 
-    case: Case | Given
+    case: Given
     ranks: list[Seen]
 
     @property
@@ -159,27 +124,12 @@ class Round:
         """The ranks that failed, and how."""
         return [(s.rank, s.failure) for s in self.ranks if s.failure]
 
-    @property
-    def first_values(self) -> list[float | None]:
-        """The first number of every rank's answer."""
-        return [s.values[0] if s.values else next(iter(s.counts), None) for s in self.ranks]
-
 
 def painted(size: int) -> Callable[[int, int], torch.Tensor]:
     """The input of rank r in a painted case: `size` times 10**r."""
     return lambda rank, n: torch.full((size,), 10.0**rank)
 
 
-def painted_sum(size: int) -> Callable[[int, int], torch.Tensor]:
-    """The sum of painted inputs over all ranks: 1, 11, 111 ..."""
-    return lambda rank, n: torch.full((size,), float(sum(10**r for r in range(n))))
-
-
 def placed(size: int) -> Callable[[int, int], torch.Tensor]:
     """Paint that also tells places apart: element j of rank r is (j + 1) times 10**r, j < 9."""
     return lambda rank, n: torch.arange(1.0, size + 1) * 10**rank
-
-
-def placed_sum(size: int) -> Callable[[int, int], torch.Tensor]:
-    """The sum of placed inputs: 111, 222, 333 ... Where digits differ, places were mixed up."""
-    return lambda rank, n: torch.arange(1.0, size + 1) * sum(10**r for r in range(n))

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from dtlib.learn.checking import (
+from dtlib.learn.verdicts import (
     COMMON,
     Wrong,
     fingerprint,

@@ -4,23 +4,31 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.learn import checking, diagnosis, source
-from dtlib.learn.cases import Case, Failure, Round, Seen, painted, painted_sum
-from dtlib.learn.probe import run_cases
+from dtlib.learn import explanations, rank_runs, source, verdicts
+from dtlib.learn.rank_answers import RankAnswer
+from dtlib.learn.rank_runs import Task, run_programs
+from dtlib.learn.rounds import Failure, Given, Round, Seen, painted
 from dtlib.learn.wire import Message
+from dtlib.ranks import timeouts
 
 SIDECAR = source.find("07").sidecar
 SIDECARS = [lesson.sidecar for lesson in source.lessons()]
 EVERY = [(s, exercise) for s in SIDECARS for exercise in s.get("mistakes") or {}]
-CASES = [
-    Case("2 numbers", painted(2), painted_sum(2)),
-    Case("3 numbers", painted(3), painted_sum(3)),
-]
+SIZES = (2, 3)
+CASES = [Given(1, f"{size} numbers", painted(size)) for size in SIZES]
 
 
 def summed(x):
     dist.all_reduce(x)
     return x
+
+
+TASK = Task(summed, None, None, None, 0.0, collectives=True)
+
+
+def run(answer, n, *sizes):
+    cases = [Given(n, f"{size} numbers", painted(size)) for size in sizes or SIZES]
+    return run_programs(TASK, [answer], cases, timeouts.CHECK)[0]
 
 
 def wrong_on_rank_1_in_the_second_case(x):
@@ -66,12 +74,12 @@ def leaves_after_one_of_two(x):
 
 
 def sentence_of(rounds, exercise="ring_all_reduce", sidecar=SIDECAR):
-    wrong = diagnosis.unforeseen(rounds[-1])
-    return wrong.mistake, checking.sentence(sidecar, exercise, wrong)
+    wrong = explanations.unforeseen(rounds[-1])
+    return wrong.mistake, verdicts.sentence(sidecar, exercise, wrong)
 
 
 def test_right_cases_run_to_the_end():
-    rounds = run_cases(summed, 3, CASES)
+    rounds = run(summed, 3)
     assert [r.label for r in rounds] == ["3 ranks, 2 numbers", "3 ranks, 3 numbers"]
     assert all(r.right for r in rounds)
     assert rounds[0].ranks[2].values == [111.0, 111.0]
@@ -79,7 +87,7 @@ def test_right_cases_run_to_the_end():
 
 
 def test_stops_at_the_first_wrong_case_and_names_rank_and_number():
-    rounds = run_cases(wrong_on_rank_1_in_the_second_case, 3, [*CASES, CASES[0]])
+    rounds = run(wrong_on_rank_1_in_the_second_case, 3, 2, 3, 2)
     assert len(rounds) == 2
     key, said = sentence_of(rounds)
     assert key == "value"
@@ -91,24 +99,24 @@ def test_what_a_function_printed_is_shown_of_the_case_that_went_wrong(capsys):
         print("I have", x.tolist())
         return x
 
-    for cases in ([CASES[0]], CASES):
-        with pytest.raises(checking.Wrong):
-            diagnosis.examine(prints, [(1, CASES), (2, cases)], lambda round_: None)
+    for sizes in ((2,), SIZES):
+        cases = [(n, f"{k} numbers", painted(k)) for n, k in ((1, 2), *((2, k) for k in sizes))]
+        with pytest.raises(verdicts.Wrong):
+            RankAnswer(summed, cases).check(prints)
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["rank 0 | I have [1.0, 1.0]", "rank 1 | I have [10.0, 10.0]"]
 
 
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
-    from dtlib.learn import probe
 
-    monkeypatch.setattr(probe, "LIMIT", 6.0)
-    key, said = sentence_of(run_cases(loops_for_ever, 2, CASES))
+    monkeypatch.setattr(rank_runs, "LIMIT", 6.0)
+    key, said = sentence_of(run(loops_for_ever, 2))
     assert key == "loops"
     assert "Rank 1 of 2 was still at work when its time was up, running `while" in said
 
 
 def test_a_mismatch_names_what_each_rank_brought():
-    key, said = sentence_of(run_cases(one_shape_each, 2, CASES))
+    key, said = sentence_of(run(one_shape_each, 2))
     assert key == "mismatch"
     assert "rank 0 brought [1] float to ALLREDUCE; rank 1 brought [2] float" in said
 
@@ -126,13 +134,13 @@ def test_a_mismatch_names_what_each_rank_brought():
     ],
 )
 def test_what_stopped_a_function_is_its_own_line_and_no_death(answer, key, words):
-    found, said = sentence_of(run_cases(answer, 1, CASES))
+    found, said = sentence_of(run(answer, 1))
     assert found == key
     assert words in said
 
 
 def test_a_wait_in_a_collective_is_called_so_on_every_rank():
-    key, said = sentence_of(run_cases(leaves_after_one_of_two, 3, CASES))
+    key, said = sentence_of(run(leaves_after_one_of_two, 3))
     assert key == "waits"
     assert "rank 0 waited in all_reduce (line " in said
     assert "rank 1 had returned" in said
@@ -142,13 +150,13 @@ def test_a_wait_in_a_collective_is_called_so_on_every_rank():
 def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
     gone = Failure("RuntimeError", "Connection closed by peer", "f", 7, "file", peer_gone=True)
     ranks = [seen(0, failure=gone, messages=[Message("recv", 1, 2, 8, ())]), seen(1)]
-    assert diagnosis.who_waits(Round(CASES[0], ranks)) == (
+    assert explanations.who_waits(Round(CASES[0], ranks)) == (
         "rank 0 waited in recv (line 7), rank 1 had returned"
     )
 
 
 def test_another_type_is_named():
-    assert sentence_of(run_cases(text, 1, CASES)) == (
+    assert sentence_of(run(text, 1)) == (
         "kind",
         "Rank 0 of 1 returned a str, and numbers are expected. "
         "What should your function hand back?",
@@ -168,7 +176,7 @@ def seen(rank, **facts):
         ({"failure": Failure("KeyError", "'x'", "f", 3, "file")}, "raised"),
         ({"failure": Failure("NameError", "name 'x'", "f", 3, "file")}, "unknown_name"),
         ({"failure": Failure("killed", "signal 6", "", 0, "", lost=True)}, "died"),
-        ({"failure": Failure("timeout", "", "", 0, "", diagnosis.OWN_CODE, lost=True)}, "loops"),
+        ({"failure": Failure("timeout", "", "", 0, "", explanations.OWN_CODE, lost=True)}, "loops"),
         (
             {
                 "failure": Failure(
@@ -204,10 +212,9 @@ def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, sidecar, e
     ],
 )
 def test_paint_is_read_aloud(value, words):
-    assert diagnosis.read_paint(value, 3) == words
+    assert explanations.read_paint(value, 3) == words
 
 
 def test_a_tensor_of_many_numbers_is_counted():
-    many = Case("100 numbers", painted(100), painted_sum(100))
-    (round_,) = run_cases(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, [many])
-    assert diagnosis.contents(round_.ranks[0]) == "70 times -1 and 30 times 1"
+    (round_,) = run(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, 100)
+    assert explanations.contents(round_.ranks[0]) == "70 times -1 and 30 times 1"

@@ -8,50 +8,12 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from dtlib.learn.cases import Case, Failure, Round, Seen
-from dtlib.learn.checking import Wrong, place_in_words, stopped
-from dtlib.learn.probe import OWN_CODE, run_cases
-
-Plan = Sequence[tuple[int, Sequence[Case]]]
-
-
-def examine(
-    student: Callable[..., Any], plan: Plan, explain: Callable[[Round], Wrong | None]
-) -> list[Round]:
-    """Run a plan of cases, for one rank, then for three, then for four, up to the first failure.
-
-    Parameters
-    ----------
-    student
-        The function that is checked.
-    plan
-        Pairs of a number of ranks and its cases, in order.
-    explain
-        Recognises a mistake in the first round that is not right, or returns None.
-
-    Returns
-    -------
-    list of Round
-        All rounds, when every one was right.
-
-    Raises
-    ------
-    Wrong
-        For the first round that was not.
-    """
-    rounds: list[Round] = []
-    for n, cases in plan:
-        rounds += run_cases(student, n, cases)
-        if not rounds[-1].right:
-            # Prints are how people look into a function: those of the case that went wrong.
-            for seen in rounds[-1].ranks:
-                for line in seen.printed.splitlines():
-                    print(f"rank {seen.rank} | {line}")
-            raise explain(rounds[-1]) or unforeseen(rounds[-1])
-    return rounds
+from dtlib.learn.reports import OWN_CODE
+from dtlib.learn.rounds import Failure, Round, Seen
+from dtlib.learn.verdicts import Wrong, place_in_words, stopped
 
 
 def unforeseen(round_: Round) -> Wrong:
@@ -60,7 +22,7 @@ def unforeseen(round_: Round) -> Wrong:
     busy = [(rank, f.code) for rank, f in round_.failures if f.waited_in == OWN_CODE]
     if busy:
         # Of several, the one that runs: those that wait, in the check itself too, wait for it.
-        rank, place = min(busy, key=lambda b: ("(probe.py" in b[1], b[1].startswith("waiting")))
+        rank, place = min(busy, key=lambda b: ("(rank_runs.py" in b[1], b[1].startswith("waiting")))
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
         if failure.lost and failure.own:
