@@ -83,13 +83,14 @@ def choose_backend(
         return "cuda", "nccl" if here.nccl else "gloo"
     if device == "auto":
         return "cpu", "gloo"
-    raise Unavailable(few_gpus(local, here.cuda_devices, "this host"))
+    raise Unavailable(few_gpus(local, here.cuda_devices))
 
 
-def few_gpus(ranks: int, gpus: int, host: str) -> str:
+def few_gpus(ranks: int, gpus: int, host: str = "this host") -> str:
     """Say that so many ranks cannot each have a GPU of their own on a host."""
     if not gpus:
-        return f"No CUDA GPU is usable on {host}; use --device cpu, or see `dtlib doctor`."
+        where = "here" if host == "this host" else f"on {host}"
+        return f"No CUDA GPU is usable {where}; use --device cpu, or see `dtlib doctor`."
     there = "there is 1" if gpus == 1 else f"there are {gpus}"
     return (
         f"{ranks} ranks on {host} need {ranks} GPUs and {there}; use --ranks {gpus} or "

@@ -107,10 +107,11 @@ def placed(seen: Sequence[Seen], rank: int, device: str) -> Placed:
     if None in own:
         first = seen[own.index(None)]
         there = [each for each in seen if each.host == first.host]
+        host = "this host" if len(there) == len(seen) else first.host
         gpus = len({gpu for each in there for gpu in each.gpus})
         if device == "cuda":
-            raise Unavailable(devices.few_gpus(len(there), gpus, first.host))
-        note = f"{_counted(len(there), 'rank')} on {first.host} have {_counted(gpus, 'GPU')}"
+            raise Unavailable(devices.few_gpus(len(there), gpus, host))
+        note = f"{_counted(len(there), 'rank')} on {host} have {_counted(gpus, 'GPU')}"
         return Placed("cpu", "gloo", f"{note}, and each needs its own" if any_gpu(seen) else "")
     backend = "nccl" if all(each.nccl for each in seen) else "gloo"
     bound = any(number != each.local_rank for number, each in zip(own, seen, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from pathlib import Path
 
@@ -53,16 +52,16 @@ def test_gpus_that_ranks_are_bound_to_are_said() -> None:
     ("seen", "note", "refusal"),
     [
         # a laptop: torchrun with two ranks, and one GPU that both of them see
-        (host("me", "a", "a"), "2 ranks on me have 1 GPU, and each needs its own",
-         "2 ranks on me need 2 GPUs and there is 1; use --ranks 1 or --device cpu."),
-        (host("me", *["abcd"] * 6), "6 ranks on me have 4 GPUs, and each needs its own",
-         "6 ranks on me need 6 GPUs and there are 4; use --ranks 4 or --device cpu."),
+        (host("me", "a", "a"), "2 ranks on this host have 1 GPU, and each needs its own",
+         "2 ranks on this host need 2 GPUs and there is 1; use --ranks 1 or --device cpu."),
+        (host("me", *["abcd"] * 6), "6 ranks on this host have 4 GPUs, and each needs its own",
+         "6 ranks on this host need 6 GPUs and there are 4; use --ranks 4 or --device cpu."),
         # one node has none: its ranks would choose another backend, and never meet the others
         (host("n1", "ab", "ab") + host("n2", "", ""),
          "2 ranks on n2 have 0 GPUs, and each needs its own",
          "No CUDA GPU is usable on n2; use --device cpu, or see `dtlib doctor`."),
         (host("me", "", ""), "",
-         "No CUDA GPU is usable on me; use --device cpu, or see `dtlib doctor`."),
+         "No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`."),
     ],
 )  # fmt: skip
 def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(
@@ -148,7 +147,7 @@ def test_two_ranks_of_torchrun_and_one_gpu(
     start = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     run = run_script(tmp_path, TWO_RANKS_ONE_GPU, *start)
     assert run.returncode == 0, run.stderr
-    here = f"2 ranks on {socket.gethostname()}"
+    here = "2 ranks on this host"
     assert [line for line in run.stdout.splitlines() if "GPU" in line] == {
         "auto": [f"2 ranks on cpu with gloo: {here} have 1 GPU, and each needs its own"],
         "cuda": [f"{here} need 2 GPUs and there is 1; use --ranks 1 or --device cpu."] * 2,
@@ -167,7 +166,7 @@ def test_a_launch_explains_once_why_it_uses_no_gpu(
 ) -> None:
     """Ranks of this machine; the next cell need not say it again, and a check says nothing."""
     monkeypatch.setattr(launcher, "_told", set())
-    why = f"2 ranks on {socket.gethostname()} have 1 GPU, and each needs its own"
+    why = "2 ranks on this host have 1 GPU, and each needs its own"
     for said in (f"[rank 0] 2 ranks on cpu with gloo: {why}\n", ""):
         launcher.launch(add_up, OnALaptop(), ranks=2)
         assert capsys.readouterr().out == said
