@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from dtlib.scratch import zero
 from dtlib.scratch.zero.schedule import AllGather, Free, Instruction, ReduceScatter
-from dtlib.sim.collectives import shard_elements
 
 ZERO = {1: zero.ZeroStage1, 2: zero.ZeroStage2, 3: zero.ZeroStage3}
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -127,3 +126,8 @@ def ring_wire_elements(elements, ranks, rank=0):
         return 0
     kept = (shard_elements(elements, ranks, rank + k) for k in (1, 2))
     return 2 * elements - sum(kept)
+
+
+def shard_elements(elements, ranks, rank):
+    """Elements of chunk `rank` when n elements are cut for N ranks: the first are longer by one."""
+    return elements // ranks + (rank % ranks < elements % ranks)

@@ -25,11 +25,6 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
     return 2 * (ranks - 1) * (alpha + size / ranks * beta)
 
 
-def shard_elements(elements, ranks, rank):
-    """Elements of chunk `rank` when n elements are cut for N ranks: the first are longer by one."""
-    return elements // ranks + (rank % ranks < elements % ranks)
-
-
 def ring_wire_bytes(collective, size, ranks):
     """Bytes that a rank sends, on average, if a ring of `ranks` carries out a collective.
 

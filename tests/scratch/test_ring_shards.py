@@ -9,8 +9,7 @@ import torch.distributed as dist
 from dtlib.learn.wire import WireLog
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import ring
-from dtlib.sim import collectives as sim
-from tests.scratch_cases import ring_wire_elements
+from tests.scratch_cases import ring_wire_elements, shard_elements
 
 SIZES = (1001, 12, 7, 2, 1, 0)
 DTYPES = (
@@ -21,7 +20,7 @@ DTYPES = (
 
 def all_but_chunk(after):
     """A rank sends every chunk but the one `after` its own."""
-    return lambda size, n, rank: size - sim.shard_elements(size, n, rank + after) if n > 1 else 0
+    return lambda size, n, rank: size - shard_elements(size, n, rank + after) if n > 1 else 0
 
 
 def up_and_to_each_child(size, n, rank):
@@ -75,7 +74,7 @@ def test_reduce_scatter_leaves_each_rank_its_own_chunk_of_the_sum(world, size):
     # n - 1 additions of numbers below 5 in either order: 2 (n - 1) half-ulps of 4 n.
     torch.testing.assert_close(got, want, rtol=0, atol=2 * n * n * 2.4e-7)
     lengths = [len(chunk) for chunk in by_rank(world, ("reduce_scatter", size))]
-    assert lengths == [sim.shard_elements(size, n, rank) for rank in range(n)]
+    assert lengths == [shard_elements(size, n, rank) for rank in range(n)]
 
 
 @pytest.mark.parametrize("size", SIZES)
