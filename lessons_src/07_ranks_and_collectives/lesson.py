@@ -449,7 +449,7 @@ seconds = dtlib.launch(ping_pong, sizes, repeats, ranks=2)[0]
 # alike relative to its size.
 
 # %%
-from lesson import collectives
+from lesson import what_if as collectives
 
 alpha, beta = collectives.fit_line(sizes, seconds)
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")

@@ -11,9 +11,9 @@ from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps, tree_all_reduce
 from dtlib.sim.collectives import ring_all_reduce_time
 
-from .collectives import tree_all_reduce_time
 from .exercises import ring_cost, tree_cost
 from .ping_pong import ping_pong
+from .what_if import tree_all_reduce_time
 
 LESSON = source.find("07")
 SIDECAR = LESSON.sidecar

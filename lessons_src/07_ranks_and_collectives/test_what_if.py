@@ -6,7 +6,7 @@ import pytest
 
 from dtlib.sim.collectives import ring_all_reduce_time
 
-from . import collectives as own
+from . import what_if as own
 
 LINK = (10e-6, 1e-10)  # 10 µs, 10 GB/s
 
