@@ -16,6 +16,7 @@ cpus=$(tr , '\n' <<<"${SLURM_JOB_CPUS_PER_NODE:-1}" | sed 's/(.*//' | sort -n | 
 # After sbatch --export=NONE a step would have neither site.env's variables nor those set here.
 export SLURM_EXPORT_ENV=ALL
 mkdir -p "$out"
+rm -f "$out/run/requeue" # the last start's: this one may end before it has begun a run
 echo "$(date '+%F %T') job $SLURM_JOB_ID${task:+, task $task}, start $restart, on $SLURM_JOB_NODELIST;" \
   "what it makes is in $out"
 
@@ -45,14 +46,16 @@ supervise() {
 }
 
 # gained: what all starts have come to: the runs that are done, and after which steps others stopped.
+# Other tasks of an array may write there at the same time, so that files vanish while find looks.
 gained() {
-  find "$out" -name summary.json | sed 's|/summary.json$||; s|.*/||' | sort -u
-  find "$out" -name requeue -exec cat {} + | sort -u
+  find "$out" -name checkpoints -prune -o -name summary.json -print 2>/dev/null |
+    sed 's|/summary.json$||; s|.*/||' | sort -u || true
+  find "$out" -name checkpoints -prune -o -name requeue -exec cat {} + 2>/dev/null | sort -u || true
 }
 
-# finish CODE: note the exit code and end with it; 75 means "stopped with a checkpoint: requeue me".
-# A start that has gained neither a run nor a step would be followed by others like it, for ever.
-finish() {
+# finish_gaining CODE: finish, but a start that has gained neither a run nor a step is the last one:
+# it would be followed by others like it, for ever. For runs that lie in $out.
+finish_gaining() {
   local code=$1 before=$out/gained${task:+.t$task} now
   now=$(gained)
   if [ "$code" = 75 ] && [ -e "$before" ] && [ "$now" = "$(cat "$before")" ]; then
@@ -61,6 +64,12 @@ finish() {
     code=1
   fi
   echo "$now" >"$before"
+  finish "$code"
+}
+
+# finish CODE: note the exit code and end with it; 75 means "stopped with a checkpoint: requeue me".
+finish() {
+  local code=$1
   echo "$code" >"$out/exit-code${task:+.t$task}.r$restart"
   echo "$(date '+%F %T') job $SLURM_JOB_ID, start $restart, ended with exit code $code"
   # One task of an array has the array's own number, by which all its tasks would start again.
@@ -72,7 +81,7 @@ finish() {
 # ranks into 1; the run's folder tells that it was only stopped.
 finish_run() {
   if [ -e "$out/run/requeue" ]; then code=75; fi
-  finish "$code"
+  finish_gaining "$code"
 }
 
 # study KIND SETTING…: one part of a study, which all tasks of the array write into one folder.
@@ -81,7 +90,7 @@ study() {
   shift
   supervise "$python" -m dtlib study "$kind" "$@" --out "$out/study" \
     --part "${SLURM_ARRAY_TASK_ID:?it is an array: sbatch --array=0-8, a number for each of its runs}"
-  finish "$code"
+  finish_gaining "$code"
 }
 
 # profile TOOL COMMAND…: every srun task is a rank, and has a profiler of its own.

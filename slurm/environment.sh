@@ -42,6 +42,7 @@ export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-ERROR}
 # Without it each rank has its own order of a set, and of a model's buffers made in that order.
 export PYTHONHASHSEED=${PYTHONHASHSEED:-0}
 # torchrun, and accelerate's, which reads only these: hand SIGUSR1 (the time is nearly up) to the
-# ranks, and give them the whole warning time to save, instead of half a minute.
+# ranks, and give them nearly the whole warning time to save, instead of half a minute; the rest is
+# for the script, which then requeues its job.
 export PET_SIGNALS_TO_HANDLE=${PET_SIGNALS_TO_HANDLE:-SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1}
-export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-120}
+export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-100}

@@ -29,7 +29,8 @@ class RunConfig:
     strategy
         how the task is spread over ranks, a file of dtlib/strategies each; dp is ddp
     ranks
-        number of processes (default: the world that is there, else 2; 1 for single)
+        number of processes (default: the world that is there, else those of the Slurm allocation,
+        else 2; 1 for single)
     steps
         optimizer steps to take (default: 100); not together with epochs
     epochs

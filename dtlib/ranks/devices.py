@@ -91,11 +91,11 @@ def few_gpus(ranks: int, gpus: int, host: str = "this host") -> str:
     if not gpus:
         where = "here" if host == "this host" else f"on {host}"
         return f"No CUDA GPU is usable {where}; use --device cpu, or see `dtlib doctor`."
-    there = "there is 1" if gpus == 1 else f"there are {gpus}"
-    return (
-        f"{ranks} ranks on {host} need {ranks} GPUs and {there}; use --ranks {gpus} or "
-        "--device cpu."
-    )
+    if host == "this host":
+        there, use = "there is 1" if gpus == 1 else f"there are {gpus}", f"use --ranks {gpus}"
+    else:
+        there, use = f"see {gpus} (CUDA_VISIBLE_DEVICES?)", f"start {gpus} on each node"
+    return f"{ranks} ranks on {host} need {ranks} GPUs and {there}; {use} or --device cpu."
 
 
 def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:

@@ -59,7 +59,8 @@ class _Stop:
 
 
 _joined_device: torch.device | None = None
-_untold = ""  # why this device, until it has been said
+_why = ""  # why this device, where nobody would expect it
+_told = False  # whether this world has said on what it computes
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,14 @@ def join(
     Raises
     ------
     BadInput, Unavailable
-        As `choose_backend`.
+        As `choose_backend`, and for network interfaces by which the ranks would not meet.
+    DtlibError
+        When not all ranks come.
     """
     import torch
     import torch.distributed as dist
 
-    global _joined_device, _untold
+    global _joined_device, _why, _told
     if in_world():
         return world()
     os.environ.update(env_world.variables())
@@ -151,7 +154,7 @@ def join(
     own = torch.device(placed.device)
     if placed.kind == "cuda":
         torch.cuda.set_device(own)
-    _joined_device, _untold = own, placed.note
+    _joined_device, _why, _told = own, placed.note, False
     dist.init_process_group(
         placed.backend,
         store=store,
@@ -166,16 +169,20 @@ def join(
     return world()
 
 
-def tell_devices() -> None:
-    """Print on rank 0 why the ranks do not compute on what one would expect, unless it was said."""
-    if _untold and is_main():
+def tell_devices(*, always: bool = False) -> None:
+    """Print on rank 0 on what the ranks compute, once, and why where nobody would expect it.
+
+    Unless it is wanted `always`, only what is not expected is worth a line.
+    """
+    global _told
+    if is_main() and not (_told and in_world()) and (_why or always):
         print(devices_in_words(), flush=True)
+        _told = True
 
 
 def devices_in_words() -> str:
-    """Say on what the ranks compute, and once why, where it is not what one would expect."""
-    global _untold
-    here, why, _untold = world(), _untold, ""
+    """Say on what the ranks compute, and why, where it is not what one would expect."""
+    here, why = world(), _why
     ranks = "1 rank" if here.world_size == 1 else f"{here.world_size} ranks"
     backend = f" with {here.backend}" if here.backend else ""
     return f"{ranks} on {here.device.type}{backend}" + (f": {why}" if why else "")

@@ -175,6 +175,8 @@ def hash_seed(env: Mapping[str, str] = os.environ) -> str:
 def meeting_place(place: EnvWorld, timeout: float) -> Any:
     """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it.
 
+    Every rank waits here for every other one: torch's rendezvous lets all but its server go on.
+
     Raises
     ------
     DtlibError
@@ -183,18 +185,25 @@ def meeting_place(place: EnvWorld, timeout: float) -> Any:
     from torch.distributed import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
+    limit, names = timedelta(seconds=timeout), [f"came {n}" for n in range(place.world_size)]
+    store = None
     try:
-        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+        server, _, _ = next(rendezvous("env://", timeout=limit))
+        server.set_timeout(limit)
+        store = PrefixStore("default_pg", server)
+        store.set(names[place.rank], "")
+        store.wait(names, limit)
     except RuntimeError as error:
-        if "timed out" not in str(error).lower():
+        if not re.search("timed out|timeout", str(error), re.I):
             raise
+        missing = [n for n, name in enumerate(names) if store and not store.check([name])]
+        who = f"rank {', '.join(map(str, missing[:8]))}" if missing else "another one"
         raise DtlibError(
             f"Rank {place.rank} waited {timeout:g} s at {place.master_addr}:{place.master_port} "
-            f"for all {place.world_size} ranks: another one still loads Python's files "
+            f"for all {place.world_size} ranks: {who} still loads Python's files "
             "(DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address."
         ) from error
-    store.set_timeout(timedelta(seconds=timeout))
-    return PrefixStore("default_pg", store)
+    return store
 
 
 def refuse_loopback(address: str, hosts: Sequence[str]) -> None:

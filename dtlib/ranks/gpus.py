@@ -127,7 +127,8 @@ def any_gpu(seen: Sequence[Seen]) -> bool:
 def assign(seen: Sequence[Seen]) -> list[int | None]:
     """Return for each rank the number of a GPU that no other rank takes, or `None`.
 
-    The one of its local rank, if it sees so many; what it sees is counted from there on.
+    The one of its local rank, if it sees so many; what it sees is counted from there on. Ranks see
+    the same GPUs or different ones: where what they see overlaps in part, one may be left without.
     """
     taken: set[str] = set()
     own: list[int | None] = []

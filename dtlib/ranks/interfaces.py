@@ -66,7 +66,7 @@ def refuse_interfaces(
     if nodes > 1 and all(is_loopback(one) for one in chosen):
         raise BadInput(
             f"{said} is the loopback interface, on which a host reaches only itself, and the ranks"
-            f" are on {nodes} hosts; {remedy}."
+            f" are on several hosts; {remedy}."
         )
 
 
@@ -76,7 +76,7 @@ def _named(value: str, said: str, here: Sequence[str], remedy: str) -> list[str]
         raise BadInput(
             f"{said} is written as NCCL has it, and gloo knows no {value[0]}, only names; {remedy}."
         )
-    chosen = [name.strip() for name in value.split(",")]
+    chosen = value.split(",")  # gloo takes a blank as part of a name
     unknown = [name for name in chosen if name not in here]
     if unknown:
         raise BadInput(f"{said} names no network interface of this host; {remedy}.")

@@ -166,7 +166,8 @@ def run_ranks(
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
     job["tell"] = show and (ranks, device) not in _told  # why no GPU: once, and not in every cell
-    _told.add((ranks, device))
+    if show:
+        _told.add((ranks, device))
     view = view or view_for(show, on_progress, ranks)
     try:
         with slurm.processes(nodes) if nodes else _here(ranks) as processes:

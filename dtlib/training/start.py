@@ -128,8 +128,7 @@ def train_on_rank(prepared: Prepared) -> str:
     task = None
     try:
         task = tasks.find(config.task)(config, world)
-        if world.rank == 0:
-            print(dist.devices_in_words(), flush=True)
+        dist.tell_devices(always=True)
         return str(train_task(task, config, plan, world))
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):

@@ -27,7 +27,7 @@ class Job:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ("requeue" if text else "summary.json")).write_text(text)
 
-    def start(self, code: int = 75) -> tuple[int, bool, str]:
+    def start(self, code: int = 75, end: str = "finish_gaining") -> tuple[int, bool, str]:
         """Its exit code, whether it was requeued, and what it said of errors."""
         env = {
             "PATH": f"{self.programs}:/usr/bin:/bin", "DTLIB_HOME": str(ROOT), "DTLIB_SITE": "none",
@@ -39,7 +39,7 @@ class Job:
         if self.task:
             env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": self.task}
         bash = shutil.which("bash") or "bash"
-        script = f'. "{ROOT}/slurm/common.sh"; finish {code}'
+        script = f'. "{ROOT}/slurm/common.sh"; code={code}; {end} {code}'
         done = subprocess.run(
             [bash, "-c", script], env=env, capture_output=True, text=True, timeout=30
         )
@@ -78,3 +78,24 @@ def test_other_ends_are_left_alone(tmp_path: Path, code: int) -> None:
     job = Job(tmp_path)
     job.run("a", "stopped after step 12\n")
     assert [job.start(code) for _ in range(2)] == [(code, False, "")] * 2
+
+
+def test_files_that_vanish_while_it_looks_end_no_job(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    find = job.programs / "find"
+    find.write_text('#!/bin/sh\n/usr/bin/find "$@"\nexit 1\n')
+    find.chmod(0o755)
+    job.run("a", "stopped after step 12\n")
+    assert job.start()[:2] == (75, True)
+
+
+def test_a_start_that_ends_before_its_run_is_not_taken_for_the_last_one(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    (job.out / "run").mkdir(parents=True)
+    (job.out / "run" / "requeue").write_text("stopped after step 12\n")
+    assert job.start(127, "finish_run")[:2] == (127, False)
+
+
+def test_a_lesson_whose_runs_lie_elsewhere_goes_on(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    assert [job.start(end="finish")[:2] for _ in range(3)] == [(75, True)] * 3

@@ -28,7 +28,7 @@ HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
         ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
         ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
         ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
-         "ranks are on 2 hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
+         "ranks are on several hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
         ("nccl", 2, "lo", "is the loopback interface"),
         ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
         ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from processes import python
 from scripts import HERE, run_script
+from torch.distributed import TCPStore
 
 TORCHRUN = """
 import sys
@@ -70,17 +71,32 @@ except DtlibError as error:
 """
 
 
+def late(folder: Path, rank: int, port: int, **more: str) -> str:
+    """What one rank of two says when the other one never comes."""
+    (folder / "script.py").write_text(LATE)
+    world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
+    run = python(
+        "script.py", cwd=folder, env={**os.environ, **world, "DTLIB_START_LIMIT": "3"} | more
+    )
+    assert not run.returncode, run.stderr
+    return str(run.stdout)
+
+
+def said_of(rank: int, port: int, who: str) -> str:
+    return (
+        f"Rank {rank} waited 3 s at 127.0.0.1:{port} for all 2 ranks: {who} still loads Python's "
+        "files (DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address.\n"
+    )
+
+
 def test_a_rank_that_has_not_come_yet_is_waited_for_and_then_named(tmp_path: Path) -> None:
-    """Rank 1 of two never starts: it might still load its modules, so no network is blamed."""
-    (tmp_path / "script.py").write_text(LATE)
+    """It never starts: it might still load its modules, so no network is blamed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    world = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}  # fmt: skip
-    env = {**os.environ, **world, "DTLIB_START_LIMIT": "3"}
-    run = python("script.py", cwd=tmp_path, env=env)
-    assert run.stdout == (
-        f"Rank 0 waited 3 s at 127.0.0.1:{port} for all 2 ranks: another one still loads Python's "
-        "files (DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address.\n"
-    ), run.stderr
+        port = probe.getsockname()[1]
+    assert late(tmp_path, 0, port) == said_of(0, port, "another one")
+    # torchrun's agent is the server, and lets each rank in at once
+    agent = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    found = late(tmp_path, 1, agent.port, TORCHELASTIC_USE_AGENT_STORE="True")
+    assert found == said_of(1, agent.port, "rank 0")

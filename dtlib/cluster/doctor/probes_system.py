@@ -115,15 +115,20 @@ def host_name(machine: Machine) -> Finding:
 def interfaces(machine: Machine) -> Finding:
     """Do ranks find the network interfaces that variables name?"""
     nodes = int(machine.env.get("SLURM_JOB_NUM_NODES") or 1)
-    return interfaces_of({"": machine.interfaces()}, nodes, machine.env)
+    facts = machine.torch_facts().answer() or {}
+    used = ("gloo", "nccl") if facts.get("gpus") else ("gloo",)
+    return interfaces_of({"": machine.interfaces()}, nodes, machine.env, used)
 
 
 def interfaces_of(
-    hosts: Mapping[str, Sequence[str]], nodes: int, env: Mapping[str, str]
+    hosts: Mapping[str, Sequence[str]],
+    nodes: int,
+    env: Mapping[str, str],
+    backends: Sequence[str] = ("gloo", "nccl"),
 ) -> Finding:
     """Do hosts with these network interfaces have those that the variables of `env` name?"""
     name = "network interfaces"
-    for backend in ("gloo", "nccl"):
+    for backend in backends:
         for host, here in hosts.items():
             try:
                 refuse_interfaces(env, backend, nodes, here)

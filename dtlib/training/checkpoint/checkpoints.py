@@ -212,6 +212,7 @@ def _together(do: Callable[[], T]) -> list[T]:
 
     Without this a rank whose disk is full would leave the others waiting for it.
     """
+    dist.barrier()  # who does not come is found by the time-out; what `do` takes is not limited
     try:
         mine: tuple[T | None, DtlibError | None] = do(), None
     except DtlibError as error:
