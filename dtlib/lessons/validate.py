@@ -93,19 +93,26 @@ def _exercises(lesson: Lesson) -> None:
     code = [cell for cell in lesson.cells[1:] if cell.kind == "code"]
     for cell in code:
         if {"exercise", "solution"} & set(cell.tags):
-            names = _defined(_tree(lesson, cell, solved(cell.text)))
-            if "exercise" in cell.tags and names != _defined(_tree(lesson, cell, stub(cell.text))):
+            given = _defined(_tree(lesson, cell, stub(cell.text)), imports=True)
+            whole = _tree(lesson, cell, solved(cell.text))
+            if "exercise" in cell.tags and given != _defined(whole, imports=True):
                 _refuse(lesson, f"line {cell.line}: solution and stub must define the same names")
-            defined |= names
+            defined |= _defined(whole)
     for cell in code:
-        if not {"exercise", "solution", "check"} & set(cell.tags):
-            nodes = ast.walk(_tree(lesson, cell, solved(cell.text)))
-            for name in sorted(defined & {n.id for n in nodes if isinstance(n, ast.Name)}):
-                _refuse(
-                    lesson,
-                    f"line {cell.line}: this cell needs `{name}`, which the student may not have "
-                    f'written; learn.given("{name}") has it',
-                )
+        tree = _tree(lesson, cell, solved(cell.text))
+        nodes = list(ast.walk(tree))
+        own = _defined(tree) | {node.arg for node in nodes if isinstance(node, ast.arg)}
+        if "solution" in cell.tags:
+            continue
+        if "check" in cell.tags:  # learn.check("name", name)
+            own |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        for name in sorted(defined & used - own):
+            _refuse(
+                lesson,
+                f"line {cell.line}: this cell needs `{name}`, which the student may not have "
+                f'written; learn.given("{name}") has it',
+            )
 
 
 def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
@@ -116,15 +123,25 @@ def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
         _refuse(lesson, f"line {cell.line + (error.lineno or 0)}: {error.msg}")
 
 
-def _defined(tree: ast.Module) -> set[str]:
-    """Functions, classes and values that a cell defines."""
+def _defined(tree: ast.Module, *, imports: bool = False) -> set[str]:
+    """Functions, classes and values that a cell defines, and where wanted what it imports."""
     names = set()
-    for node in tree.body:
+    for node in _outside_of_functions(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif imports and isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     return names
+
+
+def _outside_of_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    scopes = ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp | ast.GeneratorExp
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, scopes):
+            yield from _outside_of_functions(node)
 
 
 def calls(lesson: Lesson) -> Iterator[tuple[str, str, int]]:

@@ -1,15 +1,11 @@
 """The answers that every check must refuse or accept, exercise by exercise.
 
-An exercise of the kit brings its mistakes itself. More answers lie in the module of the same name
+An exercise brings its mistakes itself. More answers lie in the module of the same name
 in the room's `bank/`, which no kernel loads: `ALSO_WRONG`, pairs of the key of a sentence and an
 answer that gets it and helps no check to recognise another; `HANG`, such pairs for answers that
 never end, or end their process; `ALSO_RIGHT`, answers; and where wanted `RARE`, the keys of
 sentences that no answer of the bank gets, and `LADDER`, two spellings of one wrong answer, as a
 student pastes them.
-
-An exercise that is not of the kit has its answers in any module of `bank/`: `WRONG` and
-`ALSO_WRONG` with rows of exercise, key and answer, `RIGHT` with rows of exercise and answer, `RARE`
-with pairs of exercise and key, and `LADDER` that begins with the exercise.
 """
 
 from __future__ import annotations
@@ -20,7 +16,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dtlib.learn import ladder, rooms, source
-from dtlib.learn.answers import Answer
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.verdicts import Passed, Stub, Verdict, Wrong
 
@@ -84,12 +79,12 @@ def banks() -> list[Bank]:
         for name in lesson.sidecar.get("mistakes") or {}:
             check = ladder.find_exercise(lesson, name)
             bank = Bank(lesson, name, check, [Row("", check.reference)])
-            (_of_the_kit if isinstance(check, (Answer, RankAnswer)) else _of_modules)(bank)
+            _add_rows(bank)
             found.append(bank)
     return found
 
 
-def _of_the_kit(bank: Bank) -> None:
+def _add_rows(bank: Bank) -> None:
     for mistake in bank.check.programs:
         if mistake.program is not None:
             bank.rows.append(Row(mistake.key, mistake.program, True, mistake.hangs is not None))
@@ -100,21 +95,6 @@ def _of_the_kit(bank: Bank) -> None:
     bank.rows += [Row("", answer) for answer in more.ALSO_RIGHT]
     bank.rare = set(getattr(more, "RARE", ()))
     bank.ladder = getattr(more, "LADDER", None)
-
-
-def _of_modules(bank: Bank) -> None:
-    for module in MODULES:
-        if not module.__name__.startswith(f"{bank.lesson.stem}.") or not hasattr(module, "WRONG"):
-            continue
-        for name in ("WRONG", "ALSO_WRONG", "RIGHT"):
-            for row in getattr(module, name, []):
-                if row[0] == bank.exercise:
-                    bank.rows.append(Row(row[1] if len(row) == 3 else "", row[-1], name == "WRONG"))
-        bank.rare |= {
-            key for exercise, key in getattr(module, "RARE", ()) if exercise == bank.exercise
-        }
-        if getattr(module, "LADDER", ("",))[0] == bank.exercise:
-            bank.ladder = module.LADDER[1:]
 
 
 def ladders() -> dict[str, tuple[str, str, str]]:

@@ -15,7 +15,6 @@ import cloudpickle
 import pytest
 
 from dtlib.learn import source
-from dtlib.learn.answers import Answer
 from dtlib.learn.ladder import find_exercise
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.verdicts import COMMON, Verdict, Wrong, sentence
@@ -94,8 +93,7 @@ def test_a_bank_has_five_wrong_answers_and_two_right_ones(bank: banks.Bank) -> N
 @pytest.mark.parametrize("bank", ALL, ids=str)
 def test_whatever_an_exercise_may_tell_has_its_sentence(bank: banks.Bank) -> None:
     exercise = find_exercise(bank.lesson, bank.exercise)
-    if isinstance(exercise, (Answer, RankAnswer)):
-        assert exercise.keys <= {*bank.lesson.sidecar["mistakes"][bank.exercise], *COMMON}
+    assert exercise.keys <= {*bank.lesson.sidecar["mistakes"][bank.exercise], *COMMON}
 
 
 @pytest.mark.parametrize("bank", ALL, ids=str)
@@ -116,10 +114,3 @@ def test_every_lesson_with_exercises_has_a_bank_and_a_ladder() -> None:
     numbers = {lesson.number for lesson in source.lessons() if lesson.sidecar.get("mistakes")}
     assert {bank.lesson.number for bank in ALL} == numbers
     assert {bank.lesson.number for bank in ALL if bank.ladder} == numbers
-
-
-def test_the_counts_of_all_banks(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row for bank in ALL for row in bank.rows]
-    wrong = sum(bool(row.key) for row in rows)
-    with capsys.disabled():
-        print(f"\n{wrong} wrong answers and {len(rows) - wrong} right ones to {len(ALL)} exercises")

@@ -187,6 +187,9 @@ def g(x):
         ('learn.what_if("w")', "needs `what_if: w`"),
         (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
         (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
+        (f"{WRITTEN}\n### BEGIN SOLUTION\nimport os\n### END SOLUTION", "define the same names"),
+        (f"{WRITTEN}\n### BEGIN SOLUTION\na, b = 1, 2\n### END SOLUTION", "the same names"),
+        (f'{WRITTEN}\n\n# %% tags=["check"]\nprint(g(1))', "this cell needs `g`"),
         (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
     ],
 )
