@@ -34,7 +34,12 @@ class Slurm:
     def run(self, *command: str, check: bool = True, **env: str) -> str:
         """Run a command as a user of the cluster, and return what it printed."""
         done = subprocess.run(
-            command, env=self.env | env, cwd=self.folder, capture_output=True, text=True, timeout=180
+            command,
+            env=self.env | env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=180,
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

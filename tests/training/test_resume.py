@@ -124,6 +124,7 @@ def kill_again_and_again(folder: Path, ranks: int, kills: int) -> dict[str, torc
     return finish(folder, ranks, "--resume")
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("uninterrupted", [2], indirect=True)
 def test_killed_run_resumes_to_the_same_bits(uninterrupted, tmp_path):
     ranks, expected = uninterrupted
@@ -138,6 +139,7 @@ def test_run_killed_again_and_again_ends_in_the_same_bits(uninterrupted, tmp_pat
     assert_same_bits(kill_again_and_again(tmp_path / "run", ranks, kills=KILLS), expected)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("uninterrupted", [2], indirect=True)
 def test_run_asked_to_stop_asks_to_be_started_again(uninterrupted, tmp_path):
     ranks, expected = uninterrupted
