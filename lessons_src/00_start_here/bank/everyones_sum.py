@@ -35,9 +35,14 @@ def spread_from_rank_zero(numbers):
     return total
 
 
+def not_on_rank_zero(numbers):
+    return gathered(numbers) * (dist.get_rank() > 0 or dist.get_world_size() == 1)
+
+
 ALSO_WRONG = [
     ("local", lambda numbers: numbers.sum() * dist.get_world_size()),
     ("not_one", not_one_number),
     ("value", spread_from_rank_zero),
+    ("value", not_on_rank_zero),
 ]
 ALSO_RIGHT = [python_number, gathered, reduced_and_spread]

@@ -52,6 +52,8 @@ ALSO_WRONG = [
     ("tail_dropped", pieces("batch[rank * size : (rank + 1) * size]")),
     ("tail_heap", pieces("batch[rank * size : (rank + 1) * size + 9 * (rank == world_size - 1)]")),
     ("overlap", pieces("batch[rank * size : (rank + 1) * size + 1]")),
+    ("repeated", by("batch[rank::world_size] * 2")),
+    ("none", by("batch[rank::world_size] if rank != 1 else None")),
     ("none", by("batch[rank::world_size] and None")),
     ("changed", by("[batch.pop(0) for _ in range(len(batch) // world_size)]")),
     ("missing", by("batch[rank + 1 :: world_size] if world_size > 1 else batch")),

@@ -70,7 +70,7 @@ def local(got, seen, n):
 
 def to_one_rank(got, seen):
     other = next((rank for rank, value in enumerate(got) if value != got[0]), None)
-    if other is None or not any(one.right for one in seen):
+    if other is None or sum(one.right for one in seen) != 1:
         return False
     return {"rank": other, "first": number(got[0]), "other": number(got[other])}
 

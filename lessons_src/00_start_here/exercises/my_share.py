@@ -36,7 +36,7 @@ def _share(answer, batch, rank, world_size):
     if own != batch:
         raise Wrong("changed", left=len(own), **seen)
     if share is None:
-        raise Wrong("none")
+        raise Wrong("none", **seen)
     if isinstance(share, str):
         raise Wrong("one_sample", got=share, **seen)
     if not isinstance(share, (list, tuple)):
@@ -57,6 +57,8 @@ def judge(got, batch, world_size):
     owner: dict[str, int] = {}
     for rank, share in enumerate(got):
         for sample in share:
+            if owner.get(sample) == rank:
+                return Wrong("repeated", sample=sample, rank=rank, count=share.count(sample))
             if sample in owner:
                 return Wrong("overlap", sample=sample, first=owner[sample], second=rank)
             owner[sample] = rank

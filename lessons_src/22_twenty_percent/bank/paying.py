@@ -25,7 +25,13 @@ def counts_steps(compile_seconds, before, after):
     return math.inf
 
 
+def divides_by_the_price(compile_seconds, before, after):
+    steps = break_even(compile_seconds, before, after)
+    return steps if 1 / compile_seconds else 0
+
+
 ALSO_WRONG = [
+    ("raised", divides_by_the_price),
     ("none_for_never", none_at_all),
     ("never", lambda cost, before, after: break_even(cost, before, after) if after < before else 0),
     ("steps", lambda cost, before, after: 100),

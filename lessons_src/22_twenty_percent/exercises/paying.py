@@ -51,7 +51,7 @@ EXERCISE = Answer(
         Mistake(
             "divides_by_zero",
             lambda cost, before, after: math.ceil(cost / (before - after)),
-            when=lambda error: error == "ZeroDivisionError",
+            when=lambda error, before, after: error == "ZeroDivisionError" and after >= before,
         ),
         Mistake(
             "negative",
@@ -69,7 +69,7 @@ EXERCISE = Answer(
     ],
     other="steps",
     facts=facts,
-    passed=lambda got: Passed(
-        (("steps until 10 s are paid, 0.75 s a step", words(got[1]), "14", ""),)
+    passed=lambda got, want: Passed(
+        (("steps until 10 s are paid, 0.75 s a step", words(got[1]), words(want[1]), ""),)
     ),
 )

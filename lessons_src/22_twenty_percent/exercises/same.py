@@ -1,5 +1,7 @@
 """Exercise 22.5: whether a change leaves the experiment what it was."""
 
+from operator import eq
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of
@@ -58,5 +60,7 @@ EXERCISE = Answer(
     other="unrecognised",
     facts=facts,
     changed="changed",
-    passed=lambda got: Passed((("changes judged", len(got), len(got), ""),)),
+    passed=lambda got, want: Passed(
+        (("changes judged as here", sum(map(eq, got, want)), len(want), ""),)
+    ),
 )
