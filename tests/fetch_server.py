@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import dtlib.data.fetch
 from dtlib import cli
 from dtlib.data.fetch.sources import File, Source
 
+BODY = random.Random(0).randbytes(300_000)
 PAGE = b"<!DOCTYPE html><html><body>Please log in to the campus network.</body></html>"
 
 

@@ -1,10 +1,12 @@
-"""Where tests of fetching put what they fetch."""
+"""Where tests of fetching put what they fetch, and from where."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fetch_server import BODY, Server, serving
 
 from dtlib.data.fetch import download
 
@@ -20,3 +22,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "PAUSE", 0.0)
     return tmp_path / "data root"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Offers `BODY` in many ways, good and bad."""
+    with serving(BODY) as server:
+        yield server

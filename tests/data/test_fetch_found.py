@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import tarfile
 import zipfile
 
 import pytest
-from fetch_server import Server, fetched, file_of, offer, serving, toy
+from fetch_server import BODY, Server, fetched, file_of, offer, toy
 
 from dtlib import cli
 from dtlib.data import corpus, open_images, tokenizer
@@ -17,14 +16,7 @@ from dtlib.data.fetch.sources import SOURCES, Source
 from dtlib.errors import BadInput
 from tests.conftest import write_cifar
 
-BODY = random.Random(0).randbytes(300_000)
 pytestmark = pytest.mark.usefixtures("root")
-
-
-@pytest.fixture
-def server():
-    with serving(BODY) as server:
-        yield server
 
 
 # -- the table, and finding what was fetched ------------------------------------------------------
