@@ -20,7 +20,7 @@ def start(number: str | int) -> None:
     """Open a lesson: the first thing that its notebook calls.
 
     Registers `%%ranks` and warms ranks up when this is a notebook; says in one or two lines which
-    lesson this is, how long it takes, and what it needs that this machine lacks.
+    lesson this is, how long it takes, and which of its needs are missing here.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class Strategy:
         """Refuse a configuration that this strategy cannot run, before any rank starts.
 
         Raises `BadInput` for a setting that it would ignore; the sentence says which strategies
-        heed it; `Unavailable` when this machine lacks what it needs, with the remedy.
+        heed it; `Unavailable` when what it needs is missing here, with the remedy.
         """
         if config.precision == "tf32" or config.device == "cuda":
             refuse_tf32(config.precision, foresee(world_size, config.device)[0])

@@ -41,7 +41,7 @@ class Outcome:
     run
         Its records; None when there are none.
     status
-        "done", "unavailable" (this machine lacks something), "refused" (the settings do not go with
+        "done", "unavailable" (something is missing here), "refused" (the settings do not go with
         the strategy) or "failed".
     because
         The sentence that says why it is not done, with the remedy.
@@ -112,7 +112,7 @@ def finished(out: Path, names: Sequence[str]) -> dict[str, Run]:
 def carry_out(out: Path, plans: Sequence[Planned]) -> Iterator[Outcome]:
     """Carry out the runs that are not done yet, in their order; yield what came of each.
 
-    Raises `Stopped` when a signal stopped a run; the same call goes on with it.
+    Raises `Stopped` when a signal stopped a run; the same call resumes it.
     """
     for planned in plans:
         yield _outcome(out / planned.name, planned)

@@ -42,7 +42,7 @@ def study_strategies(
     DtlibError
         When runs failed; the tables and figures of the others are written before.
     Stopped
-        When a signal stopped a run; the same call goes on.
+        When a signal stopped a run; the same call resumes it.
     """
     planned = list(strategies.plans(settings, ranks, wanted))
     family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])

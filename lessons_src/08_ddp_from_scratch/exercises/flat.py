@@ -25,7 +25,7 @@ ALL, NOBODY, ONE, TYPES = (
     "0.bias has none on the last rank",
     "layer 1 in bf16",
 )
-LACKS = 1  # the parameter that has no gradient in some cases
+MISSING = 1  # the parameter that has no gradient in some cases
 # words of the solution
 DIVIDE, EACH_TYPE, SAME_TYPE = (
     "flat /= dist.get_world_size()",
@@ -44,8 +44,8 @@ def run(answer, what):
         model[1].bfloat16()
     params = list(model.parameters())
     for k, p in enumerate(params):
-        lacks = what == NOBODY or (what == ONE and rank == n - 1)
-        if not (k == LACKS and lacks):
+        missing = what == NOBODY or (what == ONE and rank == n - 1)
+        if not (k == MISSING and missing):
             p.grad = torch.full_like(p, (k + 1) * 10.0**rank)
     answer(model)
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
@@ -73,18 +73,18 @@ def mixed_up(got, want):
 
 
 def skipped(seen, what, n):
-    """The ranks did not meet, where the last one lacks a gradient."""
+    """The ranks did not meet, where a gradient of the last one is missing."""
     if what[0] != ONE or not any(s.failure and not s.failure.own for s in seen):
         return False
     first, *_, last = (sum(m.elements for m in s.messages if m.peer is None) for s in seen)
-    return {"first": first, "other": last, "rank": n - 1, "name": NAMES[LACKS]}
+    return {"first": first, "other": last, "rank": n - 1, "name": NAMES[MISSING]}
 
 
 def stopped_at_none(seen, what):
     own = [s for s in seen if s.failure and s.failure.own]
     if not own or what[0] not in (NOBODY, ONE):
         return False
-    return {"rank": own[0].rank, "name": NAMES[LACKS], "error": own[0].failure.error}
+    return {"rank": own[0].rank, "name": NAMES[MISSING], "error": own[0].failure.error}
 
 
 def waste(seen, what, n):
@@ -106,7 +106,7 @@ def waste(seen, what, n):
 
 def facts(got, want, n):
     """Parameter 0 where all ranks agree, else what rank 1 has there."""
-    told = {"got": number(got[0][0]), "want": number(want[0][0]), "name": NAMES[LACKS]}
+    told = {"got": number(got[0][0]), "want": number(want[0][0]), "name": NAMES[MISSING]}
     if n > 1 and abs(got[1][0] - got[0][0]) > 1e-3:
         return told | {"rank": 1, "got": number(got[1][0])}
     return told | (mixed_up(got, want) or {})

@@ -43,13 +43,13 @@ def run(answer, x):
     loss, everyone = None, torch.zeros(1)
     try:
         loss = answer(ddp(x[:, None]).flatten())
-        everyone += what_lacks(loss) is None
+        everyone += what_is_missing(loss) is None
     finally:  # DDP meets in backward: nobody may go there alone
         dist.all_reduce(everyone, dist.ReduceOp.MIN, group=group)
-    lacks = what_lacks(loss)
-    if lacks is not None and loss is not None:
-        many = "vector" if "numbers" in lacks else "detached"
-        raise Wrong(many if len(x) else "early", rank=dist.get_rank(), what=lacks)
+    missing = what_is_missing(loss)
+    if missing is not None and loss is not None:
+        many = "vector" if "numbers" in missing else "detached"
+        raise Wrong(many if len(x) else "early", rank=dist.get_rank(), what=missing)
     if not everyone or loss is None:
         return None
     loss.backward()
@@ -59,7 +59,7 @@ def run(answer, x):
     return gradient.flatten() if loss.isfinite() else torch.tensor([math.nan])
 
 
-def what_lacks(loss):
+def what_is_missing(loss):
     """Say what it is that `backward()` cannot be called on; None when it can."""
     if not isinstance(loss, torch.Tensor):
         return f"a {type(loss).__name__}"
