@@ -63,7 +63,7 @@ def test_launchers_hand_on_the_warning_and_leave_time_to_save() -> None:
         ["bash", "-euc", command], cwd=PROJECT, capture_output=True, text=True,
         env={**os.environ, "DTLIB_SITE": "/dev/null"},
     )  # fmt: skip
-    assert done.stdout == "120 SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1\n", done.stderr
+    assert done.stdout == "100 SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1\n", done.stderr
 
 
 @pytest.mark.slow
