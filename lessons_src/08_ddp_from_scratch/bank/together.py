@@ -61,6 +61,10 @@ def one_after_two_thirds(model, optimizer, batches):
     loop(model, optimizer, batches[-1:], average if len(batches) == 1 else None, start=False)
 
 
+def returns_after_the_first_batch(model, optimizer, batches):
+    loop(model, optimizer, batches[:1], average)
+
+
 def average(grad):
     dist.all_reduce(grad)
     grad /= dist.get_world_size()
@@ -85,5 +89,6 @@ ALSO_WRONG = [
     ("loss", divides_the_loss),
     ("reduce", reduces_divided),
     ("drift", one_after_two_thirds),
+    ("drift", returns_after_the_first_batch),
 ]
 ALSO_RIGHT = [divides_before, with_state_dicts]

@@ -128,7 +128,11 @@ EXERCISE = RankAnswer(
     judge=lambda got, what, n: close(got, alone(what, n), ROUNDING),
     wire=travelled,
     mistakes=[
-        Mistake("literal", {DIVIDE: "p.grad /= 2"}, when=lambda got, n: n == 1 and got[0] != 0),
+        Mistake(
+            "literal",
+            {DIVIDE: "p.grad /= 2"},
+            when=lambda got, n, what: what[0] == PAINTED and n == 1 and got[0] != 0,
+        ),
         ("literal", {DIVIDE: "p.grad /= max(1, dist.get_world_size() - 1)"}),
         Mistake("start", {START: "pass"}, when=apart_as_drawn),
         ("sum", {DIVIDE: ""}),

@@ -44,6 +44,7 @@ ALSO_WRONG = [
     ("own_packs", by({"seed + epoch": "seed + epoch + rank"})),
     ("left_out", by({"pack *": "2 * pack[: samples - (samples == 10)] *"})),
     ("no_seed", by({"seed + epoch": "epoch"})),
+    ("no_seed", by({"seed + epoch": "epoch or seed"})),
     ("unshuffled", by({MIX: "list(range(samples))"})),
     ("no_epoch", by({"seed + epoch": "seed"})),
     (
