@@ -36,9 +36,7 @@ def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
         frame = innermost(late)
         place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
         raise Wrong("loops", case, rank=0, n=1, place=f"in {place}") from None
-    except SystemExit:
-        raise Wrong("none", case) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         wrong = stopped_here(error, case)
         # work on a None, as an unused weight's gradient is, may have a sentence of its own
         wrong.numbers["of_none"] = "NoneType" in str(error)

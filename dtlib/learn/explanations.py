@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtlib.learn.reports import OWN_CODE
@@ -81,7 +81,7 @@ def _doing(seen: Seen) -> str:
 
 def _wrong_value(round_: Round) -> Wrong:
     seen = next(s for s in round_.ranks if not s.right)
-    facts = {"rank": seen.rank, "n": round_.n, "want": numbers(seen.want)}
+    facts = {"rank": seen.rank, "n": round_.n, "want": _wanted(seen)}
     if seen.kind == "none":
         return Wrong("none", round_.label, **facts)
     if seen.kind not in ("tensor", "number"):
@@ -98,12 +98,19 @@ def _wrong_value(round_: Round) -> Wrong:
 
 def contents(seen: Seen) -> str:
     """A rank's answer in words, long ones by how often each number stands in it."""
-    if seen.values:
-        return numbers(seen.values)
-    counted = sorted(seen.counts.items(), key=lambda item: -item[1])
-    return (
-        " and ".join(f"{count:,} times {number(v)}" for v, count in counted[:3]) or "other numbers"
-    )
+    return numbers(seen.values) if seen.values else _counted(seen.counts) or "other numbers"
+
+
+def _wanted(seen: Seen) -> str:
+    """What is right, in words, as `contents` has what came back."""
+    if seen.want or 0 in seen.want_shape:
+        return numbers(seen.want)
+    return _counted(seen.want_counts) or "another set of numbers"
+
+
+def _counted(counts: Mapping[float, int]) -> str:
+    most = sorted(counts.items(), key=lambda item: -item[1])[:3]
+    return " and ".join(f"{count:,} times {number(value)}" for value, count in most)
 
 
 def number(value: float | None) -> str:
@@ -146,13 +153,11 @@ def nothing_back(seen: Sequence[Seen]) -> bool | dict[str, Any]:
     return {"call": seen[0].collectives[-1]}
 
 
-def reduced(
-    got: Sequence[float], want: Sequence[float], seen: Sequence[Seen]
-) -> bool | dict[str, Any]:
+def reduced(got: Sequence[float], seen: Sequence[Seen]) -> bool | dict[str, Any]:
     """Where one rank has what is right, and the others what `reduce` left there: who has what."""
-    right = [rank for rank, value in enumerate(got) if near(value, want[0])]
-    wrong = [rank for rank in range(len(got)) if rank not in right]
-    if not right or "reduce" not in seen[0].collectives:
+    right = [one.rank for one in seen if one.right]
+    wrong = [one.rank for one in seen if not one.right]
+    if not right or not wrong or "reduce" not in seen[0].collectives:
         return False
     facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
     return facts | {"root": right[0], "want": number(got[right[0]])}

@@ -24,6 +24,7 @@ from dtlib.learn.verdicts import (
     Verdict,
     Wrong,
     fingerprint,
+    innermost,
     is_stub,
     sentence,
     stopped_here,
@@ -87,7 +88,8 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
 def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdict:
     """The verdict alone: shows nothing, keeps nothing, and lets no exception of an answer out.
 
-    `NotJudged` comes out: it is the check's own.
+    `NotJudged` comes out: it is the check's own, as is an exception that no line of the answer
+    was at work in.
     """
     try:
         return unwritten(lesson, name, function) or exercise.check(function)
@@ -96,6 +98,11 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
     except Wrong as wrong:
         return wrong
     except Exception as error:
+        if not innermost(error).name:
+            raise NotJudged(
+                f"the check of {name} in lesson {lesson.number} stopped with"
+                f" {type(error).__name__}: {error}. The fault is the check's, not your function's."
+            ) from error
         return stopped_here(error)
 
 

@@ -78,8 +78,9 @@ def by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     """Call a function with those of `names` that its parameters are called after.
 
     So `lambda got, ranks: got == ranks` gets what came back, and the argument `ranks` of the case.
+    A parameter of another name keeps its default.
     """
-    return function(**{name: names[name] for name in parameters(function)})
+    return function(**{name: names[name] for name in parameters(function) if name in names})
 
 
 def refuse_other_names(what: str, function: Any, known: Iterable[str], skip: int = 0) -> None:

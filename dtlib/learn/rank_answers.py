@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from dtlib.errors import BadInput
 from dtlib.learn.alike import alike
 from dtlib.learn.explanations import returned, unforeseen, waits_in, who_left
 from dtlib.learn.mistakes import Mistake, Pair, Program, Solved, by_name, refuse_other_names
@@ -30,7 +31,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.ranks import timeouts
 
 SAME = 1e-5  # of numbers in 32 bits, added in any order
-SOON = 3.0  # seconds in which a student's answer is compared with the mistakes
+SOON = 3.0  # seconds, in each of two launches, after which a student waits for no further mistake
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class RankAnswer(Solved):
     facts
         Returns more names for the sentences; asked where every rank returned something.
     other
-        Key of the sentence for a wrong answer that is no known mistake.
+        Key of the sentence for an unknown mistake in objects; numbers and tensors have `value`.
     passed
         Returns the `Passed` of a right answer; `seen` is a list here, one place a case.
     after_pass
@@ -152,7 +153,7 @@ class RankAnswer(Solved):
     ) -> Iterator[tuple[list[Round], Passed | Wrong]]:
         """For each answer what was seen of it, and the verdict.
 
-        Of the mistakes no further one begins after `seconds`.
+        In a launch of mistakes no further one begins after `seconds`.
         """
         seen: list[list[Round]] = [[] for _ in answers]
         wrong: list[Wrong | None] = [None for _ in answers]
@@ -163,6 +164,7 @@ class RankAnswer(Solved):
                 new = run_programs(self._task, [answers[k] for k in left], cases, timeout)
                 for k, rounds in zip(left, new, strict=True):
                     seen[k] += rounds
+                    self._refuse_objects(rounds)
                     wrong[k] = self._wrong(answers[k], seen[k], seconds)
         for rounds, found in zip(seen, wrong, strict=True):
             yield rounds, found or self._passed(rounds)
@@ -178,6 +180,11 @@ class RankAnswer(Solved):
             if wrong:
                 return self._filled(round_, wrong)
         return None
+
+    def _refuse_objects(self, rounds: list[Round]) -> None:
+        kinds = sorted({s.want_kind for r in rounds for s in r.ranks} - {"tensor", "number", ""})
+        if kinds and self.other == "value":
+            raise BadInput(f"{self.name} compares {', '.join(kinds)}: say `other`, its sentence.")
 
     def _passed(self, rounds: list[Round]) -> Passed:
         if self.passed is None:
@@ -214,10 +221,12 @@ class RankAnswer(Solved):
         rest = [Given._make(case) for case in self.cases[i + 1 :]]
         if len({mistake.key for mistake in fits}) < 2 or not rest:
             return fits
-        programs: list[Any] = [*(mistake.program for mistake in fits), answer]
+        programs: list[Any] = [answer, *(mistake.program for mistake in fits)]
         cases = [case for case in rest if case.n == rest[0].n]
-        *known, own = run_programs(self._task, programs, cases, timeouts.CHECK, to_the_end=True)
-        agree = [sum(map(self._same, own, rounds)) for rounds in known]
+        found = run_programs(self._task, programs, cases, timeouts.CHECK, seconds, True)
+        if len(found) < len(programs):  # the time was up
+            return fits
+        agree = [sum(map(self._same, found[0], rounds)) for rounds in found[1:]]
         return [fits[k] for k in sorted(range(len(fits)), key=lambda k: -agree[k])]
 
     def _gives(self, i: int, seconds: float | None) -> dict[int, Round]:

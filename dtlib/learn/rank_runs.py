@@ -8,6 +8,7 @@ takes the rest of its launch along.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import time
 from collections.abc import Callable, Sequence
@@ -176,8 +177,7 @@ def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any
             value = task.run(program, *arguments) if task.run else program(*arguments)
             names = named(task, arguments, rank, n)
             if task.read is not None:
-                more = {name: names[name] for name in parameters(task.read)[1:]}
-                value = task.read(value, **more)
+                value = by_name(functools.partial(task.read, value), names)
         except Wrong as wrong:
             seen.wrong = wrong
         except (Exception, SystemExit) as error:
@@ -207,6 +207,8 @@ def _compare(task: Task, seen: Seen, value: Any, want: Any, case: Given) -> None
     target = describe(goal, want)
     seen.want, seen.want_shape, seen.want_kind = goal.values, goal.shape, goal.kind
     seen.goal = want if target is None else None
+    if target is not None and not goal.values:
+        seen.want_counts = counts(target)
     if found is None or target is None:
         seen.right = alike(value, want, task.same)
     else:

@@ -28,15 +28,28 @@ GONE = ("Connection closed", "Connection reset", "Broken pipe", "received errors
 def together(
     cases: Sequence[Given], reached: Sequence[list[Seen]], to_the_end: bool = False
 ) -> list[Round]:
-    """What every rank saw, case by case, up to the first that is not right everywhere, or all."""
+    """What every rank saw, case by case, up to the first that is not right everywhere, or all.
+
+    A rank that was lost does not tell in which case: the last one that the others began, since all
+    wait for one another behind each. Where all were lost the round names none of several cases.
+    """
+    begun = max((len(seen) for seen in reached if not _lost(seen)), default=0)
+    if not begun:
+        case = cases[0] if len(cases) == 1 else cases[0]._replace(label="")
+        return [Round(case, [seen[-1] for seen in reached])]
     rounds = []
-    for k in range(max(len(seen) for seen in reached)):
-        # A rank that was lost tells nothing about the case it was lost in: the last one begun.
-        ranks = [seen[k] if k < len(seen) else seen[-1] for seen in reached]
+    for k in range(begun):
+        ranks = [seen[-1] if _lost(seen) or k >= len(seen) else seen[k] for seen in reached]
+        if k < begun - 1 and not to_the_end:  # behind a case that is not right none begins
+            ranks = [Seen(s.rank, right=True) if _lost([s]) else s for s in ranks]
         rounds.append(Round(cases[k], ranks))
         if not rounds[-1].right and not to_the_end:
             break
     return rounds
+
+
+def _lost(seen: Sequence[Seen]) -> bool:
+    return any(one.failure is not None and one.failure.lost for one in seen)
 
 
 def lost(outcome: Any) -> Seen:

@@ -71,6 +71,7 @@ class Seen(Sender):
     bits: str = ""
     want: list[float] = field(default_factory=list)
     want_shape: tuple[int, ...] = ()
+    want_counts: dict[float, int] = field(default_factory=dict)
     right: bool = False
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
@@ -102,7 +103,8 @@ class Round:
     @property
     def label(self) -> str:
         """The case in words."""
-        return f"{self.n} rank{'s' * (self.n > 1)}, {self.case.label}"
+        ranks = f"{self.n} rank{'s' * (self.n > 1)}"
+        return f"{ranks}, {self.case.label}" if self.case.label else ranks
 
     @property
     def right(self) -> bool:

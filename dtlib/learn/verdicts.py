@@ -11,10 +11,13 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from dtlib.errors import DtlibError
 from dtlib.learn.sentences import fill
+
+PACKAGE = f"{Path(__file__).parents[1]}/"  # dtlib, wherever it lies; answers may lie beside it
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
     return Wrong(key, case, error=error, message=first, place=place)
 
 
-def stopped_here(error: Exception, case: str = "") -> Wrong:
+def stopped_here(error: BaseException, case: str = "") -> Wrong:
     """The verdict on an exception that the student's function raised in this process."""
     frame = innermost(error)
     place = place_in_words(frame.name, frame.lineno or 0, frame.line or "")
@@ -146,7 +149,7 @@ def innermost(error: BaseException) -> traceback.FrameSummary:
 
 def _machinery(filename: str) -> bool:
     """Whether a file belongs to Python, a package, dtlib or an exercise, and not to the student."""
-    parts = ("/torch/", "/dtlib/learn/", "/dtlib/scratch/", "/site-packages/", "/lib/python3")
+    parts = (PACKAGE, "/torch/", "/site-packages/", "/lib/python3")
     if filename.endswith(".pyx") or re.search(r"/\d\d_\w+/exercises/", filename):
         return True
     return any(part in filename for part in parts)

@@ -24,6 +24,7 @@ COLLECTIVES = {
     # torch 2.14's names for the last two
     "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
 }  # fmt: skip
+ANY = -1  # the peer of a receive that names no rank
 FEW = 64  # messages of up to so many numbers are kept whole
 
 
@@ -40,7 +41,8 @@ class Message:
     kind
         `"send"`, `"recv"`, or the name of the collective.
     peer
-        The rank that it went to or came from; None for a collective.
+        The rank that it went to or came from; `ANY` where whoever sends first is received from;
+        None for a collective.
     elements, bytes
         Its size.
     values
@@ -120,7 +122,7 @@ class WireLog(Sender):
 
     def __enter__(self) -> WireLog:
         group = dist.ProcessGroup
-        wrappers = {"send": self._send, "recv": self._recv}
+        wrappers = {"send": self._send, "recv": self._recv, "recv_anysource": self._recv_any}
         wrappers |= {name: self._collective(COLLECTIVES[name]) for name in COLLECTIVES}
         for name, wrapper in wrappers.items():
             # vars(), since getattr would hand back a function that no longer binds when put back.
@@ -148,8 +150,16 @@ class WireLog(Sender):
         return sending
 
     def _recv(self, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
+        return self._receive(int(args[1]), original, group, args, kwargs)
+
+    def _recv_any(self, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
+        return self._receive(ANY, original, group, args, kwargs)
+
+    def _receive(
+        self, peer: int, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict
+    ) -> Any:
         tensor = args[0][0]
-        message = _message("recv", int(args[1]), tensor)
+        message = _message("recv", peer, tensor)
         message.values = ()  # nothing has arrived yet
         message.overlaps = any(_overlap(tensor, s.tensor) for s in self._pending if s.on_its_way)
         self.messages.append(message)
@@ -209,7 +219,9 @@ class _Sending(_OnItsWay):
 
 def _refuse_a_stranger(message: Message, group: Any) -> None:
     """Refuse a rank that does not exist: gloo reads past the end of its table, and may crash."""
-    if message.peer is not None and not 0 <= message.peer < group.size():
+    if message.peer is None or message.peer == ANY:
+        return
+    if not 0 <= message.peer < group.size():
         raise ValueError(f"rank {message.peer} is not one of these {group.size()} ranks")
 
 

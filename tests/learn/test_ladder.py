@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
 from dtlib.learn import ladder, progress, session
+from dtlib.learn.verdicts import NotJudged
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -123,6 +126,15 @@ def test_no_answer_makes_a_check_raise(
 ) -> None:
     assert not learn.check("double", answer)  # type: ignore[arg-type]
     assert says in capsys.readouterr().out
+
+
+def test_a_fault_of_the_check_is_not_told_as_the_answers() -> None:
+    def broken(answer: object) -> None:
+        raise KeyError("want")
+
+    exercise: Any = SimpleNamespace(check=broken)
+    with pytest.raises(NotJudged, match="check of double in lesson 90 stopped with KeyError"):
+        ladder.judge(session.current(), "double", exercise, same)
 
 
 def test_a_check_shows_no_bare_false_in_a_notebook() -> None:

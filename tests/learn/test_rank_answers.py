@@ -119,6 +119,9 @@ def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
         cases(3),
         [Mistake("last", when=lambda got, want: {"got": got[0][2], "want": want[2][2]})],
     )
+    with pytest.raises(BadInput, match="in_words compares list: say `other`"):
+        said.verdicts([in_words])
+    said = dataclasses.replace(said, other="unrecognised")
     (found,) = said.verdicts([lambda x: ["the", "sum", "0"]])
     assert isinstance(found, Wrong) and found.mistake == "last"
     assert (found.numbers["got"], found.numbers["want"]) == ("0", "111")
@@ -127,13 +130,24 @@ def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
 def test_a_function_may_name_what_it_is_given():
     with pytest.raises(BadInput, match="hangs of total, left names y"):
         RankAnswer(total, cases(1), [Mistake("left", leaves, hangs=lambda y: None)])
+    defaulted = Mistake("own", when=lambda got, power=2: got[0][0] ** power == 1)
+    (found,) = RankAnswer(total, cases(3), [defaulted]).verdicts([own])
+    assert isinstance(found, Wrong) and found.mistake == "own"
 
 
 def test_families_that_several_exercises_have():
-    seen = [Seen(rank, messages=[Message("reduce", None, 1, 4, ())]) for rank in (0, 1)]
+    def ranks(*right):
+        messages = [Message("reduce", None, 1, 4, ())]
+        return [
+            Seen(rank, right=is_right, messages=messages) for rank, is_right in enumerate(right)
+        ]
+
+    seen = ranks(True, False)
     facts = {"rank": 1, "got": "3.5", "root": 0, "want": "6"}
-    assert reduced([6.0, 3.5], [6.0, 6.0], seen) == facts
-    assert not reduced([3.5, 3.5], [6.0, 6.0], seen)
+    assert reduced([6.0, 3.5], seen) == facts
+    assert reduced([6.0, 6.0003], seen)["rank"] == 1  # the check is stricter than a reader
+    assert not reduced([3.5, 3.5], ranks(False, False))
+    assert not reduced([6.0, 6.0], ranks(True, True))
     assert nothing_back(seen) == {"call": "reduce"}
     assert not nothing_back([*seen, Seen(2)])
 
@@ -143,12 +157,16 @@ def largest(x):
     return x
 
 
-def test_of_equal_mistakes_the_one_that_agrees_elsewhere_is_told():
+def test_of_equal_mistakes_the_one_that_agrees_elsewhere_is_told(monkeypatch):
     ones = (3, "ones", lambda rank, n: torch.ones(2))  # where the largest is one's own
     exercise = RankAnswer(total, [ones, *cases(3)], [("own", own), ("largest", largest)])
     found = exercise.verdicts([largest, own, lambda x: largest(x) + x])
     assert [wrong.mistake for wrong in found] == ["largest", "own", "value"]
     assert found[0].case == "3 ranks, ones"
+    monkeypatch.setattr(rank_answers, "SOON", 0.0)
+    with pytest.raises(Wrong) as caught:  # no time for a second launch
+        exercise.check(largest)
+    assert caught.value.mistake == "own"
 
 
 def test_a_student_does_not_wait_long_for_the_mistakes(monkeypatch):

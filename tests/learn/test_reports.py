@@ -1,10 +1,12 @@
 """What a check brings back from the ranks, and the sentences for what nobody foresaw."""
 
+import os
+
 import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.learn import explanations, rank_runs, source, verdicts
+from dtlib.learn import explanations, rank_runs, reports, source, verdicts
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.rank_runs import Task, run_programs
 from dtlib.learn.rounds import Failure, Given, Round, Seen, painted
@@ -105,6 +107,26 @@ def test_what_a_function_printed_is_shown_of_the_case_that_went_wrong(capsys):
             RankAnswer(summed, cases).check(prints)
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["rank 0 | I have [1.0, 1.0]", "rank 1 | I have [10.0, 10.0]"]
+
+
+def dies_on_rank_1_in_the_second_case(x):
+    if len(x) == 3 and dist.get_rank() == 1:
+        os._exit(3)
+    dist.all_reduce(x)
+    return x
+
+
+def test_a_lost_rank_is_told_in_the_case_that_the_others_saw():
+    rounds = run(dies_on_rank_1_in_the_second_case, 2)
+    wrong = explanations.unforeseen(rounds[-1])
+    assert (wrong.mistake, wrong.case, wrong.numbers["rank"]) == ("died", "2 ranks, 3 numbers", 1)
+    assert rounds[0].right
+
+
+def test_a_rank_that_is_lost_alone_names_no_case_of_several():
+    gone = Seen(0, failure=Failure("killed", "signal 6", "", 0, "", lost=True))
+    assert [r.label for r in reports.together(CASES, [[gone]])] == ["1 rank"]
+    assert [r.label for r in reports.together(CASES[:1], [[gone]])] == ["1 rank, 2 numbers"]
 
 
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
@@ -218,3 +240,4 @@ def test_paint_is_read_aloud(value, words):
 def test_a_tensor_of_many_numbers_is_counted():
     (round_,) = run(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, 100)
     assert explanations.contents(round_.ranks[0]) == "70 times -1 and 30 times 1"
+    assert "70 times -1 and 30 times 1, and 100 times 1 is right." in sentence_of([round_])[1]

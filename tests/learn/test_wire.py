@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.wire import Forbidden, WireLog
+from dtlib.learn.wire import ANY, Forbidden, WireLog
 from dtlib.ranks.launcher import launch
 
 
@@ -41,7 +41,7 @@ def buffers():
     x, y = torch.full((3,), 10.0**rank), torch.zeros(3)
     with WireLog() as log:
         work = dist.isend(x, right)
-        dist.recv(x[1:], left) if rank < 0 else dist.recv(y, left)
+        dist.recv(y, left)
         x.fill_(-1)
         work.wait()
         if rank == 0:  # waited for before the receive: one buffer is right here
@@ -61,6 +61,23 @@ def test_buffers_that_change_or_overlap_while_they_are_sent():
     assert seen[0] == ("send", True, False)
     assert seen[3] == ("recv", False, False)
     assert seen[5] == ("recv", False, True)
+
+
+def from_anybody():
+    x = torch.full((2,), 10.0 * dist.get_rank())
+    with WireLog() as log:
+        if dist.get_rank() == 0:
+            assert dist.recv(x) == 1
+        else:
+            dist.send(x, 0)
+    return x.tolist(), [(m.kind, m.peer, m.waited) for m in log.messages], log.bytes_sent
+
+
+def test_a_receive_that_names_no_rank_is_logged():
+    assert launch(from_anybody, ranks=2, timeout=20, show=False) == [
+        ([10.0, 10.0], [("recv", ANY, True)], 0),
+        ([10.0, 10.0], [("send", 0, True)], 8),
+    ]
 
 
 def locked():

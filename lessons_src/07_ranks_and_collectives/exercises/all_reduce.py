@@ -13,7 +13,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import exchange  # noqa: F401  # the solution uses it
 
 from . import ring_mistakes as told
-from .reduce_scatter import AGAINST, FLOAT, HALVES, PIECES, cases, mistakes, one_step_more, sent
+from .reduce_scatter import AGAINST, FLOAT, HALVES, PIECES, cases, mistakes, sent
 from .reduce_scatter import ring_reduce_scatter as first_half
 
 PROOF = 10_000  # random numbers: enough for two orders of adding to differ in some last bit
@@ -37,8 +37,10 @@ def prove(x, n, seen):
     if not same_bits:
         return Wrong("bits", **facts)
     most = target * -(-PROOF // n) * FLOAT
-    too_much = Wrong("bytes", **facts) if any(one.bytes_sent > most for one in seen) else None
-    return one_step_more(n, seen, target) or too_much
+    if len(first.sent) > target:
+        return Wrong("extra_step", steps=len(first.sent), enough=target)
+    over = next((one for one in seen if one.bytes_sent > most), None)
+    return over and Wrong("bytes", **facts | {"rank": over.rank, "sent": over.bytes_sent})
 
 
 def passed(seen):

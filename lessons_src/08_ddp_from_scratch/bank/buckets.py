@@ -1,5 +1,9 @@
 """More answers to `assign_buckets`, for the tests alone."""
 
+from dtlib.learn.solutions import altered
+
+from ..exercises.buckets import assign_buckets
+
 
 def size_of(p):
     return p.numel() * p.element_size()
@@ -58,7 +62,25 @@ def one_open_for_each_dtype(params, cap_bytes):
     return tuple(map(tuple, buckets))
 
 
-ALSO_WRONG = [("lost", loses_the_last), ("endless", never_ends), ("kind", one_list)]
+# Words of the solution that change.
+EDITS = [
+    ("elements", {" * p.element_size()": ""}),
+    ("order", {"reversed(params)": "params"}),
+    ("lost", {"return buckets": "return buckets[:-1]"}),
+    ("too_large", {"reversed(params)": "[p for p in params[::-1] if p.nbytes <= cap_bytes]"}),
+    ("empty", {"buckets, room, dtype = []": "buckets, room, dtype = [[]]"}),
+    ("dtypes", {" or p.dtype != dtype": ""}),
+    ("over", {"size > room": "room <= 0"}),
+    ("early", {"size > room": "size >= room"}),
+    ("twice", {"return buckets": "return [*buckets, buckets[-1]]"}),
+    ("kind", {"return buckets": "return [[p.nbytes for p in bucket] for bucket in buckets]"}),
+]
+ALSO_WRONG = [
+    *((key, altered(assign_buckets, words)) for key, words in EDITS),
+    ("lost", loses_the_last),
+    ("endless", never_ends),
+    ("kind", one_list),
+]
 ALSO_RIGHT = [bucket_by_bucket, one_open_for_each_dtype]
 
 LADDER = (

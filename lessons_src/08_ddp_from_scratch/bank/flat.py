@@ -3,6 +3,10 @@
 import torch
 import torch.distributed as dist
 
+from dtlib.learn.solutions import altered
+
+from ..exercises.flat import DIVIDE, flat_all_reduce
+
 
 def zeros_in(model):
     params = list(model.parameters())
@@ -44,5 +48,14 @@ def writes_into_the_buffer(model):
             p.grad = view.view(p.shape) / dist.get_world_size()
 
 
-ALSO_WRONG = [("order", shifted_by_one)]
+def divides_by(divisor):
+    """The solution with another divisor; a function of the ranks, or a number."""
+    return altered(flat_all_reduce, {DIVIDE: f"flat /= {divisor}"})
+
+
+ALSO_WRONG = [
+    ("order", shifted_by_one),
+    ("literal", divides_by("4")),
+    ("literal", divides_by("max(1, dist.get_world_size() - 1)")),
+]
 ALSO_RIGHT = [divides_before, writes_into_the_buffer]

@@ -102,6 +102,7 @@ EXERCISE = Answer(
     assign_buckets,
     run=run,
     judge=judge,
+    alone=True,
     cases=[
         ("one layer of 24 and 8 bytes, cap 100", (SMALL, 100)),
         ("40, 20, 20, 20 and 20 bytes, cap 40", (CHAIN, 40)),
@@ -111,17 +112,7 @@ EXERCISE = Answer(
         ("16 bytes, 8 in bf16, 16 bytes, cap 100", (TYPES, 100, "norm.weight")),
     ],
     mistakes=[
-        ("elements", {" * p.element_size()": ""}),
-        ("order", {"reversed(params)": "params"}),
-        ("lost", {"return buckets": "return buckets[:-1]"}),
-        ("too_large", {"reversed(params)": "[p for p in params[::-1] if p.nbytes <= cap_bytes]"}),
         Mistake("endless", when=endless),
-        ("empty", {"buckets, room, dtype = []": "buckets, room, dtype = [[]]"}),
-        ("dtypes", {" or p.dtype != dtype": ""}),
-        ("over", {"size > room": "room <= 0"}),
-        ("early", {"size > room": "size >= room"}),
-        ("twice", {"return buckets": "return [*buckets, buckets[-1]]"}),
-        ("kind", {"return buckets": "return [[p.nbytes for p in bucket] for bucket in buckets]"}),
     ],
     other="unrecognised",
     passed=lambda got: Passed(

@@ -77,10 +77,16 @@ def writers(seen):
     return next((one.got[2] for one in seen if one.got), [])
 
 
-def local_rank(seen, n):
+def several(seen):
     wrote = writers(seen)
     who = " and ".join(f"rank {rank}" for rank in wrote)
-    return len(wrote) > 1 and {"writers": len(wrote), "who": who, "nodes": NODES[n]}
+    return len(wrote) > 1 and {"writers": len(wrote), "who": who}
+
+
+def local_rank(seen, n):
+    """The first rank of each node wrote."""
+    firsts = list(range(0, n, n // NODES[n]))
+    return writers(seen) == firsts and (facts := several(seen)) and {**facts, "nodes": NODES[n]}
 
 
 def alone_in_barrier(seen):
@@ -129,6 +135,7 @@ EXERCISE = RankAnswer(
             {"dist.get_rank()": 'int(os.environ["LOCAL_RANK"])'},
             when=local_rank,
         ),
+        Mistake("several", {"dist.get_rank() ==": "dist.get_rank() // 2 =="}, when=several),
         Mistake("alone_in_barrier", {BARRIER: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
         Mistake(
             "elsewhere",
@@ -142,6 +149,7 @@ EXERCISE = RankAnswer(
         ),
         Mistake("no_barrier", {BARRIER: ""}, when=lambda got: bool(without(got))),
     ],
+    other="no_barrier",
     facts=facts,
     passed=passed,
 )

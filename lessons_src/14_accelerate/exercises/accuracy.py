@@ -65,6 +65,12 @@ def facts(got, want, n, hits):
     return {"got": words(got[0]), "want": words(want[0]), "all": words(got), **counts}
 
 
+def passed(seen):
+    last = seen[-1][0]
+    row = ("accuracy on 4 ranks of 10 samples", words(last.got), words(last.want), "")
+    return Passed((row,))
+
+
 EXERCISE = RankAnswer(
     exact_accuracy,
     run=run,
@@ -95,7 +101,5 @@ EXERCISE = RankAnswer(
         ),
     ],
     facts=facts,
-    passed=lambda seen: Passed(
-        (("accuracy on 4 ranks of 10 samples", words(seen[-1][0].got), "0.5", ""),)
-    ),
+    passed=passed,
 )

@@ -28,8 +28,15 @@ def gathers_norms(shard):
     return torch.stack(norms).norm()
 
 
+def adds_twice(shard):
+    both = [shard.square().sum(), torch.tensor(float(len(shard)))]
+    for one in both:
+        dist.all_reduce(one)
+    return both[0].sqrt()
+
+
 ALSO_WRONG = [("changed", squares_in_place), ("whole_gradient", gathers_everything)]
-ALSO_RIGHT = [a_number, gathers_norms]
+ALSO_RIGHT = [a_number, gathers_norms, adds_twice]
 LADDER = (
     """\
 def global_norm(shard):

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.explanations import nothing_back, number, numbers
+from dtlib.learn.explanations import nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
@@ -13,10 +13,13 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 from ..elements import elements_sent
 
-# All norms are whole numbers: 3, 4 and 12 make 13.
+# All norms are whole numbers: 3, 4 and 12 make 13. Long shards show who gathers them.
+LONG = 25
+A_FEW = 4
 SHARDS = (
     ((3, -4),),
     ((3, 0), (0, 4), (0, 12)),
+    ((3,) * LONG, (4,) * LONG, (12,) * LONG),
     ((2, 0), (0, 4), (5, 0), (0, -6)),
     ((2,), (-3,), (6,), ()),
 )
@@ -26,9 +29,16 @@ global_norm = solution("global_norm", globals())
 
 def case(shards):
     """Each rank is handed its shard."""
-    words = ", ".join(f"({', '.join(map(number, own))})" for own in shards)
+    words = ", ".join(map(listed, shards))
     made = [torch.tensor(own, dtype=torch.float32) for own in shards]
     return len(shards), f"shards {words}", lambda rank, n: made[rank].clone()
+
+
+def listed(shard):
+    """A short shard in full."""
+    if len(shard) == LONG:
+        return f"{LONG} times {number(shard[0])}"
+    return f"({', '.join(map(number, shard))})"
 
 
 def run(answer, shard):
@@ -41,15 +51,6 @@ def run(answer, shard):
     return found
 
 
-def reduced(got, want, seen):
-    """One rank has the norm, and the others what reduce left there."""
-    right = [one.rank for one in seen if one.right]
-    if not right or "reduce" not in seen[0].collectives:
-        return False
-    rank = next(one.rank for one in seen if not one.right)
-    return {"rank": rank, "root": right[0], "got": number(got[rank])}
-
-
 def facts(got, want, shard):
     lengths = [math.hypot(*own.tolist()) for own in shard]
     return {
@@ -60,9 +61,9 @@ def facts(got, want, shard):
 
 
 def waste(seen, n):
-    """A number of each rank is enough."""
+    """A number of each rank is enough; a few more are no gradient."""
     for one in seen if n > 1 else ():
-        if elements_sent(one.messages, n) > n - 1:  # an all-gather of one number each, at the most
+        if elements_sent(one.messages, n) > A_FEW * (n - 1):  # an all-gather of so many each
             given = sum(message.elements for message in one.messages)
             return Wrong("whole_gradient", given=given, rank=one.rank)
     return None

@@ -66,11 +66,11 @@ def facts(got, want, n):
     return {**numbers, "product": product, "got": shown, "seen": seen}
 
 
-def passed(want):
-    """How many were to be answered, and how many refused."""
-    count = sum(map(refused, want))
-    rows = (("answered", len(want) - count), ("refused", count))
-    return Passed(tuple((what, number, number, "cases") for what, number in rows))
+def passed(got, want):
+    """How many were answered and refused, and were to be."""
+    mine, right = (sum(map(refused, outcomes)) for outcomes in (got, want))
+    answered = ("answered", len(got) - mine, len(want) - right, "cases")
+    return Passed((answered, ("refused", mine, right, "cases")))
 
 
 EXERCISE = Answer(

@@ -99,6 +99,11 @@ def facts(got, want):
     return {"got": words(mine), "want": words(right), "values": words(got[0][:12])}
 
 
+def passed(seen):
+    last = seen[-1][0]
+    return Passed((("numbers on rank 0 of 4", len(last.values), len(last.want), ""),))
+
+
 EXERCISE = RankAnswer(
     whole_weights,
     read=read,
@@ -134,5 +139,5 @@ EXERCISE = RankAnswer(
         ),
     ],
     facts=facts,
-    passed=lambda seen: Passed((("cases with padding", len(seen) - 1, len(seen) - 1, ""),)),
+    passed=passed,
 )  # fmt: skip
