@@ -19,14 +19,8 @@ Row = Mapping[str, Any]
 def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()) -> str:
     """Return times, speed-ups and efficiencies as text, with their spread over the repeats.
 
-    Parameters
-    ----------
-    rows
-        Those of `scaling.efficiency`.
-    cores
-        Of the machine, to say when ranks had to share them.
-    judged
-        Sentences about targets, below the table.
+    `rows` are those of `scaling.efficiency`, `cores` the machine's, to say when ranks had to share
+    them; `judged` are sentences about targets, below the table.
     """
     kind = rows[0]["study"]
     head = ["ranks", "global batch", "ms/step", "from", "to", rows[0]["throughput_unit"] or ""]

@@ -21,12 +21,9 @@ from dtlib.study.tables import REPEAT, Row, refuse_untimed
 
 KIND = "sensitivity"
 AXES = {
-    "bucket_cap_mb": "bucket",
-    "global_batch": "batch",
-    "accumulation": "accumulation",
-    "precision": "",
-    "workers": "workers",
-}
+    "bucket_cap_mb": "bucket", "global_batch": "batch", "accumulation": "accumulation",
+    "precision": "", "workers": "workers",
+}  # fmt: skip
 """What may vary, and what stands for it in the name of a run."""
 
 BEST = (
@@ -45,20 +42,9 @@ def plans(
 
     Every other turn goes backwards: what always came first would always meet the coldest machine.
 
-    Parameters
-    ----------
-    settings
-        Those of `RunConfig` that all runs share.
-    axes
-        The values of each setting that varies; the first of each make the first setting.
-    repeats
-        How often each combination is run.
-
-    Raises
-    ------
-    BadInput
-        For fewer than one repeat, a grid of one, a value twice, an axis that does not exist, or
-        settings that no run can have.
+    `settings` are those of `RunConfig` that all runs share, `axes` the values of each setting that
+    varies; the first of each make the first setting. Raises `BadInput` for fewer than one repeat, a
+    grid of one, a value twice, an axis that does not exist, or settings that no run can have.
     """
     refuse_no_repeat(repeats)
     for axis in axes:
@@ -125,15 +111,8 @@ def verdict(values: Sequence[float]) -> str:
 def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return a row of `BEST` for each setting, the one of most gain first.
 
-    Parameters
-    ----------
-    rows
-        Of one study, as `tables.of_runs` gives them: the first setting's runs come first.
-
-    Raises
-    ------
-    BadInput
-        When the rows are of another study, of several throughputs, or a run has no timed step.
+    The rows are of one study, as `tables.of_runs` gives them: the first setting's runs come first.
+    Raises `BadInput` when they are of another study, or a run has no timed step.
     """
     if {row["study"] for row in rows} != {KIND}:
         raise BadInput("these are no runs of a study of sensitivity; name its sensitivity.csv.")

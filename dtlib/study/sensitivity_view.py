@@ -19,14 +19,9 @@ BARS = "before_after.png"
 
 
 def table(rows: Sequence[Row], judged: Sequence[str] = ()) -> str:
-    """Return throughputs and gains as text, with their spread over the repeats.
+    """Return throughputs and gains of `sensitivity.best` as text, with their spread over repeats.
 
-    Parameters
-    ----------
-    rows
-        Those of `sensitivity.best`.
-    judged
-        Sentences about targets, below the table.
+    Below the table stand the sentences about targets, `judged`.
     """
     axes = sensitivity.varying(rows)
     lines = [[*axes, rows[0]["throughput_unit"] or "", "ms/step", "gain", "from", "to", "it is"]]
@@ -132,12 +127,7 @@ def _percent(row: Row) -> str:
 def bars(rows: Sequence[Row], runs: Sequence[Row]) -> Figure:
     """Return the throughput of the first and of the best setting, with a dot for each repeat.
 
-    Parameters
-    ----------
-    rows
-        Those of `sensitivity.best`.
-    runs
-        The runs themselves.
+    `rows` are those of `sensitivity.best`, `runs` the runs themselves.
     """
     from matplotlib.figure import Figure
 

@@ -23,14 +23,9 @@ Row = dict[str, Any]
 
 
 def of_runs(kind: str, runs: Mapping[str, Run]) -> list[Row]:
-    """Return a row of `record.COLUMNS` for each run, equal settings side by side.
+    """Return a row of `record.COLUMNS` for each run of a study, equal settings side by side.
 
-    Parameters
-    ----------
-    kind
-        The study's.
-    runs
-        By name, in the order of the plan; a name ends in `REPEAT` and a number.
+    The runs stand by name in the order of the plan; a name ends in `REPEAT` and a number.
     """
     first = list(dict.fromkeys(split(name)[0] for name in runs))
     names = sorted(runs, key=lambda name: (first.index(split(name)[0]), split(name)[1]))
@@ -52,17 +47,8 @@ def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
 def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
     """Read a CSV file of a study: whole numbers and numbers as such, None for nothing.
 
-    Parameters
-    ----------
-    needed
-        Columns that must be there.
-    study
-        Whose table it is to be, for the sentence.
-
-    Raises
-    ------
-    BadInput
-        When it cannot be read, or is no such table.
+    Raises `BadInput` when it cannot be read, or lacks a column that is `needed` in a table of this
+    `study`.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
