@@ -79,17 +79,9 @@ class Export:
 
 
 def read(path: str | Path) -> Export:
-    """Read an export.
+    """Read an export: the `.sqlite` file of one report, of one rank or of several.
 
-    Parameters
-    ----------
-    path
-        The `.sqlite` file of one report, of one rank or of several.
-
-    Raises
-    ------
-    BadInput
-        when it is no export, or no GPU did anything in it.
+    Raises `BadInput` when it is no export, or no GPU did anything in it.
     """
     if not Path(path).is_file():
         raise BadInput(f"there is no file {path}; give what `nsys export --type sqlite` wrote.")
@@ -148,17 +140,15 @@ def _shares(
     for kind in ("compute", "nccl", "copy"):
         spans = union((one.start, one.end) for one in some if kind_of(one.name) == kind)
         kinds[kind] = overlap(spans, [window])
-    kernels = union([*kinds["compute"], *kinds["nccl"]])
+    compute, nccl, copy = kinds.values()
+    kernels = union([*compute, *nccl])
     whole = max(1, window[1] - window[0])
     parts = {
-        "kernel": kinds["compute"],
-        "nccl": kinds["nccl"],
-        "exposed_nccl": without(kinds["nccl"], kinds["compute"]),
-        "copy": kinds["copy"],
-        "exposed_copy": without(kinds["copy"], kernels),
-    }
+        "kernel": compute, "nccl": nccl, "exposed_nccl": without(nccl, compute),
+        "copy": copy, "exposed_copy": without(copy, kernels),
+    }  # fmt: skip
     shares = {part: length(spans) / whole for part, spans in parts.items()}
-    idle = 1 - length(union([*kernels, *kinds["copy"]])) / whole
+    idle = 1 - length(union([*kernels, *copy])) / whole
     return GpuShares(process, device, name, whole * 1e-9, idle=idle, **shares)
 
 
@@ -175,10 +165,8 @@ def _range_times(
             seconds[name] += length(union(spans))
             on_gpu[name] += _kernel_time(union(spans), launched.get(process, []))
     times = [
-        RangeTime(
-            name, count[name], seconds[name] * 1e-9, on_gpu[name] * 1e-9 if launched else None
-        )
-        for name in count
+        RangeTime(n, count[n], seconds[n] * 1e-9, on_gpu[n] * 1e-9 if launched else None)
+        for n in count
     ]
     return sorted(times, key=lambda one: (-one.seconds, one.name))
 
