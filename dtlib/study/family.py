@@ -58,9 +58,21 @@ def open_folder(
 ) -> None:
     """Make the folder of a study, or find it again; several processes may do so at once.
 
-    `settings` are those that may not differ when it goes on, `names` those of its runs; runs that
-    it had before stay. Raises `BadInput` when it holds a study of other settings, whose runs would
-    be mixed with these.
+    Parameters
+    ----------
+    out
+        The folder.
+    kind
+        The study's.
+    settings
+        Those that may not differ when it goes on.
+    names
+        Of its runs; those that it had before stay.
+
+    Raises
+    ------
+    BadInput
+        When it holds a study of other settings, whose runs would be mixed with these.
     """
     wanted = {"study": kind, **{key: value for key, value in settings.items() if value is not None}}
     wanted = json.loads(to_json(wanted))

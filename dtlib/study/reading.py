@@ -132,13 +132,14 @@ def save_figure(rows: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> 
     Below it stand the sentences about targets, `judged`.
     """
     text = "\n".join([table(rows), *judged])
-    save(figure(rows), path, alt_text(rows))
-    write_atomically(path.with_suffix(".txt"), text + "\n")
+    save(figure(rows), path, alt_text(rows), text)
     return text
 
 
-def save(drawn: Figure, path: Path, words: str) -> None:
-    """Write a figure in one step, as PNG, with what it shows in words inside."""
+def save(drawn: Figure, path: Path, words: str, text: str = "") -> None:
+    """Write a figure in one step, as PNG, with what it shows in words inside; a text beside it."""
+    if text:
+        write_atomically(path.with_suffix(".txt"), text + "\n")
     picture = io.BytesIO()
     drawn.savefig(picture, format="png", dpi=150, metadata={"Description": words})
     write_atomically(path, picture.getvalue())

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.config.files import write_atomically
 from dtlib.measure.columns import aligned
 from dtlib.study import reading
 
@@ -91,6 +90,5 @@ def save(
         for row in rows
     )
     text = table(rows, cores, judged)
-    reading.save(figure(rows), path, words)
-    write_atomically(path.with_suffix(".txt"), text + "\n")
+    reading.save(figure(rows), path, words, text)
     return text

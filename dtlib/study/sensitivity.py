@@ -16,7 +16,7 @@ from typing import Any
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
 from dtlib.study.family import Planned
-from dtlib.study.scaling import STEPS, median_of, refuse_no_repeat
+from dtlib.study.scaling import STEPS, of_repeats, refuse_no_repeat
 from dtlib.study.tables import REPEAT, Row, refuse_untimed
 
 KIND = "sensitivity"
@@ -127,19 +127,12 @@ def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _of_setting(runs: Sequence[Mapping[str, Any]], values: Sequence[float], first: bool) -> Row:
-    return {
-        "study": KIND,
+    found = {
+        **of_repeats(runs),
         **{axis: runs[0][axis] for axis in AXES},
-        "world_size": runs[0]["world_size"],
-        "repeats": len(runs),
-        "step_time_s": statistics.median(row["step_time_s"] for row in runs),
-        "throughput": statistics.median(row["throughput"] for row in runs),
-        "throughput_unit": runs[0]["throughput_unit"],
         "gain": statistics.median(values) if values else None,
         "gain_min": min(values, default=None),
         "gain_max": max(values, default=None),
         "verdict": FIRST if first else verdict(values),
-        "comm_share": median_of(runs, "comm_share"),
-        "data_share": median_of(runs, "data_share"),
-        "device": runs[0]["device"],
     }
+    return {column: found[column] for column in BEST}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.config.files import write_atomically
 from dtlib.measure.columns import aligned
 from dtlib.study import reading, sensitivity
 from dtlib.study.sensitivity import FIRST, LOSS, NOISE, SINGLE
@@ -175,11 +174,10 @@ def save(rows: Sequence[Row], runs: Sequence[Row], path: Path, judged: Sequence[
         if row is not None
     )
     text = table(rows, judged)
-    reading.save(heat_map(rows), path, words)
+    reading.save(heat_map(rows), path, words, text)
     before, after = ends(rows)
     both = f"before {before['throughput']:,.1f}, after {after['throughput']:,.1f}: {gained(rows)}"
     reading.save(bars(rows, runs), path.with_name(BARS), both)
-    write_atomically(path.with_suffix(".txt"), text + "\n")
     return text
 
 

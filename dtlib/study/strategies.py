@@ -34,9 +34,16 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
 def plans(
     settings: Mapping[str, Any], ranks: Sequence[int], wanted: Sequence[str] = ()
 ) -> Iterator[Planned]:
-    """Yield the runs of a study on each number of `ranks`; `single` has one rank only.
+    """Yield the runs of a study; `single` has one rank only.
 
-    `settings` are those of `RunConfig` that all runs share, `wanted` the strategies (default: all).
+    Parameters
+    ----------
+    settings
+        Those of `RunConfig` that all runs share.
+    ranks
+        Numbers of ranks.
+    wanted
+        Names of strategies (default: all).
     """
     for name in names(wanted):
         for number in [1] if name == "single" else ranks:

@@ -47,8 +47,17 @@ def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
 def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
     """Read a CSV file of a study: whole numbers and numbers as such, None for nothing.
 
-    Raises `BadInput` when it cannot be read, or lacks a column that is `needed` in a table of this
-    `study`.
+    Parameters
+    ----------
+    needed
+        Columns that must be there.
+    study
+        Whose table it is to be, for the sentence.
+
+    Raises
+    ------
+    BadInput
+        When it cannot be read, or is no such table.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

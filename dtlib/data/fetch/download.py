@@ -213,7 +213,8 @@ def _take(url: str, answer: http.client.HTTPResponse, receiver: Receiver) -> Non
     came, file = receiver.take(read), receiver.file
     if (file.exact and receiver.size == file.size) or receiver.size > file.most or _is_page(answer):
         return  # as much as there can be; the hash decides
-    if came < int(told) if told.isdigit() else file.exact:
+    short = came < int(told) if told.isdigit() else file.exact
+    if short:
         raise Broken(f"{_host(url)} ended the connection early")
 
 

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtlib.errors import BadInput
+from dtlib.measure.profiling import nsys_rows
 from dtlib.measure.profiling.intervals import Intervals, length, overlap, union, without
-from dtlib.measure.profiling.nsys_rows import (
-    Activity,
-    Named,
-    activities_of,
-    gpu_names,
-    has_texts,
-    kind_of,
-    launches_of,
-    ranges_of,
-)
+from dtlib.measure.profiling.nsys_rows import Activity, Named, kind_of
 
 __all__ = ["Export", "GpuShares", "KernelTime", "RangeTime", "analyse", "kind_of", "read"]
 
@@ -99,20 +91,20 @@ def read(path: str | Path) -> Export:
 
 def analyse(database: sqlite3.Connection) -> Export:
     """Work out shares, ranges and kernels of an open export; see `read`."""
-    if not has_texts(database):
+    if not nsys_rows.has_texts(database):
         raise BadInput(
             "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
             " --type sqlite`."
         )
-    activities = activities_of(database)
+    activities = nsys_rows.activities_of(database)
     if not activities:
         raise BadInput(
             "has no kernel and no copy in it: the run had no GPU, or ended before the first"
             " step to capture."
         )
-    ranges = ranges_of(database)
+    ranges = nsys_rows.ranges_of(database)
     windows = _windows(activities, ranges)
-    names = gpu_names(database)
+    names = nsys_rows.gpu_names(database)
     by_gpu = defaultdict(list)
     for one in activities:
         by_gpu[one.process, one.device].append(one)
@@ -155,7 +147,7 @@ def _shares(
 def _range_times(
     database: sqlite3.Connection, ranges: Named, activities: list[Activity]
 ) -> list[RangeTime]:
-    launched = launches_of(database, activities)
+    launched = nsys_rows.launches_of(database, activities)
     count: dict[str, int] = defaultdict(int)
     seconds: dict[str, float] = defaultdict(float)
     on_gpu: dict[str, float] = defaultdict(float)
