@@ -99,9 +99,13 @@ def open_text(
             f"{text.source} holds {len(parts['train'])} training tokens, fewer than the {size} "
             "asked for: ask for fewer samples, or bring more text."
         )
-    parts["train"] = parts["train"][:size]
     return TextData(
-        **parts, tokenizer=chosen, protocol=_protocol(text.name, chosen), source=text.source
+        train=parts["train"][:size],
+        valid=parts["valid"],
+        test=parts["test"],
+        tokenizer=chosen,
+        protocol=_protocol(text.name, chosen),
+        source=text.source,
     )
 
 
