@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dtlib.data import cifar10, pictures, text
+from dtlib.data import cifar10, pictures
 from dtlib.data.images import ImageData
 from dtlib.data.places import is_folder_name
-from dtlib.data.text import TextData
+from dtlib.data.text import TextData, open_text
 from dtlib.errors import BadInput, did_you_mean
 
 __all__ = ["ImageData", "TextData", "open_images", "open_text"]
@@ -44,41 +44,4 @@ def open_images(
     raise BadInput(
         f"there are no pictures called {name_or_folder!r} and no such folder: choose from "
         f"{', '.join(IMAGES)}, or give a folder.{did_you_mean(name_or_folder, IMAGES)}"
-    )
-
-
-def open_text(
-    name_or_folder: str,
-    *,
-    tokenizer: str | None = None,
-    seed: int = 0,
-    size: int | None = None,
-    vocab_size: int = 4096,
-) -> TextData:
-    """Open a text as tokens.
-
-    Parameters
-    ----------
-    name_or_folder : str
-        "grammar" (made from `seed`), "wikitext2" or "shakespeare" (looked up, see
-        `dtlib.data.places.roots`), or a folder of .txt files.
-    tokenizer : str, optional
-        "gpt2", "trained" (byte pairs, on the training text), "characters", or a folder with
-        vocab.json and merges.txt. By default the grammar's words, characters for shakespeare, and
-        "trained" for the rest.
-    seed : int
-        For the grammar alone.
-    size : int, optional
-        Tokens of training text: how many the grammar makes (default 1,000,000), or how many of the
-        first are kept.
-    vocab_size : int
-        Of a trained tokenizer.
-
-    Raises
-    ------
-    BadInput
-        If there is no such text, folder or tokenizer.
-    """
-    return text.load(
-        name_or_folder, tokenizer=tokenizer, seed=seed, size=size, vocab_size=vocab_size
     )

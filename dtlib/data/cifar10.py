@@ -18,22 +18,8 @@ from dtlib.errors import BadInput
 FOLDER = SOURCES["cifar10"].folder
 ARCHIVE = SOURCES["cifar10"].downloads[0].urls[0]
 RECORD_BYTES = 1 + 3 * 32 * 32
-FILES = {
-    "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
-    "test": ("test_batch.bin",),
-}
-CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+FILES = {"train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)), "test": ("test_batch.bin",)}
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # Of the 50,000 training pictures, each channel on the scale 0 to 1.
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2470, 0.2435, 0.2616)
@@ -62,22 +48,12 @@ def _has_files(folder: Path) -> bool:
 
 
 def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData:
-    """Read the pictures of a split, in the archive's order.
+    """Read the first `count` pictures of a split (default: all), in the archive's order.
 
-    Parameters
-    ----------
-    name_or_folder : str
-        "cifar10", the folder `cifar-10-batches-bin`, or the folder above it.
-    split : "train" or "test"
-        50,000 and 10,000 pictures; an archive with fewer records a file is read as it is.
-    count : int, optional
-        Keep the first `count` pictures; all of them by default.
-
-    Raises
-    ------
-    BadInput
-        If a file is missing, is not a whole number of records, or holds a label above 9; if the
-        archive has fewer than `count` pictures.
+    From "cifar10", the folder `cifar-10-batches-bin`, or the folder above it. There are 50,000
+    pictures in "train" and 10,000 in "test"; an archive with fewer records a file is read as it is.
+    Raises `BadInput` if a file is missing, is not a whole number of records, or holds a label above
+    9; if the archive has fewer than `count` pictures.
     """
     folder = locate(name_or_folder)
     records = np.concatenate([_records(folder / name) for name in FILES[split]])

@@ -34,20 +34,12 @@ class Corpus:
 
 
 def load(name_or_folder: str) -> Corpus:
-    """Read a corpus.
+    """Read "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder.
 
-    Parameters
-    ----------
-    name_or_folder : str
-        "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder. A
-        folder is read as WikiText where it has the files of its three splits, as splits where it
-        has train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their
-        names, joined and cut at 90 % and 95 % of the characters.
-
-    Raises
-    ------
-    BadInput
-        If the files are missing, empty, or no UTF-8 text.
+    A folder is read as WikiText where it has the files of its three splits, as splits where it has
+    train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their names,
+    joined and cut at 90 % and 95 % of the characters. Raises `BadInput` if the files are missing,
+    empty, or no UTF-8 text.
     """
     if name_or_folder == "wikitext2":
         return _from_layout(_wikitext(), "wikitext2")

@@ -87,29 +87,16 @@ def _keys(plan: Plan) -> Iterator[list[Key]]:
 
 
 class LoaderImages:
-    """Pictures that stay in the host's memory and pass through a DataLoader.
+    """Pictures that stay in the host's memory and pass through a DataLoader to a device.
 
-    Parameters
-    ----------
-    data : ImageData
-        The pictures.
-    device : torch.device or str
-        Where the batches go.
-    workers : int
-        Worker processes; 0 does the work in this one.
-    seed, rank : int
-        With the epoch they seed the workers.
+    `workers` are processes; 0 does the work in this one. With the epoch `seed` and `rank` seed
+    them.
     """
 
     def __init__(
-        self,
-        data: ImageData,
-        device: torch.device | str = "cpu",
-        *,
-        workers: int = 0,
-        seed: int = 0,
-        rank: int = 0,
-    ) -> None:
+        self, data: ImageData, device: torch.device | str = "cpu", *, workers: int = 0,
+        seed: int = 0, rank: int = 0,
+    ) -> None:  # fmt: skip
         if workers < 0:
             raise BadInput(f"a loader cannot have {workers} workers: give 0 or more.")
         self.data, self.device, self.workers = data, torch.device(device), workers
@@ -139,14 +126,9 @@ class LoaderImages:
 
 
 def image_source(
-    data: ImageData,
-    device: torch.device | str = "cpu",
-    how: str = "device",
-    *,
-    workers: int = 0,
-    seed: int = 0,
-    rank: int = 0,
-) -> DeviceImages | LoaderImages:
+    data: ImageData, device: torch.device | str = "cpu", how: str = "device", *, workers: int = 0,
+    seed: int = 0, rank: int = 0,
+) -> DeviceImages | LoaderImages:  # fmt: skip
     """Return the pictures on the device, or behind a DataLoader if asked for or if they do not fit.
 
     Parameters

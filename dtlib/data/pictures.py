@@ -34,8 +34,7 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
     "frame": lambda u, v: np.abs(np.maximum(np.abs(u), np.abs(v)) - 0.62) - 0.18,
     "triangle": lambda u, v: np.maximum(v, 0.866 * np.abs(u) - 0.5 * v) - 0.5,
     "cross": lambda u, v: np.minimum(
-        np.maximum(np.abs(u) - 0.25, np.abs(v) - 0.9),
-        np.maximum(np.abs(u) - 0.9, np.abs(v) - 0.25),
+        np.maximum(np.abs(u) - 0.25, np.abs(v) - 0.9), np.maximum(np.abs(u) - 0.9, np.abs(v) - 0.25)
     ),
     "crescent": lambda u, v: np.maximum(np.hypot(u, v) - 0.9, 0.75 - np.hypot(u - 0.45, v)),
     "star": lambda u, v: np.hypot(u, v) - 0.62 - 0.28 * np.cos(5 * np.arctan2(v, u)),
@@ -52,19 +51,9 @@ def load(split: str, count: int | None = None, seed: int = 0) -> ImageData:
     62, 80 and 86 % after each of four epochs (batch norm, batches of 64, SGD with Nesterov momentum
     0.9 and weight decay 5e-4, one-cycle learning rate up to 0.1, crops and flips; one run).
 
-    Parameters
-    ----------
-    split : "train" or "test"
-        Their seeds are disjoint.
-    count : int, optional
-        10,000 for train and 2,000 for test by default. Each 1000 hold 100 of each class.
-    seed : int
-        Another seed makes other pictures of the same kind.
-
-    Raises
-    ------
-    BadInput
-        If `count` is below 1 or `seed` is negative.
+    The splits, "train" and "test", have disjoint seeds, and by default 10,000 and 2,000 pictures;
+    each 1000 hold 100 of each class. Another seed makes other pictures of the same kind. Raises
+    `BadInput` if `count` is below 1 or `seed` is negative.
     """
     count = DEFAULT_COUNT[split] if count is None else count
     if count < 1 or seed < 0:

@@ -24,23 +24,11 @@ def is_folder_name(text: str) -> bool:
 
 
 def find(name: str, subfolders: Sequence[str], holds: Callable[[Path], bool], remedy: str) -> Path:
-    """Return the first folder that holds the data set `name`.
+    """Return the first folder that `holds` the files of the data set `name`.
 
-    Parameters
-    ----------
-    name : str
-        What the data set is called, for the message.
-    subfolders : sequence of str
-        Tried below each root, in order; "" is the root itself.
-    holds : callable
-        Tells whether a folder has the files.
-    remedy : str
-        How to bring them, as the end of the sentence; `{root}` stands for the first root.
-
-    Raises
-    ------
-    BadInput
-        If no place has them; the sentence says where it looked.
+    The subfolders are tried below each root, in order; "" is the root itself. Raises `BadInput` if
+    no place has the files; the sentence says where it looked, and ends with the `remedy`, in which
+    `{root}` stands for the first root.
     """
     for root in roots():
         for sub in subfolders:

@@ -48,7 +48,7 @@ class TextData:
     grammar: Grammar | None = None
 
 
-def load(
+def open_text(
     name_or_folder: str,
     *,
     tokenizer: str | None = None,
@@ -56,7 +56,30 @@ def load(
     size: int | None = None,
     vocab_size: int = 4096,
 ) -> TextData:
-    """See `dtlib.data.open_text`."""
+    """Open a text as tokens.
+
+    Parameters
+    ----------
+    name_or_folder : str
+        "grammar" (made from `seed`), "wikitext2" or "shakespeare" (looked up, see
+        `dtlib.data.places.roots`), or a folder of .txt files.
+    tokenizer : str, optional
+        "gpt2", "trained" (byte pairs, on the training text), "characters", or a folder with
+        vocab.json and merges.txt. By default the grammar's words, characters for shakespeare, and
+        "trained" for the rest.
+    seed : int
+        For the grammar alone.
+    size : int, optional
+        Tokens of training text: how many the grammar makes (default 1,000,000), or how many of the
+        first are kept.
+    vocab_size : int
+        Of a trained tokenizer.
+
+    Raises
+    ------
+    BadInput
+        If there is no such text, folder or tokenizer.
+    """
     if size is not None and size < 2:
         raise BadInput(f"a text of {size} tokens is too short: training needs at least 2.")
     if name_or_folder == "grammar":

@@ -45,14 +45,8 @@ class Tokenizer(Protocol):
 class Closed:
     """A fixed list of units, each a token: the words of a grammar, or the characters of a text.
 
-    Parameters
-    ----------
-    name : str
-        For records.
-    units : sequence of str
-        In the order of their numbers.
-    separator : str
-        Between units: " " for words, "" for characters.
+    Units are in the order of their numbers; the separator between them is " " for words and "" for
+    characters. The name is for records.
     """
 
     def __init__(self, name: str, units: Sequence[str], separator: str) -> None:
@@ -169,10 +163,8 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
         elif whole.is_file():
             return from_json(whole.read_bytes(), name or folder.name)
         else:
-            raise BadInput(
-                f"{folder} holds no tokenizer: it needs vocab.json and merges.txt, or "
-                "tokenizer.json."
-            )
+            needs = "vocab.json and merges.txt, or tokenizer.json"
+            raise BadInput(f"{folder} holds no tokenizer: it needs {needs}.")
     except BadInput:
         raise
     except Exception as error:  # the library raises bare Exception
@@ -198,17 +190,8 @@ def gpt2() -> BytePair:
 def train(text: str, vocab_size: int) -> BytePair:
     """Train byte pairs on a text; the same text and size give the same tokenizer.
 
-    Parameters
-    ----------
-    text : str
-        The training text. The result is kept in the cache folder, under a hash of the text.
-    vocab_size : int
-        At least 256; a short text may yield fewer.
-
-    Raises
-    ------
-    BadInput
-        If `vocab_size` is below 256.
+    It is kept in the cache folder, under a hash of the text. A short text may yield fewer tokens
+    than `vocab_size`. Raises `BadInput` if that is below 256, the bytes.
     """
     if vocab_size < BYTES:
         raise BadInput(f"a byte-pair vocabulary of {vocab_size} is too small: bytes need {BYTES}.")
@@ -224,10 +207,8 @@ def train(text: str, vocab_size: int) -> BytePair:
 def _train(text: str, vocab_size: int) -> tokenizers.Tokenizer:
     inner = _byte_level(models.BPE())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner.train_from_iterator(
-        blocks(text),
-        trainers.BpeTrainer(
-            vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
     )
+    inner.train_from_iterator(blocks(text), trainer)
     return inner

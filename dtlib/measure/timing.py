@@ -74,10 +74,7 @@ class StepTimer:
     def median(self) -> float:
         """Median seconds of a step after the warm-up.
 
-        Raises
-        ------
-        BadInput
-            No step is left once the warm-up is taken away.
+        Raises `BadInput` when no step is left once the warm-up is taken away.
         """
         if not self.timed:
             raise BadInput(
@@ -89,12 +86,7 @@ class StepTimer:
     def columns(self, units_per_step: float, unit: str) -> dict[str, Any]:
         """The columns of the timing; `step_time_s` and `throughput` are None if no step was timed.
 
-        Parameters
-        ----------
-        units_per_step
-            Samples or tokens of one *global* batch.
-        unit
-            For example "tokens/s".
+        `units_per_step` are samples or tokens of one *global* batch; a unit is "tokens/s", say.
         """
         seconds = self.median() if self.timed else None
         return {

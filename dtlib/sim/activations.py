@@ -14,13 +14,7 @@ s sequence, h width, L layers, a heads, V vocabulary.
 """
 
 # Bytes of an element: in the residual stream, and where matrix products compute.
-STREAM = {
-    "mixed": (2, 2),
-    "policy": (2, 2),
-    "autocast": (4, 2),
-    "fp32": (4, 4),
-    "fp64": (8, 8),
-}
+STREAM = {"mixed": (2, 2), "policy": (2, 2), "autocast": (4, 2), "fp32": (4, 4), "fp64": (8, 8)}
 CHECKPOINTING = ("none", "selective", "full")
 ATTENTION = ("flash", "materialised")
 
@@ -119,14 +113,12 @@ def resnet(batch, convolutions, recipe, classes_in, norm="batch"):
 
     Parameters
     ----------
-    batch
-        b, pictures.
+    batch, classes_in
+        b, pictures, and the inputs of the head.
     convolutions
         `tensors.resnet_convolutions`.
     recipe
         A key of `STREAM`.
-    classes_in
-        Inputs of the head.
     norm
         "batch" (a mean and a deviation for each channel) or "group" (for 8 channels of a picture).
     """

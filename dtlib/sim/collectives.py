@@ -13,14 +13,10 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
 
     Parameters
     ----------
-    size
-        S, bytes of the tensor.
-    ranks
-        N.
-    alpha
-        Seconds per message.
-    beta
-        Seconds per byte.
+    size, ranks
+        S, bytes of the tensor, and N.
+    alpha, beta
+        Seconds per message, and per byte.
     """
     return 2 * (ranks - 1) * (alpha + size / ranks * beta)
 
@@ -35,10 +31,8 @@ def ring_wire_bytes(collective, size, ranks):
     ----------
     collective
         Its name in torch.distributed.
-    size
-        S, bytes of the whole tensor.
-    ranks
-        N.
+    size, ranks
+        S, bytes of the whole tensor, and N.
     """
     if collective in ("recv", "barrier"):
         return 0.0

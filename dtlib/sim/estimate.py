@@ -167,39 +167,25 @@ def estimate(setup: Setup) -> Estimate:
         for moment in MOMENTS
     }
     sent = communication(
-        parameters,
-        setup.ranks,
-        setup.strategy,
-        setup.accumulation,
-        setup.precision,
-        optimizer=setup.optimizer,
-        zero_stage=setup.zero_stage,
-        shard_ranks=setup.shard_ranks,
+        parameters, setup.ranks, setup.strategy, setup.accumulation, setup.precision,
+        optimizer=setup.optimizer, zero_stage=setup.zero_stage, shard_ranks=setup.shard_ranks,
         root=_root(setup) if setup.strategy == "fsdp" else 0,
-    )
+    )  # fmt: skip
     return Estimate(parameters, rows, peaks, sent, _flop(setup))
 
 
 def _states(setup: Setup, parameters: int) -> list[Row]:
     why = {
-        "parameters": "weights",
-        "fp32_copy": "what the optimizer updates",
-        "gradients": "from backward to step",
-        "optimizer": f"moments of {setup.optimizer}",
-    }
+        "parameters": "weights", "fp32_copy": "what the optimizer updates",
+        "gradients": "from backward to step", "optimizer": f"moments of {setup.optimizer}",
+    }  # fmt: skip
     rows = []
     for place in PLACES:
         held = model_states(
-            parameters,
-            setup.ranks,
-            setup.strategy,
-            setup.precision,
-            optimizer=setup.optimizer,
-            zero_stage=setup.zero_stage,
-            shard_ranks=setup.shard_ranks,
-            cpu_offload=setup.cpu_offload,
-            place=place,
-        )._asdict()
+            parameters, setup.ranks, setup.strategy, setup.precision, optimizer=setup.optimizer,
+            zero_stage=setup.zero_stage, shard_ranks=setup.shard_ranks,
+            cpu_offload=setup.cpu_offload, place=place,
+        )._asdict()  # fmt: skip
         for kind, note in why.items():
             # with one micro-batch a step there are no gradients yet when backward begins
             late = kind == "gradients" and setup.accumulation == 1
@@ -258,16 +244,11 @@ def _moving(setup: Setup, parameters: int) -> list[Row]:
         step = 4 * states.share(parameters, ranks)
     return [
         Row("gathered", "device", gathered, "root, one block and the next one, whole", (BACKWARD,)),
-        Row(
-            "unreduced",
-            "device",
-            waiting,
-            "whole gradients until the last micro-batch",
-            (BACKWARD, END),
-        ),
+        Row("unreduced", "device", waiting, "whole gradients until the last micro-batch",
+            (BACKWARD, END)),
         Row("bucket", "device", bucket, "gradients that are being reduced", (END,)),
         Row("fp32 gradients", "device", step, "of the rank's shard, for the step", (STEP,)),
-    ]
+    ]  # fmt: skip
 
 
 def _block(setup: Setup) -> int:

@@ -6,8 +6,8 @@ The same experiment throughout: model, global batch and window stay. Order: what
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from dtlib.sim.estimate import Setup, estimate
 
@@ -58,14 +58,13 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
         both = _first(_sharded(smallest, cut), limit)
         found = [both] if both else []
     if setup.is_text and setup.checkpointing == "none":
-        again = _first([("activation checkpointing (lesson 05)", _checkpointed(setup))], limit)
+        changed = dataclasses.replace(setup, checkpointing="full")
+        again = _first([("activation checkpointing (lesson 05)", changed)], limit)
         found += [again] if again else []
     return found
 
 
-def _first(
-    family: Iterator[tuple[str, Setup]] | list[tuple[str, Setup]], limit: float
-) -> Way | None:
+def _first(family: Iterable[tuple[str, Setup]], limit: float) -> Way | None:
     for flags, changed in family:
         size = peak(changed)
         if size <= limit:
@@ -94,13 +93,5 @@ def _sharded(setup: Setup, more: str = "") -> Iterator[tuple[str, Setup]]:
     ladder = LADDER if setup.ranks > 1 else LADDER[-2:]
     begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0
     for name in ladder[begin:]:
-        yield (
-            f"--strategy {name}{more}",
-            dataclasses.replace(
-                setup, strategy=name, zero_stage=None, shard_ranks=None, cpu_offload=False
-            ),
-        )
-
-
-def _checkpointed(setup: Setup) -> Setup:
-    return dataclasses.replace(setup, checkpointing="full")
+        plain: dict[str, Any] = {"zero_stage": None, "shard_ranks": None, "cpu_offload": False}
+        yield f"--strategy {name}{more}", dataclasses.replace(setup, strategy=name, **plain)

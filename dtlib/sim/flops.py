@@ -19,10 +19,8 @@ def gpt_forward(tokens, sequence, layers, width, vocab_size):
     ----------
     tokens
         b·s, all the tokens of the (micro-)batch.
-    sequence
-        s.
-    layers, width, vocab_size
-        L, h, V.
+    sequence, layers, width, vocab_size
+        s, L, h, V.
     """
     return {
         "linear": 24 * width * width * layers * tokens,

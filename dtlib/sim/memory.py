@@ -57,26 +57,14 @@ def model_states(
 
     Parameters
     ----------
-    parameters
-        Ψ, of the bare model, tied weights once.
-    ranks
-        N.
+    parameters, ranks, optimizer, zero_stage, shard_ranks, cpu_offload, kept
+        As there: Ψ of the bare model, N, and so on.
     strategy
         A key of `states.DIVIDED`, or one of its `ALIASES`.
     precision
         As in `RunConfig`; or what bf16 and fp16 stand for: "mixed" under DeepSpeed (weights
         themselves in 16 bits, the ZeRO paper's 2+2+12), "policy" under FSDP (fp32 shards, gathered
         in 16 bits), else "autocast" (fp32 weights, 16-bit copies made on the way).
-    optimizer
-        adamw, sgd (with momentum) or sgd-plain.
-    zero_stage
-        Stage of `offload` (default: 2).
-    shard_ranks
-        Ranks in a shard group of `fsdp` (default: all).
-    cpu_offload
-        `fsdp` keeps its shards on the host.
-    kept
-        "framework" (what is really kept) or "paper" (what the idea needs).
     place
         "device", "host", "disk", or "all" for their sum.
 
@@ -88,17 +76,8 @@ def model_states(
     strategy = checked(strategy, ranks, precision, zero_stage, shard_ranks, kept)
     refuse_unknown("optimizer", optimizer, states.MOMENTS)
     refuse_unknown("place", place, (*PLACES, "all"))
-    found = states.model_states(
-        parameters,
-        ranks,
-        strategy,
-        precision,
-        optimizer=optimizer,
-        zero_stage=zero_stage,
-        shard_ranks=shard_ranks,
-        cpu_offload=cpu_offload,
-        kept=kept,
-    )
+    more = (zero_stage, shard_ranks, cpu_offload, kept)
+    found = states.model_states(parameters, ranks, strategy, precision, optimizer, *more)
     places = PLACES if place == "all" else (place,)
     return States(*(sum(found[p][kind] for p in places) for kind in States._fields))
 
@@ -185,13 +164,9 @@ def knows(strategy: str) -> bool:
 
 
 def checked(
-    strategy: str,
-    ranks: int,
-    precision: str,
-    zero_stage: int | None,
-    shard_ranks: int | None,
+    strategy: str, ranks: int, precision: str, zero_stage: int | None, shard_ranks: int | None,
     kept: str,
-) -> str:
+) -> str:  # fmt: skip
     """Return the strategy's own name, after refusing what contradicts."""
     strategy = states.ALIASES.get(strategy, strategy)
     refuse_unknown("strategy", strategy, states.DIVIDED)

@@ -17,17 +17,9 @@ MOMENTS = {"adamw": 2, "sgd": 1, "sgd-plain": 0}  # sgd with momentum keeps one
 
 # What is divided over the ranks: w(eights), g(radients), o(ptimizer, and the fp32 copy with it).
 DIVIDED = {
-    "single": "",
-    "ddp": "",
-    "accelerate": "",
-    "lightning": "",
-    "zero1": "o",
-    "zero2": "go",
-    "zero3": "wgo",
-    "offload": "go",
-    "infinity": "wgo",
-    "fsdp": "wgo",
-}
+    "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
+    "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
+}  # fmt: skip
 ALIASES = {"dp": "ddp"}
 # What DeepSpeed carries out, with the stage of ZeRO that it is when nothing else is said.
 STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
@@ -61,16 +53,9 @@ def updated(name, optimizer, kept="framework"):
 
 
 def model_states(
-    parameters,
-    ranks,
-    strategy,
-    precision,
-    optimizer="adamw",
-    zero_stage=None,
-    shard_ranks=None,
-    cpu_offload=False,
-    kept="framework",
-):
+    parameters, ranks, strategy, precision, optimizer="adamw", zero_stage=None, shard_ranks=None,
+    cpu_offload=False, kept="framework",
+):  # fmt: skip
     """Bytes per rank between backward and step, by where they lie and what they are.
 
     Parameters
@@ -127,15 +112,13 @@ def model_states(
 
 def placed(held, strategy, cpu_offload):
     """Put each kind of `held` where the strategy keeps it."""
-    where = {"parameters": "device", "gradients": "device"}
-    where["optimizer"] = where["fp32_copy"] = "device"
+    where = dict.fromkeys(held, "device")
     if strategy == "offload":
         where["gradients"] = where["optimizer"] = where["fp32_copy"] = "host"
     if strategy == "infinity":
-        where = {"parameters": "disk", "gradients": "host", "optimizer": "disk"}
-        where["fp32_copy"] = "disk"
+        where = {**dict.fromkeys(held, "disk"), "gradients": "host"}
     if strategy == "fsdp" and cpu_offload:
-        where = dict.fromkeys(where, "host")
+        where = dict.fromkeys(held, "host")
     return {
         place: {kind: held[kind] if where[kind] == place else 0 for kind in held}
         for place in ("device", "host", "disk")
@@ -153,14 +136,9 @@ def padded_flat(elements, ranks, alignment=2):
 
 
 def padded_each(sizes, ranks):
-    """Elements of all tensors when each is padded to a multiple of N, as stage 3 does.
+    """Elements of all tensors, of these `sizes`, when each is padded to a multiple of N = `ranks`.
 
-    Parameters
-    ----------
-    sizes
-        Elements of each tensor.
-    ranks
-        N.
+    As stage 3 does.
     """
     return sum([share(size, ranks) * ranks for size in sizes])
 
@@ -168,14 +146,7 @@ def padded_each(sizes, ranks):
 def padded_rows(shapes, ranks):
     """Elements of all tensors when each is cut along its first dimension into ⌈rows/N⌉ rows.
 
-    What `fully_shard` allocates on each rank, times N.
-
-    Parameters
-    ----------
-    shapes
-        List of `(name, sizes)`.
-    ranks
-        N.
+    What `fully_shard` allocates on each rank, times N = `ranks`; `shapes` are `(name, sizes)`.
     """
     total = 0
     for _, sizes in shapes:

@@ -24,20 +24,14 @@ def elements(sizes):
 def gpt_block(width, name="h.0"):
     """Parameters of one block, 12h² + 13h in all, as `(name, sizes)` in the model's order."""
     h = width
-    return [
-        (name + ".ln_1.weight", (h,)),
-        (name + ".ln_1.bias", (h,)),
-        (name + ".attn.c_attn.weight", (3 * h, h)),
-        (name + ".attn.c_attn.bias", (3 * h,)),
-        (name + ".attn.c_proj.weight", (h, h)),
-        (name + ".attn.c_proj.bias", (h,)),
-        (name + ".ln_2.weight", (h,)),
-        (name + ".ln_2.bias", (h,)),
-        (name + ".mlp.c_fc.weight", (4 * h, h)),
-        (name + ".mlp.c_fc.bias", (4 * h,)),
-        (name + ".mlp.c_proj.weight", (h, 4 * h)),
-        (name + ".mlp.c_proj.bias", (h,)),
-    ]
+    weights = [
+        (".ln_1", (h,)), (".attn.c_attn", (3 * h, h)), (".attn.c_proj", (h, h)),
+        (".ln_2", (h,)), (".mlp.c_fc", (4 * h, h)), (".mlp.c_proj", (h, 4 * h)),
+    ]  # fmt: skip
+    found: list = []
+    for layer, sizes in weights:
+        found += [(name + layer + ".weight", sizes), (name + layer + ".bias", sizes[:1])]
+    return found
 
 
 def gpt(layers, width, context, vocab_size):

@@ -12,13 +12,7 @@ one rank sends on average if a ring carries it out. Symbols: Ψ parameters, N ra
 from dtlib.sim.collectives import ring_wire_bytes
 
 # Bytes of a weight and of a gradient that travels.
-TRAVELS = {
-    "mixed": (2, 2),
-    "autocast": (4, 4),
-    "policy": (2, 4),
-    "fp32": (4, 4),
-    "fp64": (8, 8),
-}
+TRAVELS = {"mixed": (2, 2), "autocast": (4, 4), "policy": (2, 4), "fp32": (4, 4), "fp64": (8, 8)}
 
 
 def collective(name, carries, elements, ranks, size, times=1):

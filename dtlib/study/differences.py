@@ -111,10 +111,8 @@ def _sharded(facts: Facts) -> tuple[str, ...]:
 
 def _padding(facts: Facts) -> Iterator[Difference]:
     if facts.stage in (1, 2) and facts.strategy != "offload":  # which copies its shard to the host
-        yield Difference(
-            shards.straddling(facts) * facts.recipe[1],
-            "tensors on the border of two shards, reduced whole",
-        )
+        beyond = shards.straddling(facts) * facts.recipe[1]
+        yield Difference(beyond, "tensors on the border of two shards, reduced whole")
     if facts.stage in (1, 2):
         beyond = shards.padded(facts) - facts.parameters
         yield Difference(beyond * facts.recipe[0], "padding of flat groups")
@@ -153,17 +151,11 @@ def _saved_too(facts: Facts, recipe: str, copies: int) -> Iterator[Difference]:
 
 def _sent(facts: Facts) -> Iterator[Line]:
     rows = memory.communication(
-        facts.parameters,
-        facts.ranks,
-        facts.strategy,
-        facts.accumulation,
-        facts.precision,
-        optimizer=facts.optimizer,
+        facts.parameters, facts.ranks, facts.strategy, facts.accumulation, facts.precision,
+        optimizer=facts.optimizer, shard_ranks=facts.shard_ranks,
         zero_stage=facts.stage if facts.strategy == "offload" else None,
-        shard_ranks=facts.shard_ranks,
-        compress_gradients=bool(facts.compress_gradients),
-        kept="paper",
-    )
+        compress_gradients=bool(facts.compress_gradients), kept="paper",
+    )  # fmt: skip
     paper = {name: row.payload for name, row in memory.by_collective(rows).items()}
     for name in COLLECTIVES:
         tally = facts.page.collectives.get(name)
@@ -186,10 +178,8 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
             yield Difference(4, "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
         sent = facts.parameters * weight * (times if facts.stage == 2 else 1)
-        sign = 1 if name == "all_reduce" else -1
-        yield Difference(
-            sign * sent, "DeepSpeed all-reduces by default where the paper reduce-scatters"
-        )
+        why = "DeepSpeed all-reduces by default where the paper reduce-scatters"
+        yield Difference(sent if name == "all_reduce" else -sent, why)
     if facts.ranks == 1:
         yield from _alone(facts, name)
         return

@@ -46,24 +46,11 @@ def find(place: Path) -> Path:
 
 
 def draw(place: Path) -> tuple[str, list[Path]]:
-    """Draw a study's figures from its CSV file, into the same folder.
+    """Draw a study's figures from its CSV file (or its folder's), into the same folder.
 
-    Parameters
-    ----------
-    place
-        The study's folder, or its CSV file.
-
-    Returns
-    -------
-    str
-        Its table, what became of the targets, and which runs are lacking.
-    list of Path
-        The files that were written, without the texts beside the figures.
-
-    Raises
-    ------
-    BadInput
-        When it is no table of a study.
+    Returns its table, with what became of the targets and which runs are lacking, and the files
+    that were written but for the texts beside the figures. Raises `BadInput` when it is no table
+    of a study.
     """
     path = find(place)
     ways = {sensitivity.KIND: _sensitivity, **dict.fromkeys(scaling.KINDS, _scaling)}
@@ -134,14 +121,7 @@ def _cores(runs: Rows) -> int | None:
 def lacking(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
     """Return a sentence that names the runs that a table lacks; nothing when it has them all.
 
-    Parameters
-    ----------
-    path
-        The table; `study.json` beside it says which runs there are.
-    done
-        Names of the runs that it has.
-    grid
-        Names of the runs there are when no `study.json` lies there.
+    `done` names those that it has. `study.json` beside it says which runs there are, else `grid`.
     """
     names = family.read_folder(path.parent).get("runs") or grid
     missing = [name for name in names if name not in set(done)]

@@ -74,18 +74,13 @@ class Facts:
         if not self.tensors:
             return None
         text = self.task == "text"
+        same = ("model", "ranks", "micro_batch", "accumulation", "precision", "optimizer",
+                "max_length", "norm")  # fmt: skip
         return Setup(
-            model=self.model,
+            **{name: getattr(self, name) for name in same},
             strategy=states.ALIASES.get(self.strategy, self.strategy),
-            ranks=self.ranks,
-            micro_batch=self.micro_batch,
-            accumulation=self.accumulation,
-            precision=self.precision,
-            optimizer=self.optimizer,
-            max_length=self.max_length,
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
             dropout=text and self.dropout > 0,
-            norm=self.norm,
         )
 
 
@@ -95,8 +90,7 @@ def _tensors(config: dict[str, Any], parameters: int) -> list[tuple[str, Sizes]]
         found = tensors.resnet(config["width"] or shapes.RESNET[config["model"]])
     else:
         shape = shapes.GPT[config["model"]]
-        width = shape["width"]
-        rest = tensors.gpt(shape["layers"], width, shape["context"], 0)
-        vocabulary = (parameters - tensors.count(rest)) // width
-        found = tensors.gpt(shape["layers"], width, shape["context"], vocabulary)
+        size = shape["layers"], shape["width"], shape["context"]
+        vocabulary = (parameters - tensors.count(tensors.gpt(*size, 0))) // shape["width"]
+        found = tensors.gpt(*size, vocabulary)
     return found if tensors.count(found) == parameters else []

@@ -74,7 +74,6 @@ def open_folder(
     BadInput
         When it holds a study of other settings, whose runs would be mixed with these.
     """
-    path = out / FILE
     wanted = {"study": kind, **{key: value for key, value in settings.items() if value is not None}}
     wanted = json.loads(to_json(wanted))
     found = read_folder(out)
@@ -88,7 +87,7 @@ def open_folder(
     runs = list(dict.fromkeys([*before, *names]))
     if not found or runs != before:
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, to_json({**wanted, "runs": runs}, indent=2) + "\n")
+        write_atomically(out / FILE, to_json({**wanted, "runs": runs}, indent=2) + "\n")
 
 
 def _shown(value: Any) -> str:
@@ -124,11 +123,9 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
         return Outcome(planned, Run.load(folder))
     # the tables need no weights, and those of a family would fill a disk
     often = planned.config.checkpoint_every or 0
-    config = dataclasses.replace(
-        planned.config, out=str(folder), resume=begun, checkpoint_every=often
-    )
+    own: dict[str, Any] = {"out": str(folder), "resume": begun, "checkpoint_every": often}
     try:
-        run = start.train(config)
+        run = start.train(dataclasses.replace(planned.config, **own))
     except Stopped:
         raise
     except Unavailable as error:

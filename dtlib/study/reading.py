@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 # A kind of bytes by colour (Okabe and Ito's, which the colour-blind tell apart) and by hatch.
 LOOK = {
-    "parameters": ("#0072B2", ""),
-    "gradients": ("#E69F00", "//"),
-    "optimizer": ("#009E73", ".."),
-    "fp32_copy": ("#CC79A7", "xx"),
-    "activations": ("#BBBBBB", "--"),
-}
+    "parameters": ("#0072B2", ""), "gradients": ("#E69F00", "//"), "optimizer": ("#009E73", ".."),
+    "fp32_copy": ("#CC79A7", "xx"), "activations": ("#BBBBBB", "--"),
+}  # fmt: skip
 Row = Mapping[str, Any]
 
 
@@ -72,15 +69,7 @@ def _line(row: Row) -> list[str]:
 
 
 def comparison(rows: Sequence[Row], rank: int = 0) -> str:
-    """Return predicted beside measured as text, with a line for each named difference.
-
-    Parameters
-    ----------
-    rows
-        Those of `rows.differences`.
-    rank
-        Whose.
-    """
+    """Return predicted beside measured of a rank as text, a line for each of `rows.differences`."""
     lines = [["strategy", "ranks", "what", "predicted", "measured", "difference", "because"]]
     before: tuple[Any, ...] = ()
     for row in rows:
@@ -138,25 +127,19 @@ def alt_text(rows: Sequence[Row]) -> str:
 
 
 def save_figure(rows: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> str:
-    """Write the figure and the table beside it, see `save`; return the table.
+    """Write the figure of `rows.tidy`, see `save`, and its table beside it; return the table.
 
-    Parameters
-    ----------
-    rows
-        Those of `rows.tidy`.
-    path
-        Of the figure.
-    judged
-        Sentences about targets, below the table.
+    Below it stand the sentences about targets, `judged`.
     """
     text = "\n".join([table(rows), *judged])
-    save(figure(rows), path, alt_text(rows))
-    write_atomically(path.with_suffix(".txt"), text + "\n")
+    save(figure(rows), path, alt_text(rows), text)
     return text
 
 
-def save(drawn: Figure, path: Path, words: str) -> None:
-    """Write a figure in one step, as PNG, with what it shows in words inside."""
+def save(drawn: Figure, path: Path, words: str, text: str = "") -> None:
+    """Write a figure in one step, as PNG, with what it shows in words inside; a text beside it."""
+    if text:
+        write_atomically(path.with_suffix(".txt"), text + "\n")
     picture = io.BytesIO()
     drawn.savefig(picture, format="png", dpi=150, metadata={"Description": words})
     write_atomically(path, picture.getvalue())

@@ -74,11 +74,9 @@ def _measured(facts: Facts) -> dict[str, Any]:
 def shown(page: Page, kind: str) -> int:
     """Return the bytes of a kind that a table shows: those of the moment that the formula means."""
     moment = {
-        "gradients": page.before_update,
-        "padding": page.before_update,
-        "activations": page.most,
-        "communication": page.most,
-    }.get(kind, page.between_steps)
+        "gradients": page.before_update, "padding": page.before_update,
+        "activations": page.most, "communication": page.most,
+    }.get(kind, page.between_steps)  # fmt: skip
     return moment.get(kind, 0)
 
 
@@ -97,8 +95,7 @@ def differences(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 def _named(line: Line) -> list[dict[str, Any]]:
     both = {"predicted_bytes": line.predicted, "measured_bytes": line.measured}
-    named = [*line.differences]
-    found = [{"difference_bytes": d.size, "because": d.because} for d in named]
+    found = [{"difference_bytes": d.size, "because": d.because} for d in line.differences]
     if line.unexplained:
         found.append({"difference_bytes": line.unexplained, "because": UNEXPLAINED})
     found = found or [{"difference_bytes": 0, "because": "equal"}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from dtlib.config.files import write_csv
 from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
+from dtlib.training.record import Run
 
 DIFFERENCES_CSV = "differences.csv"
 ERRORS = {"refused": BadInput, "unavailable": Unavailable}
@@ -20,19 +21,8 @@ def study_strategies(
 ) -> int:
     """Run a study of strategies, print its tables, and write its CSV files and its figure.
 
-    Parameters
-    ----------
-    settings
-        Those of `RunConfig` that all runs share.
-    ranks, wanted
-        Numbers of ranks and names of strategies (none: all).
-    out
-        Its folder.
-
-    Returns
-    -------
-    int
-        0.
+    `settings` are those of `RunConfig` that all runs share; no `wanted` strategy means all. Returns
+    the exit code, 0.
 
     Raises
     ------
@@ -46,12 +36,7 @@ def study_strategies(
     """
     planned = list(strategies.plans(settings, ranks, wanted))
     family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])
-    outcomes = []
-    for outcome in family.carry_out(out, planned):
-        outcomes.append(outcome)
-        loss = f"loss {outcome.run.loss:.6f}" if outcome.run else outcome.because
-        print(f"{outcome.planned.name}: {outcome.status}, {loss}", flush=True)
-    _refuse_if_nothing_ran(outcomes)
+    outcomes = _carried_out(out, planned, lambda run: f"loss {run.loss:.6f}")
     table, named = rows.tidy(outcomes, strategies.KIND), rows.differences(outcomes)
     write_csv(out / f"{strategies.KIND}.csv", [*rows.COLUMNS, *rows.LEDGER], table)
     write_csv(out / DIFFERENCES_CSV, rows.DIFFERENCES, named)
@@ -62,43 +47,21 @@ def study_strategies(
 
 
 def study_timed(
-    kind: str,
-    settings: Mapping[str, Any],
-    planned: Sequence[Planned],
-    out: Path,
+    kind: str, settings: Mapping[str, Any], planned: Sequence[Planned], out: Path,
     part: int | None = None,
-) -> int:
+) -> int:  # fmt: skip
     """Run a study of times, or one part of it, and write the table and figures of what is done.
 
-    Parameters
-    ----------
-    kind
-        "strong", "weak" or "sensitivity".
-    settings
-        Those that may not differ when the study goes on.
-    planned
-        All its runs.
-    out
-        Its folder, which the parts may share.
-    part
-        Which run to carry out, from 0 (default: all).
-
-    Returns, Raises
-    ---------------
-    As `study_strategies`.
+    `settings` are those that may not differ when the study goes on, `planned` are all its runs,
+    and `part` is the one to carry out, from 0 (default: all). The parts may share the folder
+    `out`. Returns and raises what `study_strategies` does.
     """
     if part is not None and part >= len(planned):
         print(f"There is no part {part}: the study has {len(planned)} runs, and nothing is left.")
         return 0
     names = [one.name for one in planned]
     family.open_folder(out, kind, settings, names)
-    outcomes = []
-    for outcome in family.carry_out(out, planned if part is None else [planned[part]]):
-        outcomes.append(outcome)
-        seconds = outcome.run.summary["step_time_s"] if outcome.run else None
-        said = f"{1e3 * seconds:.1f} ms a step" if seconds else outcome.because
-        print(f"{outcome.planned.name}: {outcome.status}, {said}", flush=True)
-    _refuse_if_nothing_ran(outcomes)
+    outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
     collect(kind, out)
     _refuse([outcome for outcome in outcomes if outcome.status != "done"], "are not done")
     return 0
@@ -140,8 +103,21 @@ def _refuse(lost: Sequence[Outcome], what: str) -> None:
         raise DtlibError(f"{len(lost)} runs {what}: {names}; their sentences are above.")
 
 
-def _refuse_if_nothing_ran(outcomes: Sequence[Outcome]) -> None:
-    """Raise what all runs say when none could even start: it is the settings, or the machine."""
+def _time_of_step(run: Run) -> str:
+    seconds = run.summary["step_time_s"]
+    return f"{1e3 * seconds:.1f} ms a step" if seconds else ""
+
+
+def _carried_out(
+    out: Path, planned: Sequence[Planned], said: Callable[[Run], str]
+) -> list[Outcome]:
+    """Carry runs out, say what came of each, and raise what all say when none could even start."""
+    outcomes = []
+    for one in family.carry_out(out, planned):
+        outcomes.append(one)
+        words = said(one.run) if one.run else one.because
+        print(f"{one.planned.name}: {one.status}, {words}", flush=True)
     statuses = {outcome.status for outcome in outcomes}
-    if len(statuses) == 1 and statuses <= ERRORS.keys():
+    if len(statuses) == 1 and statuses <= ERRORS.keys():  # it is the settings, or the machine
         raise ERRORS[statuses.pop()](outcomes[0].because)
+    return outcomes

@@ -124,29 +124,26 @@ def paired(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 
 def _of_ranks(rows: Sequence[Mapping[str, Any]], values: Sequence[float]) -> Row:
-    seconds = [row["step_time_s"] for row in rows]
-    middle, number = statistics.median(values), rows[0]["world_size"]
-    return {
-        "study": rows[0]["study"],
-        "world_size": number,
-        "repeats": len(rows),
+    seconds, middle = [row["step_time_s"] for row in rows], statistics.median(values)
+    found = {
+        **of_repeats(rows),
         "global_batch": rows[0]["global_batch"],
-        "step_time_s": statistics.median(seconds),
         "step_time_s_min": min(seconds),
         "step_time_s_max": max(seconds),
-        "throughput": statistics.median(row["throughput"] for row in rows),
-        "throughput_unit": rows[0]["throughput_unit"],
-        "speedup": middle * number,
+        "speedup": middle * rows[0]["world_size"],
         "efficiency": middle,
         "efficiency_min": min(values),
         "efficiency_max": max(values),
-        "comm_share": median_of(rows, "comm_share"),
-        "data_share": median_of(rows, "data_share"),
-        "device": rows[0]["device"],
     }
+    return {column: found[column] for column in EFFICIENCY}
 
 
-def median_of(rows: Sequence[Mapping[str, Any]], column: str) -> float | None:
-    """Return the median of a column's known values; None when there is none."""
-    known = [row[column] for row in rows if row[column] is not None]
-    return statistics.median(known) if known else None
+def of_repeats(rows: Sequence[Mapping[str, Any]]) -> Row:
+    """Return what the tables say of a setting's runs: how many, and medians of what is known."""
+    found: Row = {"repeats": len(rows)}
+    for column in ("study", "world_size", "throughput_unit", "device"):
+        found[column] = rows[0][column]
+    for column in ("step_time_s", "throughput", "comm_share", "data_share"):
+        known = [row[column] for row in rows if row[column] is not None]
+        found[column] = statistics.median(known) if known else None
+    return found

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.config.files import write_atomically
 from dtlib.measure.columns import aligned
 from dtlib.study import reading
 
@@ -19,14 +18,8 @@ Row = Mapping[str, Any]
 def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()) -> str:
     """Return times, speed-ups and efficiencies as text, with their spread over the repeats.
 
-    Parameters
-    ----------
-    rows
-        Those of `scaling.efficiency`.
-    cores
-        Of the machine, to say when ranks had to share them.
-    judged
-        Sentences about targets, below the table.
+    `rows` are those of `scaling.efficiency`, `cores` the machine's, to say when ranks had to share
+    them; `judged` are sentences about targets, below the table.
     """
     kind = rows[0]["study"]
     head = ["ranks", "global batch", "ms/step", "from", "to", rows[0]["throughput_unit"] or ""]
@@ -97,6 +90,5 @@ def save(
         for row in rows
     )
     text = table(rows, cores, judged)
-    reading.save(figure(rows), path, words)
-    write_atomically(path.with_suffix(".txt"), text + "\n")
+    reading.save(figure(rows), path, words, text)
     return text

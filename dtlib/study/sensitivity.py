@@ -16,17 +16,14 @@ from typing import Any
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
 from dtlib.study.family import Planned
-from dtlib.study.scaling import STEPS, median_of, refuse_no_repeat
+from dtlib.study.scaling import STEPS, of_repeats, refuse_no_repeat
 from dtlib.study.tables import REPEAT, Row, refuse_untimed
 
 KIND = "sensitivity"
 AXES = {
-    "bucket_cap_mb": "bucket",
-    "global_batch": "batch",
-    "accumulation": "accumulation",
-    "precision": "",
-    "workers": "workers",
-}
+    "bucket_cap_mb": "bucket", "global_batch": "batch", "accumulation": "accumulation",
+    "precision": "", "workers": "workers",
+}  # fmt: skip
 """What may vary, and what stands for it in the name of a run."""
 
 BEST = (
@@ -45,20 +42,9 @@ def plans(
 
     Every other turn goes backwards: what always came first would always meet the coldest machine.
 
-    Parameters
-    ----------
-    settings
-        Those of `RunConfig` that all runs share.
-    axes
-        The values of each setting that varies; the first of each make the first setting.
-    repeats
-        How often each combination is run.
-
-    Raises
-    ------
-    BadInput
-        For fewer than one repeat, a grid of one, a value twice, an axis that does not exist, or
-        settings that no run can have.
+    `settings` are those of `RunConfig` that all runs share, `axes` the values of each setting that
+    varies; the first of each make the first setting. Raises `BadInput` for fewer than one repeat, a
+    grid of one, a value twice, an axis that does not exist, or settings that no run can have.
     """
     refuse_no_repeat(repeats)
     for axis in axes:
@@ -125,15 +111,8 @@ def verdict(values: Sequence[float]) -> str:
 def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return a row of `BEST` for each setting, the one of most gain first.
 
-    Parameters
-    ----------
-    rows
-        Of one study, as `tables.of_runs` gives them: the first setting's runs come first.
-
-    Raises
-    ------
-    BadInput
-        When the rows are of another study, of several throughputs, or a run has no timed step.
+    The rows are of one study, as `tables.of_runs` gives them: the first setting's runs come first.
+    Raises `BadInput` when they are of another study, or a run has no timed step.
     """
     if {row["study"] for row in rows} != {KIND}:
         raise BadInput("these are no runs of a study of sensitivity; name its sensitivity.csv.")
@@ -148,19 +127,12 @@ def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _of_setting(runs: Sequence[Mapping[str, Any]], values: Sequence[float], first: bool) -> Row:
-    return {
-        "study": KIND,
+    found = {
+        **of_repeats(runs),
         **{axis: runs[0][axis] for axis in AXES},
-        "world_size": runs[0]["world_size"],
-        "repeats": len(runs),
-        "step_time_s": statistics.median(row["step_time_s"] for row in runs),
-        "throughput": statistics.median(row["throughput"] for row in runs),
-        "throughput_unit": runs[0]["throughput_unit"],
         "gain": statistics.median(values) if values else None,
         "gain_min": min(values, default=None),
         "gain_max": max(values, default=None),
         "verdict": FIRST if first else verdict(values),
-        "comm_share": median_of(runs, "comm_share"),
-        "data_share": median_of(runs, "data_share"),
-        "device": runs[0]["device"],
     }
+    return {column: found[column] for column in BEST}

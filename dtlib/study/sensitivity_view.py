@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.config.files import write_atomically
 from dtlib.measure.columns import aligned
 from dtlib.study import reading, sensitivity
 from dtlib.study.sensitivity import FIRST, LOSS, NOISE, SINGLE
@@ -19,14 +18,9 @@ BARS = "before_after.png"
 
 
 def table(rows: Sequence[Row], judged: Sequence[str] = ()) -> str:
-    """Return throughputs and gains as text, with their spread over the repeats.
+    """Return throughputs and gains of `sensitivity.best` as text, with their spread over repeats.
 
-    Parameters
-    ----------
-    rows
-        Those of `sensitivity.best`.
-    judged
-        Sentences about targets, below the table.
+    Below the table stand the sentences about targets, `judged`.
     """
     axes = sensitivity.varying(rows)
     lines = [[*axes, rows[0]["throughput_unit"] or "", "ms/step", "gain", "from", "to", "it is"]]
@@ -132,12 +126,7 @@ def _percent(row: Row) -> str:
 def bars(rows: Sequence[Row], runs: Sequence[Row]) -> Figure:
     """Return the throughput of the first and of the best setting, with a dot for each repeat.
 
-    Parameters
-    ----------
-    rows
-        Those of `sensitivity.best`.
-    runs
-        The runs themselves.
+    `rows` are those of `sensitivity.best`, `runs` the runs themselves.
     """
     from matplotlib.figure import Figure
 
@@ -185,11 +174,10 @@ def save(rows: Sequence[Row], runs: Sequence[Row], path: Path, judged: Sequence[
         if row is not None
     )
     text = table(rows, judged)
-    reading.save(heat_map(rows), path, words)
+    reading.save(heat_map(rows), path, words, text)
     before, after = ends(rows)
     both = f"before {before['throughput']:,.1f}, after {after['throughput']:,.1f}: {gained(rows)}"
     reading.save(bars(rows, runs), path.with_name(BARS), both)
-    write_atomically(path.with_suffix(".txt"), text + "\n")
     return text
 
 

@@ -44,10 +44,7 @@ def straddling(facts: Facts) -> int:
 def padded(facts: Facts, root: bool = False, ranks: int | None = None) -> int:
     """Return the elements that are gathered for all tensors (of the root only), padding included.
 
-    Parameters
-    ----------
-    ranks
-        Ranks in FSDP's shard group (default: those of the run).
+    `ranks` are those of FSDP's shard group (default: the run's).
     """
     chosen = [(name, size) for name, size in facts.tensors if not root or in_root(name)]
     if facts.strategy == "fsdp":

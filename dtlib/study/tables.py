@@ -23,14 +23,9 @@ Row = dict[str, Any]
 
 
 def of_runs(kind: str, runs: Mapping[str, Run]) -> list[Row]:
-    """Return a row of `record.COLUMNS` for each run, equal settings side by side.
+    """Return a row of `record.COLUMNS` for each run of a study, equal settings side by side.
 
-    Parameters
-    ----------
-    kind
-        The study's.
-    runs
-        By name, in the order of the plan; a name ends in `REPEAT` and a number.
+    The runs stand by name in the order of the plan; a name ends in `REPEAT` and a number.
     """
     first = list(dict.fromkeys(split(name)[0] for name in runs))
     names = sorted(runs, key=lambda name: (first.index(split(name)[0]), split(name)[1]))

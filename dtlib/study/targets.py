@@ -39,13 +39,7 @@ INPUT = Target("less than 5 % waiting for input", 0.05)
 
 
 def of_scaling(rows: Rows) -> list[str]:
-    """Return a sentence for each target of a study of strong or weak scaling.
-
-    Parameters
-    ----------
-    rows
-        Its runs, as `tables.of_runs` gives them.
-    """
+    """Return a sentence for each target of a study of strong or weak scaling, from its runs."""
     found = scaling.paired(rows)
     strong, most = rows[0]["study"] == "strong", max(found)
     target = STRONG if strong else WEAK
@@ -62,14 +56,9 @@ def of_scaling(rows: Rows) -> list[str]:
 
 
 def of_sensitivity(gains: Sequence[float], best: Rows) -> list[str]:
-    """Return a sentence for each target of a study of settings.
+    """Return a sentence for each target of a study of settings, from the runs of the best one.
 
-    Parameters
-    ----------
-    gains
-        Of the best setting against the first one, one a repeat; none when the first one is best.
-    best
-        The runs of the best setting.
+    `gains` are its own against the first setting, one a repeat; none when the first one is best.
     """
     said = judge(GAIN, gains, "") if gains else "not reached: no setting is faster than the first"
     if gains and statistics.median(gains) > 0 and min(gains) <= 0:
@@ -98,14 +87,7 @@ def of_shares(rows: Rows) -> list[str]:
 def judge(target: Target, values: Sequence[float], where: str) -> str:
     """Say whether the median meets a target, in how many of the runs, and the numbers.
 
-    Parameters
-    ----------
-    target
-        The bound.
-    values
-        One a run.
-    where
-        Of what they are, such as "on 8 ranks".
+    There is a value a run; `where` says of what they are, such as "on 8 ranks".
     """
     met = sum(map(target.met, values))
     verdict = "reached" if target.met(statistics.median(values)) else "not reached"

@@ -24,19 +24,9 @@ __all__ = ["SOURCES", "addresses", "get", "listing", "resolve"]
 def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
     """Bring data sets, and say where they are.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Keys of `SOURCES`.
-    carried : sequence of str or Path
-        Files or folders brought by hand for a machine with no internet.
-
-    Raises
-    ------
-    BadInput
-        If a name is unknown, a carried file is not there, or a file is the wrong one.
-    Unavailable
-        If there is no network, no room, or no right to write.
+    `names` are keys of `SOURCES`; `carried` are files or folders brought by hand for a machine with
+    no internet. Raises `BadInput` if a name is unknown, a carried file is not there, or a file is
+    the wrong one; `Unavailable` if there is no network, no room, or no right to write.
     """
     wanted = [resolve(name) for name in names]
     if carried and len(wanted) != 1:

@@ -41,14 +41,7 @@ class Broken(Exception):
 class Receiver:
     """Appends to a file and hashes all that is in it.
 
-    Parameters
-    ----------
-    file : File
-        What it shall be.
-    part : Path
-        Where it is put; what lies there already is the beginning of it.
-    show : Progress
-        Is told how far it is.
+    What lies in `part` already is the beginning of it; `show` is told how far it is.
     """
 
     def __init__(self, file: File, part: Path, show: Progress) -> None:
@@ -127,23 +120,10 @@ def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
 def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
     """Bring a file from the first address that gives it, going on where an earlier try ended.
 
-    Parameters
-    ----------
-    file : File
-        What is wanted.
-    part : Path
-        Where it is put; it stays there, for a later try, if the connection breaks.
-    show : Progress
-        Is told how far it is.
-    by_hand : str
-        How to bring it without a network, as the end of a sentence.
-
-    Raises
-    ------
-    Unavailable
-        If there is no network, no address gives it, or the connection broke too often.
-    BadInput
-        If something else came; it is gone then.
+    `part` stays, for a later try, if the connection breaks. `by_hand` says how to bring the file
+    without a network, as the end of a sentence. Raises `Unavailable` if there is no network, no
+    address gives it, or the connection broke too often; `BadInput` if something else came, which is
+    gone then.
     """
     receiver = Receiver(file, part, show)
     if receiver.right():  # an earlier run ended just after the last byte

@@ -27,21 +27,10 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 def locked(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
     """Be the only process, among those that ask with the same `path`, that is in here.
 
-    The system frees the lock when its holder dies, so the next one takes over.
-
-    Parameters
-    ----------
-    path : Path
-        The lock file; it is gone afterwards.
-    stage : Path
-        The folder in which the holder writes: as long as something changes there, he is alive.
-    show : bool
-        Whether to say that we wait.
-
-    Raises
-    ------
-    Unavailable
-        If the lock cannot be taken: nobody gives a sign of life, or the file system hangs.
+    The system frees the lock when its holder dies, so the next one takes over; the file `path` is
+    gone afterwards. As long as something changes in the folder `stage`, where he writes, the holder
+    is alive. `show`: say that we wait. Raises `Unavailable` if the lock cannot be taken: nobody
+    gives a sign of life, or the file system hangs.
     """
     lock = _wait(path, stage, show)
     try:

@@ -24,26 +24,10 @@ GRACE = 30.0  # seconds in which the first rank of a node must have begun
 def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) -> tuple[Path, bool]:
     """Bring a data set into the first folder of `dtlib.data.folders.roots`, unless it lies in one.
 
-    Parameters
-    ----------
-    source : Source
-        What is wanted.
-    carried : sequence of Path
-        Files or folders that were brought by hand; without them it is downloaded.
-    show : bool
-        Whether to say how far it is.
-
-    Returns
-    -------
-    tuple of Path and bool
-        Where it lies, every file with the right hash; whether this process has brought it.
-
-    Raises
-    ------
-    BadInput
-        If what was carried here, or what a server sent, is not the right thing.
-    Unavailable
-        If there is no network, no room, no right to write, or no end to another process's work.
+    Without files or folders that were `carried` here by hand it is downloaded. Returns where it
+    lies, every file with the right hash, and whether this process has brought it. Raises `BadInput`
+    if what was carried here, or what a server sent, is not the right thing; `Unavailable` if there
+    is no network, no room, no right to write, or no end to another process's work.
     """
     for root in roots():
         if not damaged(source.files, root / source.folder):
@@ -121,7 +105,9 @@ def _get(source: Source, file: File, part: Path, carried: Sequence[Path], show: 
         if not carried:
             download(file, part, progress, _by_hand(source))
             return
-        origin = _find(file, carried) or _only(source, carried)
+        origin = _find(file, carried)
+        if len(source.downloads) == len(carried) == 1 and carried[0].is_file():
+            origin = carried[0]  # a single file for a single download, whatever its name
         if origin is None:
             places = ", ".join(str(path) for path in carried)
             raise BadInput(
@@ -137,20 +123,11 @@ def _find(file: File, carried: Sequence[Path]) -> Path | None:
     """Where a carried file of that name lies; the last part of its address is a name, too."""
     names = (file.name, *(url.rsplit("/", 1)[1] for url in file.urls))
     for path in carried:
-        if path.is_dir():
-            places = [path / name for name in names]
-        else:
-            places = [path] if path.name in names else []
+        places = [path / name for name in names] if path.is_dir() else [path]
         for place in places:
-            if place.is_file():
+            if place.name in names and place.is_file():
                 return place
     return None
-
-
-def _only(source: Source, carried: Sequence[Path]) -> Path | None:
-    """A single file for a single download is meant for it, whatever its name."""
-    one = len(source.downloads) == len(carried) == 1 and carried[0].is_file()
-    return carried[0] if one else None
 
 
 def _by_hand(source: Source) -> str:

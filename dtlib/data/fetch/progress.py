@@ -19,16 +19,9 @@ def amount(size: float) -> str:
 
 
 class Progress:
-    """Shows how much of a file has arrived.
+    """Shows how much of a file's `total` bytes has arrived.
 
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    total : int
-        Its bytes.
-    show : bool
-        False: say nothing (a rank that is not the first).
+    With `show` False it says nothing (a rank that is not the first).
     """
 
     def __init__(self, name: str, total: int, show: bool = True) -> None:

@@ -16,27 +16,13 @@ HUB = "https://huggingface.co"
 
 @dataclass(frozen=True)
 class File:
-    """One file.
-
-    Attributes
-    ----------
-    name : str
-        As it is called on disk.
-    sha256 : str
-        In hexadecimal.
-    size : int
-        In bytes; a good guess if not `exact`.
-    urls : tuple of str
-        Where it can be had, best first; empty for a member of an archive.
-    exact : bool
-        Whether `size` is what the publisher says.
-    """
+    """One file: its name on disk, and what it must be."""
 
     name: str
-    sha256: str
-    size: int
-    urls: tuple[str, ...] = ()
-    exact: bool = True
+    sha256: str  # in hexadecimal
+    size: int  # in bytes; a good guess if not `exact`
+    urls: tuple[str, ...] = ()  # where it can be had, best first; none for a member of an archive
+    exact: bool = True  # whether `size` is what the publisher says
 
     @property
     def most(self) -> int:
@@ -99,6 +85,14 @@ _CIFAR10 = Source(
 
 # The publisher's bucket (research.metamind.io) is gone; its sha256 is the one that Hugging Face's
 # `datasets` recorded. First an author's own copy, then one at a fixed commit.
+_WIKITEXT2_FILES = (
+    ("wiki.train.raw", "6707892fa3788b5ab9ed78ab5ff37d9fe825f6011a2ad4fcd6a6d467f0e7da57",
+     10_940_747),
+    ("wiki.valid.raw", "4cd0f6876d07a413aa911261ff6d363c72d757d47f0fdd6015702014c89cb9c7",
+     1_146_846),
+    ("wiki.test.raw", "173c87a53759e0201f33e0ccf978e510c2042d7f2cb78229d9a50d79b9e7dd08",
+     1_290_590),
+)  # fmt: skip
 _WIKITEXT2 = Source(
     name="wikitext2",
     what="2 million words of Wikipedia articles, raw text (WikiText-2)",
@@ -113,23 +107,7 @@ _WIKITEXT2 = Source(
             "/wikitext-2-raw-v1.zip",
         ),
     ),
-    files=(
-        File(
-            "wiki.train.raw",
-            "6707892fa3788b5ab9ed78ab5ff37d9fe825f6011a2ad4fcd6a6d467f0e7da57",
-            10_940_747,
-        ),
-        File(
-            "wiki.valid.raw",
-            "4cd0f6876d07a413aa911261ff6d363c72d757d47f0fdd6015702014c89cb9c7",
-            1_146_846,
-        ),
-        File(
-            "wiki.test.raw",
-            "173c87a53759e0201f33e0ccf978e510c2042d7f2cb78229d9a50d79b9e7dd08",
-            1_290_590,
-        ),
-    ),
+    files=tuple(File(*row) for row in _WIKITEXT2_FILES),
     licence="CC BY-SA 3.0",
     cite="Merity et al. (2016), Pointer Sentinel Mixture Models, arXiv:1609.07843",
 )
@@ -175,13 +153,9 @@ def _tokenizer_files() -> tuple[File, ...]:
 
 
 def _checkpoint(
-    model: str,
-    millions: int,
-    revision: str,
-    config: tuple[str, int],
-    weights: tuple[str, int],
+    model: str, millions: int, revision: str, config: tuple[str, int], weights: tuple[str, int],
     exact: bool = True,
-) -> Source:
+) -> Source:  # fmt: skip
     own = tuple(
         File(name, sha256, size, _from_hub(model, revision, name), exact)
         for name, (sha256, size) in (("config.json", config), ("model.safetensors", weights))
@@ -233,9 +207,5 @@ _TOKENIZER_ALONE = Source(
     cite=GPT2_CITE,
 )
 
-SOURCES: Mapping[str, Source] = MappingProxyType(
-    {
-        source.name: source
-        for source in (_CIFAR10, _WIKITEXT2, _SHAKESPEARE, _TOKENIZER_ALONE, *_CHECKPOINTS)
-    }
-)
+_ALL = (_CIFAR10, _WIKITEXT2, _SHAKESPEARE, _TOKENIZER_ALONE, *_CHECKPOINTS)
+SOURCES: Mapping[str, Source] = MappingProxyType({source.name: source for source in _ALL})

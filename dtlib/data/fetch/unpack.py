@@ -46,22 +46,11 @@ class Member:
 
 
 def unpack(archive: Path, files: Sequence[File], folder: Path) -> None:
-    """Put `files`, found by their names in whatever folder of the archive, into `folder`.
+    """Put `files`, found by their names in whatever folder of a .tar.gz or .zip, into `folder`.
 
-    Parameters
-    ----------
-    archive : Path
-        A .tar.gz or a .zip.
-    files : sequence of File
-        What is wanted, with hashes.
-    folder : Path
-        Is made if it is not there.
-
-    Raises
-    ------
-    BadInput
-        If a member would be written elsewhere, is a link or a device, if there is too much, if a
-        file is missing or is another one, or if the archive is damaged.
+    The folder is made if it is not there. Raises `BadInput` if a member would be written elsewhere,
+    is a link or a device, if there is too much, if a file is missing or is another one, or if the
+    archive is damaged.
     """
     wanted = {file.name: file for file in files}
     most = sum(file.size for file in files) + SPARE
@@ -83,15 +72,15 @@ def _refuse_tricks(archive: Path, members: Sequence[Member], most: int) -> None:
     for member in members:
         path = PurePosixPath(member.name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in path.parts[:1]:
-            raise BadInput(
-                f"{_name(archive)} would write {member.name!r}, outside its folder: nothing was "
-                "unpacked, so bring the archive from its publisher."
-            )
-        if not (member.is_file or member.is_folder):
-            raise BadInput(
-                f"{_name(archive)} holds {member.name!r}, a link or a device: nothing was "
-                "unpacked, so bring the archive from its publisher."
-            )
+            trick = f"would write {member.name!r}, outside its folder"
+        elif not (member.is_file or member.is_folder):
+            trick = f"holds {member.name!r}, a link or a device"
+        else:
+            continue
+        raise BadInput(
+            f"{_name(archive)} {trick}: nothing was unpacked, so bring the archive from its "
+            "publisher."
+        )
     total = sum(member.size for member in members)
     if len(members) > MEMBERS or total > most:
         raise BadInput(

@@ -10,16 +10,9 @@ from dtlib.data.fetch.sources import File
 
 
 def damaged(files: Sequence[File], folder: Path, *, hashes: bool = True) -> list[File]:
-    """Return those files that `folder` lacks or has wrong.
+    """Return those files that `folder`, which need not exist, lacks or has wrong.
 
-    Parameters
-    ----------
-    files : sequence of File
-        What there should be.
-    folder : Path
-        Need not exist.
-    hashes : bool
-        False: look at sizes alone, which takes no time.
+    Without `hashes` it looks at sizes alone, which takes no time.
     """
     return [file for file in files if not _is_right(folder / file.name, file, hashes)]
 

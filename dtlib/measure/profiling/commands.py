@@ -25,36 +25,18 @@ VARIABLES = {"torchrun": "RANK", "srun": "SLURM_PROCID"}  # who started the rank
 
 
 def nsys(
-    command: Sequence[str],
-    *,
-    out: str = "nsys",
-    first: int = 5,
-    last: int = 7,
-    variable: str | None = None,
-    trace: Sequence[str] = TRACE,
-) -> list[str]:
+    command: Sequence[str], *, out: str = "nsys", first: int = 5, last: int = 7,
+    variable: str | None = None, trace: Sequence[str] = TRACE,
+) -> list[str]:  # fmt: skip
     """Return the words that run a `dtlib train` command under Nsight Systems.
 
     Steps `first` to `last` are recorded, in the report `OUT.rankR.nsys-rep` (`OUT.nsys-rep` where
     one profiler has all ranks) and as SQLite beside it, which `read` takes.
 
-    Parameters
-    ----------
-    command
-        `[…, "train", "text", …]`; the flags that mark and capture its steps are added.
-    out
-        Path of the report, without its ending.
-    first, last
-        Steps to record, counted from 1.
-    variable
-        One of `VARIABLES`, with the rank; None: the run starts its ranks, under one profiler.
-    trace
-        What is traced.
-
-    Raises
-    ------
-    BadInput
-        when the steps are none.
+    `command` is `[…, "train", "text", …]`; the flags that mark and capture its steps, counted from
+    1, are added. `out` is the report's path without its ending, `trace` what is traced. `variable`
+    is one of `VARIABLES`, with the rank; None: the run starts its ranks, under one profiler. Raises
+    `BadInput` when the steps are none.
     """
     return [
         *(() if variable else OWN_RANKS),
@@ -72,35 +54,17 @@ def nsys(
 
 
 def ncu(
-    command: Sequence[str],
-    *,
-    out: str = "ncu",
-    first: int = 5,
-    last: int = 7,
-    variable: str | None = None,
-    kernels: str = KERNELS,
-    skip: int = 0,
-    count: int = 20,
+    command: Sequence[str], *, out: str = "ncu", first: int = 5, last: int = 7,
+    variable: str | None = None, kernels: str = KERNELS, skip: int = 0, count: int = 20,
     sections: str = "basic",
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Return the words that run a `dtlib train` command under Nsight Compute.
 
-    Parameters
-    ----------
-    command, out, first, last, variable
-        As of `nsys`; the report is `OUT.rankR.ncu-rep`.
-    kernels
-        Regular expression: kernels whose names it finds are measured.
-    skip, count
-        How many of them are left out first, and how many are measured.
-    sections
-        ncu's set of sections: basic, detailed, full or roofline. The metrics of FLOP and bytes that
-        `dtlib profile read` needs are measured in any case.
-
-    Raises
-    ------
-    BadInput
-        when the steps are none, there is no such set, or nothing is to be measured.
+    As `nsys`; the report is `OUT.rankR.ncu-rep`. Measured are kernels whose names the regular
+    expression `kernels` finds, `count` of them after the first `skip`. `sections` is ncu's set of
+    them, one of `SETS`; the metrics of FLOP and bytes that `dtlib profile read` needs are measured
+    in any case. Raises `BadInput` when the steps are none, there is no such set, or nothing is to
+    be measured.
     """
     if sections not in SETS:
         raise BadInput(f"there is no set {sections!r}; there is {', '.join(SETS)}.")

@@ -18,15 +18,9 @@ _THREAD = "smsp__sass_thread_inst_executed_op_"
 # By precision, ways to count: the first whose metrics are there, so that a whole is never added to
 # its parts. A way is a sum.
 _WAYS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "fp8": (
-        (f"{_TENSOR}fp8",),
-        (f"{_TENSOR}fp8_dst_fp16", f"{_TENSOR}fp8_dst_fp32"),
-    ),
+    "fp8": ((f"{_TENSOR}fp8",), (f"{_TENSOR}fp8_dst_fp16", f"{_TENSOR}fp8_dst_fp32")),
     "bf16": ((f"{_TENSOR}bf16_dst_fp32",),),
-    "fp16": (
-        (f"{_TENSOR}fp16",),
-        (f"{_TENSOR}fp16_dst_fp16", f"{_TENSOR}fp16_dst_fp32"),
-    ),
+    "fp16": ((f"{_TENSOR}fp16",), (f"{_TENSOR}fp16_dst_fp16", f"{_TENSOR}fp16_dst_fp32")),
     "tf32": ((f"{_TENSOR}tf32_dst_fp32",),),
     "fp64": ((f"{_TENSOR}fp64",),),
 }
@@ -44,11 +38,7 @@ WANTED = (
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     *(f"{name}.sum" for ways in _WAYS.values() for name in ways[0]),
-    *(
-        f"{_THREAD}{letter}{what}_pred_on.sum"
-        for letter in _THREADS.values()
-        for what in _OPERATIONS
-    ),
+    *(f"{_THREAD}{x}{what}_pred_on.sum" for x in _THREADS.values() for what in _OPERATIONS),
 )
 """What the command line asks ncu for; a chip that lacks one prints n/a for it."""
 
@@ -56,10 +46,7 @@ WANTED = (
 def flop(values: Mapping[str, float]) -> dict[str, float]:
     """Return a kernel's floating-point operations by precision; what was not counted is left out.
 
-    Parameters
-    ----------
-    values
-        Metrics of one kernel in base units, by their names with suffix.
+    `values` are its metrics in base units, by their names with suffix.
     """
     found: dict[str, float] = {}
     for precision, ways in _WAYS.items():

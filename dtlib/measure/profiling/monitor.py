@@ -172,10 +172,7 @@ def _opened(path: Path, append: bool) -> IO[str]:
 def read_samples(path: Path) -> Iterator[Sample]:
     """Read a file that a `Monitor` wrote; a last line that a kill cut short is left out.
 
-    Raises
-    ------
-    BadInput
-        when it is none.
+    Raises `BadInput` when it is none.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

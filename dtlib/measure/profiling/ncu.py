@@ -38,26 +38,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Reached:
-    """What all launches of a kernel reached together.
-
-    Attributes
-    ----------
-    kernel, gpu
-        Names; the GPU's is "" where the file does not tell it.
-    launches, seconds
-        How many there are, and their time.
-    flop
-        Operations by precision ("fp32", "bf16", …), of those that were counted.
-    dram_bytes
-        Read from and written to the GPU's memory; None where it was not measured.
-    """
+    """What all launches of a kernel reached together."""
 
     kernel: str
-    gpu: str
+    gpu: str  # "" where the file does not tell it
     launches: int
-    seconds: float
-    flop: Mapping[str, float]
-    dram_bytes: float | None
+    seconds: float  # of all launches
+    flop: Mapping[str, float]  # operations by precision ("fp32", "bf16", …), where counted
+    dram_bytes: float | None  # read from and written to the GPU's memory; None: not measured
 
     def flop_per_second(self) -> dict[str, float]:
         """FLOP/s by precision, without those in which nothing was computed."""
@@ -69,21 +57,12 @@ class Reached:
 
 
 def read(path: str | Path) -> list[Reached]:
-    """Read a file and add up the launches of each kernel.
+    """Read a file and add up the launches of each kernel; the one that took longest comes first.
 
-    Returns
-    -------
-    list of Reached
-        The kernel that took longest first.
-
-    Raises
-    ------
-    BadInput
-        when there is no table of ncu in it, no launch, or a launch without its duration.
+    Raises `BadInput` when there is no table of ncu in it, no launch, or one without its duration.
     """
-    launches = read_launches(path)
     together: dict[tuple[str, str], list[Launch]] = defaultdict(list)
-    for one in launches:
+    for one in read_launches(path):
         if not 0 < one.metrics.get(DURATION, 0.0) < math.inf:  # nan is neither
             raise BadInput(
                 f"{path} has no duration of kernel {one.kernel}; measure {DURATION} too, as"

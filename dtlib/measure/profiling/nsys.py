@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtlib.errors import BadInput
+from dtlib.measure.profiling import nsys_rows
 from dtlib.measure.profiling.intervals import Intervals, length, overlap, union, without
-from dtlib.measure.profiling.nsys_rows import (
-    Activity,
-    Named,
-    activities_of,
-    gpu_names,
-    has_texts,
-    kind_of,
-    launches_of,
-    ranges_of,
-)
+from dtlib.measure.profiling.nsys_rows import Activity, Named, kind_of
 
 __all__ = ["Export", "GpuShares", "KernelTime", "RangeTime", "analyse", "kind_of", "read"]
 
@@ -79,17 +71,9 @@ class Export:
 
 
 def read(path: str | Path) -> Export:
-    """Read an export.
+    """Read an export: the `.sqlite` file of one report, of one rank or of several.
 
-    Parameters
-    ----------
-    path
-        The `.sqlite` file of one report, of one rank or of several.
-
-    Raises
-    ------
-    BadInput
-        when it is no export, or no GPU did anything in it.
+    Raises `BadInput` when it is no export, or no GPU did anything in it.
     """
     if not Path(path).is_file():
         raise BadInput(f"there is no file {path}; give what `nsys export --type sqlite` wrote.")
@@ -107,20 +91,20 @@ def read(path: str | Path) -> Export:
 
 def analyse(database: sqlite3.Connection) -> Export:
     """Work out shares, ranges and kernels of an open export; see `read`."""
-    if not has_texts(database):
+    if not nsys_rows.has_texts(database):
         raise BadInput(
             "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
             " --type sqlite`."
         )
-    activities = activities_of(database)
+    activities = nsys_rows.activities_of(database)
     if not activities:
         raise BadInput(
             "has no kernel and no copy in it: the run had no GPU, or ended before the first"
             " step to capture."
         )
-    ranges = ranges_of(database)
+    ranges = nsys_rows.ranges_of(database)
     windows = _windows(activities, ranges)
-    names = gpu_names(database)
+    names = nsys_rows.gpu_names(database)
     by_gpu = defaultdict(list)
     for one in activities:
         by_gpu[one.process, one.device].append(one)
@@ -148,24 +132,22 @@ def _shares(
     for kind in ("compute", "nccl", "copy"):
         spans = union((one.start, one.end) for one in some if kind_of(one.name) == kind)
         kinds[kind] = overlap(spans, [window])
-    kernels = union([*kinds["compute"], *kinds["nccl"]])
+    compute, nccl, copy = kinds.values()
+    kernels = union([*compute, *nccl])
     whole = max(1, window[1] - window[0])
     parts = {
-        "kernel": kinds["compute"],
-        "nccl": kinds["nccl"],
-        "exposed_nccl": without(kinds["nccl"], kinds["compute"]),
-        "copy": kinds["copy"],
-        "exposed_copy": without(kinds["copy"], kernels),
-    }
+        "kernel": compute, "nccl": nccl, "exposed_nccl": without(nccl, compute),
+        "copy": copy, "exposed_copy": without(copy, kernels),
+    }  # fmt: skip
     shares = {part: length(spans) / whole for part, spans in parts.items()}
-    idle = 1 - length(union([*kernels, *kinds["copy"]])) / whole
+    idle = 1 - length(union([*kernels, *copy])) / whole
     return GpuShares(process, device, name, whole * 1e-9, idle=idle, **shares)
 
 
 def _range_times(
     database: sqlite3.Connection, ranges: Named, activities: list[Activity]
 ) -> list[RangeTime]:
-    launched = launches_of(database, activities)
+    launched = nsys_rows.launches_of(database, activities)
     count: dict[str, int] = defaultdict(int)
     seconds: dict[str, float] = defaultdict(float)
     on_gpu: dict[str, float] = defaultdict(float)
@@ -175,10 +157,8 @@ def _range_times(
             seconds[name] += length(union(spans))
             on_gpu[name] += _kernel_time(union(spans), launched.get(process, []))
     times = [
-        RangeTime(
-            name, count[name], seconds[name] * 1e-9, on_gpu[name] * 1e-9 if launched else None
-        )
-        for name in count
+        RangeTime(n, count[n], seconds[n] * 1e-9, on_gpu[n] * 1e-9 if launched else None)
+        for n in count
     ]
     return sorted(times, key=lambda one: (-one.seconds, one.name))
 

@@ -47,7 +47,11 @@ def record(
         when there is nothing to keep, when the block ended before `active` steps were over, when
         another recording is under way, or when the folder cannot hold a trace.
     """
-    _refuse_what_cannot_be(wait, warmup, active)
+    if wait < 0 or warmup < 0 or active < 1:
+        raise BadInput(
+            f"wait, warmup and active are {wait}, {warmup} and {active}; the first two must be at"
+            " least 0 and active at least 1."
+        )
     path = Path(folder) / f"rank{dist.world().rank if rank is None else rank}.json"
     _make_room(path)
     # A second one within ends the process: torch's profiler is one for all of it
@@ -91,14 +95,6 @@ def _schedule(path: Path, wait: int, warmup: int, active: int) -> Iterator[Calla
         raise BadInput(
             f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
             f" {needed}: run more steps, or profile fewer."
-        )
-
-
-def _refuse_what_cannot_be(wait: int, warmup: int, active: int) -> None:
-    if wait < 0 or warmup < 0 or active < 1:
-        raise BadInput(
-            f"wait, warmup and active are {wait}, {warmup} and {active}; the first two must be at"
-            " least 0 and active at least 1."
         )
 
 

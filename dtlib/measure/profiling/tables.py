@@ -64,21 +64,10 @@ def of_kernels(export: Export, top: int = 10) -> Rows:
 
 
 def of_reached(reached: Sequence[Reached], device: str | None = None, top: int = 10) -> Rows:
-    """What each kernel reached, beside what its GPU can do.
+    """What each of the `top` kernels of `ncu.read` reached, beside what its GPU can do.
 
-    Parameters
-    ----------
-    reached
-        As `ncu.read` gives it.
-    device
-        Row of `sim.hardware.DEVICES`; by default the one that the GPU's name tells.
-    top
-        How many kernels are told.
-
-    Raises
-    ------
-    BadInput
-        when there is no such device.
+    `device` is a row of `sim.hardware.DEVICES`; by default the one that the GPU's name tells.
+    Raises `BadInput` when there is no such device.
     """
     if device is not None:
         refuse_unknown("device", device, DEVICES)

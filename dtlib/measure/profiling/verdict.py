@@ -11,6 +11,10 @@ from dtlib.measure.profiling.shares import Shares
 # From which share on input or communication is what to work at first. Below it more is to be had
 # from compute: without a fifth of its time a step is at most 1.25 times as fast.
 WORTH_IT = 0.2
+WORDS = {
+    "input": "waiting for a batch", "communication": "communication that nothing hides",
+    "compute": "computing", "idle": "doing nothing that the trace has a name for",
+}  # fmt: skip
 NEXT = {
     "input": "try more loader workers, decode once, or keep the data on the device",
     "communication": "try larger buckets, gradients in bf16, or accumulation with no_sync",
@@ -63,7 +67,7 @@ def verdict(ranks: Sequence[Shares]) -> Verdict:
     inside = max(("compute", "idle"), key=means.__getitem__)
     bound = outside if means[outside] >= WORTH_IT else inside
     whose = "the ranks' steps are" if straggler is None else f"rank {straggler}'s steps are"
-    evidence = f"{whose} {means[bound]:.0%} {_words(bound)}"
+    evidence = f"{whose} {means[bound]:.0%} {WORDS[bound]}"
     if straggler is not None:
         most = max(one.waited for one in ranks)
         evidence = f"rank {straggler} is waited for, up to {most:.0%} of a step; {evidence}"
@@ -79,12 +83,3 @@ def _straggler(ranks: Sequence[Shares]) -> int | None:
     by_wait = sorted(ranks, key=lambda one: one.waited)
     least, most = by_wait[0].waited, by_wait[-1].waited
     return by_wait[0].rank if most >= WORTH_IT and least < most / 3 else None
-
-
-def _words(bound: str) -> str:
-    return {
-        "input": "waiting for a batch",
-        "communication": "communication that nothing hides",
-        "compute": "computing",
-        "idle": "doing nothing that the trace has a name for",
-    }[bound]

@@ -15,12 +15,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from dtlib.scratch.ring.all_reduce import (
-    all_gather_steps,
-    carry_out,
-    cut,
-    reduce_scatter_steps,
-)
+from dtlib.scratch.ring.all_reduce import all_gather_steps, carry_out, cut, reduce_scatter_steps
 
 
 def reduce_scatter(x: torch.Tensor) -> torch.Tensor:

@@ -15,38 +15,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class AllGather:
+class _OfBlock:
+    block: int
+
+
+class AllGather(_OfBlock):
     """Make the parameters of a block whole on every rank."""
 
-    block: int
 
-
-@dataclass(frozen=True)
-class Forward:
+class Forward(_OfBlock):
     """Compute a block's output and keep what its backward needs."""
 
-    block: int
 
-
-@dataclass(frozen=True)
-class Free:
+class Free(_OfBlock):
     """Give up a block's parameters but for the own shard."""
 
-    block: int
 
-
-@dataclass(frozen=True)
-class Backward:
+class Backward(_OfBlock):
     """Compute the gradients of a block's parameters and of its input."""
 
-    block: int
 
-
-@dataclass(frozen=True)
-class ReduceScatter:
+class ReduceScatter(_OfBlock):
     """Average a block's gradients over ranks and keep the own shard."""
-
-    block: int
 
 
 @dataclass(frozen=True)

@@ -37,17 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def page_of(folder: str | Path) -> Page:
-    """Gather what a folder tells.
+    """Gather what a folder tells: of a run (`config.json`) or a job (`job.json`, `exit-code.r0`).
 
-    Parameters
-    ----------
-    folder
-        Of a run (it has `config.json`) or of a job (`job.json`, or files `exit-code.r0`).
-
-    Raises
-    ------
-    BadInput
-        when it is neither, or its records cannot be read.
+    Raises `BadInput` when it is neither, or its records cannot be read.
     """
     folder = Path(folder)
     if (folder / "job.json").exists() or any(folder.glob("exit-code.*")):
@@ -72,17 +64,14 @@ def write(page: Page, to: Path) -> Path:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("dtlib.study.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=PackageLoader("dtlib.study.report", "."), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     text = environment.get_template("page.html").render(page=page)
     try:
         if to.is_dir():
-            page_there = to / "report.html"
-            raise BadInput(f"{to} is a folder: give the page's own name, such as {page_there}.")
+            there = to / "report.html"
+            raise BadInput(f"{to} is a folder: give the page's own name, such as {there}.")
         if to.exists() and not to.is_file():  # a device or a pipe, which a rename would replace
             raise BadInput(f"{to} is no regular file and stays as it is: choose another --to.")
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -49,10 +49,8 @@ class Page:
 
 def facts(caption: str, pairs: dict[str, object]) -> Table:
     """A table of names and values; what is None was not measured."""
-    rows = [
-        (name, "not measured" if value is None else str(value)) for name, value in pairs.items()
-    ]
-    return Table(caption, ("", "value"), rows)
+    values = ("not measured" if value is None else str(value) for value in pairs.values())
+    return Table(caption, ("", "value"), list(zip(pairs, values, strict=True)))
 
 
 def spelled(seconds: float) -> str:

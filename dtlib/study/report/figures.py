@@ -19,18 +19,9 @@ Line = Sequence[tuple[float, float]]
 def lines(
     caption: str, across: str, up: str, series: Mapping[str, Line], *, from_zero: bool = True
 ) -> Figure:
-    """Draw named lines of points.
+    """Draw named lines of points, of many points every k-th; each line has at least one.
 
-    Parameters
-    ----------
-    caption
-        What is drawn.
-    across, up
-        What the axes are, with units.
-    series
-        Name → points (x, y), at least one; of many points every k-th is drawn.
-    from_zero
-        Whether the upward axis begins at 0.
+    `across` and `up` are what the axes are, with units.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas

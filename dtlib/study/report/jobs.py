@@ -11,7 +11,7 @@ from dtlib.cluster import batch
 from dtlib.cluster.batch import Job
 from dtlib.errors import BadInput
 from dtlib.study.report.content import Page, Section, Table, spelled
-from dtlib.study.report.runs import LOG_LINES, ending, sections_of
+from dtlib.study.report.runs import end_of, ending, sections_of
 from dtlib.training.record import Run
 
 # What slurm/common.sh prints at the begin and the end of each start
@@ -38,12 +38,11 @@ def page_of_job(folder: Path) -> Page:
     """
     folder = folder.resolve()
     job = _job_of(folder)
-    page = Page(f"Job {job.id}, {job.name}", "")
     starts = from_sacct(job.id) or from_scontrol(job.id)
-    logs = _logs(job, folder)
-    page.sections.append(_queue(starts, page.missing))
-    page.sections.append(_starts(folder, logs, page.missing))
-    page.ended = _ending(job, starts)
+    page = Page(f"Job {job.id}, {job.name}", _ending(job, starts))
+    log = job.log(folder.parent)
+    logs = sorted(log.parent.glob(log.name.replace("%a", "*")))
+    page.sections = [_queue(starts, page.missing), _starts(folder, logs, page.missing)]
     runs = sorted(path.parent for path in folder.rglob("metrics.jsonl"))
     for path in runs:
         name = str(path.relative_to(folder))
@@ -58,7 +57,7 @@ def page_of_job(folder: Path) -> Page:
         page.missing += [f"run {name}: {one}" for one in missing]
     if not runs:
         page.missing.append("runs: no folder with metrics.jsonl lies in the job's")
-    page.sections += [_end_of(path) for path in logs]
+    page.sections += [end_of(path, path.name) for path in logs]
     return page
 
 
@@ -81,11 +80,6 @@ def _ending(job: Job, starts: list[Start]) -> str:
         code = f", exit code {job.exit_code}" if job.exit_code else ""
         return f"{job.state}{code}{f' ({job.reason})' if job.reason else ''}."
     return f"{starts[-1].state}." if starts else "see the exit codes of its starts."
-
-
-def _logs(job: Job, folder: Path) -> list[Path]:
-    log = job.log(folder.parent)
-    return sorted(log.parent.glob(log.name.replace("%a", "*")))
 
 
 def _queue(starts: list[Start], missing: list[str]) -> Section:
@@ -164,13 +158,10 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
         for task, number in keys
     ]  # fmt: skip
     restarts = sum(number > 0 for _, number in keys)
-    section.sentences = [f"It was started {_times(len(keys))}; {restarts} of them are restarts."]
+    times = "once" if len(keys) == 1 else f"{len(keys)} times"
+    section.sentences = [f"It was started {times}; {restarts} of them are restarts."]
     section.tables = [Table("Starts", ("start", "at", "nodes", "exit code"), rows)]
     return section
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def _code(code: str | None) -> str:
@@ -178,8 +169,3 @@ def _code(code: str | None) -> str:
         return "none was written: it was killed, or still runs"
     meaning = EXIT_CODES.get(int(code)) if code.isdigit() else None
     return f"{code}{f', {meaning}' if meaning else ''}"
-
-
-def _end_of(log: Path) -> Section:
-    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-    return Section(f"The end of {log.name}", text="\n".join(last))

@@ -10,7 +10,7 @@ from dtlib.errors import BadInput
 from dtlib.measure.profiling import read_samples
 from dtlib.measure.profiling.monitor import Sample
 from dtlib.study.report import profiles
-from dtlib.study.report.content import Figure, Page, Section, facts, spelled
+from dtlib.study.report.content import Page, Section, facts, spelled
 from dtlib.study.report.figures import Line, lines
 from dtlib.training.record import Run
 
@@ -59,9 +59,8 @@ def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
         try:
             section = part(run, missing)
         except (ValueError, TypeError, LookupError, AttributeError) as error:  # another's records
-            missing.append(
-                f"{name}: the records have another form ({type(error).__name__}: {error})"
-            )
+            said = f"the records have another form ({type(error).__name__}: {error})"
+            missing.append(f"{name}: {said}")
             continue
         if section is not None:
             section.level = level
@@ -79,13 +78,12 @@ def _results(run: Run, missing: list[str]) -> Section:
     where = {name: summary.get(name) for name in ORIGIN}
     where["job_id"] = where["job_id"] or "no Slurm job"
     section.tables.append(facts("Where it ran", where))
-    timed = f"{summary['timed_steps']} steps, after {summary['warmup_steps']} of warm-up"
     results = {
         "loss of the last step": f"{run.loss:.6g}",
         "restarts of the job": summary.get("restart_count"),
         "median step": _with("{:.4g} s", summary.get("step_time_s")),
         "throughput": _with("{:,.4g} " + summary["throughput_unit"], summary.get("throughput")),
-        "timed": timed,
+        "timed": f"{summary['timed_steps']} steps, after {summary['warmup_steps']} of warm-up",
         "memory of rank 0 at its peak": _with("{:,} bytes", summary.get("memory_peak_bytes")),
         "mean use of the GPUs": _with("{:.1%}", summary.get("gpu_util")),
     }
@@ -131,33 +129,32 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
 def _devices(run: Run, missing: list[str]) -> Section | None:
     files = list(run.folder.glob("monitor.rank*.csv"))
     samples: dict[str, list[Sample]] = {}
-    for path in sorted(
-        files, key=lambda path: (len(path.name), path.name)
-    ):  # rank 9 before rank 10
+    for path in sorted(files, key=lambda path: (len(path.name), path.name)):  # rank 9 before 10
         try:
             some = list(read_samples(path))
         except BadInput as error:
             missing.append(str(error))
             continue
-        if not some:
-            missing.append(f"samples in {path}: there is none yet")
+        if some:
+            samples[path.stem.replace("monitor.rank", "rank ")] = some
         else:
-            name = path.name.removeprefix("monitor.rank").removesuffix(".csv")
-            samples[f"rank {name}"] = some
+            missing.append(f"samples in {path}: there is none yet")
     if not files:
         missing.append("use, memory, power and clocks of the devices: run with --monitor")
     if not samples:
         return None
     first = min(some[0]["time"] or 0.0 for some in samples.values())
-    drawn = {field: _over_time(samples, field, first) for field in DEVICE}
-    section = Section(
-        "Devices", figures=[_drawn(f, series) for f, series in drawn.items() if series]
-    )
     last = max(some[-1]["time"] or 0.0 for some in samples.values())
-    section.sentences = [f"Sampled over {spelled(last - first)}, while the run took its steps."]
+    said = f"Sampled over {spelled(last - first)}, while the run took its steps."
+    drawn = {field: _over_time(samples, field, first) for field in DEVICE}
     if not drawn["gpu_util"]:
         missing.append("figures of a GPU: the monitor was told of none")
-    return section
+    figures = [
+        lines(DEVICE[field][0], "seconds since the first sample", DEVICE[field][1], series)
+        for field, series in drawn.items()
+        if series
+    ]
+    return Section("Devices", [said], figures=figures)
 
 
 def _over_time(samples: dict[str, list[Sample]], field: str, first: float) -> dict[str, Line]:
@@ -171,18 +168,18 @@ def _over_time(samples: dict[str, list[Sample]], field: str, first: float) -> di
     return found
 
 
-def _drawn(field: str, series: dict[str, Line]) -> Figure:
-    caption, unit, _ = DEVICE[field]
-    return lines(caption, "seconds since the first sample", unit, series)
-
-
 def _log(run: Run, missing: list[str]) -> Section | None:
     """The last lines of rank 0's log, where the run did not come to its end."""
     path = run.folder / "rank0.log"
     if run.summary or not path.exists():
         return None
-    last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-    return Section("The end of rank 0's log", text="\n".join(last))
+    return end_of(path, "rank 0's log")
+
+
+def end_of(log: Path, name: str) -> Section:
+    """Return the last lines of a log."""
+    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    return Section(f"The end of {name}", text="\n".join(last))
 
 
 PARTS: dict[str, Callable[[Run, list[str]], Section | None]] = {
