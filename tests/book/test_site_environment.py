@@ -29,14 +29,11 @@ def variables(folder: Path, site: str, **env: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("site", "python"),
-    [
-        ("", f"{ROOT}/.venv/bin/python"),
-        ("DTLIB_IMAGE=/x.sif", f"{ROOT}/docker/apptainer-python"),
-        ("DTLIB_PYTHON=/env/bin/python", "/env/bin/python"),
-    ],
-)
+@pytest.mark.parametrize(("site", "python"), [
+    ("", f"{ROOT}/.venv/bin/python"),
+    ("DTLIB_IMAGE=/x.sif", f"{ROOT}/docker/apptainer-python"),
+    ("DTLIB_PYTHON=/env/bin/python", "/env/bin/python"),
+])  # fmt: skip
 def test_which_python(tmp_path: Path, site: str, python: str) -> None:
     assert variables(tmp_path, site)["python"] == python
 

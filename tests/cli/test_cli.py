@@ -109,16 +109,12 @@ def test_values_keep_their_underscores():
     assert (config.data, config.out) == ("my_texts", "a_b")
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (Unavailable("no GPU; use --device cpu."), 69),
-        (Stopped("stopped after step 3."), 75),
-        (DtlibError("rank 1 died."), 1),
-        (KeyboardInterrupt(), 130),
-    ],
-    ids=["unavailable", "stopped", "failed", "interrupted"],
-)
+@pytest.mark.parametrize(("error", "code"), [
+    (Unavailable("no GPU; use --device cpu."), 69),
+    (Stopped("stopped after step 3."), 75),
+    (DtlibError("rank 1 died."), 1),
+    (KeyboardInterrupt(), 130),
+], ids=["unavailable", "stopped", "failed", "interrupted"])  # fmt: skip
 def test_exit_codes(capsys, monkeypatch, error, code):
     def fail(config):
         raise error

@@ -122,20 +122,17 @@ def test_the_files_of_an_array_tell_how_each_task_ended_last(place: Path) -> Non
     assert (job.state, job.exit_code) == ("COMPLETED", "0:0")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("submit 81", "there is no lesson 81"),
-        ("submit 80 -p sped=3", "has no parameter 'sped'"),
-        ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
-        ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
-        ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
-        ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
-        ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
-        ("status --all", "status does not know '--all'"),
-        ("status -- --all", "status takes nothing after --"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    ("submit 81", "there is no lesson 81"),
+    ("submit 80 -p sped=3", "has no parameter 'sped'"),
+    ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
+    ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
+    ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
+    ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
+    ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
+    ("status --all", "status does not know '--all'"),
+    ("status -- --all", "status takes nothing after --"),
+])  # fmt: skip
 def test_bad_input_submits_nothing(
     place: Path, words: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,16 +159,13 @@ def test_without_slurm_it_says_what_to_do_instead(
     assert "`dtlib lessons run 80` runs it on this machine" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("site", "words", "asked"),
-    [
-        ("", "--gpus-per-node 4", {"--cpus-per-task=32", "--mem=128G"}),
-        ("DTLIB_CPUS_PER_GPU=3 DTLIB_GB_PER_GPU=10", "--gpus-per-node 2",
-         {"--cpus-per-task=6", "--mem=20G"}),
-        ("", "--gpus-per-node 4 --cpus-per-task 5", {"--cpus-per-task=5", "--mem=128G"}),
-        ("", "--nodes 2", set()),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("site", "words", "asked"), [
+    ("", "--gpus-per-node 4", {"--cpus-per-task=32", "--mem=128G"}),
+    ("DTLIB_CPUS_PER_GPU=3 DTLIB_GB_PER_GPU=10", "--gpus-per-node 2",
+     {"--cpus-per-task=6", "--mem=20G"}),
+    ("", "--gpus-per-node 4 --cpus-per-task 5", {"--cpus-per-task=5", "--mem=128G"}),
+    ("", "--nodes 2", set()),
+])  # fmt: skip
 def test_cpus_and_memory_follow_the_gpus(
     place: Path, site: str, words: str, asked: set[str]
 ) -> None:

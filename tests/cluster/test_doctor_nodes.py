@@ -134,15 +134,12 @@ def test_a_file_that_a_node_wrote_elsewhere_is_missed(tmp_path, monkeypatch):
     assert "n1: its file is not seen here; n2: its file is not" in found["shared folder"].found
 
 
-@pytest.mark.parametrize(
-    ("summed", "says"),
-    [
-        ({**SUMMED, "sums": [3.0, 2.0]}, "2 ranks summed to [3.0, 2.0]"),
-        ({**SUMMED, "nodes": ["n1", "n1"]}, "; no rank on n2"),
-        (Ran(1, "DtlibError: The ranks did not start\n"), "DtlibError: The ranks did not start"),
-        (Ran(None, "no answer within 150 s"), "no answer within 150 s"),
-    ],
-)
+@pytest.mark.parametrize(("summed", "says"), [
+    ({**SUMMED, "sums": [3.0, 2.0]}, "2 ranks summed to [3.0, 2.0]"),
+    ({**SUMMED, "nodes": ["n1", "n1"]}, "; no rank on n2"),
+    (Ran(1, "DtlibError: The ranks did not start\n"), "DtlibError: The ranks did not start"),
+    (Ran(None, "no answer within 150 s"), "no answer within 150 s"),
+])  # fmt: skip
 def test_a_collective_that_fails_says_how(summed, says, tmp_path):
     _, found, _ = asked(tmp_path, summed=summed)
     assert found["collective"].state == "missing"
@@ -219,14 +216,11 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     assert (tmp_path / "seen-n1").exists()
 
 
-@pytest.mark.parametrize(
-    ("cpus", "state", "says"),
-    [
-        ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
-        ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
-        ("", "note", "Slurm does not say how many this job has on a node"),
-    ],
-)
+@pytest.mark.parametrize(("cpus", "state", "says"), [
+    ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
+    ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
+    ("", "note", "Slurm does not say how many this job has on a node"),
+])  # fmt: skip
 def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     _, found, _ = asked(tmp_path, SLURM_JOB_CPUS_PER_NODE=cpus)

@@ -66,15 +66,12 @@ def test_a_rank_takes_its_rows():
 
 
 # field bugs 1.02 and 9.06
-@pytest.mark.parametrize(
-    ("n", "world_size", "shares"),
-    [
-        (10, 3, [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]),
-        (5, 3, [[0, 3], [1, 4], [2]]),
-        (1, 4, [[0], [], [], []]),
-        (0, 2, [[], []]),
-    ],
-)
+@pytest.mark.parametrize(("n", "world_size", "shares"), [
+    (10, 3, [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]),
+    (5, 3, [[0, 3], [1, 4], [2]]),
+    (1, 4, [[0], [], [], []]),
+    (0, 2, [[], []]),
+])  # fmt: skip
 def test_shares_are_disjoint_complete_and_not_padded(n, world_size, shares):
     assert [split(n, r, world_size).tolist() for r in range(world_size)] == shares
 

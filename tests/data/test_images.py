@@ -106,15 +106,12 @@ def _empty(folder: Path) -> None:
         path.write_bytes(b"")
 
 
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (_cut, rf"data_batch_2\.bin has {20 * RECORD_BYTES - 1} bytes.*{RECORD_BYTES}.*again"),
-        (_wrong_label, r"data_batch_3\.bin has the label 10, but"),
-        (_missing, r"has no data_batch_4\.bin: unpack"),
-        (_empty, r"holds 0 train pictures, fewer than the 1"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "sentence"), [
+    (_cut, rf"data_batch_2\.bin has {20 * RECORD_BYTES - 1} bytes.*{RECORD_BYTES}.*again"),
+    (_wrong_label, r"data_batch_3\.bin has the label 10, but"),
+    (_missing, r"has no data_batch_4\.bin: unpack"),
+    (_empty, r"holds 0 train pictures, fewer than the 1"),
+])  # fmt: skip
 def test_a_damaged_archive_is_refused_in_one_sentence(cifar_binary, damage, sentence):
     damage(cifar_binary / INNER)
     with pytest.raises(BadInput, match=sentence) as caught:

@@ -258,31 +258,28 @@ def test_an_answer_is_not_right_because_the_solution_was_late_too(
         Answer(endless, [("n = 1", (1,))]).check(endless)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        (1.0, 1.0 + 1e-9, True),
-        (1, 1.001, False),
-        (0.0, 1e-15, True),
-        (math.nan, math.nan, True),
-        (math.nan, 1.0, False),
-        (math.inf, math.inf, True),
-        (True, 1, False),
-        ([1, (2, 3)], (1, [2, 3]), True),
-        ([1, 2], [1], False),
-        ({"a": 1.0}, {"a": 1.0 + 1e-9}, True),
-        ({"a": 1.0}, {"b": 1.0}, False),
-        ("ab", ["a", "b"], False),
-        (None, 0, False),
-        ({1, 2}, {2, 1}, True),
-        (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), True),
-        (torch.ones(2), torch.ones(2, 1), False),
-        (torch.ones(2), torch.ones(2).double(), False),
-        (torch.ones(1), 1.0, False),
-        (np.array(["a", "b"]), np.array(["a", "b"]), True),
-        (np.array(["a", "b"]), np.array(["a", "c"]), False),
-        (object(), object(), False),
-    ],
-)
+@pytest.mark.parametrize(("a", "b", "same"), [
+    (1.0, 1.0 + 1e-9, True),
+    (1, 1.001, False),
+    (0.0, 1e-15, True),
+    (math.nan, math.nan, True),
+    (math.nan, 1.0, False),
+    (math.inf, math.inf, True),
+    (True, 1, False),
+    ([1, (2, 3)], (1, [2, 3]), True),
+    ([1, 2], [1], False),
+    ({"a": 1.0}, {"a": 1.0 + 1e-9}, True),
+    ({"a": 1.0}, {"b": 1.0}, False),
+    ("ab", ["a", "b"], False),
+    (None, 0, False),
+    ({1, 2}, {2, 1}, True),
+    (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), True),
+    (torch.ones(2), torch.ones(2, 1), False),
+    (torch.ones(2), torch.ones(2).double(), False),
+    (torch.ones(1), 1.0, False),
+    (np.array(["a", "b"]), np.array(["a", "b"]), True),
+    (np.array(["a", "b"]), np.array(["a", "c"]), False),
+    (object(), object(), False),
+])  # fmt: skip
 def test_outcomes_are_alike(a: Any, b: Any, same: bool) -> None:
     assert alike(a, b) is same and alike(b, a) is same

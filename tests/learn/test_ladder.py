@@ -108,16 +108,13 @@ def test_given_falls_back_and_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     assert "the course's own" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (lambda x: 1 / 0, "ZeroDivisionError: division by zero. Which line"),
-        (lambda: 1, "TypeError"),
-        (lambda x: print(end=""), "returned None"),
-        (7, "the function itself, and got int"),
-        (lambda x: 1e9, "no sentence here foresaw (1000000000.0)"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "says"), [
+    (lambda x: 1 / 0, "ZeroDivisionError: division by zero. Which line"),
+    (lambda: 1, "TypeError"),
+    (lambda x: print(end=""), "returned None"),
+    (7, "the function itself, and got int"),
+    (lambda x: 1e9, "no sentence here foresaw (1000000000.0)"),
+])  # fmt: skip
 def test_no_answer_makes_a_check_raise(
     answer: object, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

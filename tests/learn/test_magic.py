@@ -21,22 +21,19 @@ from dtlib.ranks.launcher import RankFailed
 GONE = 30.0  # seconds; processes have 5 s to be gone, and need cores for it
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("x = y + rank", {"y"}),
-        ("y = 1\nx = y", set()),
-        ("x += 1", {"x"}),
-        ("if rank: y = 1\nprint(y)", {"y"}),  # not always defined here
-        ("def f(a):\n    return a + k\nf(2)", {"k"}),
-        ("def f(k):\n    return k", set()),  # its own k
-        ("[v * w for v in u]", {"u", "w"}),
-        ("import numpy as np\nnp.sum(a)", {"a"}),
-        ("class A:\n    def f(self): return helper()\nA().f()", {"helper"}),
-        ("f = lambda q: q + c", {"c"}),
-        ("dist.all_reduce(torch.ones(world_size)); len([])", set()),
-    ],
-)
+@pytest.mark.parametrize(("source", "expected"), [
+    ("x = y + rank", {"y"}),
+    ("y = 1\nx = y", set()),
+    ("x += 1", {"x"}),
+    ("if rank: y = 1\nprint(y)", {"y"}),  # not always defined here
+    ("def f(a):\n    return a + k\nf(2)", {"k"}),
+    ("def f(k):\n    return k", set()),  # its own k
+    ("[v * w for v in u]", {"u", "w"}),
+    ("import numpy as np\nnp.sum(a)", {"a"}),
+    ("class A:\n    def f(self): return helper()\nA().f()", {"helper"}),
+    ("f = lambda q: q + c", {"c"}),
+    ("dist.all_reduce(torch.ones(world_size)); len([])", set()),
+])  # fmt: skip
 def test_names_that_a_cell_reads(source: str, expected: set[str]) -> None:
     assert magic.names_used(source) == expected
 

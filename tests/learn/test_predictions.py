@@ -78,22 +78,19 @@ WHEN = {"options": [{"text": "a", "when": "value > 2"}, {"text": "b", "when": "v
 OPEN = {"options": [{"text": "a"}, {"text": "b"}]}
 
 
-@pytest.mark.parametrize(
-    ("spec", "guess", "value", "right"),
-    [
-        ({}, 10, 8, True),  # 25 %
-        ({}, 11, 8, False),
-        ({"close": 0.01}, 8.1, 8, False),
-        ({}, 0, 0, True),
-        ({}, -8, 8, False),
-        (WHEN, "a", 3, True),
-        (WHEN, "b", 3, False),
-        (OPEN, "a", "a", True),
-        (OPEN, "a", "b", False),
-        (OPEN, "c", "b", None),
-        ({}, 3, "text", None),
-    ],
-)
+@pytest.mark.parametrize(("spec", "guess", "value", "right"), [
+    ({}, 10, 8, True),  # 25 %
+    ({}, 11, 8, False),
+    ({"close": 0.01}, 8.1, 8, False),
+    ({}, 0, 0, True),
+    ({}, -8, 8, False),
+    (WHEN, "a", 3, True),
+    (WHEN, "b", 3, False),
+    (OPEN, "a", "a", True),
+    (OPEN, "a", "b", False),
+    (OPEN, "c", "b", None),
+    ({}, 3, "text", None),
+])  # fmt: skip
 def test_verdicts(spec: dict, guess: object, value: object, right: bool | None) -> None:
     assert verdict(spec, guess, value) is right
 

@@ -71,21 +71,15 @@ def test_hints_are_folded_and_directives_become_plain() -> None:
     assert "{note}" not in text
 
 
-@pytest.mark.parametrize(
-    ("myst", "markdown"),
-    [
-        (
-            "```{figure} ring.png\n:alt: Four ranks\nA ring.\n```",
-            "![Four ranks](ring.png)\n\nA ring.",
-        ),
-        ("```{math}\nx = 1\n```", "$$\nx = 1\n$$"),
-        ("```{code-block} python\nx = 1\n```", "```python\nx = 1\n```"),
-        (":::{admonition} Mind\nThis.\n:::", "> **Mind**\n>\n> This."),
-        ("See {ref}`the ring <ring>`.", "See the ring."),
-        ("(ring)=\n# Ring", "# Ring"),
-        ("```python\nx = {1}\n```", "```python\nx = {1}\n```"),
-    ],
-)
+@pytest.mark.parametrize(("myst", "markdown"), [
+    ("```{figure} ring.png\n:alt: Four ranks\nA ring.\n```", "![Four ranks](ring.png)\n\nA ring."),
+    ("```{math}\nx = 1\n```", "$$\nx = 1\n$$"),
+    ("```{code-block} python\nx = 1\n```", "```python\nx = 1\n```"),
+    (":::{admonition} Mind\nThis.\n:::", "> **Mind**\n>\n> This."),
+    ("See {ref}`the ring <ring>`.", "See the ring."),
+    ("(ring)=\n# Ring", "# Ring"),
+    ("```python\nx = {1}\n```", "```python\nx = {1}\n```"),
+])  # fmt: skip
 def test_myst_as_plain_markdown(myst: str, markdown: str) -> None:
     assert plain(myst) == markdown
 
@@ -141,18 +135,15 @@ EXERCISE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("header", "says"),
-    [
-        ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
-        ({"number": '"81"'}, "its header says number 81, its name 80"),
-        ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
-        ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
-        ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
-        ({"needs": "[]"}, "`needs` must be among"),
-        ({"builds_on": "[7]"}, "`builds_on` must list two-digit numbers in quotes"),
-    ],
-)
+@pytest.mark.parametrize(("header", "says"), [
+    ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
+    ({"number": '"81"'}, "its header says number 81, its name 80"),
+    ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
+    ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
+    ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
+    ({"needs": "[]"}, "`needs` must be among"),
+    ({"builds_on": "[7]"}, "`builds_on` must list two-digit numbers in quotes"),
+])  # fmt: skip
 def test_a_broken_header_is_one_sentence(tmp_path: Path, header: dict[str, str], says: str) -> None:
     write(tmp_path, "80", **header)
     refused(tmp_path, says)
@@ -172,24 +163,21 @@ def g(x):
     ### END SOLUTION"""
 
 
-@pytest.mark.parametrize(
-    ("cell", "says"),
-    [
-        ('# %% tags=["parameters"]\nb = 1', "one cell is tagged `parameters`, not 2"),
-        ('# %% tags=["exercize"]\nb = 1', "unknown tag exercize"),
-        ("!ls", "a bare `!` hides its exit code"),
-        ("# !ls", "a bare `!` hides its exit code"),
-        ("x = (1", "line 15: '(' was never closed."),
-        (f"x = '{'a' * 90}'", "columns; 79 is the most"),
-        ('learn.predict("p")', 'learn.predict("p") at line 15 needs `predictions: p`'),
-        ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
-        ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
-        ('learn.what_if("w")', "needs `what_if: w`"),
-        (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
-        (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
-        (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "says"), [
+    ('# %% tags=["parameters"]\nb = 1', "one cell is tagged `parameters`, not 2"),
+    ('# %% tags=["exercize"]\nb = 1', "unknown tag exercize"),
+    ("!ls", "a bare `!` hides its exit code"),
+    ("# !ls", "a bare `!` hides its exit code"),
+    ("x = (1", "line 15: '(' was never closed."),
+    (f"x = '{'a' * 90}'", "columns; 79 is the most"),
+    ('learn.predict("p")', 'learn.predict("p") at line 15 needs `predictions: p`'),
+    ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
+    ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
+    ('learn.what_if("w")', "needs `what_if: w`"),
+    (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
+    (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
+    (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
+])  # fmt: skip
 def test_a_broken_cell_is_one_sentence(tmp_path: Path, cell: str, says: str) -> None:
     write(tmp_path, "80", cell)
     refused(tmp_path, says)
@@ -198,18 +186,15 @@ def test_a_broken_cell_is_one_sentence(tmp_path: Path, cell: str, says: str) -> 
 RIGHT = "{text: a, why: b, right: true}"
 
 
-@pytest.mark.parametrize(
-    ("sidecar", "says"),
-    [
-        ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
-        ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
-        (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
-        ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
-        (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
-        (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
-        (f"quiz: [{{question: '{{m}}', options: [{RIGHT}, {{text: c, why: d}}]}}]", "'m'"),
-    ],
-)
+@pytest.mark.parametrize(("sidecar", "says"), [
+    ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
+    ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
+    (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
+    ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
+    (f"quiz: [{{question: '{{m}}', options: [{RIGHT}, {{text: c, why: d}}]}}]", "'m'"),
+])  # fmt: skip
 def test_a_broken_sidecar_is_one_sentence(tmp_path: Path, sidecar: str, says: str) -> None:
     write(tmp_path, "80", 'learn.check("f", f)', sidecar=sidecar)
     if "hint" not in sidecar:

@@ -141,17 +141,14 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
     return folder, code, out
 
 
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [
-        ("79", "cell 4: the process that ran it was killed (signal 9)"),
-        ("80", "cell 4: ZeroDivisionError: division by zero"),
-        ("81", "cell 4: the kernel died (killed, or out of memory)"),
-        ("82", "cell 4: it took longer than the 8 s that a cell may take"),
-        ("83", "cell 4: SystemExit: 0"),
-        ("84", "cell 4: FutureWarning: old"),
-    ],
-)
+@pytest.mark.parametrize(("number", "says"), [
+    ("79", "cell 4: the process that ran it was killed (signal 9)"),
+    ("80", "cell 4: ZeroDivisionError: division by zero"),
+    ("81", "cell 4: the kernel died (killed, or out of memory)"),
+    ("82", "cell 4: it took longer than the 8 s that a cell may take"),
+    ("83", "cell 4: SystemExit: 0"),
+    ("84", "cell 4: FutureWarning: old"),
+])  # fmt: skip
 def test_a_failure_names_cell_and_error_and_keeps_the_notebook(
     bad: tuple[Path, int, str], number: str, says: str
 ) -> None:
@@ -224,16 +221,13 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["-p", "sped=2"], "lesson 80 has no parameter 'sped'; it has speed, name. Did you mean"),
-        (["-p", "speed"], "a parameter is given as name=value, not as 'speed'."),
-        (["99"], "there is no lesson 99; those here are 80_lesson80."),
-        (["--timeout", "0"], "--timeout 0"),
-        (["--jobs", "0"], "--jobs 0"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    (["-p", "sped=2"], "lesson 80 has no parameter 'sped'; it has speed, name. Did you mean"),
+    (["-p", "speed"], "a parameter is given as name=value, not as 'speed'."),
+    (["99"], "there is no lesson 99; those here are 80_lesson80."),
+    (["--timeout", "0"], "--timeout 0"),
+    (["--jobs", "0"], "--jobs 0"),
+])  # fmt: skip
 def test_bad_input_starts_nothing(sources: Path, words: list[str], says: str) -> None:
     with pytest.raises(BadInput) as caught:
         main(["run", *words])

@@ -82,18 +82,15 @@ def test_a_new_room_runs_with_nothing_written_and_with_its_solutions(sources: Pa
     started(sources, "dtlib", "lessons", "run", "03", "--kind", "both")
 
 
-@pytest.mark.parametrize(
-    ("number", "name", "says"),
-    [
-        ("00", "text", "that number is taken by 00_start_here; choose another one"),
-        ("04", "text_pipeline", "that name is taken by 03_text_pipeline"),
-        ("4", "text", "a lesson's number has two digits, as 03 has, and '4' has not"),
-        ("NN", "text", "has two digits"),
-        ("04", "Text", "'Text' cannot name a lesson: write words in small letters"),
-        ("04", "../text", "cannot name a lesson"),
-        ("04", "text_", "cannot name a lesson"),
-    ],
-)
+@pytest.mark.parametrize(("number", "name", "says"), [
+    ("00", "text", "that number is taken by 00_start_here; choose another one"),
+    ("04", "text_pipeline", "that name is taken by 03_text_pipeline"),
+    ("4", "text", "a lesson's number has two digits, as 03 has, and '4' has not"),
+    ("NN", "text", "has two digits"),
+    ("04", "Text", "'Text' cannot name a lesson: write words in small letters"),
+    ("04", "../text", "cannot name a lesson"),
+    ("04", "text_", "cannot name a lesson"),
+])  # fmt: skip
 def test_a_number_or_name_that_cannot_be_is_refused(
     sources: Path, number: str, name: str, says: str
 ) -> None:

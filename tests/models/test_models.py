@@ -80,15 +80,12 @@ def test_resnet_names_the_nearest_norm():
         resnet18(norm="bach")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("gpt2", 124_439_808),
-        ("gpt2-medium", 354_823_168),
-        ("gpt2-large", 774_030_080),
-        ("gpt2-xl", 1_557_611_200),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("gpt2", 124_439_808),
+    ("gpt2-medium", 354_823_168),
+    ("gpt2-large", 774_030_080),
+    ("gpt2-xl", 1_557_611_200),
+])  # fmt: skip
 def test_gpt_shapes_have_the_published_number_of_parameters(name, expected):
     with torch.device("meta"):
         assert count(GPT(shape(name))) == expected

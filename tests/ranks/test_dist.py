@@ -23,21 +23,18 @@ NOTHING = Availability()
 
 
 # field bug 3.02
-@pytest.mark.parametrize(
-    ("world_size", "device", "here", "expected"),
-    [
-        (1, "auto", NOTHING, ("cpu", "gloo")),
-        (4, "auto", NOTHING, ("cpu", "gloo")),
-        (4, "cpu", GPU8, ("cpu", "gloo")),
-        (8, "auto", GPU8, ("cuda", "nccl")),
-        (8, "cuda", GPU8, ("cuda", "nccl")),
-        (2, "cuda", Availability(cuda_devices=2), ("cuda", "gloo")),  # no NCCL in this build
-        (16, "auto", GPU8, ("cpu", "gloo")),  # more ranks here than GPUs
-        (1, "auto", MAC, ("cpu", "gloo")),  # Apple's GPU only when asked for
-        (2, "auto", MAC, ("cpu", "gloo")),
-        (1, "mps", MAC, ("mps", "gloo")),
-    ],
-)
+@pytest.mark.parametrize(("world_size", "device", "here", "expected"), [
+    (1, "auto", NOTHING, ("cpu", "gloo")),
+    (4, "auto", NOTHING, ("cpu", "gloo")),
+    (4, "cpu", GPU8, ("cpu", "gloo")),
+    (8, "auto", GPU8, ("cuda", "nccl")),
+    (8, "cuda", GPU8, ("cuda", "nccl")),
+    (2, "cuda", Availability(cuda_devices=2), ("cuda", "gloo")),  # no NCCL in this build
+    (16, "auto", GPU8, ("cpu", "gloo")),  # more ranks here than GPUs
+    (1, "auto", MAC, ("cpu", "gloo")),  # Apple's GPU only when asked for
+    (2, "auto", MAC, ("cpu", "gloo")),
+    (1, "mps", MAC, ("mps", "gloo")),
+])  # fmt: skip
 def test_device_and_backend(
     world_size: int, device: str, here: Availability, expected: tuple[str, str]
 ) -> None:
@@ -49,16 +46,13 @@ def test_gpus_are_counted_for_each_host() -> None:
     assert chosen == ("cuda", "nccl")
 
 
-@pytest.mark.parametrize(
-    ("world_size", "device", "here", "error", "words"),
-    [
-        (2, "cuda", NOTHING, Unavailable, "No CUDA GPU"),
-        (4, "cuda", Availability(cuda_devices=1, nccl=True), Unavailable, "4 GPUs"),
-        (1, "mps", NOTHING, Unavailable, "No Apple GPU"),
-        (2, "mps", MAC, BadInput, "not 2 ranks"),
-        (1, "cdua", NOTHING, BadInput, "Did you mean 'cuda'?"),
-    ],
-)
+@pytest.mark.parametrize(("world_size", "device", "here", "error", "words"), [
+    (2, "cuda", NOTHING, Unavailable, "No CUDA GPU"),
+    (4, "cuda", Availability(cuda_devices=1, nccl=True), Unavailable, "4 GPUs"),
+    (1, "mps", NOTHING, Unavailable, "No Apple GPU"),
+    (2, "mps", MAC, BadInput, "not 2 ranks"),
+    (1, "cdua", NOTHING, BadInput, "Did you mean 'cuda'?"),
+])  # fmt: skip
 def test_what_is_refused(
     world_size: int, device: str, here: Availability, error: type[Exception], words: str
 ) -> None:
@@ -89,26 +83,23 @@ SRUN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("env", "expected"),
-    [
-        ({}, None),
-        ({"WORLD_SIZE": "4"}, None),
-        (TORCHRUN, (5, 1, 8, 4, 1, "n1", "torchrun")),
-        (SRUN, (5, 1, 8, 4, 1, "n1", "srun")),
-        # torchrun as the one task of each node
-        ({**SRUN, **TORCHRUN, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
-         (5, 1, 8, 4, 1, "n1", "torchrun")),
-        # torchrun in a batch script that has four tasks on its node, but started torchrun once
-        ({**TORCHRUN, "SLURM_NTASKS_PER_NODE": "4"}, (5, 1, 8, 4, 1, "n1", "torchrun")),
-        # all on one host: the loopback address, which needs no name resolution
-        ({**SRUN, "SLURM_NODEID": "0", "SLURM_STEP_NUM_NODES": "1",
-          "SLURM_STEP_TASKS_PER_NODE": "8"}, (5, 1, 8, 8, 0, "127.0.0.1", "srun")),
-        # a notebook or a script in an allocation: one task is no world
-        ({**SRUN, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, None),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77"}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("env", "expected"), [
+    ({}, None),
+    ({"WORLD_SIZE": "4"}, None),
+    (TORCHRUN, (5, 1, 8, 4, 1, "n1", "torchrun")),
+    (SRUN, (5, 1, 8, 4, 1, "n1", "srun")),
+    # torchrun as the one task of each node
+    ({**SRUN, **TORCHRUN, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+     (5, 1, 8, 4, 1, "n1", "torchrun")),
+    # torchrun in a batch script that has four tasks on its node, but started torchrun once
+    ({**TORCHRUN, "SLURM_NTASKS_PER_NODE": "4"}, (5, 1, 8, 4, 1, "n1", "torchrun")),
+    # all on one host: the loopback address, which needs no name resolution
+    ({**SRUN, "SLURM_NODEID": "0", "SLURM_STEP_NUM_NODES": "1",
+      "SLURM_STEP_TASKS_PER_NODE": "8"}, (5, 1, 8, 8, 0, "127.0.0.1", "srun")),
+    # a notebook or a script in an allocation: one task is no world
+    ({**SRUN, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, None),
+    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77"}, None),
+])  # fmt: skip
 def test_environment(env: dict[str, str], expected: tuple[object, ...] | None) -> None:
     world = environment_world(env)
     if expected is None:
@@ -119,16 +110,13 @@ def test_environment(env: dict[str, str], expected: tuple[object, ...] | None) -
     assert (*found, world.node_rank, world.master_addr, world.source) == expected
 
 
-@pytest.mark.parametrize(
-    ("env", "words"),
-    [
-        ({**SRUN, **TORCHRUN}, "ntasks-per-node=1"),
-        ({**TORCHRUN, "SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS_PER_NODE": "4"}, "4 times"),
-        ({"RANK": "0"}, "WORLD_SIZE, MASTER_ADDR, MASTER_PORT is not"),
-        ({**TORCHRUN, "RANK": "8"}, "RANK=8 is outside"),
-        ({**TORCHRUN, "RANK": "one"}, "RANK='one'"),
-    ],
-)
+@pytest.mark.parametrize(("env", "words"), [
+    ({**SRUN, **TORCHRUN}, "ntasks-per-node=1"),
+    ({**TORCHRUN, "SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS_PER_NODE": "4"}, "4 times"),
+    ({"RANK": "0"}, "WORLD_SIZE, MASTER_ADDR, MASTER_PORT is not"),
+    ({**TORCHRUN, "RANK": "8"}, "RANK=8 is outside"),
+    ({**TORCHRUN, "RANK": "one"}, "RANK='one'"),
+])  # fmt: skip
 def test_environments_that_contradict_themselves(env: dict[str, str], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         environment_world(env)
@@ -141,16 +129,13 @@ def test_steps_of_a_job_meet_at_different_ports() -> None:
     assert 12000 <= first.master_port < 30000  # below the ephemeral ports of Linux (32768)
 
 
-@pytest.mark.parametrize(
-    ("nodelist", "hosts"),
-    [
-        ("n[1-2,5],login", ["n1", "n2", "n5", "login"]),
-        ("gpu[08-10]", ["gpu08", "gpu09", "gpu10"]),
-        ("single", ["single"]),
-        ("a1,b[3]", ["a1", "b3"]),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("nodelist", "hosts"), [
+    ("n[1-2,5],login", ["n1", "n2", "n5", "login"]),
+    ("gpu[08-10]", ["gpu08", "gpu09", "gpu10"]),
+    ("single", ["single"]),
+    ("a1,b[3]", ["a1", "b3"]),
+    ("", []),
+])  # fmt: skip
 def test_slurm_node_lists(nodelist: str, hosts: list[str]) -> None:
     assert first_hosts(nodelist) == hosts
 

@@ -18,22 +18,19 @@ from dtlib.ranks.launcher import launch
 HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
 
 
-@pytest.mark.parametrize(
-    ("backend", "nodes", "value", "words"),
-    [
-        ("gloo", 1, "^lo,docker", "is written as NCCL has it, and gloo knows no ^, only names; "
-         "unset it, or set it to one of lo, eth0, eth1, docker0, ib0."),
-        ("gloo", 2, "=eth0", "is written as NCCL has it"),
-        ("gloo", 1, "eth7", "names no network interface of this host"),
-        ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
-        ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
-        ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
-         "ranks are on 2 hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
-        ("nccl", 2, "lo", "is the loopback interface"),
-        ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
-        ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("backend", "nodes", "value", "words"), [
+    ("gloo", 1, "^lo,docker", "is written as NCCL has it, and gloo knows no ^, only names; "
+     "unset it, or set it to one of lo, eth0, eth1, docker0, ib0."),
+    ("gloo", 2, "=eth0", "is written as NCCL has it"),
+    ("gloo", 1, "eth7", "names no network interface of this host"),
+    ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
+    ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
+    ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
+     "ranks are on 2 hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
+    ("nccl", 2, "lo", "is the loopback interface"),
+    ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
+    ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
+])  # fmt: skip
 def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> None:
     name = f"{backend.upper()}_SOCKET_IFNAME"
     with pytest.raises(BadInput) as caught:
@@ -43,14 +40,11 @@ def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> No
     assert str(caught.value).count(". ") == 0  # one sentence
 
 
-@pytest.mark.parametrize(
-    ("backend", "nodes", "value"),
-    [
-        ("gloo", 1, ""), ("gloo", 2, ""), ("gloo", 1, "lo"), ("gloo", 1, "eth0"),
-        ("gloo", 2, "ib0"), ("gloo", 2, "eth0,eth1"), ("nccl", 2, "^lo,docker"), ("nccl", 2, "ib"),
-        ("nccl", 2, "=eth0"), ("nccl", 1, "lo"), ("mpi", 2, "lo"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("backend", "nodes", "value"), [
+    ("gloo", 1, ""), ("gloo", 2, ""), ("gloo", 1, "lo"), ("gloo", 1, "eth0"),
+    ("gloo", 2, "ib0"), ("gloo", 2, "eth0,eth1"), ("nccl", 2, "^lo,docker"), ("nccl", 2, "ib"),
+    ("nccl", 2, "=eth0"), ("nccl", 1, "lo"), ("mpi", 2, "lo"),
+])  # fmt: skip
 def test_what_is_taken(backend: str, nodes: int, value: str) -> None:
     other = {"GLOO_SOCKET_IFNAME": "nonsense", "NCCL_SOCKET_IFNAME": "nonsense"}
     refuse_interfaces({**other, f"{backend.upper()}_SOCKET_IFNAME": value}, backend, nodes, HERE)
@@ -63,19 +57,16 @@ def test_what_nccl_chooses() -> None:
     assert chosen_by_nccl("^=lo", HERE) == HERE[1:]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "value", "outcome"),
-    [
-        (1, "", "lo"),
-        (1, "eth0", "eth0"),
-        (1, "^lo,docker", BadInput),
-        (1, "eth7", BadInput),
-        (2, "", None),
-        (2, "eth0", "eth0"),
-        (2, "lo", BadInput),
-        (2, "^lo,docker", BadInput),
-    ],
-)
+@pytest.mark.parametrize(("nodes", "value", "outcome"), [
+    (1, "", "lo"),
+    (1, "eth0", "eth0"),
+    (1, "^lo,docker", BadInput),
+    (1, "eth7", BadInput),
+    (2, "", None),
+    (2, "eth0", "eth0"),
+    (2, "lo", BadInput),
+    (2, "^lo,docker", BadInput),
+])  # fmt: skip
 def test_ranks_that_join(
     nodes: int, value: str, outcome: str | type[BadInput] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,20 +12,17 @@ from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks.launcher import RankFailed, launch
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"ranks": 1000}, "ranks=1000 are more processes than one machine should start; use at"),
-        ({"threads": 0}, "threads=0 is not a number of threads"),
-        ({"threads": 1.5}, "threads=1.5 is not a number of threads"),
-        ({"timeout": 0}, "timeout=0 is not a time; use seconds above 0"),
-        ({"timeout": float("nan")}, "timeout=nan is not a time"),
-        ({"timeout": float("inf")}, "timeout=inf is not a time"),
-        ({"timeout": None}, "timeout=None is not a time"),
-        ({"timeout": 1e10}, "up to 1000000000"),
-        ({"limit": -1}, "limit=-1 is not a time"),
-    ],
-)
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"ranks": 1000}, "ranks=1000 are more processes than one machine should start; use at"),
+    ({"threads": 0}, "threads=0 is not a number of threads"),
+    ({"threads": 1.5}, "threads=1.5 is not a number of threads"),
+    ({"timeout": 0}, "timeout=0 is not a time; use seconds above 0"),
+    ({"timeout": float("nan")}, "timeout=nan is not a time"),
+    ({"timeout": float("inf")}, "timeout=inf is not a time"),
+    ({"timeout": None}, "timeout=None is not a time"),
+    ({"timeout": 1e10}, "up to 1000000000"),
+    ({"limit": -1}, "limit=-1 is not a time"),
+])  # fmt: skip
 def test_numbers_that_are_none_are_refused(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadInput) as caught:
         launch(on_ranks.pid, **options)

@@ -24,36 +24,30 @@ def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("env", "counts"),
-    [
-        ({}, (1, 1)),
-        ({"SLURM_NTASKS_PER_NODE": "3"}, (3, 3)),
-        ({"SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_NTASKS": "8"}, (4, 4)),  # -N 2 -n 8
-        ({"SLURM_TASKS_PER_NODE": "4,3", "SLURM_NTASKS": "7"}, (4, 3)),  # -N 2 -n 7
-        # a notebook that runs as a step of one task: srun tells of the step, not of the job
-        ({"SLURM_TASKS_PER_NODE": "1", "SLURM_NTASKS_PER_NODE": "4"}, (4, 4)),
-        ({"SLURM_GPUS_PER_NODE": "h100:4", "SLURM_TASKS_PER_NODE": "1(x2)"}, (4, 4)),
-        ({"SLURM_GPUS_ON_NODE": "8"}, (8, 8)),
-        ({"SLURM_GPUS_ON_NODE": "0"}, (1, 1)),
-    ],
-)
+@pytest.mark.parametrize(("env", "counts"), [
+    ({}, (1, 1)),
+    ({"SLURM_NTASKS_PER_NODE": "3"}, (3, 3)),
+    ({"SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_NTASKS": "8"}, (4, 4)),  # -N 2 -n 8
+    ({"SLURM_TASKS_PER_NODE": "4,3", "SLURM_NTASKS": "7"}, (4, 3)),  # -N 2 -n 7
+    # a notebook that runs as a step of one task: srun tells of the step, not of the job
+    ({"SLURM_TASKS_PER_NODE": "1", "SLURM_NTASKS_PER_NODE": "4"}, (4, 4)),
+    ({"SLURM_GPUS_PER_NODE": "h100:4", "SLURM_TASKS_PER_NODE": "1(x2)"}, (4, 4)),
+    ({"SLURM_GPUS_ON_NODE": "8"}, (8, 8)),
+    ({"SLURM_GPUS_ON_NODE": "0"}, (1, 1)),
+])  # fmt: skip
 def test_a_node_has_a_rank_for_each_gpu_else_each_task(
     env: dict[str, str], counts: tuple[int, ...]
 ) -> None:
     assert allocation.capacity(TWO | env) == Spread(("n1", "n2"), counts)
 
 
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        ("4(x2),3", [4, 4, 3]),
-        ("4", [4]),
-        ("2,1(x3),16(x2)", [2, 1, 1, 1, 16, 16]),
-        ("12(x10)", [12] * 10),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "counts"), [
+    ("4(x2),3", [4, 4, 3]),
+    ("4", [4]),
+    ("2,1(x3),16(x2)", [2, 1, 1, 1, 16, 16]),
+    ("12(x10)", [12] * 10),
+    ("", []),
+])  # fmt: skip
 def test_slurms_counts_by_node(text: str, counts: list[int]) -> None:
     assert each_node(text) == counts
 
@@ -92,18 +86,15 @@ def test_one_node_or_no_srun_is_no_allocation_to_spread_over(
     assert allocation.capacity(TWO) is None
 
 
-@pytest.mark.parametrize(
-    ("ranks", "expected"),
-    [
-        (None, 4),  # left out: all of it
-        (8, 4),
-        (4, None),  # one node holds them
-        (3, None),
-        (6, 3),  # shared evenly, since whole nodes do not give six
-        (5, None),  # cannot be shared evenly
-        (16, 8),  # more than one a GPU: dist.choose_backend has the word
-    ],
-)
+@pytest.mark.parametrize(("ranks", "expected"), [
+    (None, 4),  # left out: all of it
+    (8, 4),
+    (4, None),  # one node holds them
+    (3, None),
+    (6, 3),  # shared evenly, since whole nodes do not give six
+    (5, None),  # cannot be shared evenly
+    (16, 8),  # more than one a GPU: dist.choose_backend has the word
+])  # fmt: skip
 def test_ranks_fill_whole_nodes_or_share_evenly(ranks: int | None, expected: int | None) -> None:
     env = TWO | {"SLURM_GPUS_ON_NODE": "4"}
     whole = ("n1", "n2")
@@ -176,14 +167,11 @@ def test_a_job_keeps_the_nodes_own_variables(monkeypatch: pytest.MonkeyPatch) ->
     assert (job["place"].rank, job["place"].node_rank) == (3, 1)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("env", "cpus"),
-    [
-        ({"SLURM_CPUS_PER_TASK": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}, 8),
-        ({"SLURM_JOB_CPUS_PER_NODE": "16(x2),8"}, 8),
-        ({}, 0),
-    ],
-)
+@pytest.mark.parametrize(("env", "cpus"), [
+    ({"SLURM_CPUS_PER_TASK": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}, 8),
+    ({"SLURM_JOB_CPUS_PER_NODE": "16(x2),8"}, 8),
+    ({}, 0),
+])  # fmt: skip
 def test_a_step_gets_the_jobs_cpus(env: dict[str, str], cpus: int) -> None:
     assert allocation.cpus_per_node(env) == cpus
 
@@ -233,15 +221,12 @@ def test_a_sentence_names_hosts() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("agents", "why"),
-    [
-        (("n1", "n2"), "all of n1 and n2 have reached this process, so that their ranks still load "
-         "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."),
-        (("n1",), "n2 did not reach this process; see whether the nodes reach each other, and set "
-         "MASTER_ADDR to an address that they share."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("agents", "why"), [
+    (("n1", "n2"), "all of n1 and n2 have reached this process, so that their ranks still load "
+     "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."),
+    (("n1",), "n2 did not reach this process; see whether the nodes reach each other, and set "
+     "MASTER_ADDR to an address that they share."),
+])  # fmt: skip
 def test_slow_python_is_no_fault_of_the_network(
     agents: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,15 +19,12 @@ from tests.toy import Scale, as_batches, config, gradient, ready
 NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
-        ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
-        ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
-        ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
+    ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
+    ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
+    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
+])  # fmt: skip
 def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     asked = config(**settings)
     with pytest.raises(BadInput) as caught:
@@ -36,14 +33,11 @@ def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("settings", "heeding"),
-    [
-        ({"strategy": "single", "bucket_cap_mb": 1.0}, {"accelerate", "ddp", "dp", "lightning"}),
-        ({"strategy": "accelerate", "compress_gradients": "bf16"}, {"ddp", "dp"}),
-        ({"strategy": "ddp", "cpu_offload": True}, {"fsdp"}),
-    ],
-)
+@pytest.mark.parametrize(("settings", "heeding"), [
+    ({"strategy": "single", "bucket_cap_mb": 1.0}, {"accelerate", "ddp", "dp", "lightning"}),
+    ({"strategy": "accelerate", "compress_gradients": "bf16"}, {"ddp", "dp"}),
+    ({"strategy": "ddp", "cpu_offload": True}, {"fsdp"}),
+])  # fmt: skip
 def test_a_refused_setting_names_the_strategies_that_heed_it(settings, heeding):
     asked = config(**settings)
     with pytest.raises(BadInput, match=r"; leave it out, or use [a-z0-9_ ]+\.$") as caught:
@@ -85,14 +79,11 @@ def test_a_window_without_any_label_gives_zero_and_no_nan():
 
 
 # field bug 1.06
-@pytest.mark.parametrize(
-    "by_rank",
-    [
-        [[[4]], [[1, 1, 1]]],
-        [[[4, None], [None]], [[1, None], [1, 1]]],
-        [[[None]], [[4, 1, 1, 1]]],
-    ],
-)
+@pytest.mark.parametrize("by_rank", [
+    [[[4]], [[1, 1, 1]]],
+    [[[4, None], [None]], [[1, None], [1, 1]]],
+    [[[None]], [[4, 1, 1, 1]]],
+])  # fmt: skip
 def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank):
     assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(1.75, 1.75)] * 2
 

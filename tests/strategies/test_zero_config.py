@@ -46,14 +46,11 @@ def made(strategy: str, ranks: int = 2, **settings) -> dict:
 
 
 # field bug 3.03
-@pytest.mark.parametrize(
-    ("own", "ranks", "words"),
-    [
-        ((8, 2, 1), 1, "run 4 ranks"),
-        ((256, 2, None), 7, r"256 is not divisible by micro-batch 2 × 7 ranks = 14"),
-        ((8, 0, None), 1, "must be a whole number from 1 on"),
-    ],
-)
+@pytest.mark.parametrize(("own", "ranks", "words"), [
+    ((8, 2, 1), 1, "run 4 ranks"),
+    ((256, 2, None), 7, r"256 is not divisible by micro-batch 2 × 7 ranks = 14"),
+    ((8, 0, None), 1, "must be a whole number from 1 on"),
+])  # fmt: skip
 def test_a_batch_that_contradicts_the_ranks_is_refused_with_the_numbers(own, ranks, words):
     given = {k: v for k, v in zip(deepspeed_config.BATCH, own, strict=True) if v is not None}
     with pytest.raises(BadInput, match=words):
@@ -99,20 +96,14 @@ def test_a_stage_that_contradicts_the_name_is_refused():
         deepspeed_config.stage_of(config(strategy="zero2", zero_stage=3))
 
 
-@pytest.mark.parametrize(
-    ("own", "words"),
-    [
-        (
-            {"train_batch_size": 32},
-            "cuts a global batch of 32 into micro-batch 16 × accumulation 1",
-        ),
-        ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
-        ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
-        ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
-        ({"zero_optimization": {"stage": 3}}, "stage 3, and this run's strategy zero2 means 2"),
-        ({"scheduler": {}}, "has scheduler, but the loop sets the learning rate"),
-    ],
-)
+@pytest.mark.parametrize(("own", "words"), [
+    ({"train_batch_size": 32}, "cuts a global batch of 32 into micro-batch 16 × accumulation 1"),
+    ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
+    ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
+    ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
+    ({"zero_optimization": {"stage": 3}}, "stage 3, and this run's strategy zero2 means 2"),
+    ({"scheduler": {}}, "has scheduler, but the loop sets the learning rate"),
+])  # fmt: skip
 def test_a_json_that_contradicts_the_run_is_refused_with_both_numbers(own, words):
     asked = config(strategy="zero2", global_batch=16, lr=0.1, deepspeed="ds.json")
     with pytest.raises(BadInput) as caught:

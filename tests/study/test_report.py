@@ -191,15 +191,12 @@ def test_a_figure_is_the_same_bytes_every_time():
     assert "<text" in svg  # letters stay letters
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.4, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3599, "59 min 59 s"),
-        (7800, "2 h 10 min"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "text"), [
+    (0.4, "0 s"),
+    (59.4, "59 s"),
+    (59.6, "1 min 0 s"),
+    (3599, "59 min 59 s"),
+    (7800, "2 h 10 min"),
+])  # fmt: skip
 def test_durations_are_spelled_for_people(seconds, text):
     assert spelled(seconds) == text

@@ -149,17 +149,14 @@ def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where: str, on: Any) -> 
         decided(scene, "cuda")
 
 
-@pytest.mark.parametrize(
-    ("ranks", "visible", "device", "expected"),
-    [
-        (1, 1, "auto", ("cuda", "nccl")),
-        (4, 4, "auto", ("cuda", "nccl")),
-        (6, 4, "auto", ("cpu", "gloo")),
-        (2, 1, "auto", ("cpu", "gloo")),
-        (4, 0, "auto", ("cpu", "gloo")),
-        (4, 4, "cpu", ("cpu", "gloo")),
-    ],
-)
+@pytest.mark.parametrize(("ranks", "visible", "device", "expected"), [
+    (1, 1, "auto", ("cuda", "nccl")),
+    (4, 4, "auto", ("cuda", "nccl")),
+    (6, 4, "auto", ("cpu", "gloo")),
+    (2, 1, "auto", ("cpu", "gloo")),
+    (4, 0, "auto", ("cpu", "gloo")),
+    (4, 4, "cpu", ("cpu", "gloo")),
+])  # fmt: skip
 def test_ranks_that_this_machine_will_start(
     ranks: int, visible: int, device: str, expected: tuple[str, str], on: Any
 ) -> None:
