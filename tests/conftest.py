@@ -1,7 +1,5 @@
 """What tests share: real data where it is at hand, a small archive, a cache of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A web server that treats its callers badly, as the path asks it to; toys to fetch from it."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A laptop on which the doctor finds all well; each test spoils one thing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

@@ -1,7 +1,5 @@
 """A real JupyterLab and a real browser in it, for tests of what a student meets."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Lessons that are written for one test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 HEADER = {

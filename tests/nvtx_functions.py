@@ -1,7 +1,5 @@
 """What runs on a rank whose NVTX is a notebook: each capture, with the step it happened at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dtlib.config import RunConfig

@@ -1,7 +1,5 @@
 """Runs on two ranks that are slow for a known reason, profiled."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Small checkpoints that tests write, and what then lies in a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """The weights that runs end with, and whether they are the same bits."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

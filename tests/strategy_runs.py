@@ -4,8 +4,6 @@ A new strategy has its row here, and no other test needs to be touched: with the
 with `single`, takes its turn in the chain of checkpoints, and is killed and resumed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

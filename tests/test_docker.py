@@ -1,8 +1,6 @@
 """The container files, as far as they can be checked with no engine: what they name is there, they
 agree with each other and with the project, and their steps run in a plain shell."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os

@@ -1,7 +1,5 @@
 """The rules of the house: what may be imported, how long code may be, which pages are true."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

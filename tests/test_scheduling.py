@@ -1,7 +1,5 @@
 """Where several processes share the tests, those of a file stay on one of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A task of one weight, whose losses and gradients are known by hand, for tests of the loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator

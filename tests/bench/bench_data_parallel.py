@@ -7,8 +7,6 @@ Gigabit Ethernet, simulated by a clock (`dtlib.scratch.data_parallel.delayed_lin
 that is full when backward ends, the other in buckets that leave while it runs.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

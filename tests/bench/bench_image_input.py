@@ -6,8 +6,6 @@ Random crop, mirror and normalisation of batches of 128. Each run is a fresh pro
 (and its workers); the CPU clock is read over the whole process tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ Each repeat is a fresh IPython session (its first cell, then later ones, then `d
 then a torchrun of the same all-reduce. Wall seconds, from asking to having the answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

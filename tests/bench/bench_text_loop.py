@@ -7,8 +7,6 @@ run is a fresh process on one thread a rank; the clocks are read after the warm-
 the last step, over the whole process tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

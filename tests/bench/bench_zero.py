@@ -6,8 +6,6 @@ Every contestant has processes of its own, one a rank on one thread, and they ta
 steps (`turns.py`). Losses are compared step by step with those of the first contestant.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

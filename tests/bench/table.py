@@ -5,8 +5,6 @@ thread pools never mix, and the runs take turns (A B C, A B C, …), so that a m
 busy or hot meets all of them alike.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

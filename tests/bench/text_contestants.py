@@ -6,8 +6,6 @@ writes the loop, with logging, progress bars, evaluation and checkpoints switche
 Started by torchrun, a contestant trains on several ranks with its framework's own data parallelism.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ every contestant keeps processes of its own, one a rank, that wait while others 
 turn is a second or so, and contestants are compared turn by turn.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The website without building it: pages of lessons, one configuration, what may be missing."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """The built website: a page for each lesson, links that lead somewhere, nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

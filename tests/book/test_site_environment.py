@@ -1,7 +1,5 @@
 """What `slurm/environment.sh` makes of `site.env`: Python, container or modules, caches."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: what it prints, where, and the exit code."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

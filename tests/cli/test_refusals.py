@@ -1,7 +1,5 @@
 """What the command line refuses: one sentence, and exit code 2."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib import cli

@@ -1,7 +1,5 @@
 """`dtlib batch` with programs in Slurm's place; the real one is in tests/slurm."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

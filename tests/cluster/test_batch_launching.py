@@ -1,7 +1,5 @@
 """`distributed.yaml` and the launch line that follows, on this machine and in srun tasks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

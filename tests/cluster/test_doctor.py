@@ -1,7 +1,5 @@
 """The doctor: each thing that can be missing has its line and its remedy; no probe hangs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

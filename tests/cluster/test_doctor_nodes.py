@@ -1,7 +1,5 @@
 """`dtlib doctor --nodes` with faked nodes: each thing that can be wrong has its line and remedy."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

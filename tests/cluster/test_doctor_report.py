@@ -1,7 +1,5 @@
 """What the doctor prints: whether lessons can run, and a line for a probe that hangs or fails."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

@@ -1,7 +1,5 @@
 """When a batch script requeues its job, and when it ends it since nothing is gained any more."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

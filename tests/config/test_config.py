@@ -1,7 +1,5 @@
 """One configuration: what is filled in, what is derived, what is refused and in which words."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

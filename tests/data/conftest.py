@@ -1,7 +1,5 @@
 """Where tests of fetching put what they fetch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Order, augmentation, shares of ranks, and the two ways in which batches reach the model."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

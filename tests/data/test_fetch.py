@@ -1,7 +1,5 @@
 """Downloads: from a server that breaks off, stalls, lies or sends a page; by hand; found after."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import socket

@@ -1,7 +1,5 @@
 """One process per folder fetches; the others wait, take over, or say why they give up."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """The table of what can be fetched, finding what was, and how far a download is."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import tarfile

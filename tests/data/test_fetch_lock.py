@@ -1,7 +1,5 @@
 """The lock of a folder: seen, waited for, taken over; on file systems that have none, too."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

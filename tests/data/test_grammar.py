@@ -1,7 +1,5 @@
 """The grammar: its entropy, its probabilities and its text, against one another and by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Pictures made from a seed, CIFAR-10 from its archive, and how a name or a folder is found."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

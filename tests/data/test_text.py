@@ -1,7 +1,5 @@
 """Texts and tokenizers: known token counts, round trips, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

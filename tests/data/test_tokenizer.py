@@ -1,7 +1,5 @@
 """Tokenizers: round trips, what is cached, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

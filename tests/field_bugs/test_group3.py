@@ -1,7 +1,5 @@
 """Accelerate and DeepSpeed: batch sizes, schedules, and machines that lack what they need."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checkpoints: the order after a resume, and shards that meet another number of ranks."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kit of exercises: a mistake is a program, and what it gives names the sentence."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

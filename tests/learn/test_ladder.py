@@ -1,7 +1,5 @@
 """The ladder: sentence, hints, solution; and what each call shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

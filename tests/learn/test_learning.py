@@ -1,7 +1,5 @@
 """What is learnt, where a laptop takes minutes: text of known entropy, and real data."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`%%ranks`: what travels, what is shown, what is raised; in IPython and in a real kernel."""
 
-from __future__ import annotations
-
 import os
 import queue
 import re

@@ -1,7 +1,5 @@
 """Predictions: committed once, kept, shown beside the measurement, listed if sure and wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is kept beside the notebooks, with two notebooks open at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

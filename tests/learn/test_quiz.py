@@ -1,7 +1,5 @@
 """The quiz: numbers drawn anew, the student's own number, a reason for every option."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Recorded results: read with where they come from, refused without, made anew from a run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Sentences with numbers in them: arithmetic, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.errors import BadInput

@@ -1,7 +1,5 @@
 """`learn.shell`: a command's output, its failure, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """What tables and sentences look like in a notebook."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

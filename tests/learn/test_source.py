@@ -1,7 +1,5 @@
 """Reading a lesson's source: cells, header, stubs, solutions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Telling a stub from an answer, and one answer from another."""
 
-from __future__ import annotations
-
 import functools
 import random
 

@@ -1,7 +1,5 @@
 """The forms: readable without a kernel, nothing from a network, and working in a real browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -12,8 +12,6 @@ An exercise that is not of the kit has its answers in any module of `bank/`: `WR
 with pairs of exercise and key, and `LADDER` that begins with the exercise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType

@@ -1,7 +1,5 @@
 """One source gives the student's and the instructor's notebook, the same bytes every time."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

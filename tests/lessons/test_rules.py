@@ -1,7 +1,5 @@
 """What every lesson owes its readers: objectives, exercises, a quiz, predictions, a figure."""
 
-from __future__ import annotations
-
 import ast
 import re
 

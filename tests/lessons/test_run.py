@@ -1,7 +1,5 @@
 """Running lessons: failures are told truly, what was made is kept, nothing is left running."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A room that `dtlib lessons new` made passes all that a lesson must pass."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

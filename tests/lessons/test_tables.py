@@ -1,7 +1,5 @@
 """Tables of lessons: made from headers and path.yaml, and no lesson in them that is not there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

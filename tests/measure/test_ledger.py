@@ -1,7 +1,5 @@
 """The ledger on one process: bytes that are known by hand, counted once, and nothing disturbed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Command lines of NVIDIA's profilers as lists of words, and `dtlib profile` with made programs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

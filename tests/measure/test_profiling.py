@@ -1,7 +1,5 @@
 """Profiles of real ranks that are slow for a known reason; traces made by hand; intervals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reader of Nsight Compute, on pages whose figures are known by hand."""
 
-from __future__ import annotations
-
 import pytest
 from profiling_exports import details_csv, raw_csv
 

@@ -1,7 +1,5 @@
 """NVTX ranges, by a tool that takes notes: nesting, capture, and a run that fails."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The timer of steps: it waits for the device, and warm-up never enters a timing."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.errors import BadInput

@@ -1,7 +1,5 @@
 """The models: known sizes, known outputs, weights from the seed alone."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

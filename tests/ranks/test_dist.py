@@ -1,7 +1,5 @@
 """The tables of environment, device and backend; what a world of one does."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import warnings

@@ -3,8 +3,6 @@
 None of it depends on how ranks were started, which `test_launcher_failures` is about.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 

@@ -1,7 +1,5 @@
 """Which GPU each rank takes, by what all ranks see; ids and counts are faked."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -4,8 +4,6 @@ It says the same whichever clock ends first: gloo's, which begins when a rank ar
 launcher's, which begins when the first rank returns. They end together where all come at once.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

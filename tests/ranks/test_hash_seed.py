@@ -1,7 +1,5 @@
 """All ranks of a launch order a set in one way, however they were started."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

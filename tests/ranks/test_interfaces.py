@@ -1,7 +1,5 @@
 """Network interfaces that variables name: what is refused, and that a user's valid one stays."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -3,8 +3,6 @@ process is left. Time-outs are a few seconds; what is waited for here is longer 
 5 s that the launcher has to end everything.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Arguments, results and errors that cannot travel, or are none: one sentence, nothing lost."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

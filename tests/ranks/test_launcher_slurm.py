@@ -1,7 +1,5 @@
 """How ranks spread over an allocation, and what is refused; the real nodes are in tests/slurm."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

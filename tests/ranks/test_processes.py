@@ -1,7 +1,5 @@
 """Programs that are started: none is left behind, and what they say is read."""
 
-from __future__ import annotations
-
 import os
 import time
 

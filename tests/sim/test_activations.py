@@ -1,7 +1,5 @@
 """Predicted activations against the bytes that autograd saves on the real models, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """`dtlib sim memory`: its peak against a real step, its table, its JSON and its refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """States and traffic against the ZeRO paper, against DeepSpeed's estimators, and by hand."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

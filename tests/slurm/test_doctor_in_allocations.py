@@ -1,7 +1,5 @@
 """`dtlib doctor --nodes` on a real Slurm: what is well, and what keeps ranks apart."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

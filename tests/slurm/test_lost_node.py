@@ -1,7 +1,5 @@
 """A node is lost while a run spans it: Slurm starts the job again, and the run goes on."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`dtlib.launch` in a process of an allocation of two nodes: ranks on both, and their manners."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

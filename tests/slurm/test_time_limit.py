@@ -4,8 +4,6 @@ The first start is given too little time while it trains. Slurm then does what i
 cluster: SIGUSR1 to the batch script, two minutes or less before the limit.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The learning rate of each step."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.strategies.optim import learning_rate

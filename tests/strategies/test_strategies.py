@@ -1,7 +1,5 @@
 """Strategies: what the gradient means, when gradients travel, and what a step does."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -8,8 +8,6 @@
 | all of them with a clip | 1e-6: a norm's squares are added up in another order |
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

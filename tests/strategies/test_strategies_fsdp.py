@@ -1,7 +1,5 @@
 """What `fully_shard` is told, and what lies on a rank because of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,8 +6,6 @@
 | every stage, offload, infinity | 1e-5: the gradient is divided before it is added up |
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ What a machine lacks is refused before any rank starts, so all of it holds witho
 `DTLIB_BARE=1` (`make bare`) runs these tests with DeepSpeed hidden and PATH empty.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

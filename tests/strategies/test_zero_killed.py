@@ -3,8 +3,6 @@
 `test_resume_strategies` does the same to all others, in longer runs.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of a run and of a job: what is there is told, what is not is named."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The page of a batch job, with programs in Slurm's place; the real one is in tests/slurm."""
 
-from __future__ import annotations
-
 import json
 import os
 

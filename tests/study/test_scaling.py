@@ -1,7 +1,5 @@
 """Studies of strong and weak scaling: what is run, what an efficiency is, going on, drawing."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from pathlib import Path

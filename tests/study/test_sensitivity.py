@@ -1,7 +1,5 @@
 """Studies of settings: the grid, paired gains, noise, the figures again from CSV alone."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

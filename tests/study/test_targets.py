@@ -1,7 +1,5 @@
 """Targets: reached, not reached, or not measured; and noise is no gain."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.study import targets

@@ -1,7 +1,5 @@
 """Checkpoints: a crash at any moment leaves one that loads, and nothing in it runs code."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

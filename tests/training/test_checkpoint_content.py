@@ -1,7 +1,5 @@
 """What a checkpoint may hold, and of which model: all else is refused, by its name."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checkpoints of several ranks: each has its own, and what fails on one fails on all."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

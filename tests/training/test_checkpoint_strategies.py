@@ -1,7 +1,5 @@
 """Checkpoints know no strategy and no number of ranks: save under one, go on under another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

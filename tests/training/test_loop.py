@@ -1,7 +1,5 @@
 """The loop: what a run is made of, how it ends, how it goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -5,8 +5,6 @@ otherwise, so runs agree to a few units of 2^-24 = 6e-8 relative and not in thei
 same micro-batches are added in the same order.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Records: nothing is invented, nothing stands twice, warm-up never enters a timing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -3,8 +3,6 @@
 `test_resume` does the same from a command line; these runs start warm, inside this process.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

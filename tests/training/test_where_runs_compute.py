@@ -4,8 +4,6 @@ Counts, ids and variables are faked. What is decided before the ranks have met i
 what they decide together.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 
