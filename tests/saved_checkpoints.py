@@ -5,9 +5,7 @@ from pathlib import Path
 import torch
 
 from dtlib.training.checkpoint.checkpoints import Checkpoints
-from dtlib.training.checkpoint.content import (
-    rng_state,
-)
+from dtlib.training.checkpoint.content import rng_state
 
 
 def content(step: int) -> dict:

@@ -15,11 +15,9 @@ import time
 from table import HERE, contestant, interleave, run_fresh, show, spread
 
 ROWS = {
-    "first": "%%ranks, first cell of a session",
-    "warm": "%%ranks, later cells",
-    "launch": "dtlib.launch, same session",
-    "torchrun": "torchrun, fresh each time",
-}
+    "first": "%%ranks, first cell of a session", "warm": "%%ranks, later cells",
+    "launch": "dtlib.launch, same session", "torchrun": "torchrun, fresh each time",
+}  # fmt: skip
 
 
 def torchrun(ranks: int, timeout: float) -> float:

@@ -240,12 +240,9 @@ def timed(name: str, problem: Problem) -> dict:
 
 
 CONTESTANTS = {
-    "plain": plain,
-    "dtlib": ours,
-    "accelerate": accelerate,
-    "transformers": transformers,
+    "plain": plain, "dtlib": ours, "accelerate": accelerate, "transformers": transformers,
     "lightning": lightning,
-}
+}  # fmt: skip
 
 
 def main() -> None:

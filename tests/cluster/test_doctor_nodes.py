@@ -83,28 +83,17 @@ def test_nodes_whose_network_interfaces_are_not_those_that_a_variable_names(tmp_
 OTHER = {"torch": "2.11.0"}
 WRONG = [
     ({"n2": OTHER}, "versions", "torch is 2.14.1 on n1; 2.11.0 on n2", "DTLIB_PYTHON"),
-    (
-        {"n2": {"commit": "b" * 40 + "-dirty"}},
-        "versions",
-        "commit is aaaaaaa on n1; bbbbbbb-dirty on n2",
-        "one copy of the course",
-    ),
+    ({"n2": {"commit": "b" * 40 + "-dirty"}}, "versions",
+     "commit is aaaaaaa on n1; bbbbbbb-dirty on n2", "one copy of the course"),
     ({"n2": {"commit": None}}, "versions", "commit is aaaaaaa on n1; unknown on n2", "one copy"),
-    (
-        {"n2": {"folder": "No such file or directory"}},
-        "shared folder",
-        " on n2: No such file or directory",
-        "set DTLIB_BATCH_OUT",
-    ),
-    (
-        {"n2": {"error": "192.0.2.1 means 127.0.1.1 here, which is this node itself"}},
-        "rendezvous",
-        "n2: 192.0.2.1 means 127.0.1.1 here, which is this node itself",
-        "set MASTER_ADDR to a name or address of n1",
-    ),
+    ({"n2": {"folder": "No such file or directory"}}, "shared folder",
+     " on n2: No such file or directory", "set DTLIB_BATCH_OUT"),
+    ({"n2": {"error": "192.0.2.1 means 127.0.1.1 here, which is this node itself"}}, "rendezvous",
+     "n2: 192.0.2.1 means 127.0.1.1 here, which is this node itself",
+     "set MASTER_ADDR to a name or address of n1"),
     ({"n2": None}, "nodes", "n2 did not answer: 1: No module named dtlib", "sinfo --nodes=n2"),
     ({"n2": None}, "rendezvous", "1 of 2 nodes did not say", "mend the nodes"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "name", "says", "remedy"), WRONG)

@@ -86,9 +86,7 @@ def test_the_solution_is_offered_after_the_stated_minutes(
     assert "return 2 * x" in capsys.readouterr().out
 
 
-def test_a_pass_shows_measures_and_the_solution_beside(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_pass_shows_measures_and_the_solution_beside(capsys: pytest.CaptureFixture[str]) -> None:
     def mine(x):
         return x * 2
 

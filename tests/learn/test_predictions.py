@@ -31,13 +31,9 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Your prediction: What is twice 3?" in out
     assert "Measured: 6 apples. No prediction was made." in out
     assert progress.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
-        "lesson": "90",
-        "what": "result",
-        "predicted": "",
-        "measured": "6",
-        "unit": "apples",
+        "lesson": "90", "what": "result", "predicted": "", "measured": "6", "unit": "apples",
         "source": "measured",
-    }
+    }  # fmt: skip
 
 
 def test_a_commitment_survives_the_kernel_and_the_first_one_stands() -> None:

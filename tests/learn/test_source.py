@@ -15,10 +15,7 @@ FOLDER = FIXTURES / "lessons_src"
 
 def test_cells_keep_their_kind_tags_and_line() -> None:
     cells = source.parse('# %% [markdown] tags=["hint"]\n# One\n#\n# Two\n\n# %%\nx = 1\n\n\n')
-    assert [(c.kind, c.tags, c.line) for c in cells] == [
-        ("markdown", ["hint"], 1),
-        ("code", [], 6),
-    ]
+    assert [(c.kind, c.tags, c.line) for c in cells] == [("markdown", ["hint"], 1), ("code", [], 6)]
     assert cells[0].text == "One\n\nTwo"
     assert cells[1].text == "x = 1"
 

@@ -36,15 +36,9 @@ def test_ranks_that_the_run_starts_itself_are_programs_of_their_own():
 
 def test_ncu_measures_the_kernels_it_is_told_from_the_captured_step_on():
     line = commands.ncu(
-        TRAIN,
-        first=3,
-        last=4,
-        variable="RANK",
-        kernels="gemm",
-        skip=2,
-        count=3,
+        TRAIN, first=3, last=4, variable="RANK", kernels="gemm", skip=2, count=3,
         sections="roofline",
-    )
+    )  # fmt: skip
     metrics = line.pop(7)
     assert line == [
         "ncu", "--target-processes=all", "--profile-from-start=off", "--kernel-name=regex:gemm",

@@ -102,15 +102,10 @@ def hugging_face(config: GPTConfig) -> torch.nn.Module:
     torch.manual_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=config.vocab_size,
-            n_positions=config.context,
-            n_embd=config.width,
-            n_layer=config.layers,
-            n_head=config.heads,
-            bos_token_id=None,
-            eos_token_id=None,
+            vocab_size=config.vocab_size, n_positions=config.context, n_embd=config.width,
+            n_layer=config.layers, n_head=config.heads, bos_token_id=None, eos_token_id=None,
         )
-    ).eval()
+    ).eval()  # fmt: skip
     for parameter in model.parameters():  # biases are zero at first and would hide a swap
         torch.nn.init.normal_(parameter, std=0.2)
     return model

@@ -24,10 +24,8 @@ def rows(kind: str, seconds: dict[int, list[float]], batch: int = 64) -> list[sc
         for repeat, time in enumerate(times):
             own = {"study": kind, "world_size": ranks, "repeat": repeat, "step_time_s": time}
             own |= {
-                "global_batch": total,
-                "throughput": total / time,
-                "throughput_unit": "images/s",
-            }
+                "global_batch": total, "throughput": total / time, "throughput_unit": "images/s",
+            }  # fmt: skip
             found.append({**dict.fromkeys(COLUMNS), **own})
     return found
 

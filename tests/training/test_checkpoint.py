@@ -10,9 +10,7 @@ import torch
 from dtlib.errors import BadInput, DtlibError
 from dtlib.training.checkpoint import checkpoints, folders
 from dtlib.training.checkpoint.checkpoints import Checkpoints
-from dtlib.training.checkpoint.content import (
-    restore_rng,
-)
+from dtlib.training.checkpoint.content import restore_rng
 from tests.saved_checkpoints import content, names, save
 
 
@@ -166,11 +164,9 @@ def test_marker_is_the_last_file_and_publishing_the_last_act(tmp_path, monkeypat
         monkeypatch.setattr(checkpoints, name, noted)
     save(tmp_path, 1)
     assert acts == [
-        "write_tensors rank0.pt",
-        "write_tensors shared.pt",
-        "write_atomically complete.json",
+        "write_tensors rank0.pt", "write_tensors shared.pt", "write_atomically complete.json",
         f"fsync_folder {tmp_path.name}",
-    ]
+    ]  # fmt: skip
 
 
 # field bug 5.03

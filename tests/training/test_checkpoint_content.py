@@ -10,11 +10,7 @@ import torch
 from dtlib.errors import BadInput
 from dtlib.training.checkpoint import folders
 from dtlib.training.checkpoint.checkpoints import Checkpoints
-from dtlib.training.checkpoint.content import (
-    refuse_foreign,
-    refuse_other_model,
-    what_is_incomplete,
-)
+from dtlib.training.checkpoint.content import refuse_foreign, refuse_other_model, what_is_incomplete
 from tests.saved_checkpoints import save
 
 

@@ -39,14 +39,9 @@ def story(tmp_path_factory) -> str:
 
 def settings(name: str, story: str) -> dict[str, Any]:
     return {
-        **SMALL,
-        **settings_of(name),
-        "ranks": ranks_of(name, RANKS),
-        "data": story,
-        "steps": STEPS,
-        "checkpoint_every": 3,
-        "deterministic": True,
-    }
+        **SMALL, **settings_of(name), "ranks": ranks_of(name, RANKS), "data": story, "steps": STEPS,
+        "checkpoint_every": 3, "deterministic": True,
+    }  # fmt: skip
 
 
 class Killer(threading.Thread):
