@@ -80,6 +80,20 @@ def real_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder that is empty at first."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a folder with a little text."""
+    from tests.toy import write_story
+
+    return write_story(tmp_path_factory.mktemp("text") / "story")
+
+
 def write_cifar(folder: Path, train: int = 100, test: int = 40) -> Path:
     """Write procedural pictures as CIFAR-10's binary archive and return the folder above it."""
     from dtlib.data import pictures

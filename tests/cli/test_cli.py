@@ -16,14 +16,10 @@ from dtlib.cli.commands import COMMANDS
 from dtlib.config import RunConfig
 from dtlib.errors import DtlibError, Stopped, Unavailable
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 TINY = ["text", "--model", "nano", "--steps", "3", "--global-batch", "4", "--max-length", "16"]
 
 TINY += ["--num-samples", "64", "--untimed-steps", "1"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

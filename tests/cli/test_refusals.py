@@ -5,10 +5,7 @@ import pytest
 from dtlib import cli
 from dtlib.cli.commands import COMMANDS
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def bad(capsys, *words: str) -> str:

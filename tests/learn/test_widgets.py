@@ -16,15 +16,11 @@ from dtlib.learn import rooms, session, what_if, widgets
 from dtlib.learn.quiz import drawn
 from dtlib.learn.source import find
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SIDECAR = find("90", FIXTURES / "lessons_src").sidecar
 SLOPE = "{name: slope, label: Slope, min: 1, max: 8, step: 1, value: 4}"
 CHROMIUM = "/usr/bin/chromium"
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def forms() -> dict[str, widgets.Form]:

@@ -20,7 +20,7 @@ from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
 from tests.saved_weights import assert_same_bits
 from tests.strategy_runs import state
-from tests.toy import Toy, config, write_story
+from tests.toy import Toy, config
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +31,6 @@ def _own_folder(tmp_path, monkeypatch):
     yield
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(False)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def little(story: str, **settings) -> RunConfig:

@@ -19,22 +19,12 @@ import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.training.record import Run, read_lines
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, plain, ranks_of, settings_of, state
-from tests.toy import write_story
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 RANKS, STEPS = 2, 60
 EVERY = bool(os.environ.get("DTLIB_EVERY"))
 NAMES = [name for name in plain(HERE) if not TABLE[name].apart]
 PATIENCE = 60.0  # seconds that something may take here before the test fails
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def settings(name: str, story: str) -> dict[str, Any]:
