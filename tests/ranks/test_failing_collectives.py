@@ -16,18 +16,6 @@ from dtlib.ranks.outcome import crash_in_words
 pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
 
 
-@pytest.mark.parametrize(("how", "sentence"), [
-    ("raise", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
-    ("kill", r"Rank 1 was killed by SIGKILL; "),
-    ("os_exit", r"Rank 1 left with exit code 3; "),
-    ("sys_exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
-])  # fmt: skip
-def test_one_rank_fails_in_debug_mode(how: str, sentence: str) -> None:
-    error = failure(how, debug=True, timeout=30)
-    assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
-    assert set(error.others) == {0, 2}
-
-
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(("how", "doing"), [
     ("sleep", r"running `time.sleep\(600\)`"),

@@ -9,6 +9,7 @@ import socket
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 import rank_functions as on_ranks
 import torch
@@ -17,6 +18,7 @@ from scripts import run_script
 import dtlib
 from dtlib.errors import BadInput
 from dtlib.ranks.launcher import launch, run_ranks, start_method, warm
+from tests.lab import free_port
 
 pytestmark = pytest.mark.spread
 
@@ -112,25 +114,18 @@ def test_ranks_must_be_a_number(ranks: int) -> None:
         launch(on_ranks.pid, ranks=ranks)
 
 
-def test_a_taken_port_is_refused() -> None:
+def test_a_port_that_is_taken_or_none_is_refused() -> None:
     """Field bug 2.01."""
-    with socket.socket() as owner:
-        owner.bind(("127.0.0.1", 0))
-        owner.listen()
+    with socket.create_server(("127.0.0.1", 0)) as owner:
         port = owner.getsockname()[1]
         with pytest.raises(BadInput, match=f"Port {port} is taken"):
             launch(on_ranks.pid, ranks=2, port=port)
-
-
-def test_a_port_that_is_none_is_refused() -> None:
     with pytest.raises(BadInput, match=r"Port 70000 is no use: .*choose another"):
         launch(on_ranks.pid, ranks=2, port=70_000)
 
 
 def test_a_port_can_be_chosen() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = launch(on_ranks.environment, "MASTER_PORT", ranks=2, port=port)
     assert env == [{"MASTER_PORT": str(port)}] * 2
 
@@ -146,9 +141,6 @@ def test_cuda_in_use_is_refused_before_ranks_are_forked(monkeypatch: pytest.Monk
 def test_what_cannot_travel_is_refused() -> None:
     with pytest.raises(BadInput, match="pid or its arguments cannot be sent"):
         launch(on_ranks.pid, threading.Lock(), ranks=1)
-
-
-def test_a_result_that_cannot_travel_is_said() -> None:
     with pytest.raises(dtlib.DtlibError, match="a generator, cannot be sent back"):
         launch(lambda: (i for i in range(3)), ranks=1)
 
@@ -186,29 +178,17 @@ def test_two_launches_at_once() -> None:
     assert results == {2: [[11.0]] * 2, 3: [[111.0]] * 3}
 
 
-def test_another_server_when_the_first_one_died() -> None:
-    if start_method() == "spawn":
-        pytest.skip("no server with this start method")
-    from dtlib.ranks.pool import pool
-
-    launch(on_ranks.pid, ranks=1)
-    server = pool().server
-    assert server is not None
-    server.popen.kill()
-    server.popen.wait(10)
-    assert launch(on_ranks.add_up, 1, ranks=2) == [[11.0], [11.0]]
-
-
-def test_the_server_has_one_thread_when_it_forks() -> None:
-    psutil = pytest.importorskip("psutil")
-    if start_method() == "spawn":
-        pytest.skip("no server with this start method")
+@pytest.mark.skipif(start_method() == "spawn", reason="no server with this start method")
+def test_the_server_has_one_thread_when_it_forks_and_another_comes_when_it_died() -> None:
     from dtlib.ranks.pool import pool
 
     launch(on_ranks.pid, ranks=1)
     server = pool().server
     assert server is not None
     assert psutil.Process(server.popen.pid).num_threads() == 1
+    server.popen.kill()
+    server.popen.wait(10)
+    assert launch(on_ranks.add_up, 1, ranks=2) == [[11.0], [11.0]]
 
 
 def test_warm_returns_at_once_and_serves_the_next_launch() -> None:

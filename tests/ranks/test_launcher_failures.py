@@ -33,8 +33,9 @@ pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
     ("os_exit", "exit", r"Rank 1 left with exit code 3; "),
     ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
 ])  # fmt: skip
-def test_one_rank_fails(how: str, reason: str, sentence: str) -> None:
-    error = failure(how, timeout=30)
+@pytest.mark.parametrize("debug", [False, True])
+def test_one_rank_fails(how: str, reason: str, sentence: str, debug: bool) -> None:
+    error = failure(how, debug=debug, timeout=30)
     assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
     assert (error.rank, error.reason, error.exit_code) == (1, reason, 1)
     assert set(error.others) == {0, 2}
@@ -47,14 +48,6 @@ def test_the_traceback_shows_the_users_frames_only() -> None:
     assert 'raise ValueError("the seventh batch is empty")' in error.traceback
     assert "_ranks" not in error.traceback.replace("rank_functions", "")
     assert str(error) == f"{error.sentence}\n\n{error.traceback}".strip()
-
-
-def test_a_rank_that_never_comes() -> None:
-    error = failure("sleep", timeout=2)
-    late = r"Rank 1 did not join all_reduce of 4 float32 within 2 s: "
-    pattern = rf"{late}{WAITING}; rank 1 was running `time.sleep\(600\)` \(.*:\d+\)\."
-    assert re.fullmatch(pattern, error.sentence), error.sentence
-    assert (error.rank, error.reason) == (1, "timeout")
 
 
 def test_a_rank_whose_every_thread_is_stuck() -> None:
@@ -90,16 +83,13 @@ def test_the_others_have_the_timeout_after_the_first_return() -> None:
     assert str(outcomes[1].where).startswith("running `time.sleep(600)`")
 
 
-def test_a_limit_ends_what_never_would() -> None:
+def test_a_limit_ends_what_never_would_and_the_sentence_names_the_seconds_that_ran_out() -> None:
     outcomes = run_ranks(on_ranks.fail_on_rank_1, ("loop", 0), ranks=1, timeout=60, limit=1)
     assert outcomes[0].status == "timeout"
-    with pytest.raises(RankFailed, match=r"Rank 0 did not end within 1 s; rank 0 was running"):
-        launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, limit=1, show=False)
-
-
-def test_the_sentence_names_the_seconds_that_ran_out() -> None:
-    with pytest.raises(RankFailed, match=r"Rank 0 did not end within 2 s; rank 0 was running"):
-        launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, timeout=1, limit=2, show=False)
+    for seconds, more in ((1, {}), (2, {"timeout": 1})):
+        said = f"Rank 0 did not end within {seconds} s; rank 0 was running"
+        with pytest.raises(RankFailed, match=said):
+            launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, limit=seconds, show=False, **more)
 
 
 def test_what_a_rank_started_ends_with_it() -> None:
@@ -125,13 +115,10 @@ def test_output_of_a_dead_rank_is_kept() -> None:
     assert caught.value.output[0] == "last words\n"
 
 
-def test_an_endless_print_is_ended_and_cut() -> None:
+def test_an_endless_print_is_ended_and_cut_and_so_is_an_endless_line() -> None:
     outcome = run_ranks(on_ranks.flood, ("\n",), ranks=1, limit=2)[0]
     assert outcome.status == "timeout"
     assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
-
-
-def test_an_endless_line_is_cut_into_lines() -> None:
     outcome = run_ranks(on_ranks.flood, (" ",), ranks=1, limit=1)[0]
     assert max(map(len, outcome.output.splitlines())) < 100_000  # a read more than the longest
 
@@ -196,46 +183,31 @@ def test_nothing_is_left_of_a_parent_that_dies(tmp_path: Path, how: signal.Signa
     assert gone(script.pids)
 
 
+@pytest.mark.parametrize("to_all", [False, True], ids=["to the parent", "to every process"])
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_to_the_parent_stops_all_ranks_at_one_step(
-    tmp_path: Path, how: signal.Signals
+def test_a_signal_stops_all_ranks_at_one_step(
+    tmp_path: Path, how: signal.Signals, to_all: bool
 ) -> None:
-    """Field bug 6.03."""
+    """Field bug 6.03; Slurm, systemd and docker send it to every process of a job."""
     script = Script(tmp_path, "stop")
-    script.popen.send_signal(how)
+    for pid in living([script.popen.pid, *(script.pids if to_all else [])]):
+        os.kill(pid, how)
     out, errors = script.finish()
     found = re.search(r"result \[(\d+), (\d+)\]", out)
     assert found and found[1] == found[2], out + errors
     assert gone(script.pids)
 
 
-def test_a_signal_to_every_process_of_a_job_stops_all_ranks_at_one_step(tmp_path: Path) -> None:
-    """As Slurm, systemd and docker send it."""
-    script = Script(tmp_path, "stop")
-    for pid in living([script.popen.pid, *script.pids]):
-        os.kill(pid, signal.SIGTERM)
-    out, errors = script.finish()
-    found = re.search(r"result \[(\d+), (\d+)\]", out)
-    assert found and found[1] == found[2], out + errors
-    assert gone(script.pids)
-
-
-def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path, signals: int) -> None:
+    """As `timeout`, Slurm or a container send it, once: a script may not live on. Nor after two."""
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    script.popen.send_signal(signal.SIGTERM)
+    if signals == 2:
+        time.sleep(0.5)
+        script.popen.send_signal(signal.SIGTERM)
     _, errors = script.finish()
     assert script.popen.returncode != 0
-    assert "Interrupted: rank 0 was waiting" in errors
-    assert gone(script.pids)
-
-
-def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path) -> None:
-    """As `timeout`, Slurm or a container send it, once: a script may not live on."""
-    script = Script(tmp_path, "wait")
-    script.popen.send_signal(signal.SIGTERM)
-    _, errors = script.finish()
     assert "Interrupted: rank 0 was waiting" in errors
     assert gone(script.pids)
 

@@ -73,25 +73,16 @@ def test_an_interrupt_ends_the_step_everywhere(told: dict[str, Any]) -> None:
     assert "Interrupted: rank 0 was running `time.sleep(600)`" in told["log"]
 
 
-def test_a_name_that_means_each_node_itself_is_refused(slurm: Slurm) -> None:
-    """As Debian's /etc/hosts gives a machine's own name the address 127.0.1.1."""
-    code = "import dtlib; dtlib.launch(print)"
-    number = slurm.sbatch(
-        "--nodes=2", "--output=log", f"--wrap={sys.executable} -c '{code}'", MASTER_ADDR="myself"
-    )
+@pytest.mark.parametrize(("address", "says"), [
+    # as Debian's /etc/hosts gives a machine's own name the address 127.0.1.1
+    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself"),
+    ("n3", "did not reach the launching process at n3"),  # nobody has this address
+])  # fmt: skip
+def test_an_address_at_which_ranks_never_meet(slurm: Slurm, address: str, says: str) -> None:
+    command = f"{sys.executable} -c 'import dtlib; dtlib.launch(print)'"
+    number = slurm.sbatch("--nodes=2", "--output=log", f"--wrap={command}", MASTER_ADDR=address)
     assert slurm.waited(number) == "FAILED 1:0"
-    log = (slurm.folder / "log").read_text()
-    assert "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself" in log
-
-
-def test_an_address_that_nobody_reaches_is_a_sentence(slurm: Slurm) -> None:
-    code = "import dtlib; dtlib.launch(print)"
-    number = slurm.sbatch(
-        "--nodes=2", "--output=log", f"--wrap={sys.executable} -c '{code}'", MASTER_ADDR="n3"
-    )
-    assert slurm.waited(number) == "FAILED 1:0"
-    log = (slurm.folder / "log").read_text()
-    assert "did not reach the launching process at n3" in log
+    assert says in (slurm.folder / "log").read_text()
     assert not slurm.processes(number)
 
 
