@@ -33,13 +33,11 @@ NOTHING = Availability()
     (2, "auto", MAC, ("cpu", "gloo")),
     (1, "mps", MAC, ("mps", "gloo")),
 ])  # fmt: skip
-def test_device_and_backend(
-    world_size: int, device: str, here: Availability, expected: tuple[str, str]
-) -> None:
+def test_device_and_backend(world_size, device, here, expected):
     assert choose_backend(world_size, device, availability=here) == expected
 
 
-def test_gpus_are_counted_for_each_host() -> None:
+def test_gpus_are_counted_for_each_host():
     chosen = choose_backend(16, "cuda", local_world_size=8, availability=GPU8)
     assert chosen == ("cuda", "nccl")
 
@@ -51,9 +49,7 @@ def test_gpus_are_counted_for_each_host() -> None:
     (2, "mps", MAC, BadInput, "not 2 ranks"),
     (1, "cdua", NOTHING, BadInput, "Did you mean 'cuda'?"),
 ])  # fmt: skip
-def test_what_is_refused(
-    world_size: int, device: str, here: Availability, error: type[Exception], words: str
-) -> None:
+def test_what_is_refused(world_size, device, here, error, words):
     with pytest.raises(error, match=words):
         choose_backend(world_size, device, availability=here)
 
@@ -87,7 +83,7 @@ SRUN = {
     ({**SRUN, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, None),
     ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77"}, None),
 ])  # fmt: skip
-def test_environment(env: dict[str, str], expected: tuple[object, ...] | None) -> None:
+def test_environment(env, expected):
     world = environment_world(env)
     if expected is None:
         assert world is None
@@ -104,12 +100,12 @@ def test_environment(env: dict[str, str], expected: tuple[object, ...] | None) -
     ({**TORCHRUN, "RANK": "8"}, "RANK=8 is outside"),
     ({**TORCHRUN, "RANK": "one"}, "RANK='one'"),
 ])  # fmt: skip
-def test_environments_that_contradict_themselves(env: dict[str, str], words: str) -> None:
+def test_environments_that_contradict_themselves(env, words):
     with pytest.raises(BadInput, match=words):
         environment_world(env)
 
 
-def test_steps_of_a_job_meet_at_different_ports() -> None:
+def test_steps_of_a_job_meet_at_different_ports():
     first, second = environment_world(SRUN), environment_world({**SRUN, "SLURM_STEP_ID": "1"})
     assert first is not None and second is not None
     assert first.master_port != second.master_port
@@ -123,11 +119,11 @@ def test_steps_of_a_job_meet_at_different_ports() -> None:
     ("a1,b[3]", ["a1", "b3"]),
     ("", []),
 ])  # fmt: skip
-def test_slurm_node_lists(nodelist: str, hosts: list[str]) -> None:
+def test_slurm_node_lists(nodelist, hosts):
     assert first_hosts(nodelist) == hosts
 
 
-def test_a_world_of_one_needs_no_launcher() -> None:
+def test_a_world_of_one_needs_no_launcher():
     """Started with plain python (field bug 2.02): the same calls work."""
     world = dist.world()
     assert (world.rank, world.world_size, world.backend) == (0, 1, None)
@@ -147,13 +143,13 @@ def collectives() -> tuple[object, ...]:
     return summed, out.tolist(), dist.broadcast_object(f"from {rank}"), dist.is_main()
 
 
-def test_what_ranks_share() -> None:
+def test_what_ranks_share():
     results = launch(collectives, ranks=3, show=False)
     assert results[0] == ([111.0], [0.0, 111.0], "from 0", True)
     assert results[2] == ([111.0], [444.0, 555.0], "from 0", False)
 
 
-def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
+def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun():
     code = (
         "import os, signal; from dtlib.ranks import dist; dist.install_stop_handlers();"
         "os.kill(os.getpid(), signal.SIGUSR1); print(dist.stop_requested())"
@@ -162,16 +158,14 @@ def test_a_signal_sets_the_stop_flag_in_a_rank_of_torchrun() -> None:
     assert run.stdout.strip() == "True"
 
 
-def test_importing_dist_and_launcher_does_not_load_torch() -> None:
+def test_importing_dist_and_launcher_does_not_load_torch():
     code = "import sys, dtlib.ranks.dist, dtlib.ranks.launcher; print('torch' in sys.modules)"
     run = python("-c", code, cwd=Path(__file__).parent)
     assert run.stdout.strip() == "False"
 
 
 @pytest.mark.timeout(20)
-def test_a_stop_signal_may_interrupt_the_handler_of_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_stop_signal_may_interrupt_the_handler_of_another(monkeypatch):
     """Slurm signals a job's step and its processes, so a rank may get two at once.
 
     Here a signal comes at every line of what the handler calls; a lock would be waited for by the

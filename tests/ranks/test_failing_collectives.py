@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
     ("loop", r"running `.*`"),
     ("ask", r"running `.*`"),  # in get_rank nobody waits
 ])  # fmt: skip
-def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
+def test_a_rank_that_never_comes(how, doing, debug):
     """Field bug 6.06: the text names the waiting ranks and the absent one."""
     error = failure(how, debug=debug, timeout=2)
     late = r"Rank 1 did not join all_reduce of 4 float32 within 2 s: "
@@ -32,7 +32,7 @@ def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_all_ranks_wait_in_send(debug: bool) -> None:
+def test_all_ranks_wait_in_send(debug):
     outcomes = run_ranks(on_ranks.all_send, ranks=3, timeout=2, debug=debug)
     assert [o.status for o in outcomes] == ["timeout"] * 3
     assert {(o.where.call, o.where.what) for o in outcomes if o.where} == {("send", "5 float32")}
@@ -40,7 +40,7 @@ def test_all_ranks_wait_in_send(debug: bool) -> None:
         launch(on_ranks.all_send, ranks=3, timeout=2, debug=debug, show=False)
 
 
-def test_other_shapes_are_an_error_in_debug_mode() -> None:
+def test_other_shapes_are_an_error_in_debug_mode():
     with pytest.raises(RankFailed) as caught:
         launch(on_ranks.mismatch, ranks=3, timeout=5, debug=True, show=False)
     assert caught.value.reason == "error"
@@ -54,14 +54,14 @@ def test_other_shapes_are_an_error_in_debug_mode() -> None:
     (on_ranks.wait_for_async, "all_reduce of 6 float32"),
     (on_ranks.ddp_waits, "all_reduce of 8 float32"),
 ])  # fmt: skip
-def test_the_flight_recorder_sees_what_no_frame_shows(function: object, expected: str) -> None:
+def test_the_flight_recorder_sees_what_no_frame_shows(function, expected):
     with pytest.raises(RankFailed) as caught:
         launch(function, ranks=2, timeout=2, show=False)  # type: ignore[arg-type]
     assert f"Rank 1 did not join {expected} within 2 s: rank 0 was" in caught.value.sentence
 
 
 # field bug 1.11
-def test_uneven_batches_are_a_sentence() -> None:
+def test_uneven_batches_are_a_sentence():
     """One rank has three batches and the other two."""
     with pytest.raises(RankFailed) as caught:
         launch(on_ranks.uneven_batches, "no", ranks=2, timeout=2, show=False)
@@ -70,13 +70,13 @@ def test_uneven_batches_are_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(("join", "gradient"), [("by all", 1.5), ("by the ranks still there", 3.0)])
-def test_join_lets_ranks_have_uneven_batches(join: str, gradient: float) -> None:
+def test_join_lets_ranks_have_uneven_batches(join, gradient):
     """The third batch's gradient is its input 3, divided by two ranks or by the one still there."""
     results = launch(on_ranks.uneven_batches, join, ranks=2, timeout=20, show=False)
     assert results[0] == pytest.approx(gradient)
 
 
-def test_a_crash_of_torch_in_debug_mode_is_not_silent() -> None:
+def test_a_crash_of_torch_in_debug_mode_is_not_silent():
     """torch 2.14 dies in `DistributedDataParallel(model)`; a later one may say what differs."""
     with pytest.raises(RankFailed) as caught:
         launch(on_ranks.mismatch_after_ddp, ranks=2, timeout=15, debug=True, show=False)
@@ -90,9 +90,7 @@ def test_a_crash_of_torch_in_debug_mode_is_not_silent() -> None:
 @pytest.mark.parametrize(
     ("code", "debug", "said"), [(-11, True, True), (-11, False, False), (-9, True, False)]
 )
-def test_only_a_segmentation_fault_in_debug_mode_is_put_down_to_it(
-    code: int, debug: bool, said: bool
-) -> None:
+def test_only_a_segmentation_fault_in_debug_mode_is_put_down_to_it(code, debug, said):
     why = crash_in_words(code, debug)
     assert ("Under debug=True torch 2." in why) == said
     failed = blame([Outcome(0, "ok"), Outcome(1, "killed", code=code, remark=why)], 10.0)

@@ -1,7 +1,6 @@
 """Which GPU each rank takes, by what all ranks see; ids and counts are faked."""
 
 import threading
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,7 +29,7 @@ def host(name: str, *lists: str, nccl: bool = True) -> list[Seen]:
     (host("n1", "abc", "bca", "cab"), [0, 1, 2]),  # a wrapper that turns the list
     (host("n1", "a"), [0]),
 ])  # fmt: skip
-def test_each_rank_takes_a_gpu_of_its_own(seen: list[Seen], numbers: list[int]) -> None:
+def test_each_rank_takes_a_gpu_of_its_own(seen, numbers):
     places = [placed(seen, rank, "auto") for rank in range(len(seen))]
     assert [place.device for place in places] == [f"cuda:{number}" for number in numbers]
     assert {place.backend for place in places} == {"nccl"}
@@ -38,7 +37,7 @@ def test_each_rank_takes_a_gpu_of_its_own(seen: list[Seen], numbers: list[int]) 
     assert len(set(own)) == len(own)
 
 
-def test_gpus_that_ranks_are_bound_to_are_said() -> None:
+def test_gpus_that_ranks_are_bound_to_are_said():
     assert placed(host("n1", "a", "b"), 1, "auto") == Placed("cuda:0", "nccl", BOUND)
     assert placed(host("n1", "ab", "ab"), 1, "auto") == Placed("cuda:1", "nccl", "")
 
@@ -56,9 +55,7 @@ def test_gpus_that_ranks_are_bound_to_are_said() -> None:
     (host("me", "", ""), "",
      "No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`."),
 ])  # fmt: skip
-def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(
-    seen: list[Seen], note: str, refusal: str
-) -> None:
+def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(seen, note, refusal):
     for rank in range(len(seen)):
         assert placed(seen, rank, "auto") == Placed("cpu", "gloo", note)
         with pytest.raises(Unavailable) as caught:
@@ -66,12 +63,12 @@ def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(
         assert str(caught.value) == refusal
 
 
-def test_without_nccl_on_one_rank_all_take_gloo() -> None:
+def test_without_nccl_on_one_rank_all_take_gloo():
     seen = host("n1", "ab") + host("n2", "ab", nccl=False)
     assert {placed(seen, rank, "cuda").backend for rank in range(2)} == {"gloo"}
 
 
-def test_ranks_tell_one_another_what_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_tell_one_another_what_they_see(monkeypatch):
     store, found = torch.distributed.HashStore(), {}
     monkeypatch.setattr(gpus, "visible_gpus", lambda _: [threading.current_thread().name])
     monkeypatch.setattr(devices, "available_here", lambda: Availability(1, nccl=True))
@@ -93,9 +90,7 @@ def test_ranks_tell_one_another_what_they_see(monkeypatch: pytest.MonkeyPatch) -
     (host("n1", "a", "b", "c", "d"), "cuda:0", "nccl"),
     (host("n1", "", "", "", ""), None, "gloo"),
 ])  # fmt: skip
-def test_nccl_is_told_the_device_of_a_rank_that_joins(
-    seen: list[Seen], own: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nccl_is_told_the_device_of_a_rank_that_joins(seen, own, backend, monkeypatch):
     there = EnvWorld(3, 3, 4, 4, 0, "127.0.0.1", 1, "srun")
     told, chosen = {}, []
     for name, value in {**there.variables(), "GLOO_SOCKET_IFNAME": "lo"}.items():
@@ -128,9 +123,7 @@ except Unavailable as error:
 
 
 @pytest.mark.parametrize("asked", ["auto", "cuda"])
-def test_two_ranks_of_torchrun_and_one_gpu(
-    tmp_path: Path, asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_ranks_of_torchrun_and_one_gpu(tmp_path, asked, monkeypatch):
     """As on a laptop: the GPU that one rank sees is the other one's, too."""
     monkeypatch.setenv("ASKED", asked)
     start = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -150,9 +143,7 @@ class OnALaptop:
         return pretend_one_gpu, ()
 
 
-def test_a_launch_explains_once_why_it_uses_no_gpu(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_launch_explains_once_why_it_uses_no_gpu(monkeypatch, capsys):
     """Ranks of this machine; the next cell need not say it again, and a check says nothing."""
     monkeypatch.setattr(launcher, "_told", set())
     why = "2 ranks on this host have 1 GPU, and each needs its own"

@@ -24,7 +24,7 @@ TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE
 @pytest.mark.parametrize(
     ("said", "seed"), [("", "0"), ("7", "7"), ("random", "0"), ("0", "0"), (None, "0")]
 )
-def test_a_number_that_the_user_chose_is_kept(said: str | None, seed: str) -> None:
+def test_a_number_that_the_user_chose_is_kept(said, seed):
     assert hash_seed({} if said is None else {SEED: said}) == seed
 
 
@@ -44,9 +44,7 @@ def swapped_buffers() -> tuple[int, str | None, list[str]]:
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_ranks_of_a_launch_register_buffers_in_one_order(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_of_a_launch_register_buffers_in_one_order(method, monkeypatch):
     if method == "forkserver" and not sys.platform.startswith("linux"):
         pytest.skip("ranks are not forked from a server here")
     monkeypatch.setenv("DTLIB_START", method)
@@ -60,7 +58,7 @@ def test_ranks_of_a_launch_register_buffers_in_one_order(
     assert first[1:] == ("0", [])
 
 
-def test_an_agent_on_a_node_starts_ranks_with_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_on_a_node_starts_ranks_with_one_seed(monkeypatch):
     settings = {"address": "n1", "port": 1, "master": "n1", "master_port": 2, "nodes": 2,
                 "counts": {"n1": 2}, "root": "/dtlib"}  # fmt: skip
     for name, value in {
@@ -74,7 +72,7 @@ def test_an_agent_on_a_node_starts_ranks_with_one_seed(monkeypatch: pytest.Monke
     assert os.environ[SEED] == "0"
 
 
-def test_batch_launch_hands_its_launcher_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_launch_hands_its_launcher_one_seed(monkeypatch):
     monkeypatch.setenv(SEED, "random")
     seeds = []
     monkeypatch.setattr("os.execv", lambda *_: seeds.append(os.environ[SEED]))
@@ -83,9 +81,7 @@ def test_batch_launch_hands_its_launcher_one_seed(monkeypatch: pytest.MonkeyPatc
     assert seeds == ["0"]
 
 
-def test_a_rank_of_torchrun_starts_again_with_the_seed_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rank_of_torchrun_starts_again_with_the_seed_of_all(monkeypatch):
     """Once, and only where there are others."""
     again: list[tuple[list[str], str]] = []
     monkeypatch.setattr("os.execve", lambda _, words, env: again.append((words, env[SEED])))
@@ -105,9 +101,7 @@ print("same", len(set(launch(hash, "a name"))) == 1, flush=True)
 
 
 @pytest.mark.parametrize("seed", [None, "5"])
-def test_a_script_under_torchrun_is_told(
-    tmp_path: Path, seed: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_under_torchrun_is_told(tmp_path, seed, monkeypatch):
     monkeypatch.delenv(SEED, raising=False)
     if seed:
         monkeypatch.setenv(SEED, seed)
@@ -118,7 +112,7 @@ def test_a_script_under_torchrun_is_told(
     assert (run.stdout.split(), said) == (["same", str(bool(seed))] * 2, 0 if seed else 1)
 
 
-def test_dtlib_under_torchrun_shares_a_seed(tmp_path: Path) -> None:
+def test_dtlib_under_torchrun_shares_a_seed(tmp_path):
     """`torchrun -m dtlib train`: the ranks never say that they differ."""
     words = [
         "text", "--steps", "1", "--global-batch", "2", "--max-length", "8", "--data", "grammar",

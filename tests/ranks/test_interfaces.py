@@ -29,7 +29,7 @@ HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
     ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
     ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
 ])  # fmt: skip
-def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> None:
+def test_what_is_refused(backend, nodes, value, words):
     name = f"{backend.upper()}_SOCKET_IFNAME"
     with pytest.raises(BadInput) as caught:
         refuse_interfaces({name: value}, backend, nodes, HERE)
@@ -43,12 +43,12 @@ def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> No
     ("gloo", 2, "ib0"), ("gloo", 2, "eth0,eth1"), ("nccl", 2, "^lo,docker"), ("nccl", 2, "ib"),
     ("nccl", 2, "=eth0"), ("nccl", 1, "lo"), ("mpi", 2, "lo"),
 ])  # fmt: skip
-def test_what_is_taken(backend: str, nodes: int, value: str) -> None:
+def test_what_is_taken(backend, nodes, value):
     other = {"GLOO_SOCKET_IFNAME": "nonsense", "NCCL_SOCKET_IFNAME": "nonsense"}
     refuse_interfaces({**other, f"{backend.upper()}_SOCKET_IFNAME": value}, backend, nodes, HERE)
 
 
-def test_what_nccl_chooses() -> None:
+def test_what_nccl_chooses():
     assert chosen_by_nccl("eth", HERE) == ["eth0", "eth1"]
     assert chosen_by_nccl("=eth0:1,ib0", HERE) == ["eth0", "ib0"]
     assert chosen_by_nccl("^lo,docker", HERE) == ["eth0", "eth1", "ib0"]
@@ -65,9 +65,7 @@ def test_what_nccl_chooses() -> None:
     (2, "lo", BadInput),
     (2, "^lo,docker", BadInput),
 ])  # fmt: skip
-def test_ranks_that_join(
-    nodes: int, value: str, outcome: str | type[BadInput] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_that_join(nodes, value, outcome, monkeypatch):
     there = EnvWorld(0, 0, 2, 2 // nodes, 0, "10.0.0.1", 1, "torchrun")
     for name, text in there.variables().items():
         monkeypatch.setenv(name, text)
@@ -89,7 +87,7 @@ def test_ranks_that_join(
         assert os.environ.get("GLOO_SOCKET_IFNAME") == outcome and started
 
 
-def test_a_launch_keeps_a_valid_interface_and_refuses_another() -> None:
+def test_a_launch_keeps_a_valid_interface_and_refuses_another():
     name = "GLOO_SOCKET_IFNAME"
     others = [one for one in interfaces.interfaces_here() if one != loopback_name()]
     for value in [None, loopback_name(), *[one for one in others if one == "eth0"]]:

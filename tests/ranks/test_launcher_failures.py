@@ -34,14 +34,14 @@ pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
     ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
 ])  # fmt: skip
 @pytest.mark.parametrize("debug", [False, True])
-def test_one_rank_fails(how: str, reason: str, sentence: str, debug: bool) -> None:
+def test_one_rank_fails(how, reason, sentence, debug):
     error = failure(how, debug=debug, timeout=30)
     assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
     assert (error.rank, error.reason, error.exit_code) == (1, reason, 1)
     assert set(error.others) == {0, 2}
 
 
-def test_the_traceback_shows_the_users_frames_only() -> None:
+def test_the_traceback_shows_the_users_frames_only():
     error = failure("raise", timeout=30)
     assert error.error == "ValueError"
     assert error.message == "the seventh batch is empty"
@@ -50,40 +50,40 @@ def test_the_traceback_shows_the_users_frames_only() -> None:
     assert str(error) == f"{error.sentence}\n\n{error.traceback}".strip()
 
 
-def test_a_rank_whose_every_thread_is_stuck() -> None:
+def test_a_rank_whose_every_thread_is_stuck():
     error = failure("hold_the_gil", timeout=2)
     assert error.rank == 1
     assert "did not answer" in error.sentence
 
 
-def test_ranks_that_only_lost_a_peer_are_not_blamed() -> None:
+def test_ranks_that_only_lost_a_peer_are_not_blamed():
     with pytest.raises(RankFailed) as caught:
         launch(on_ranks.raise_late_everywhere, ranks=3, timeout=30, show=False)
     assert caught.value.rank == 2
     assert caught.value.sentence.startswith("Rank 2 was killed by SIGKILL; ranks 0 and 1 were")
 
 
-def test_a_lost_peer_that_is_reported_first_is_still_not_blamed() -> None:
+def test_a_lost_peer_that_is_reported_first_is_still_not_blamed():
     lost = Outcome(0, "error", error="RuntimeError", message="Connection closed by peer", at=1.0)
     error = blame([lost, Outcome(1, "killed", code=-9, at=2.0)], timeout=5)
     assert error is not None and error.rank == 1
 
 
-def test_code_that_travels_by_value_keeps_its_file_name() -> None:
+def test_code_that_travels_by_value_keeps_its_file_name():
     space = {"__name__": "__main__"}
     exec(compile("def f(): pass", "/tmp/ipykernel_1/2.py", "exec"), space)
     back = pickle.loads(parcel.dumps(space["f"]))
     assert back.__code__.co_filename == "/tmp/ipykernel_1/2.py"
 
 
-def test_the_others_have_the_timeout_after_the_first_return() -> None:
+def test_the_others_have_the_timeout_after_the_first_return():
     outcomes = run_ranks(on_ranks.return_at_once_but_one, ranks=3, timeout=1)
     assert [o.status for o in outcomes] == ["ok", "timeout", "ok"]
     assert outcomes[0].value == "done"
     assert str(outcomes[1].where).startswith("running `time.sleep(600)`")
 
 
-def test_a_limit_ends_what_never_would_and_the_sentence_names_the_seconds_that_ran_out() -> None:
+def test_a_limit_ends_what_never_would_and_the_sentence_names_the_seconds_that_ran_out():
     outcomes = run_ranks(on_ranks.fail_on_rank_1, ("loop", 0), ranks=1, timeout=60, limit=1)
     assert outcomes[0].status == "timeout"
     for seconds, more in ((1, {}), (2, {"timeout": 1})):
@@ -92,20 +92,20 @@ def test_a_limit_ends_what_never_would_and_the_sentence_names_the_seconds_that_r
             launch(on_ranks.fail_on_rank_1, "loop", 0, ranks=1, limit=seconds, show=False, **more)
 
 
-def test_what_a_rank_started_ends_with_it() -> None:
+def test_what_a_rank_started_ends_with_it():
     children = launch(on_ranks.leave_a_child, ranks=2, show=False)
     assert gone(children)
 
 
 @pytest.mark.parametrize("how", ["kill", "raise", "return"])
-def test_loader_workers_end_with_their_rank(how: str) -> None:
+def test_loader_workers_end_with_their_rank(how):
     outcomes = run_ranks(on_ranks.with_loader_workers, (how,), ranks=2, timeout=20)
     pids = [int(pid) for outcome in outcomes for pid in outcome.output.split() if pid.isdigit()]
     assert len(pids) == 4
     assert gone(pids)
 
 
-def test_output_of_a_dead_rank_is_kept() -> None:
+def test_output_of_a_dead_rank_is_kept():
     def talk() -> None:
         print("last words")
         on_ranks.fail_on_rank_1("os_exit", 0)
@@ -115,7 +115,7 @@ def test_output_of_a_dead_rank_is_kept() -> None:
     assert caught.value.output[0] == "last words\n"
 
 
-def test_an_endless_print_is_ended_and_cut_and_so_is_an_endless_line() -> None:
+def test_an_endless_print_is_ended_and_cut_and_so_is_an_endless_line():
     outcome = run_ranks(on_ranks.flood, ("\n",), ranks=1, limit=2)[0]
     assert outcome.status == "timeout"
     assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
@@ -162,7 +162,7 @@ class Script:
         return self.popen.communicate(timeout=60)
 
 
-def test_an_interrupt_says_where_each_rank_was(tmp_path: Path) -> None:
+def test_an_interrupt_says_where_each_rank_was(tmp_path):
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGINT)
     _, errors = script.finish()
@@ -175,7 +175,7 @@ def test_an_interrupt_says_where_each_rank_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP])
-def test_nothing_is_left_of_a_parent_that_dies(tmp_path: Path, how: signal.Signals) -> None:
+def test_nothing_is_left_of_a_parent_that_dies(tmp_path, how):
     """Field bug 2.08."""
     script = Script(tmp_path, "wait")
     script.popen.send_signal(how)
@@ -185,9 +185,7 @@ def test_nothing_is_left_of_a_parent_that_dies(tmp_path: Path, how: signal.Signa
 
 @pytest.mark.parametrize("to_all", [False, True], ids=["to the parent", "to every process"])
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_stops_all_ranks_at_one_step(
-    tmp_path: Path, how: signal.Signals, to_all: bool
-) -> None:
+def test_a_signal_stops_all_ranks_at_one_step(tmp_path, how, to_all):
     """Field bug 6.03; Slurm, systemd and docker send it to every process of a job."""
     script = Script(tmp_path, "stop")
     for pid in living([script.popen.pid, *(script.pids if to_all else [])]):
@@ -199,7 +197,7 @@ def test_a_signal_stops_all_ranks_at_one_step(
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path, signals: int) -> None:
+def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path, signals):
     """As `timeout`, Slurm or a container send it, once: a script may not live on. Nor after two."""
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGTERM)
@@ -212,13 +210,13 @@ def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path, sign
     assert gone(script.pids)
 
 
-def test_handlers_are_restored() -> None:
+def test_handlers_are_restored():
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
     launch(on_ranks.pid, ranks=1)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)) == before
 
 
-def test_the_start_method_is_the_systems_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_method_is_the_systems_unless_it_is_said(monkeypatch):
     said = os.environ.get("DTLIB_START")
     assert said is None or start_method() == said
     monkeypatch.delenv("DTLIB_START", raising=False)

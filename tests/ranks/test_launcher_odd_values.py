@@ -1,7 +1,6 @@
 """Arguments, results and errors that cannot travel, or are none: one sentence, nothing lost."""
 
 import os
-from pathlib import Path
 
 import pytest
 import rank_functions as on_ranks
@@ -21,15 +20,13 @@ from dtlib.ranks.launcher import RankFailed, launch
     ({"timeout": 1e10}, "up to 1000000000"),
     ({"limit": -1}, "limit=-1 is not a time"),
 ])  # fmt: skip
-def test_numbers_that_are_none_are_refused(options: dict[str, object], sentence: str) -> None:
+def test_numbers_that_are_none_are_refused(options, sentence):
     with pytest.raises(BadInput) as caught:
         launch(on_ranks.pid, **options)
     assert sentence in str(caught.value)
 
 
-def test_a_working_folder_that_is_gone_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_working_folder_that_is_gone_is_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -57,13 +54,13 @@ def raise_own(kind: str) -> None:
     raise error
 
 
-def test_an_error_that_cannot_say_its_text_is_still_named() -> None:
+def test_an_error_that_cannot_say_its_text_is_still_named():
     with pytest.raises(RankFailed, match=r"Rank 0 raised Silent: \(its text cannot be made"):
         launch(raise_without_text, ranks=1, show=False)
 
 
 @pytest.mark.parametrize("kind", ["two arguments", "does not pickle"])
-def test_an_error_of_our_own_kind_that_cannot_travel_is_still_told(kind: str) -> None:
+def test_an_error_of_our_own_kind_that_cannot_travel_is_still_told(kind):
     with pytest.raises(RankFailed, match=r"Rank 0 raised \w+: width is 3"):
         launch(raise_own, kind, ranks=1, show=False)
 
@@ -75,7 +72,7 @@ class ComesOutBroken:
         return int, ("no number",)
 
 
-def test_a_result_that_cannot_be_made_again_is_a_sentence() -> None:
+def test_a_result_that_cannot_be_made_again_is_a_sentence():
     with pytest.raises(DtlibError, match=r"result of rank 0 came, but cannot be made again here"):
         launch(ComesOutBroken, ranks=1, show=False)
     assert launch(os.getpid, ranks=1) != [os.getpid()]  # and the next launch works

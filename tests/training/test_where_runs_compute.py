@@ -100,9 +100,7 @@ def decided(scene: Scene, device: str) -> tuple[set[str], set[str], int]:
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 @pytest.mark.parametrize("where", TWO_BY_FOUR)
-def test_in_a_world_of_two_nodes_of_four_gpus_all_compute_on_their_own(
-    where: str, device: str, on: Any
-) -> None:
+def test_in_a_world_of_two_nodes_of_four_gpus_all_compute_on_their_own(where, device, on):
     """Every strategy, in every precision that it has."""
     scene = TWO_BY_FOUR[where]
     on(scene)
@@ -137,7 +135,7 @@ ON_CPU = {
 
 
 @pytest.mark.parametrize("where", ON_CPU)
-def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where: str, on: Any) -> None:
+def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where, on):
     scene = ON_CPU[where]
     on(scene)
     ranks = start.prepare(RunConfig("text", global_batch=24)).plan.world_size
@@ -155,24 +153,20 @@ def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where: str, on: Any) -> 
     (4, 0, "auto", ("cpu", "gloo")),
     (4, 4, "cpu", ("cpu", "gloo")),
 ])  # fmt: skip
-def test_ranks_that_this_machine_will_start(
-    ranks: int, visible: int, device: str, expected: tuple[str, str], on: Any
-) -> None:
+def test_ranks_that_this_machine_will_start(ranks, visible, device, expected, on):
     on(Scene({}, visible, []))
     assert foresee(ranks, device) == expected
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "zero2"])
-def test_a_gpu_that_is_not_there_is_refused_before_a_rank_starts(strategy: str, on: Any) -> None:
+def test_a_gpu_that_is_not_there_is_refused_before_a_rank_starts(strategy, on):
     on(Scene({}, 4, []))
     config = RunConfig("text", strategy=strategy, ranks=6, device="cuda", global_batch=24)
     with pytest.raises(Unavailable, match="6 ranks on this host need 6 GPUs and there are 4"):
         start.prepare(config)
 
 
-def test_every_run_says_its_device_and_backend(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_run_says_its_device_and_backend(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"steps": 1, "global_batch": 4, "max_length": 8}
     start.train("text", ranks=2, **settings)
