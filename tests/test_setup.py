@@ -12,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from processes import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,9 +25,7 @@ def make(*words: str, folder: Path = ROOT, **env: str) -> subprocess.CompletedPr
     # what an outer make was told on its command line reaches an inner one through the environment
     ours = ("VENV", "MAKEFLAGS", "MAKELEVEL", "PYTEST_FLAGS", "EXTRAS", "PIP_FLAGS", "PYTHON")
     clean = {k: v for k, v in os.environ.items() if k not in ours}
-    return subprocess.run(
-        ["make", *words], cwd=folder, env=clean | env, capture_output=True, text=True, timeout=60
-    )
+    return run("make", *words, cwd=folder, env=clean | env, timeout=60)
 
 
 # --- make ---------------------------------------------------------------------------------------
@@ -166,10 +165,7 @@ def run_ci(clone: Path, failing: str = "nothing") -> tuple[int, str, list[str]]:
     log = clone / "log"
     log.write_text("")
     env = {"PATH": f"{clone / 'bin'}:/usr/bin:/bin", "LOG": str(log), "FAILING": failing}
-    done = subprocess.run(
-        [clone / ".ci" / "run"],
-        env=env | {"VENV": str(clone / "venv")}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = run(clone / ".ci" / "run", env=env | {"VENV": str(clone / "venv")}, timeout=60)
     return done.returncode, done.stdout, log.read_text().splitlines()
 
 

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from processes import run
 
 ROOT = Path(__file__).parents[2]
 SHOW = 'set -euo pipefail; home=$1; . "$home/slurm/environment.sh"; echo "python=$python"; env'
@@ -16,9 +17,7 @@ def sourced(folder: Path, site: str, **env: str) -> subprocess.CompletedProcess[
     assert bash is not None
     (folder / "site.env").write_text(site)
     env = {"PATH": "/usr/bin:/bin", "DTLIB_SITE": str(folder / "site.env"), **env}
-    return subprocess.run(
-        [bash, "-c", SHOW, "show", str(ROOT)], env=env, capture_output=True, text=True, timeout=20
-    )
+    return run(bash, "-c", SHOW, "show", ROOT, env=env, timeout=20)
 
 
 def variables(folder: Path, site: str, **env: str) -> dict[str, str]:

@@ -1,12 +1,12 @@
 """`distributed.yaml` and the launch line that follows, on this machine and in srun tasks."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import python
 
 from dtlib.cli import main
 from dtlib.cluster.batch.distributed import FILE, Distributed, read
@@ -170,10 +170,8 @@ def test_it_trains(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("trainer:\n  accelerator: cpu\n  strategy: single\n")
     small = "--steps=2 --global-batch=4 --max-length=16 --num-samples=16 --json"
-    done = subprocess.run(
-        [sys.executable, "-m", "dtlib", "batch", "launch", file, "text", *small.split()],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120,
-    )  # fmt: skip
+    words = ("batch", "launch", file, "text", *small.split())
+    done = python("-m", "dtlib", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["world_size"], summary["steps"]) == (1, 2)

@@ -1,10 +1,10 @@
 """When a batch script requeues its job, and when it ends it since nothing is gained any more."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from processes import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,9 +38,7 @@ class Job:
             env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": self.task}
         bash = shutil.which("bash") or "bash"
         script = f'. "{ROOT}/slurm/common.sh"; finish {code}'
-        done = subprocess.run(
-            [bash, "-c", script], env=env, capture_output=True, text=True, timeout=30
-        )
+        done = run(bash, "-c", script, env=env, timeout=30)
         named = f"exit-code{'.t' + self.task if self.task else ''}.r{self.starts}"
         assert (self.out / named).read_text() == f"{done.returncode}\n"
         self.starts += 1

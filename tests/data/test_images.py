@@ -1,12 +1,11 @@
 """Pictures made from a seed, CIFAR-10 from its archive, and how a name or a folder is found."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import python
 
 from dtlib.data import open_images
 from dtlib.data.cifar10 import CLASSES, RECORD_BYTES
@@ -145,9 +144,7 @@ def test_real_pictures_pass_through_the_archive(real_data, tmp_path):
     """A part of the real CIFAR-10, written by the script beside it, is read as it is."""
     script = real_data / "to_cifar_binary.py"
     arguments = ["--train", "53", "--test", "20"]  # 53: the files hold 11, 11, 11, 11 and 9
-    subprocess.run(
-        [sys.executable, script, tmp_path, *arguments], check=True, capture_output=True, timeout=60
-    )
+    assert python(script, tmp_path, *arguments, timeout=60).returncode == 0
     data = open_images(str(tmp_path), "train")
     archive = np.load(real_data / "cifar10" / "cifar10_jpeg_bytes.npz", allow_pickle=False)
     assert data.labels.tolist() == archive["train_labels"][:53].tolist()

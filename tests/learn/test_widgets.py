@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import npm
 import pytest
 from lesson_sources import write
+from processes import run
 
 from dtlib.learn import rooms, session, what_if, widgets
 from dtlib.learn.quiz import drawn
@@ -66,10 +66,8 @@ def test_scripts_are_modules_that_render(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.mjs"
     path.write_text(widgets._script(name))
     code = f"import w from {json.dumps(str(path))}; console.log(typeof w.render)"
-    done = subprocess.run(
-        ["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "function"
+    done = run("node", "--input-type=module", "-e", code)
+    assert done.stdout.strip() == "function", done.stderr
 
 
 def test_a_what_if_answers_a_move() -> None:
