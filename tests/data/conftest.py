@@ -1,8 +1,10 @@
-"""Where tests of fetching put what they fetch."""
+"""Where tests of fetching put what they fetch, and from where."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fetch_server import Server, serving
 
 from dtlib.data.fetch import download
 
@@ -18,3 +20,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "PAUSE", 0.0)
     return tmp_path / "data root"
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A web server of what the module of the test calls BODY."""
+    with serving(request.module.BODY) as server:
+        yield server

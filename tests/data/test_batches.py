@@ -74,14 +74,6 @@ def test_shares_are_disjoint_complete_and_not_padded(n, world_size, shares):
     assert [split(n, r, world_size).tolist() for r in range(world_size)] == shares
 
 
-# field bug 1.02
-def test_accuracy_over_shares_is_the_accuracy():
-    correct = torch.tensor([1.0, 0, 0, 0, 0])
-    shares = [split(5, r, 2) for r in range(2)]
-    total = sum(correct[s].sum().item() for s in shares)
-    assert total / sum(len(s) for s in shares) == 0.2  # with padding: 2/6
-
-
 # field bug 9.06
 @pytest.mark.parametrize("rank", [-1, 3])
 def test_a_rank_outside_the_world_is_refused(rank):

@@ -7,7 +7,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from fetch_server import PAGE, Server, fetched, file_of, offer, serving, toy
+from fetch_server import PAGE, Server, fetched, file_of, offer, toy
 
 from dtlib import cli
 from dtlib.data.fetch import download, place
@@ -16,12 +16,6 @@ from dtlib.errors import Unavailable
 
 BODY = random.Random(0).randbytes(300_000)
 pytestmark = pytest.mark.usefixtures("root")
-
-
-@pytest.fixture
-def server():
-    with serving(BODY) as server:
-        yield server
 
 
 # -- a server that behaves, and one that does not -------------------------------------------------

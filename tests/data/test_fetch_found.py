@@ -6,7 +6,7 @@ import tarfile
 import zipfile
 
 import pytest
-from fetch_server import Server, fetched, file_of, offer, serving, toy
+from fetch_server import Server, fetched, file_of, offer, toy
 
 from dtlib import cli
 from dtlib.data import corpus, open_images, tokenizer
@@ -17,12 +17,6 @@ from tests.conftest import write_cifar
 
 BODY = random.Random(0).randbytes(300_000)
 pytestmark = pytest.mark.usefixtures("root")
-
-
-@pytest.fixture
-def server():
-    with serving(BODY) as server:
-        yield server
 
 
 # -- the table, and finding what was fetched ------------------------------------------------------

@@ -92,11 +92,6 @@ def test_the_facts_of_a_family_fill_the_sentence_of_its_program_too():
     assert wrong(kit, lambda w, h: w + h).numbers["rounded"] == 4
 
 
-def test_facts_say_what_an_unknown_answer_gave_if_they_have_better_words():
-    kit = Answer(area, CASES, facts=lambda got: {"seen": f"{got:.0f} square metres"})
-    assert wrong(kit, lambda w, h: 9).numbers["seen"] == "9 square metres"
-
-
 def test_errors_compare_by_their_kind_and_only_those_who_name_them_see_them():
     def divides(width: float, height: float) -> float:
         return width / (height - 2)

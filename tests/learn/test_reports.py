@@ -168,14 +168,8 @@ def seen(rank, **facts):
     ({"failure": Failure("NameError", "name 'x'", "f", 3, "file")}, "unknown_name"),
     ({"failure": Failure("killed", "signal 6", "", 0, "", lost=True)}, "died"),
     ({"failure": Failure("timeout", "", "", 0, "", explanations.OWN_CODE, lost=True)}, "loops"),
-    (
-        {
-            "failure": Failure(
-                "RuntimeError", "Detected mismatch between collectives", "f", 3, ""
-            )
-        },
-        "mismatch",
-    ),
+    ({"failure": Failure("RuntimeError", "Detected mismatch between collectives", "f", 3, "")},
+     "mismatch"),
     ({"kind": "str"}, "kind"),
     ({"failure": Failure("RuntimeError", "", "f", 3, "file", "recv")}, "waits"),
 ])  # fmt: skip

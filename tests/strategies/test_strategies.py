@@ -9,9 +9,10 @@ from torch.nn.parallel import DistributedDataParallel
 from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
-from dtlib.strategies import base, needs
+from dtlib.strategies import needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.single import Single
+from tests.strategy_runs import HERE
 from tests.toy import Scale, as_batches, config, gradient, ready
 
 NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
@@ -65,30 +66,27 @@ def test_single_is_one_rank():
 
 
 # field bug 1.05
-@pytest.mark.parametrize("split", [NUMBERS, [[4, 1, 1, 1]], [[4, 1], [1, 1]], [[4], [1], [1], [1]]])
-def test_gradient_is_the_mean_over_the_window_however_it_is_split(split):
-    assert gradient("single", [split]) == (1.75, 1.75)
-
-
-# field bug 1.05
-def test_a_window_without_any_label_gives_zero_and_no_nan():
-    assert gradient("single", [[[None], [None, None]]]) == (0.0, 0.0)
-    assert gradient("single", [[[None, 4], [1, 1, 1]]]) == (1.75, 1.75)
-
-
-# field bug 1.06
-@pytest.mark.parametrize("by_rank", [
-    [[[4]], [[1, 1, 1]]],
-    [[[4, None], [None]], [[1, None], [1, 1]]],
-    [[[None]], [[4, 1, 1, 1]]],
+@pytest.mark.parametrize(("split", "mean"), [
+    (NUMBERS, 1.75),
+    ([[4, 1, 1, 1]], 1.75),
+    ([[4, 1], [1, 1]], 1.75),
+    ([[4], [1], [1], [1]], 1.75),
+    ([[None, 4], [1, 1, 1]], 1.75),
+    ([[None], [None, None]], 0.0),  # no label at all, and no NaN
 ])  # fmt: skip
-def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank):
-    assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(1.75, 1.75)] * 2
+def test_gradient_is_the_mean_over_the_window_however_it_is_split(split, mean):
+    assert gradient("single", [split]) == (mean, mean)
 
 
 # field bug 1.06
-def test_all_ranks_without_any_label_give_zero_and_no_nan():
-    assert launch(gradient, "ddp", [[[None]], [[None]]], ranks=2, timeout=20) == [(0.0, 0.0)] * 2
+@pytest.mark.parametrize(("by_rank", "mean"), [
+    ([[[4]], [[1, 1, 1]]], 1.75),
+    ([[[4, None], [None]], [[1, None], [1, 1]]], 1.75),
+    ([[[None]], [[4, 1, 1, 1]]], 1.75),
+    ([[[None]], [[None]]], 0.0),  # no label at all, and no NaN
+])  # fmt: skip
+def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank, mean):
+    assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(mean, mean)] * 2
 
 
 # field bug 1.07
@@ -102,21 +100,6 @@ def test_accumulation_does_not_scale_the_gradient_as_sgd_shows():
     assert strategy.module.w.item() == pytest.approx(0.8, abs=1e-7)
 
 
-def sync_gradients() -> tuple[float, float, list[str]]:
-    """Two micro-batches: the gradient after each, and the collectives that were sent."""
-    strategy = ready(DDP, config(), Scale())
-    calls: list[str] = []
-    assert isinstance(strategy.model, DistributedDataParallel)
-    strategy.model.register_comm_hook(calls, count_and_reduce)
-    seen = []
-    for last in (False, True):
-        with strategy.micro_step(last):
-            loss = strategy.model(torch.tensor([1.0 + 2 * dist.world().rank])).sum()
-            strategy.backward(loss, torch.tensor(2.0))
-        seen.append(strategy.module.w.grad.item())
-    return (*seen, calls)
-
-
 def count_and_reduce(calls: list[str], bucket):
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
@@ -124,19 +107,13 @@ def count_and_reduce(calls: list[str], bucket):
     return allreduce_hook(torch.distributed.group.WORLD, bucket)
 
 
-# field bug 1.09
-def test_gradients_travel_once_in_the_last_micro_batch():
-    """Ranks feed 1 and 3: before the last micro-batch each has its own sum, then both the mean."""
-    first, second = launch(sync_gradients, ranks=2, timeout=20)
-    assert first == (1.0, 4.0, ["all_reduce"])
-    assert second == (3.0, 4.0, ["all_reduce"])
-
-
-def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
-    """The gradient after each of two micro-batches, under several strategies."""
-    found = []
+def own_until_the_last(names: list[str]) -> tuple[list[tuple[float, float]], list[str]]:
+    """The gradient after each of two micro-batches, under several strategies; what ddp sent."""
+    found, calls = [], []
     for name in names:
         strategy = ready(strategies.find(name), config(strategy=name), Scale())
+        if name == "ddp":
+            strategy.model.register_comm_hook(calls, count_and_reduce)
         seen = []
         for last in (False, True):
             with strategy.micro_step(last):
@@ -145,14 +122,15 @@ def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
             seen.append(strategy.module.w.grad.item())
         strategy.close()
         found.append((seen[0], seen[1]))
-    return found
+    return found, calls
 
 
 # field bug 1.09
-def test_frameworks_keep_gradients_to_themselves_until_the_last_micro_batch():
-    """Ranks feed 1 and 3: after the first each has its own sum, after the last both the mean."""
-    by_rank = launch(own_until_the_last, ["accelerate", "lightning"], ranks=2, timeout=60)
-    assert by_rank == [[(1.0, 4.0)] * 2, [(3.0, 4.0)] * 2]
+def test_gradients_travel_once_in_the_last_micro_batch():
+    """Ranks feed 1 and 3: before the last micro-batch each has its own sum, then both the mean."""
+    names = [name for name in ("ddp", "accelerate", "lightning") if name in HERE]
+    found = launch(own_until_the_last, names, ranks=2, timeout=60)
+    assert found == [([(own, 4.0)] * len(names), ["all_reduce"]) for own in (1.0, 3.0)]
 
 
 def options_of_ddp() -> tuple[float, float, bool, int]:
@@ -237,11 +215,7 @@ def test_our_models_use_every_parameter():
 
 
 def test_a_state_comes_back():
-    def trained() -> base.Strategy:
-        strategy = ready(Single, config(optimizer="adamw", lr=0.1), Scale())
-        return strategy
-
-    one, other = trained(), trained()
+    one, other = (ready(Single, config(optimizer="adamw", lr=0.1), Scale()) for _ in range(2))
     one.backward(one.model(torch.tensor([2.0])).sum(), torch.tensor(1.0))
     one.step(lr=0.1)
     other.load_state(copy.deepcopy(one.state()))  # as if through a file

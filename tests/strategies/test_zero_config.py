@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from dtlib import strategies
+from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput, Unavailable
 from dtlib.strategies import deepspeed_config, nvme
 from dtlib.strategies import operators as ops
@@ -45,7 +46,7 @@ def made(strategy: str, ranks: int = 2, **settings) -> dict:
 
 # field bug 3.03
 @pytest.mark.parametrize(("own", "ranks", "words"), [
-    ((8, 2, 1), 1, "run 4 ranks"),
+    ((8, 2, 1), 1, r"= 2; run 4 ranks, or give only two"),
     ((256, 2, None), 7, r"256 is not divisible by micro-batch 2 × 7 ranks = 14"),
     ((8, 0, None), 1, "must be a whole number from 1 on"),
 ])  # fmt: skip
@@ -57,12 +58,14 @@ def test_a_batch_that_contradicts_the_ranks_is_refused_with_the_numbers(own, ran
 
 # field bug 3.03
 def test_what_a_json_leaves_out_of_the_batch_follows_from_the_rest():
-    total, micro, accumulation = deepspeed_config.BATCH
-    cut = deepspeed_config.resolve_batch({micro: 2, accumulation: 4, total: "auto"}, 8)
-    assert cut is not None and cut.global_batch == 64
-    cut = deepspeed_config.resolve_batch({total: 64, micro: 4}, 2)
-    assert cut is not None and cut.accumulation == 8
-    assert deepspeed_config.resolve_batch({total: "auto"}, 2) is None
+    def cut(ranks: int, *own: int | str | None) -> BatchPlan | None:
+        pairs = zip(deepspeed_config.BATCH, own, strict=True)
+        return deepspeed_config.resolve_batch({k: v for k, v in pairs if v is not None}, ranks)
+
+    whole = BatchPlan(64, 4, 8, 2)
+    assert cut(8, None, 2, 4) == cut(8, "auto", 2, 4) == BatchPlan(64, 2, 4, 8)
+    assert cut(2, 64, 4, None) == cut(2, 64, 4, "auto") == cut(2, "auto", 4, 8) == whole
+    assert cut(2, "auto", None, None) is cut(2, "auto", "auto", None) is None  # the run's own stand
 
 
 def test_the_json_says_what_the_run_says():
@@ -79,13 +82,10 @@ def test_the_json_says_what_the_run_says():
 
 @pytest.mark.parametrize("strategy", NAMES)
 def test_every_precision_has_one_owner(strategy):
-    for precision, on in (
-        ("fp32", (False, False)),
-        ("bf16", (True, False)),
-        ("fp16", (False, True)),
-    ):
+    for precision in ("fp32", "bf16", "fp16"):
         json_ = made(strategy, precision=precision)
-        assert (json_["bf16"]["enabled"], json_["fp16"]["enabled"]) == on
+        on = [name for name in ("bf16", "fp16") if json_[name]["enabled"]]
+        assert on == [precision] * (precision != "fp32")
 
 
 def test_a_stage_that_contradicts_the_name_is_refused():

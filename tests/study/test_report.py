@@ -25,6 +25,14 @@ def run(tmp_path_factory):
     return dtlib.train("text", steps=7, profile=True, monitor=True, out=str(folder), **SMALL)
 
 
+def copied(run, folder, *names):
+    """Make a folder that holds these files of a run."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text((run.folder / name).read_text())
+    return folder
+
+
 def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
     assert main(["report", str(run.folder)]) == 0
     out = capsys.readouterr().out.splitlines()
@@ -49,10 +57,7 @@ def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
 
 
 def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
-    folder = tmp_path / "killed"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "rank0.log"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "killed", "config.json", "metrics.jsonl", "rank0.log")
     (folder / "rank0.log").write_text("started\nthe <last> words\n")
     page = page_of(folder)
     assert page.ended.startswith("not done: there is no summary") and "7 steps" in page.ended
@@ -70,10 +75,7 @@ def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
 
 
 def test_a_gpu_s_figures_are_drawn_for_every_rank(run, tmp_path):
-    folder = tmp_path / "gpu"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "summary.json"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "gpu", "config.json", "metrics.jsonl", "summary.json")
     for rank in range(2):
         rows = [f"{100 + k},{0.5 + rank / 4},8e9,300,1980,2619,54,1,1e9" for k in range(3)]
         text = "\n".join([",".join(FIELDS), *rows])
@@ -90,10 +92,7 @@ def test_a_gpu_s_figures_are_drawn_for_every_rank(run, tmp_path):
 
 
 def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
-    folder = tmp_path / "profiled"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "summary.json"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "profiled", "config.json", "metrics.jsonl", "summary.json")
     one_step(folder / "nsys.rank0.sqlite").done()
     (folder / "nsys.rank1.sqlite").write_text("cut short")
     columns = {DURATION: "us", "dram__bytes_read.sum": "Mbyte", "dram__bytes_write.sum": "byte"}
@@ -122,8 +121,7 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
 )  # fmt: skip
 def test_what_cannot_be_read_is_named_and_the_rest_is_told(name, content, said, run, tmp_path):
     summary = json.loads((run.folder / "summary.json").read_text())
-    for one in ("config.json", "metrics.jsonl", "monitor.rank0.csv"):
-        (tmp_path / one).write_text((run.folder / one).read_text())
+    copied(run, tmp_path, "config.json", "metrics.jsonl", "monitor.rank0.csv")
     if name in summary:
         summary[name] = content
         summary = {key: value for key, value in summary.items() if value is not None}
