@@ -8,7 +8,6 @@ that is full when backward ends, the other in buckets that leave while it runs.
 """
 
 import json
-import sys
 
 from bench_zero import measure, notes, options_of, summary
 from table import ratios, show, spread
@@ -20,8 +19,8 @@ REAL = [
 SLOW = ["slow link, one bucket", "slow link, buckets of 1 MiB"]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = options_of(__doc__.splitlines()[0], arguments)
+def main() -> None:
+    options = options_of(__doc__.splitlines()[0])
     rows = summary(measure(REAL + SLOW, options), options)
     ddp = rows[0]
 
@@ -52,8 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -68,7 +68,7 @@ def print_table(seconds: dict[str, list[float]], options: argparse.Namespace) ->
     )
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
@@ -76,15 +76,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one session")
     parser.add_argument("--quick", action="store_true", help="one session: does it work?")
     parser.add_argument("--json", action="store_true", help="the seconds as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.repeats, options.calls = 1, 2
     seconds = measure(options)
     print_table(seconds, options)
     if options.json:
         print(json.dumps(seconds))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -82,7 +82,7 @@ def print_table(rows: list[dict], options: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
@@ -92,15 +92,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--quick", action="store_true", help="one run of 6 steps: does it work?")
     parser.add_argument("--json", action="store_true", help="the rows as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.repeats, options.warmup, options.steps = 1, 1, 5
     rows = summary(measure(options), options)
     print_table(rows, options)
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

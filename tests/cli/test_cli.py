@@ -18,7 +18,6 @@ from dtlib.errors import DtlibError, Stopped, Unavailable
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 TINY = ["text", "--model", "nano", "--steps", "3", "--global-batch", "4", "--max-length", "16"]
-
 TINY += ["--num-samples", "64", "--untimed-steps", "1"]
 
 
@@ -34,6 +33,8 @@ def test_help_names_every_command_and_none_that_does_not_exist(capsys):
     assert capsys.readouterr().out == bare
     for command in COMMANDS:
         assert f"dtlib {command}" in bare
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dtlib {dtlib.__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -44,11 +45,6 @@ def test_every_command_is_there_and_explains_itself(capsys, command):
         code = left.code or 0
     assert code == 0
     assert f"dtlib {command}" in capsys.readouterr().out
-
-
-def test_version(capsys):
-    assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"dtlib {dtlib.__version__}\n"
 
 
 def test_train_help_explains_every_setting(capsys):

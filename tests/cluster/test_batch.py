@@ -163,16 +163,14 @@ def test_cpus_and_memory_follow_the_gpus(place, site, words, asked):
     assert {word for word in arguments if word.startswith(("--cpus", "--mem"))} == asked
 
 
-def test_a_share_that_is_no_number_is_named(place, capsys):
-    (place / "site.env").write_text("DTLIB_GB_PER_GPU=64G\n")
+@pytest.mark.parametrize(("site", "says"), [
+    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G of the site settings must be a whole"),
+    ("SBATCH_ACCOUNT='mine", "the site settings {} cannot be read"),
+])  # fmt: skip
+def test_broken_site_settings_are_named(place, site, says, capsys):
+    (place / "site.env").write_text(f"{site}\n")
     assert main(["batch", "submit", "80", "--gpus-per-node", "1"]) == 2
-    assert "DTLIB_GB_PER_GPU=64G of the site settings must be a whole" in capsys.readouterr().err
-
-
-def test_broken_site_settings_are_named(place, capsys):
-    (place / "site.env").write_text("SBATCH_ACCOUNT='mine\n")
-    assert main(["batch", "submit", "80"]) == 2
-    assert f"the site settings {place / 'site.env'} cannot be read" in capsys.readouterr().err
+    assert says.format(place / "site.env") in capsys.readouterr().err
 
 
 def test_a_state_is_kept_when_slurm_has_forgotten(place):

@@ -67,11 +67,8 @@ def test_a_number_of_yaml_is_a_number(tmp_path):
     assert isinstance(config.momentum, float)
 
 
-def test_an_unknown_key_is_refused_with_the_nearest_right_one():
-    assert refused(global_bach=4) == "unknown key 'global_bach'. Did you mean 'global_batch'?"
-
-
 @pytest.mark.parametrize(("settings", "words"), [
+    ({"global_bach": 4}, "unknown key 'global_bach'. Did you mean 'global_batch'?"),
     ({"ranks": 0}, "ranks is 0; it must be at least 1"),
     ({"steps": 3, "epochs": 2}, "steps 3 and epochs 2 both say when to stop"),
     ({"lr": "fast"}, "lr is 'fast'; it must be a number"),

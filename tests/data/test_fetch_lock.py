@@ -13,8 +13,6 @@ from dtlib.data.fetch import locking
 from dtlib.data.fetch.locking import is_held, locked
 from dtlib.errors import Unavailable
 
-# -- the lock -------------------------------------------------------------------------------------
-
 
 def test_the_lock_is_seen_held_and_leaves_nothing(tmp_path):
     lock = tmp_path / "lock"

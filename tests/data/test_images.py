@@ -121,7 +121,7 @@ def test_more_pictures_than_there_are_is_refused(cifar_binary):
         open_images(str(cifar_binary), "train", count=101)
 
 
-def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
+def test_a_missing_folder_says_where_it_looked_and_a_name_gets_the_nearest(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match=f"no data folder {tmp_path}/none"):
         open_images(f"{tmp_path}/none", "train")
     with pytest.raises(BadInput, match=r"has no data_batch_1\.bin"):
@@ -132,9 +132,6 @@ def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
     places = f"{tmp_path}/a, {tmp_path}/b, {tmp_path}/data"
     with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: `dtlib fetch"):
         open_images("cifar10", "train")
-
-
-def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(BadInput, match=r"'cifar-10' .* Did you mean 'cifar10'"):
         open_images("cifar-10", "train")
 

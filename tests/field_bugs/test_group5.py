@@ -14,7 +14,8 @@ from tests.toy import config, ready
 def test_what_a_loader_does_that_draws_its_order_anew():
     """Unlike ours (see `test_resume`) torch's DataLoader begins anew after a resume.
 
-    3 and 7 are never seen and 2 and 5 twice, with all states restored."""
+    3 and 7 are never seen and 2 and 5 twice, with all states restored.
+    """
     torch.manual_seed(0)
     loader = torch.utils.data.DataLoader(range(8), shuffle=True)
     batches = iter(loader)

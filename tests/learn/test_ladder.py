@@ -1,23 +1,12 @@
 """The ladder: sentence, hints, solution; and what each call shows."""
 
-from pathlib import Path
-
 import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
 from dtlib.learn import ladder, progress, session
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-@pytest.fixture(autouse=True)
-def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
-    monkeypatch.delenv("DTLIB_STRICT", raising=False)
-    monkeypatch.syspath_prepend(str(FIXTURES))
-    learn.start("90")
+pytestmark = pytest.mark.usefixtures("demo_lesson")
 
 
 def double(x): ...
@@ -131,11 +120,8 @@ def test_hints_on_demand_go_round(capsys):
     for _ in range(3):
         learn.hint("double")
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(".")[0] for line in lines if line.startswith("Hint")] == [
-        "Hint 1 of 2",
-        "Hint 2 of 2",
-        "Hint 1 of 2",
-    ]
+    hints = [line.split(".")[0] for line in lines if line.startswith("Hint")]
+    assert hints == [f"Hint {number} of 2" for number in (1, 2, 1)]
 
 
 @pytest.mark.parametrize("call", [learn.hint, learn.solution, learn.given])

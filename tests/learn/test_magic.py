@@ -36,14 +36,11 @@ def test_names_that_a_cell_reads(source, expected):
     assert magic.names_used(source) == expected
 
 
-def test_what_travels():
+def test_what_travels_and_what_cannot_is_named():
     user = {"np": os, "a": [1], "In": ["hidden"], "unused": threading.Lock()}
     values, modules = magic.pack({"np", "a", "In", "unknown"}, user, {"In"})
     assert values == {"a": [1]}
     assert modules == {"np": "os"}
-
-
-def test_what_cannot_travel_is_named():
     with pytest.raises(BadInput, match=r"The cell uses gate \(lock\), which cannot travel"):
         magic.pack({"gate", "a"}, {"gate": threading.Lock(), "a": 1}, set())
 

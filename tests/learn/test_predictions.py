@@ -1,7 +1,5 @@
 """Predictions: committed once, kept, shown beside the measurement, listed if sure and wrong."""
 
-from pathlib import Path
-
 import pytest
 
 from dtlib import learn
@@ -10,14 +8,7 @@ from dtlib.learn import progress, session
 from dtlib.learn.predictions import verdict
 from dtlib.learn.widgets import PredictionForm
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-@pytest.fixture(autouse=True)
-def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
-    learn.start("90")
+pytestmark = pytest.mark.usefixtures("demo_lesson")
 
 
 def form(key: str = "result") -> PredictionForm:

@@ -171,36 +171,34 @@ def test_the_line_is_printed_where_there_is_no_profiler(monkeypatch, capsys, tmp
     assert "there is no nsys here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["nsys"], "say what to profile: `dtlib profile nsys -- train"),
-     (["nsys", "--", "study"], "say what to profile"),
-     (["nsys", "--", "train", "text", "--stps", "3"], "Did you mean '--steps'?"),
-     (["nsis"], "Did you mean 'nsys'?"),
-     (["ncu", "--only", "x", "--", "train", "text"], "only is 'x'; it takes ranks"),
-     (["ncu", "--count", "0", "--", "train", "text"], "'0'; it must be a whole number of at"),
-     (["ncu", "--skip", "-1", "--", "train", "text"], "'-1'; it must be a whole number of at"),
-     (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', no regular expression"),
-     (["ncu", "--kernels", "", "--", "train", "text"], "kernels is empty"),
-     (["nsys", "--only", "3", "--", "train", "text"], "only 3 goes by the ranks of torchrun"),
-     (["nsys", "--first", "3", "--", "train", "text", "--steps", "2"], "the run has 2 steps"),
-     (["nsys", "--", "train", "text", "--profile"], "leave --profile out"),
-     (["read", "nowhere.ncu-rep"], "there is no file nowhere.ncu-rep"),
-     (["read", "nowhere.sqlite"], "there is no file nowhere.sqlite"),
-     (["read", ".", "--device", "h100"], "leave --device out"),
-     (["read", "nowhere", "--top", "0"], "'0'; it must be a whole number of at")],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "said"), [
+    (["nsys"], "say what to profile: `dtlib profile nsys -- train"),
+    (["nsys", "--", "study"], "say what to profile"),
+    (["nsys", "--", "train", "text", "--stps", "3"], "Did you mean '--steps'?"),
+    (["nsis"], "Did you mean 'nsys'?"),
+    (["ncu", "--only", "x", "--", "train", "text"], "only is 'x'; it takes ranks"),
+    (["ncu", "--count", "0", "--", "train", "text"], "'0'; it must be a whole number of at"),
+    (["ncu", "--skip", "-1", "--", "train", "text"], "'-1'; it must be a whole number of at"),
+    (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', no regular expression"),
+    (["ncu", "--kernels", "", "--", "train", "text"], "kernels is empty"),
+    (["nsys", "--only", "3", "--", "train", "text"], "only 3 goes by the ranks of torchrun"),
+    (["nsys", "--first", "3", "--", "train", "text", "--steps", "2"], "the run has 2 steps"),
+    (["nsys", "--", "train", "text", "--profile"], "leave --profile out"),
+    (["read", "nowhere.ncu-rep"], "there is no file nowhere.ncu-rep"),
+    (["read", "nowhere.sqlite"], "there is no file nowhere.sqlite"),
+    (["read", ".", "--device", "h100"], "leave --device out"),
+    (["read", "nowhere", "--top", "0"], "'0'; it must be a whole number of at"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_starts(words, said, tools, capsys):
     assert main(["profile", *words]) == 2
     assert said in capsys.readouterr().err
     assert not tools.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("a run.nsys-rep", "first `nsys export --type sqlite 'a run.nsys-rep'`"),
-     ("a run.ncu-rep", "--page=raw --print-units=base > 'a run.csv'`")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "said"), [
+    ("a run.nsys-rep", "first `nsys export --type sqlite 'a run.nsys-rep'`"),
+    ("a run.ncu-rep", "--page=raw --print-units=base > 'a run.csv'`"),
+])  # fmt: skip
 def test_a_report_for_the_viewer_is_told_with_the_line_that_exports_it(
     name, said, tmp_path, monkeypatch, capsys
 ):

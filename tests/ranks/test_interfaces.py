@@ -56,14 +56,8 @@ def test_what_nccl_chooses():
 
 
 @pytest.mark.parametrize(("nodes", "value", "outcome"), [
-    (1, "", "lo"),
-    (1, "eth0", "eth0"),
-    (1, "^lo,docker", BadInput),
-    (1, "eth7", BadInput),
-    (2, "", None),
-    (2, "eth0", "eth0"),
-    (2, "lo", BadInput),
-    (2, "^lo,docker", BadInput),
+    (1, "", "lo"), (1, "eth0", "eth0"), (1, "^lo,docker", BadInput), (1, "eth7", BadInput),
+    (2, "", None), (2, "eth0", "eth0"), (2, "lo", BadInput), (2, "^lo,docker", BadInput),
 ])  # fmt: skip
 def test_ranks_that_join(nodes, value, outcome, monkeypatch):
     there = EnvWorld(0, 0, 2, 2 // nodes, 0, "10.0.0.1", 1, "torchrun")

@@ -28,12 +28,8 @@ def test_results_come_back_by_rank(ranks: int) -> None:
     assert launch(on_ranks.add_up, 3, ranks=ranks) == [[3 * int("1" * ranks)]] * ranks
 
 
-def test_two_ranks_when_nothing_is_said() -> None:
-    assert len(launch(on_ranks.pid)) == 2
-
-
-def test_ranks_are_fresh_processes_each_time() -> None:
-    first, second = launch(on_ranks.pid, ranks=2), launch(on_ranks.pid, ranks=2)
+def test_ranks_are_fresh_processes_each_time_and_two_when_nothing_is_said() -> None:
+    first, second = launch(on_ranks.pid), launch(on_ranks.pid, ranks=2)
     assert len({*first, *second, os.getpid()}) == 5
 
 

@@ -55,6 +55,8 @@ def test_nodes_with_unlike_numbers_of_tasks_are_filled_as_they_are():
     assert allocation.spread(8, env) == Spread(hosts[:2], (4, 4))
     assert allocation.spread(6, env) == Spread(hosts, (2, 2, 2))
     assert allocation.spread(4, env) is allocation.spread(10, env) is None
+    four = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_GPUS_ON_NODE": "4"}
+    assert allocation.spread(8, four) == Spread(hosts[:2], (4, 4))  # whole nodes first
 
 
 def test_an_agent_starts_the_ranks_of_its_own_node(monkeypatch):
@@ -94,11 +96,6 @@ def test_ranks_fill_whole_nodes_or_share_evenly(ranks, expected):
     whole = ("n1", "n2")
     counts = (expected or 0,) * 2
     assert allocation.spread(ranks, env) == (Spread(whole, counts) if expected else None)
-
-
-def test_whole_nodes_are_filled_first():
-    env = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_GPUS_ON_NODE": "4"}
-    assert allocation.spread(8, env) == Spread(("n1", "n2"), (4, 4))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])

@@ -110,15 +110,14 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == run.summary["profile"]["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
-     ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
-     ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
-     ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
-     ("timed_steps", None, "settings and results: the records have another form"),
-     ("nsys.sqlite", "no database", "nsys.sqlite cannot be read")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
+    ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
+    ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
+    ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
+    ("timed_steps", None, "settings and results: the records have another form"),
+    ("nsys.sqlite", "no database", "nsys.sqlite cannot be read"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_named_and_the_rest_is_told(name, content, said, run, tmp_path):
     summary = json.loads((run.folder / "summary.json").read_text())
     copied(run, tmp_path, "config.json", "metrics.jsonl", "monitor.rank0.csv")
@@ -188,11 +187,7 @@ def test_a_figure_is_the_same_bytes_every_time():
 
 
 @pytest.mark.parametrize(("seconds", "text"), [
-    (0.4, "0 s"),
-    (59.4, "59 s"),
-    (59.6, "1 min 0 s"),
-    (3599, "59 min 59 s"),
-    (7800, "2 h 10 min"),
+    (0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (7800, "2 h 10 min"),
 ])  # fmt: skip
 def test_durations_are_spelled_for_people(seconds, text):
     assert spelled(seconds) == text

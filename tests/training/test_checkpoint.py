@@ -14,16 +14,13 @@ from dtlib.training.checkpoint.content import restore_rng
 from tests.saved_checkpoints import content, names, save
 
 
-def test_comes_back_as_it_was(tmp_path):
+def test_comes_back_as_it_was_and_nothing_there_is_none(tmp_path):
     loaded = save(tmp_path, 7).latest()
     assert loaded.step == 7
     assert torch.equal(loaded.shared["weights"], torch.full((3,), 7.0))
     assert loaded.shared["names"] == ["a", "b"]
     assert loaded.world_size == 1
     assert loaded.notes == ()
-
-
-def test_nothing_there_is_none(tmp_path):
     assert Checkpoints(tmp_path / "none").latest() is None
 
 
@@ -195,12 +192,9 @@ def test_the_only_complete_one_is_never_removed(tmp_path):
         (tmp_path / f"step-{step:08d}").mkdir()
     folders.prune(tmp_path)
     assert names(tmp_path) == ["step-00000001"]
-
-
-def test_nothing_is_removed_while_none_is_complete(tmp_path):
-    (tmp_path / "step-00000001").mkdir()
+    (tmp_path / "step-00000001" / "complete.json").unlink()
     folders.prune(tmp_path)
-    assert names(tmp_path) == ["step-00000001"]
+    assert names(tmp_path) == ["step-00000001"]  # nor anything while none is complete
 
 
 def test_same_step_again_never_overwrites(tmp_path):

@@ -20,11 +20,7 @@ class Config:
 
 # field bug 5.04
 @pytest.mark.parametrize("bad", [
-    numpy.float64(0.5),
-    numpy.random.get_state()[1],
-    argparse.Namespace(a=1),
-    Path("x"),
-    Config(),
+    numpy.float64(0.5), numpy.random.get_state()[1], argparse.Namespace(a=1), Path("x"), Config(),
     len,
 ], ids=lambda bad: type(bad).__name__)  # fmt: skip
 def test_what_would_not_load_is_refused_when_saved(tmp_path, bad):
@@ -35,17 +31,7 @@ def test_what_would_not_load_is_refused_when_saved(tmp_path, bad):
 
 
 @pytest.mark.parametrize("good", [
-    1,
-    0.5,
-    True,
-    None,
-    "a",
-    b"a",
-    torch.float16,
-    torch.Size([1]),
-    {1, 2},
-    (1, [2]),
-    {"a": {1: 2}},
+    1, 0.5, True, None, "a", b"a", torch.float16, torch.Size([1]), {1, 2}, (1, [2]), {"a": {1: 2}},
 ], ids=str)  # fmt: skip
 def test_plain_values_come_back(tmp_path, good):
     saved = Checkpoints(tmp_path)

@@ -146,12 +146,9 @@ def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where, on):
 
 
 @pytest.mark.parametrize(("ranks", "visible", "device", "expected"), [
-    (1, 1, "auto", ("cuda", "nccl")),
-    (4, 4, "auto", ("cuda", "nccl")),
-    (6, 4, "auto", ("cpu", "gloo")),
-    (2, 1, "auto", ("cpu", "gloo")),
-    (4, 0, "auto", ("cpu", "gloo")),
-    (4, 4, "cpu", ("cpu", "gloo")),
+    (1, 1, "auto", ("cuda", "nccl")), (4, 4, "auto", ("cuda", "nccl")),
+    (6, 4, "auto", ("cpu", "gloo")), (2, 1, "auto", ("cpu", "gloo")),
+    (4, 0, "auto", ("cpu", "gloo")), (4, 4, "cpu", ("cpu", "gloo")),
 ])  # fmt: skip
 def test_ranks_that_this_machine_will_start(ranks, visible, device, expected, on):
     on(Scene({}, visible, []))
