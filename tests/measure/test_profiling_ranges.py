@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from nvtx_functions import captured
+from profiling_cases import captured
 from toy import Toy, config
 
 from dtlib.config import RunConfig

@@ -6,7 +6,9 @@
 import functools
 import os
 import socket
+import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -211,3 +213,16 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["the script's top level runs", "[5, 6] True"]
     assert run.stderr == ""
+
+
+def has_loaded() -> bool:
+    return "torch._dynamo" in sys.modules
+
+
+@pytest.mark.skipif(start_method() == "spawn", reason="no server with this start method")
+def test_ranks_of_an_idle_server_find_what_ddp_needs() -> None:
+    """It loads in an idle second what every DDP rank would load for itself."""
+    end = time.monotonic() + 60  # a busy machine; 1 s idle and 1.3 s of a core otherwise
+    while not launch(has_loaded, ranks=1, show=False)[0]:
+        assert time.monotonic() < end
+        time.sleep(1.5)  # longer than the second after which the server calls itself idle

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from mini_cluster import SLOW_STEPS, Slurm, steps
-from saved_weights import assert_same_bits, final_weights
+from saved_checkpoints import assert_same_bits, final_weights
 
 from dtlib.lessons.notebook import unfinished
 

@@ -11,6 +11,7 @@ from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
 from dtlib.strategies import needs
 from dtlib.strategies.ddp import DDP
+from dtlib.strategies.optim import learning_rate, make_optimizer
 from dtlib.strategies.single import Single
 from tests.strategy_runs import HERE
 from tests.toy import Scale, as_batches, config, gradient, ready
@@ -233,8 +234,6 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
 
 
 def test_a_decay_spares_biases_and_norms():
-    from dtlib.strategies.optim import make_optimizer
-
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     for name in ("sgd", "adamw"):
         decayed, spared = make_optimizer(
@@ -244,3 +243,14 @@ def test_a_decay_spares_biases_and_norms():
         assert decayed["weight_decay"] == 0.5
         assert len(spared["params"]) == 3
         assert spared["weight_decay"] == 0.0
+
+
+def test_the_learning_rate_rises_then_falls_to_its_floor():
+    settings = config(lr=1.0, schedule="cosine", warmup_steps=3, lr_floor=0.1)
+    rates = [learning_rate(settings, step, 14) for step in range(14)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert rates[-1] == pytest.approx(0.1)
+    assert rates[8] == pytest.approx(0.55)  # halfway: (1 + 0.1) / 2
+    constant = config(lr=1.0, warmup_steps=1)
+    assert [learning_rate(constant, step, 4) for step in range(4)] == [0.5, 1.0, 1.0, 1.0]

@@ -18,7 +18,7 @@ from dtlib.strategies.optim import learning_rate
 from dtlib.training import start, tasks
 from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
-from tests.saved_weights import assert_same_bits
+from tests.saved_checkpoints import assert_same_bits
 from tests.strategy_runs import state
 from tests.toy import Toy, config
 

@@ -17,7 +17,7 @@ import pytest
 import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.training.record import Run, read_lines
-from tests.saved_weights import assert_same_bits
+from tests.saved_checkpoints import assert_same_bits
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, plain, ranks_of, settings_of, state
 
 pytestmark = pytest.mark.usefixtures("own_folder")
