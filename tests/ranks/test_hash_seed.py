@@ -1,6 +1,5 @@
 """All ranks of a launch order a set in one way, however they were started."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dtlib.cli import launched
 from dtlib.cluster.batch import launching
-from dtlib.ranks import node
 from dtlib.ranks.environment import hash_seed
 from dtlib.ranks.launcher import launch
 from dtlib.ranks.pool import pool
@@ -56,20 +54,6 @@ def test_ranks_of_a_launch_register_buffers_in_one_order(method, monkeypatch):
         pool().close()
     assert first == second
     assert first[1:] == ("0", [])
-
-
-def test_an_agent_on_a_node_starts_ranks_with_one_seed(monkeypatch):
-    settings = {"address": "n1", "port": 1, "master": "n1", "master_port": 2, "nodes": 2,
-                "counts": {"n1": 2}, "root": "/dtlib"}  # fmt: skip
-    for name, value in {
-        node.SETTINGS: json.dumps(settings), "SLURM_NODEID": "0", "SLURMD_NODENAME": "n1",
-        "PYTHONPATH": "", SEED: "random", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(node, "_reach", lambda *_: None)
-    monkeypatch.setattr("os.execv", lambda *_: None)
-    node.agent()
-    assert os.environ[SEED] == "0"
 
 
 def test_batch_launch_hands_its_launcher_one_seed(monkeypatch):

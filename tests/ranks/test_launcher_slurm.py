@@ -1,6 +1,7 @@
 """How ranks spread over an allocation, and what is refused; the real nodes are in tests/slurm."""
 
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def test_an_agent_starts_the_ranks_of_its_own_node(monkeypatch):
     for name, value in {
         node.SETTINGS: json.dumps(settings), "SLURM_NODEID": "2", "SLURMD_NODENAME": "n3",
         "PYTHONPATH": "", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
+        "PYTHONHASHSEED": "random",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     started: list[list[str]] = []
@@ -73,6 +75,7 @@ def test_an_agent_starts_the_ranks_of_its_own_node(monkeypatch):
     monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
     node.agent()
     assert {"--nnodes=3", "--node-rank=2", "--nproc-per-node=3"} <= set(started[0])
+    assert os.environ["PYTHONHASHSEED"] == "0"  # one seed for all ranks
 
 
 def test_one_node_or_no_srun_is_no_allocation_to_spread_over(monkeypatch):
