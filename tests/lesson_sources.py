@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-HEADER = {
-    "number": '"{number}"', "title": "Lesson {number}", "does": "run a cell",
-    "objectives": "[one, two, three]", "minutes": "{{read: 1, exercises: 0}}", "needs": "[laptop]",
-    "builds_on": "[]",
-}  # fmt: skip
+HEADER = {"number": '"{number}"', "title": "Lesson {number}", "does": "run a cell",
+          "objectives": "[one, two, three]", "minutes": "{{read: 1, exercises: 0}}",
+          "needs": "[laptop]", "builds_on": "[]"}  # fmt: skip
 
 
 def write(folder: Path, number: str, /, *cells: str, sidecar: str = "", **header: str) -> Path:

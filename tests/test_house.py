@@ -14,9 +14,8 @@ SOURCES = sorted((ROOT / "dtlib").rglob("*.py"))
 
 # --- the rules of the house ---------------------------------------------------------------------
 
-HEAVY = [
-    "torch", "torchvision", "transformers", "matplotlib", "deepspeed", "lightning", "papermill",
-]  # fmt: skip
+HEAVY = ["torch", "torchvision", "transformers", "matplotlib", "deepspeed", "lightning",
+         "papermill"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

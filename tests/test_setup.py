@@ -139,10 +139,8 @@ def test_a_named_environment_that_is_not_there_is_refused_and_not_made(clone):
 
 # --- continuous integration ---------------------------------------------------------------------
 
-STAGES = {
-    "system", "install", "ops", "lint", "drift", "lessons", "book", "bare", "spawn", "slurm",
-    "test", "test-slow",
-}  # fmt: skip
+STAGES = {"system", "install", "ops", "lint", "drift", "lessons", "book", "bare", "spawn", "slurm",
+          "test", "test-slow"}  # fmt: skip
 
 
 @pytest.fixture

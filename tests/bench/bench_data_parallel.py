@@ -12,10 +12,8 @@ import json
 from bench_zero import measure, notes, options_of, summary
 from table import ratios, show, spread
 
-REAL = [
-    "torch DDP", "torch DDP, bucket views", "overlap", "buckets", "flat", "naive",
-    "no communication",
-]  # fmt: skip
+REAL = ["torch DDP", "torch DDP, bucket views", "overlap", "buckets", "flat", "naive",
+        "no communication"]  # fmt: skip
 SLOW = ["slow link, one bucket", "slow link, buckets of 1 MiB"]
 
 

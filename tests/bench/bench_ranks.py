@@ -14,18 +14,15 @@ import time
 
 from table import HERE, contestant, interleave, run_fresh, show, spread
 
-ROWS = {
-    "first": "%%ranks, first cell of a session", "warm": "%%ranks, later cells",
-    "launch": "dtlib.launch, same session", "torchrun": "torchrun, fresh each time",
-}  # fmt: skip
+ROWS = {"first": "%%ranks, first cell of a session", "warm": "%%ranks, later cells",
+        "launch": "dtlib.launch, same session",
+        "torchrun": "torchrun, fresh each time"}  # fmt: skip
 
 
 def torchrun(ranks: int, timeout: float) -> float:
     """Wall seconds of one torchrun; it raises where a rank fails."""
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", str(ranks), str(HERE / "all_reduce.py"),
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+               str(ranks), str(HERE / "all_reduce.py")]  # fmt: skip
     begin = time.perf_counter()
     # torchrun's agent ends its ranks when it is told to stop, hence no SIGKILL at first.
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

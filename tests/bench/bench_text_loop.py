@@ -14,10 +14,8 @@ import tempfile
 
 from table import contestant, interleave, ratios, run_fresh, show, spread
 
-LABELS = {
-    "plain": "plain PyTorch loop", "dtlib": "dtlib.train", "accelerate": "Accelerate loop",
-    "transformers": "transformers Trainer", "lightning": "Lightning Trainer",
-}  # fmt: skip
+LABELS = {"plain": "plain PyTorch loop", "dtlib": "dtlib.train", "accelerate": "Accelerate loop",
+          "transformers": "transformers Trainer", "lightning": "Lightning Trainer"}  # fmt: skip
 CONTEXT = 64  # tokens in a window of GPT nano
 
 

@@ -13,10 +13,8 @@ from scratch_contestants import CONTEXT, SHAPES
 from table import ratios, show, spread
 from turns import Contestant, take_turns
 
-NAMES = [
-    "torch DDP", "torch FSDP2", "scratch stage 1", "DeepSpeed stage 1", "scratch stage 2",
-    "DeepSpeed stage 2", "scratch stage 3", "DeepSpeed stage 3",
-]  # fmt: skip
+NAMES = ["torch DDP", "torch FSDP2", "scratch stage 1", "DeepSpeed stage 1", "scratch stage 2",
+         "DeepSpeed stage 2", "scratch stage 3", "DeepSpeed stage 3"]  # fmt: skip
 
 
 def options_of(description: str) -> argparse.Namespace:

@@ -239,10 +239,8 @@ def timed(name: str, problem: Problem) -> dict:
     return {"losses": losses, "threads": torch.get_num_threads(), **watch.seconds()}
 
 
-CONTESTANTS = {
-    "plain": plain, "dtlib": ours, "accelerate": accelerate, "transformers": transformers,
-    "lightning": lightning,
-}  # fmt: skip
+CONTESTANTS = {"plain": plain, "dtlib": ours, "accelerate": accelerate,
+               "transformers": transformers, "lightning": lightning}  # fmt: skip
 
 
 def main() -> None:

@@ -84,12 +84,11 @@ class Contestant:
                 end(process)
 
     def _world(self, rank: int, ranks: int, port: int) -> dict[str, str]:
-        return {
-            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu",
-        }  # fmt: skip
+        return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+                "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+                "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}  # fmt: skip
 
 
 def take_turns(

@@ -112,10 +112,8 @@ def test_deepspeed_that_crashes_on_import_is_a_line_and_no_traceback():
 
 
 def test_gpu_names_everything_beneath_it(tmp_path):
-    facts = {
-        **GOOD["torch"], "gpus": ["NVIDIA H100", "NVIDIA H100"], "cuda": "12.8", "cudnn": 91002,
-        "nccl_version": "2.27.5",
-    }  # fmt: skip
+    facts = {**GOOD["torch"], "gpus": ["NVIDIA H100", "NVIDIA H100"], "cuda": "12.8",
+             "cudnn": 91002, "nccl_version": "2.27.5"}  # fmt: skip
     there = machine(
         env={"PATH": programs(tmp_path / "bin", "nvidia-smi")},
         answers={"torch": facts},

@@ -15,14 +15,10 @@ from dtlib.cluster.doctor import examine_nodes, node
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks.processes import Ran
 
-INSIDE = {
-    "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",
-    "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_GPUS_ON_NODE": "4",
-}  # fmt: skip
-ANSWER = {
-    "python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40,
-    "folder": "", "offset_s": 0.0, "within_s": 0.001, "interfaces": ["lo", "ib0"],
-}  # fmt: skip
+INSIDE = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",
+          "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_GPUS_ON_NODE": "4"}  # fmt: skip
+ANSWER = {"python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40, "folder": "",
+          "offset_s": 0.0, "within_s": 0.001, "interfaces": ["lo", "ib0"]}  # fmt: skip
 SUMMED = {"sums": [3.0, 3.0], "nodes": ["n1", "n2"], "seconds": 2.0}
 
 

@@ -27,13 +27,10 @@ class Job:
 
     def start(self, code: int = 75) -> tuple[int, bool, str]:
         """Its exit code, whether it was requeued, and what it said of errors."""
-        env = {
-            "PATH": f"{self.programs}:/usr/bin:/bin", "DTLIB_HOME": str(ROOT), "DTLIB_SITE": "none",
-            "DTLIB_BATCH_OUT": str(self.out.parent), "SLURM_JOB_ID": "7",
-            "SLURM_JOB_CPUS_PER_NODE": "1",
-            "SLURM_JOB_NAME": "study", "SLURM_JOB_NODELIST": "n1",
-            "SLURM_RESTART_COUNT": str(self.starts),
-        }  # fmt: skip
+        env = {"PATH": f"{self.programs}:/usr/bin:/bin", "DTLIB_HOME": str(ROOT),
+               "DTLIB_SITE": "none", "DTLIB_BATCH_OUT": str(self.out.parent), "SLURM_JOB_ID": "7",
+               "SLURM_JOB_CPUS_PER_NODE": "1", "SLURM_JOB_NAME": "study",
+               "SLURM_JOB_NODELIST": "n1", "SLURM_RESTART_COUNT": str(self.starts)}  # fmt: skip
         if self.task:
             env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": self.task}
         bash = shutil.which("bash") or "bash"

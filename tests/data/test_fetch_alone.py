@@ -135,10 +135,8 @@ def test_ctrl_c_keeps_what_is_there(server: Server, start, root):
 
 
 def rank(number: int) -> dict[str, str]:
-    return {
-        "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1",
-    }  # fmt: skip
+    return {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}  # fmt: skip
 
 
 def test_only_the_first_rank_of_a_node_downloads(server: Server, start, root):

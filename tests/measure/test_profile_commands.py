@@ -40,11 +40,10 @@ def test_ncu_measures_the_kernels_it_is_told_from_the_captured_step_on():
         sections="roofline",
     )  # fmt: skip
     metrics = line.pop(7)
-    assert line == [
-        "ncu", "--target-processes=all", "--profile-from-start=off", "--kernel-name=regex:gemm",
-        "--launch-skip=2", "--launch-count=3", "--set=roofline", "--force-overwrite",
-        "--export=ncu.rank%q{RANK}", *MARKED,
-    ]  # fmt: skip
+    assert line == ["ncu", "--target-processes=all", "--profile-from-start=off",
+                    "--kernel-name=regex:gemm", "--launch-skip=2", "--launch-count=3",
+                    "--set=roofline", "--force-overwrite", "--export=ncu.rank%q{RANK}",
+                    *MARKED]  # fmt: skip
     wanted = metrics.removeprefix("--metrics=").split(",")
     assert "gpu__time_duration.sum" in wanted and len(wanted) == len(set(wanted))
     assert commands.ncu_csv("ncu.rank0.ncu-rep") == [
@@ -112,11 +111,10 @@ def tools(tmp_path, monkeypatch):
 
 def srun(monkeypatch, rank: int) -> None:
     """What srun tells one of two tasks of a node."""
-    told = {
-        "SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_STEP_NUM_TASKS": 2, "SLURM_NTASKS": 2,
-        "SLURM_STEP_NUM_NODES": 1, "SLURM_NODEID": 0, "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": 7, "SLURM_JOB_NODELIST": "localhost",
-    }  # fmt: skip
+    told = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_STEP_NUM_TASKS": 2,
+            "SLURM_NTASKS": 2, "SLURM_STEP_NUM_NODES": 1, "SLURM_NODEID": 0,
+            "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": 7,
+            "SLURM_JOB_NODELIST": "localhost"}  # fmt: skip
     for name, value in told.items():
         monkeypatch.setenv(name, str(value))
 

@@ -55,9 +55,8 @@ def test_a_late_rank_is_named_with_what_holds_it_up(tmp_path: Path) -> None:
 
 
 def event(name: str, category: str, begin: float, duration: float) -> dict[str, Any]:
-    return {
-        "ph": "X", "name": name, "cat": category, "ts": begin, "dur": duration, "tid": 7, "pid": 1,
-    }  # fmt: skip
+    return {"ph": "X", "name": name, "cat": category, "ts": begin, "dur": duration, "tid": 7,
+            "pid": 1}  # fmt: skip
 
 
 def write(folder: Path, rank: int, events: list[dict[str, Any]]) -> None:

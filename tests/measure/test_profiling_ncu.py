@@ -46,10 +46,8 @@ def test_the_command_prints_the_shares_of_the_peak(raw, capsys):
     h100 = DEVICES["h100"]
     bandwidth, peak = 2e12 / h100["bandwidth"], PRODUCT / 10e-6 / h100["peak"]["bf16"]
     row = next(line for line in out.splitlines() if line.endswith("gemm_bf16"))
-    assert row.split() == [
-        "2", "10.0", "2,000.00", f"{100 * bandwidth:.1f}", "%", "214.75", "bf16",
-        f"{100 * peak:.1f}", "%", "gemm_bf16",
-    ]  # fmt: skip
+    assert row.split() == ["2", "10.0", "2,000.00", f"{100 * bandwidth:.1f}", "%", "214.75", "bf16",
+                           f"{100 * peak:.1f}", "%", "gemm_bf16"]  # fmt: skip
     assert out.splitlines()[-1] == f"Peak: {h100['title']} ({h100['source']})."
     assert main(["profile", "read", str(raw), "--device", "a100-80"]) == 0
     assert DEVICES["a100-80"]["title"] in capsys.readouterr().out

@@ -54,16 +54,12 @@ def test_what_is_refused(world_size, device, here, error, words):
         choose_backend(world_size, device, availability=here)
 
 
-TORCHRUN = {
-    "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-    "MASTER_ADDR": "n1", "MASTER_PORT": "29500",
-}  # fmt: skip
+TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4",
+            "GROUP_RANK": "1", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"}  # fmt: skip
 # Two nodes of four tasks, as Slurm 22.05 and later say it.
-SRUN = {
-    "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8",
-    "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-    "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0",
-}  # fmt: skip
+SRUN = {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8",
+        "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+        "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("env", "expected"), [

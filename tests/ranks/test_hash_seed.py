@@ -98,9 +98,8 @@ def test_a_script_under_torchrun_is_told(tmp_path, seed, monkeypatch):
 
 def test_dtlib_under_torchrun_shares_a_seed(tmp_path):
     """`torchrun -m dtlib train`: the ranks never say that they differ."""
-    words = [
-        "text", "--steps", "1", "--global-batch", "2", "--max-length", "8", "--data", "grammar",
-    ]  # fmt: skip
+    words = ["text", "--steps", "1", "--global-batch", "2", "--max-length", "8", "--data",
+             "grammar"]  # fmt: skip
     text = f"""
 import sys, dtlib.cli
 sys.argv = ["dtlib", "train", *{words!r}]

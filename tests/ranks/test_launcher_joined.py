@@ -38,10 +38,9 @@ def test_srun_is_joined_in_place(tmp_path: Path) -> None:
     """Two processes with the variables of a Slurm step on one host, as srun starts them."""
     (tmp_path / "script.py").write_text(TORCHRUN)
     port = str(free_port())
-    step = {
-        "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
-        "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
-    }  # fmt: skip
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1",
+            "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1",
+            "SLURM_JOB_ID": "7", "MASTER_PORT": port}  # fmt: skip
     tasks = [
         subprocess.Popen(
             [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,

@@ -117,11 +117,9 @@ def test_a_name_without_an_address_is_refused(monkeypatch):
 
 
 def test_srun_over_two_nodes_refuses_a_loopback_address():
-    env = {
-        "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0",
-        "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-        "SLURM_STEP_NODELIST": "n[1-2]", "MASTER_ADDR": "127.0.0.1",
-    }  # fmt: skip
+    env = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0",
+           "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+           "SLURM_STEP_NODELIST": "n[1-2]", "MASTER_ADDR": "127.0.0.1"}  # fmt: skip
     with pytest.raises(BadInput, match="would never meet"):
         environment_world(env)
 

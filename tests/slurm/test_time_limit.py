@@ -15,10 +15,8 @@ from dtlib.lessons.notebook import unfinished
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 STEPS = 240  # of a fifth of a second each: more than Slurm's half minute between two looks
-SETTINGS = {
-    "steps": STEPS, "global_batch": 4, "max_length": 8, "num_samples": 64, "deterministic": True,
-    "timeout": 120,
-}  # fmt: skip
+SETTINGS = {"steps": STEPS, "global_batch": 4, "max_length": 8, "num_samples": 64,
+            "deterministic": True, "timeout": 120}  # fmt: skip
 FLAGS = [
     f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
     for key, value in SETTINGS.items()

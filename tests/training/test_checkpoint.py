@@ -160,10 +160,8 @@ def test_marker_is_the_last_file_and_publishing_the_last_act(tmp_path, monkeypat
 
         monkeypatch.setattr(checkpoints, name, noted)
     save(tmp_path, 1)
-    assert acts == [
-        "write_tensors rank0.pt", "write_tensors shared.pt", "write_atomically complete.json",
-        f"fsync_folder {tmp_path.name}",
-    ]  # fmt: skip
+    assert acts == ["write_tensors rank0.pt", "write_tensors shared.pt",
+                    "write_atomically complete.json", f"fsync_folder {tmp_path.name}"]  # fmt: skip
 
 
 # field bug 5.03

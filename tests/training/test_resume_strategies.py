@@ -28,10 +28,8 @@ PATIENCE = 60.0  # seconds that something may take here before the test fails
 
 
 def settings(name: str, story: str) -> dict[str, Any]:
-    return {
-        **SMALL, **settings_of(name), "ranks": ranks_of(name, RANKS), "data": story, "steps": STEPS,
-        "checkpoint_every": 3, "deterministic": True,
-    }  # fmt: skip
+    return {**SMALL, **settings_of(name), "ranks": ranks_of(name, RANKS), "data": story,
+            "steps": STEPS, "checkpoint_every": 3, "deterministic": True}  # fmt: skip
 
 
 class Killer(threading.Thread):

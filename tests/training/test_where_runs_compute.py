@@ -17,16 +17,12 @@ from dtlib.ranks.foresee import foresee
 from dtlib.ranks.gpus import Seen, placed
 from dtlib.training import start
 
-TORCHRUN = {
-    "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-    "MASTER_ADDR": "n1", "MASTER_PORT": "29500",
-}  # fmt: skip
+TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4",
+            "GROUP_RANK": "1", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"}  # fmt: skip
 JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_NODELIST": "n[1-2]"}
-SRUN = {
-    **JOB, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
-    "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-    "SLURM_STEP_NODELIST": "n[1-2]",
-}  # fmt: skip
+SRUN = {**JOB, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+        "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_STEP_NODELIST": "n[1-2]"}  # fmt: skip
 EACH = {"SLURM_GPUS_PER_TASK": "1"}
 ONE_NODE = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}  # fmt: skip
@@ -55,9 +51,8 @@ TWO_BY_FOUR = {
     ),
     "salloc on a login node": Scene({**JOB, "SLURM_GPUS_PER_NODE": "h100:4"}, 0, ALL),
 }
-STRATEGIES = (
-    "ddp", "zero1", "zero2", "zero3", "offload", "infinity", "fsdp", "accelerate", "lightning",
-)  # fmt: skip
+STRATEGIES = ("ddp", "zero1", "zero2", "zero3", "offload", "infinity", "fsdp", "accelerate",
+              "lightning")  # fmt: skip
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
 NO_FP64 = ("zero1", "zero2", "zero3", "offload", "infinity")  # DeepSpeed's optimizer has none
 
