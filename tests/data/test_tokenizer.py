@@ -116,8 +116,10 @@ def test_an_empty_tokenizer_is_refused_and_one_that_is_nowhere(tmp_path, monkeyp
     (tmp_path / "vocab.json").write_text("{")
     with pytest.raises(BadInput, match="cannot be read"):
         from_folder(tmp_path)
-    monkeypatch.setenv("DTLIB_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=rf"not found in {tmp_path}, .*`dtlib fetch gpt2-tokenizer`"):
+    monkeypatch.setenv("DTLIB_DATA", f"{tmp_path}/none")
+    with pytest.raises(
+        BadInput, match=rf"not found in {tmp_path}/none, .*`dtlib fetch gpt2-tokenizer`"
+    ):
         gpt2()
 
 

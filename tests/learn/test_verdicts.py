@@ -1,5 +1,8 @@
 """Telling a stub from an answer, and one answer from another."""
 
+# What `define` executes inherits it, and may name types that are not there.
+from __future__ import annotations
+
 import functools
 import random
 
