@@ -22,11 +22,8 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 @pytest.mark.parametrize(("how", "requests"), [
-    ("good", [""]),
-    ("moved", ["", ""]),
-    ("busy_once", ["", ""]),
-    ("breaks_once", ["", "bytes=150000-"]),
-    ("no_range", ["", "bytes=150000-"]),
+    ("good", [""]), ("moved", ["", ""]), ("busy_once", ["", ""]),
+    ("breaks_once", ["", "bytes=150000-"]), ("no_range", ["", "bytes=150000-"]),
     ("promises_more", [""]),
 ])  # fmt: skip
 def test_what_can_be_had_is_had(how, requests, server: Server, root, monkeypatch, capsys):
@@ -62,11 +59,8 @@ def test_a_broken_download_is_kept_and_gone_on_with(server: Server, root, monkey
 
 
 @pytest.mark.parametrize(("left", "requests"), [
-    (BODY[:9], ["bytes=9-"]),
-    (b"not its beginning", ["bytes=17-", ""]),
-    (BODY + b"too long", [""]),
-    (b"", [""]),
-    (BODY, []),
+    (BODY[:9], ["bytes=9-"]), (b"not its beginning", ["bytes=17-", ""]), (BODY + b"too long", [""]),
+    (b"", [""]), (BODY, []),
 ])  # fmt: skip
 def test_whatever_lay_there_the_file_is_right(left, requests, server: Server, root):
     part = root / ".fetch-toy" / "file.bin.part"

@@ -37,11 +37,8 @@ def test_a_body_that_does_nothing_is_a_stub(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "def f(x):\n    return 5",
-    "def f(x):\n    x += 1",
-    "def f(x):\n    x.add_(1)\n    return",
-    "def f(x):\n    return print(x)",
-    "f = max",
+    "def f(x):\n    return 5", "def f(x):\n    x += 1", "def f(x):\n    x.add_(1)\n    return",
+    "def f(x):\n    return print(x)", "f = max",
 ])  # fmt: skip
 def test_an_answer_that_returns_none_is_an_answer(text: str) -> None:
     assert not is_stub(define(text), None)

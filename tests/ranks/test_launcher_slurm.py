@@ -39,11 +39,8 @@ def test_a_node_has_a_rank_for_each_gpu_else_each_task(env, counts):
 
 
 @pytest.mark.parametrize(("text", "counts"), [
-    ("4(x2),3", [4, 4, 3]),
-    ("4", [4]),
-    ("2,1(x3),16(x2)", [2, 1, 1, 1, 16, 16]),
-    ("12(x10)", [12] * 10),
-    ("", []),
+    ("4(x2),3", [4, 4, 3]), ("4", [4]), ("2,1(x3),16(x2)", [2, 1, 1, 1, 16, 16]),
+    ("12(x10)", [12] * 10), ("", []),
 ])  # fmt: skip
 def test_slurms_counts_by_node(text, counts):
     assert each_node(text) == counts
