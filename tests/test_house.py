@@ -12,8 +12,6 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 SOURCES = sorted((ROOT / "dtlib").rglob("*.py"))
 
-# --- the rules of the house ---------------------------------------------------------------------
-
 HEAVY = ["torch", "torchvision", "transformers", "matplotlib", "deepspeed", "lightning",
          "papermill"]  # fmt: skip
 

@@ -21,14 +21,8 @@ from table import HERE, end
 class Contestant:
     """The processes of one contestant, one a rank, started like torchrun's.
 
-    Parameters
-    ----------
-    script, request
-        A script beside this file that calls `serve`, and what it reads from its first argument.
-    ranks
-        How many.
-    timeout
-        Seconds that a turn, or the start, may take.
+    `script` lies beside this file, calls `serve`, and reads `request` from its first argument; a
+    turn, or the start, may take `timeout` seconds.
     """
 
     def __init__(self, script: str, request: dict, ranks: int, timeout: float) -> None:

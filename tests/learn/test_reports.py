@@ -50,10 +50,6 @@ def one_shape_each(x):
     return x
 
 
-def text(x):
-    return "111"
-
-
 def ends_itself(x):
     raise SystemExit(3)
 
@@ -108,7 +104,6 @@ def test_what_a_function_printed_is_shown_of_the_case_that_went_wrong(capsys):
 
 
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
-
     monkeypatch.setattr(rank_runs, "LIMIT", 6.0)
     key, said = sentence_of(run(loops_for_ever, 2))
     assert key == "loops"
@@ -149,11 +144,10 @@ def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
 
 
 def test_another_type_is_named():
-    assert sentence_of(run(text, 1)) == (
-        "kind",
-        "Rank 0 of 1 returned a str, and numbers are expected. "
-        "What should your function hand back?",
+    said = (
+        "Rank 0 of 1 returned a str, and numbers are expected. What should your function hand back?"
     )
+    assert sentence_of(run(lambda x: "111", 1)) == ("kind", said)
 
 
 def seen(rank, **facts):

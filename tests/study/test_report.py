@@ -143,9 +143,6 @@ def test_a_loss_that_is_no_number_is_said_and_has_no_place_in_an_order():
     assert nothing == "Loss (loss). run: 1 points, first nan, last nan, 1 of them not finite."
 
 
-# --- Parts --------------------------------------------------------------------------------------
-
-
 def test_a_folder_that_is_neither_is_refused(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "holds neither a run (config.json) nor a job (job.json)" in capsys.readouterr().err
