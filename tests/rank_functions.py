@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 from processes import wait_until_they_wait
 
-from dtlib.ranks import devices
 from dtlib.ranks.dist import stop_requested, world
 from dtlib.ranks.launcher import progress
 
@@ -65,10 +64,12 @@ def _fail(how: str) -> None:
         sys.exit(4)
     if how == "sleep":
         time.sleep(600)
-    while how == "loop":
-        pass
-    while how == "ask":
-        dist.get_rank()
+    if how == "loop":
+        while True:
+            pass
+    if how == "ask":
+        while True:
+            dist.get_rank()
     if how == "hold_the_gil":  # not even the watching thread runs
         import ctypes
 
@@ -177,8 +178,10 @@ def wait_alone(how: str, late: float = 0.0) -> None:
 def wait_in_buckets() -> None:
     """Three buckets of different sizes, the last layer's first; rank 1 leaves after three steps."""
     sizes = ((10, 300), (300, 200), (200, 100))
-    model = torch.nn.Sequential(*(torch.nn.Linear(*size, bias=False) for size in sizes))
-    ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+    layers = [torch.nn.Linear(*size, bias=False) for size in sizes]
+    ddp = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), bucket_cap_mb=0.01
+    )
     for step in range(4):
         if step < 3 or dist.get_rank() == 0:
             ddp(torch.ones(1, 10)).sum().backward()
@@ -205,7 +208,8 @@ def leave_the_group() -> None:
 
 def two_wait_for_one(late: float) -> None:
     """Rank 1 is in a loop of its own; rank 2 comes to the collective later than rank 0."""
-    time.sleep(late if dist.get_rank() == 2 else 0)
+    if dist.get_rank() == 2:
+        time.sleep(late)
     while dist.get_rank() == 1:
         pass
     dist.all_reduce(torch.ones(5))
@@ -286,7 +290,9 @@ def uneven_batches(join: str) -> float:
         for i in range(3 - dist.get_rank()):
             model.zero_grad()
             model(torch.full((1, 1), float(i + 1))).sum().backward()
-    return model.module.weight.grad.item()
+    gradient = model.module.weight.grad
+    assert gradient is not None
+    return gradient.item()
 
 
 def flood(end: str) -> None:
@@ -296,5 +302,7 @@ def flood(end: str) -> None:
 
 def pretend_one_gpu() -> float:
     """Let this process believe that it sees the only GPU of a laptop."""
+    from dtlib.ranks import devices
+
     devices.available_here = lambda: devices.Availability(1, nccl=True)
     return 1.0

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from processes import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -25,7 +24,9 @@ def make(*words: str, folder: Path = ROOT, **env: str) -> subprocess.CompletedPr
     # what an outer make was told on its command line reaches an inner one through the environment
     ours = ("VENV", "MAKEFLAGS", "MAKELEVEL", "PYTEST_FLAGS", "EXTRAS", "PIP_FLAGS", "PYTHON")
     clean = {k: v for k, v in os.environ.items() if k not in ours}
-    return run("make", *words, cwd=folder, env=clean | env, timeout=60)
+    return subprocess.run(
+        ["make", *words], cwd=folder, env=clean | env, capture_output=True, text=True, timeout=60
+    )
 
 
 # --- make ---------------------------------------------------------------------------------------
@@ -139,8 +140,10 @@ def test_a_named_environment_that_is_not_there_is_refused_and_not_made(clone):
 
 # --- continuous integration ---------------------------------------------------------------------
 
-STAGES = {"system", "install", "ops", "lint", "drift", "lessons", "book", "bare", "spawn", "slurm",
-          "test", "test-slow"}  # fmt: skip
+STAGES = {
+    "system", "install", "ops", "lint", "drift", "lessons", "book", "bare", "spawn", "slurm",
+    "test", "test-slow",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -163,7 +166,10 @@ def run_ci(clone: Path, failing: str = "nothing") -> tuple[int, str, list[str]]:
     log = clone / "log"
     log.write_text("")
     env = {"PATH": f"{clone / 'bin'}:/usr/bin:/bin", "LOG": str(log), "FAILING": failing}
-    done = run(clone / ".ci" / "run", env=env | {"VENV": str(clone / "venv")}, timeout=60)
+    done = subprocess.run(
+        [clone / ".ci" / "run"],
+        env=env | {"VENV": str(clone / "venv")}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     return done.returncode, done.stdout, log.read_text().splitlines()
 
 

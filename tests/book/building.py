@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from processes import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +27,10 @@ def make_book() -> subprocess.CompletedProcess[str]:
     """`make book` in this checkout with this Python; a machine that cannot skips the test."""
     # what an outer make was told reaches an inner one through the environment
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "VENV")}
-    done = run("make", "book", f"VENV={sys.prefix}", cwd=ROOT, env=clean, timeout=1200)
+    done = subprocess.run(
+        ["make", "book", f"VENV={sys.prefix}"],
+        cwd=ROOT, env=clean, capture_output=True, text=True, timeout=1200,
+    )  # fmt: skip
     if "The website needs" in done.stderr or "npm could not bring" in done.stderr:
         pytest.skip(done.stderr.strip().splitlines()[0])
     return done

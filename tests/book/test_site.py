@@ -10,7 +10,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 from building import ROOT, Built, lesson_times, make_book
-from processes import run
 
 from dtlib.learn.source import lessons
 
@@ -141,7 +140,7 @@ def jupyter_book() -> Iterator[Path]:
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, timeout=120)
         words = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", JUPYTER_BOOK]
-        done = run(*words, timeout=400)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=400)
         if done.returncode:
             pytest.skip(f"pip cannot bring {JUPYTER_BOOK}: {done.stderr.strip()[-200:]}")
         (folder / "complete").touch()
@@ -150,7 +149,7 @@ def jupyter_book() -> Iterator[Path]:
 
 def test_jupyter_book_renders_the_same_sources(site, jupyter_book, tmp_path):
     words = [jupyter_book, "build", "book", "--path-output", tmp_path, "-W", "--keep-going", "-n"]
-    done = run(*words, cwd=ROOT, timeout=300)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     theirs = tmp_path / "_build" / "html"
     check_lesson_pages(theirs)

@@ -2,13 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from lesson_sources import write
-from processes import python
 
 from dtlib.errors import BadInput
 from dtlib.learn.source import find, lessons
@@ -87,9 +88,11 @@ def test_the_same_bytes_in_another_process_and_folder(tmp_path):
         "from dtlib.lessons.build import derive;"
         "sys.stdout.write(derive(find('90', Path(sys.argv[1])), 'student'))"
     )
-    env = {**os.environ, "PYTHONHASHSEED": "7"}
-    done = python("-c", code, FIXTURES / "lessons_src", cwd=tmp_path, env=env)
-    assert done.stdout == derive(DEMO, "student")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(FIXTURES / "lessons_src")],
+        capture_output=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": "7"},
+    )  # fmt: skip
+    assert done.stdout == derive(DEMO, "student").encode()
 
 
 def test_ids_differ_within_a_notebook_and_stay_when_a_cell_is_added(tmp_path):

@@ -3,11 +3,11 @@
 import ast
 import json
 import string
+import subprocess
 from pathlib import Path
 
 import npm
 import pytest
-from processes import run
 
 from dtlib.learn import rooms
 from dtlib.learn.source import Lesson, lessons
@@ -118,7 +118,10 @@ def test_a_page_gives_the_same_answer(lesson: Lesson, name: str, node: Path) -> 
     for end in ("min", "value", "max"):
         settings = {i["name"]: i[end] for i in entry["inputs"]}
         task = {"source": page_source(module), "name": function_name, "settings": settings}
-        done = run("node", "page.mjs", cwd=node, text=json.dumps(task), timeout=60)
+        done = subprocess.run(
+            ["node", "page.mjs"], cwd=node, input=json.dumps(task), text=True,
+            capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
         here = getattr(module, function_name)(**settings)
         there = json.loads(done.stdout)
         assert there["says"] == here["says"]

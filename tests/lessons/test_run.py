@@ -72,13 +72,16 @@ def test_the_students_notebook_reaches_its_end_with_nothing_written(demo):
     assert "the course's own" in text
     assert "Take-away. Exercises passed: none yet." in text
     assert "False" not in text
-    assert "Measured: 8 apples." in text  # the parameter has arrived
 
 
 def test_the_instructors_notebook_passes_every_check(demo):
     text = outputs(demo[0] / "instructor/90_demo.ipynb")
     assert "✓ Passed. `double` is right." in text
     assert "Take-away. Exercises passed: double." in text
+
+
+def test_a_parameter_arrives(demo):
+    assert "Measured: 8 apples." in outputs(demo[0] / "student/90_demo.ipynb")
 
 
 def test_no_output_is_a_widget_alone(demo):
@@ -163,9 +166,11 @@ def test_what_only_looks_bad_is_fine(bad, number):
     assert "after" in outputs(folder / f"build/lessons/student/{number}_lesson{number}.ipynb")
 
 
-def test_the_count_is_at_the_end_and_nothing_is_left_running(bad):
+def test_the_count_at_the_end(bad):
     assert bad[2].splitlines()[-1] == "3 ok, 6 failed"
 
+
+def test_nothing_is_left_running(bad):
     def mine() -> list[psutil.Process]:
         folder = str(bad[0])
         return [

@@ -1,14 +1,13 @@
 """Ranks that torchrun or srun started: `launch` joins them in place, and starts none."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from processes import python
 from scripts import HERE, run_script
-
-from tests.lab import free_port
 
 TORCHRUN = """
 import sys
@@ -37,10 +36,13 @@ def test_torchrun_is_joined_in_place(tmp_path: Path) -> None:
 def test_srun_is_joined_in_place(tmp_path: Path) -> None:
     """Two processes with the variables of a Slurm step on one host, as srun starts them."""
     (tmp_path / "script.py").write_text(TORCHRUN)
-    port = str(free_port())
-    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1",
-            "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1",
-            "SLURM_JOB_ID": "7", "MASTER_PORT": port}  # fmt: skip
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    step = {
+        "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
+    }  # fmt: skip
     tasks = [
         subprocess.Popen(
             [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
@@ -69,7 +71,9 @@ except DtlibError as error:
 def test_a_rank_that_has_not_come_yet_is_waited_for_and_then_named(tmp_path: Path) -> None:
     """Rank 1 of two never starts: it might still load its modules, so no network is blamed."""
     (tmp_path / "script.py").write_text(LATE)
-    port = str(free_port())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
     world = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}  # fmt: skip
     env = {**os.environ, **world, "DTLIB_START_LIMIT": "3"}
