@@ -1,7 +1,5 @@
 """What tests share: real data where it is at hand, a small archive, a cache of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
@@ -80,6 +78,20 @@ def real_data() -> Path:
     if not (folder / "wikitext-2").is_dir():
         pytest.skip(f"no real data in {folder}: set DTLIB_DATA to the folder that holds it")
     return folder
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder that is empty at first."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a folder with a little text."""
+    from tests.toy import write_story
+
+    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def write_cifar(folder: Path, train: int = 100, test: int = 40) -> Path:

@@ -1,7 +1,5 @@
 """A web server that treats its callers badly, as the path asks it to; toys to fetch from it."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import threading
@@ -22,14 +20,8 @@ PAGE = b"<!DOCTYPE html><html><body>Please log in to the campus network.</body><
 class Server(ThreadingHTTPServer):
     """Serves `body` at every path; the first part of the path says how.
 
-    Attributes
-    ----------
-    asked : list of tuple of str
-        The path and the Range header of each request, in order.
-    half_sent : Event
-        Is set when half of a body has been sent and no more comes.
-    go_on : Event
-        What a stalled answer waits for.
+    `asked` has the path and the Range header of each request, in order; `half_sent` is set when
+    half of a body has been sent and no more comes, and `go_on` is what a stalled answer waits for.
     """
 
     daemon_threads = True

@@ -1,7 +1,5 @@
 """A laptop on which the doctor finds all well; each test spoils one thing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys
@@ -45,18 +43,9 @@ def machine(*, answers: dict | None = None, commands: dict | None = None, **chan
         return (commands or {}).get(command[0], Ran(None, "No such file"))
 
     good = Machine(
-        env={"PATH": ""},
-        system="Linux",
-        python=(3, 11, 7),
-        cores=2,
-        memory_bytes=8 * GIB,
-        folder=Path("/home/student"),
-        run=run,
-        free_bytes=lambda path: 50 * GIB,
-        total_bytes=lambda path: 8 * GIB,
-        exists=lambda path: True,
-        listen=lambda: None,
-        interfaces=lambda: ["lo", "eth0"],
-        installed=lambda package: "1.0",
-    )
+        env={"PATH": ""}, system="Linux", python=(3, 11, 7), cores=2, memory_bytes=8 * GIB,
+        folder=Path("/home/student"), run=run, free_bytes=lambda path: 50 * GIB,
+        total_bytes=lambda path: 8 * GIB, exists=lambda path: True, listen=lambda: None,
+        interfaces=lambda: ["lo", "eth0"], installed=lambda package: "1.0",
+    )  # fmt: skip
     return dataclasses.replace(good, **changes)

@@ -1,7 +1,5 @@
 """A real JupyterLab and a real browser in it, for tests of what a student meets."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -25,10 +23,9 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-WORDS = [
-    "--no-browser", "--allow-root", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
-    "--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-]  # fmt: skip
+WORDS = ["--no-browser", "--allow-root", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
+         "--LabApp.news_url=",
+         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]  # fmt: skip
 
 # What marks the cell that one is in has no place in a picture.
 BARE = ".jp-cell-toolbar { display: none } .jp-Collapser { visibility: hidden }"

@@ -1,18 +1,10 @@
 """Lessons that are written for one test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-HEADER = {
-    "number": '"{number}"',
-    "title": "Lesson {number}",
-    "does": "run a cell",
-    "objectives": "[one, two, three]",
-    "minutes": "{{read: 1, exercises: 0}}",
-    "needs": "[laptop]",
-    "builds_on": "[]",
-}
+HEADER = {"number": '"{number}"', "title": "Lesson {number}", "does": "run a cell",
+          "objectives": "[one, two, three]", "minutes": "{{read: 1, exercises: 0}}",
+          "needs": "[laptop]", "builds_on": "[]"}  # fmt: skip
 
 
 def write(folder: Path, number: str, /, *cells: str, sidecar: str = "", **header: str) -> Path:

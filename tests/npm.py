@@ -1,7 +1,5 @@
 """Packages of npm that a test uses, where npm can bring them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processes in tests: run one to its end; see which of those that others started live and wait."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

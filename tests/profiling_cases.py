@@ -1,6 +1,4 @@
-"""Runs on two ranks that are slow for a known reason, profiled."""
-
-from __future__ import annotations
+"""What runs on ranks under a profiler: slow for a known reason, or with notes in place of NVTX."""
 
 import time
 from collections.abc import Iterator
@@ -9,8 +7,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from dtlib.config import RunConfig
 from dtlib.measure import profiling
 from dtlib.scratch.data_parallel import DelayedLink
+from dtlib.training.start import prepare, train_on_rank
 
 STEPS = 5
 WIDTH = 256
@@ -45,3 +45,30 @@ def profiled(
                 network.all_reduce(flat).wait()
             optimizer.step()
             step()
+
+
+class Counting:
+    """Counts steps, and notes at which one the capture began and ended."""
+
+    def __init__(self) -> None:
+        self.steps, self.captured = 0, []
+
+    def push(self, name: str) -> None:
+        self.steps += name == "step"
+
+    def pop(self) -> None:
+        pass
+
+    def start(self) -> None:
+        self.captured.append(("before", self.steps + 1))
+
+    def stop(self) -> None:
+        self.captured.append(("after", self.steps))
+
+
+def captured(settings: dict[str, Any]) -> list[tuple[str, int]]:
+    """Train as one rank, and return where its capture began and ended."""
+    tool = Counting()
+    profiling.nvtx = lambda: tool
+    train_on_rank(prepare(RunConfig(**settings)))
+    return tool.captured

@@ -3,8 +3,6 @@
 None was recorded on a GPU. The tables and columns are those of the SQLite schema reference.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path

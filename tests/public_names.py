@@ -6,8 +6,6 @@ that it imports, and when a page, a script or a sidecar names it with its module
 passes a name on does not use it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A launch of which one rank fails, and how its sentence names the others."""
 
-from __future__ import annotations
-
 import pytest
 import rank_functions as on_ranks
 

@@ -1,7 +1,5 @@
 """What the launcher's tests run on ranks: a module of its own, so that a rank loads it quickly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A page of `dtlib report` as a test reads it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from html.parser import HTMLParser

@@ -4,8 +4,6 @@ xdist 3.8's own groups have no effect with pytest 9.2: it appends them to the na
 pytest takes from elsewhere, and so every single test would go to whichever process is free.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models, batches and a serial run that the tests of dtlib.scratch compare with, in float64."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Run a script that a test writes, as a user would."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

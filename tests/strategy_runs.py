@@ -4,8 +4,6 @@ A new strategy has its row here, and no other test needs to be touched: with the
 with `single`, takes its turn in the chain of checkpoints, and is killed and resumed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io
@@ -86,14 +84,8 @@ ZERO = [name for name in HERE if TABLE[name].framework == "deepspeed" and not TA
 # Those of several ranks that test_zero does not look at.
 CASES = [name for name in HERE if name != "single" and TABLE[name].framework != "deepspeed"]
 
-SMALL = {
-    "model": "nano",
-    "tokenizer": "characters",
-    "max_length": 8,
-    "global_batch": 12,
-    "steps": 4,
-    "schedule": "constant",
-}
+SMALL = {"model": "nano", "tokenizer": "characters", "max_length": 8, "global_batch": 12,
+         "steps": 4, "schedule": "constant"}  # fmt: skip
 
 
 def settings_of(name: str) -> dict[str, Any]:

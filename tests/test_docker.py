@@ -1,20 +1,18 @@
 """The container files, as far as they can be checked with no engine: what they name is there, they
 agree with each other and with the project, and their steps run in a plain shell."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from processes import run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
@@ -64,7 +62,7 @@ def ignored(path: str) -> bool:
 
 
 def tracked() -> list[str]:
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    done = run("git", "ls-files", cwd=ROOT)
     if done.returncode:
         pytest.skip("this is no git checkout")
     return done.stdout.splitlines()
@@ -137,7 +135,7 @@ def test_the_command_is_a_target_of_make_that_hears_its_flags():
     assert command[:2] == ["make", "lab"]
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     words = ["make", "--dry-run", *command[1:], f"VENV={sys.prefix}"]
-    shown = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    shown = run(*words, cwd=ROOT, env=env)
     assert "--ip=0.0.0.0 --no-browser" in shown.stdout
 
 
@@ -145,11 +143,9 @@ def test_the_shell_of_the_definition_is_sound():
     sections = re.findall(r"^%(\w+)$", DEFINITION, re.M)
     assert sections == ["labels", "files", "post", "environment", "test", "runscript", "help"]
     for name in ("post", "environment", "test", "runscript"):
-        subprocess.run(["sh", "-n"], input=section(name), text=True, check=True)
-    shown = subprocess.run(
-        ["sh", "-c", section("environment") + '\necho "$PATH $VENV"'],
-        env={"PATH": "/bin"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        assert run("sh", "-n", text=section(name)).returncode == 0, name
+    command = section("environment") + '\necho "$PATH $VENV"'
+    shown = run("sh", "-c", command, env={"PATH": "/bin"})
     assert shown.stdout == "/opt/venv/bin:/bin /opt/venv\n"
 
 
@@ -159,7 +155,7 @@ def test_the_linters_have_nothing_to_say(tool):
     if path is None:
         pytest.skip(f"there is no {tool} here")
     file = ROOT / "docker/Dockerfile" if tool == "hadolint" else WRAPPER
-    done = subprocess.run([path, file], capture_output=True, text=True)
+    done = run(path, file)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -171,10 +167,10 @@ def test_the_python_of_the_container_sees_the_folders_that_jobs_need(tmp_path):
     fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DTLIB_BATCH_OUT": "/scratch/my jobs"}
-    done = subprocess.run([WRAPPER, "-m", "dtlib"], env=env, capture_output=True, text=True)
+    done = run(WRAPPER, "-m", "dtlib", env=env)
     assert done.returncode != 0 and "set DTLIB_IMAGE to the .sif file" in done.stderr
     env["DTLIB_IMAGE"] = "/shared/dtlib.sif"
-    done = subprocess.run([WRAPPER, "-m", "dtlib"], env=env, capture_output=True, text=True)
+    done = run(WRAPPER, "-m", "dtlib", env=env)
     assert done.stdout.splitlines() == [
         "exec", "--nv", "--bind", str(ROOT), "--bind", "/scratch/my jobs", "/shared/dtlib.sif",
         "/opt/venv/bin/python", "-m", "dtlib",
@@ -217,8 +213,6 @@ def copy(words: str, course: Path) -> None:
 def shell(step: str, folder: Path, venv: Path, **env: str) -> str:
     usual = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAKEFLAGS", "VENV")}
     step = step.replace("/opt/venv", shlex.quote(str(venv)))
-    done = subprocess.run(
-        ["sh", "-c", step], cwd=folder, env=usual | env, capture_output=True, text=True, timeout=170
-    )
+    done = run("sh", "-c", step, cwd=folder, env=usual | env, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,30 +1,19 @@
 """The rules of the house: what may be imported, how long code may be, which pages are true."""
 
-from __future__ import annotations
-
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import python, run
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 SOURCES = sorted((ROOT / "dtlib").rglob("*.py"))
 
-# --- the rules of the house ---------------------------------------------------------------------
-
-HEAVY = [
-    "torch",
-    "torchvision",
-    "transformers",
-    "matplotlib",
-    "deepspeed",
-    "lightning",
-    "papermill",
-]
+HEAVY = ["torch", "torchvision", "transformers", "matplotlib", "deepspeed", "lightning",
+         "papermill"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -32,17 +21,15 @@ HEAVY = [
 )
 def test_importing_loads_nothing_heavy(module):
     code = f"import sys, {module}; print([m for m in {HEAVY} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    done = python("-c", code, cwd=ROOT)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_imports_only_go_down():
     linter = Path(sys.executable).with_name("lint-imports")
     if not linter.exists():
         pytest.skip("import-linter is not installed: pip install import-linter")
-    done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True)
+    done = run(linter, cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 
@@ -83,10 +70,7 @@ def test_every_torch_load_says_where_to_and_runs_no_code():
 
 def tracked() -> list[Path]:
     """The files of the project: what git knows, or would know."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     if listed.returncode:
         pytest.skip("this is no git checkout")
     return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
@@ -148,5 +132,8 @@ def test_no_source_is_ignored_by_git():
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     asked = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "dtlib", "tests"]
-    found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert [path for path in found.splitlines() if path.endswith((".py", ".sh", ".yaml"))] == []
+    found = run(*asked, cwd=ROOT)
+    assert found.returncode == 0, found.stderr
+    assert [
+        path for path in found.stdout.splitlines() if path.endswith((".py", ".sh", ".yaml"))
+    ] == []

@@ -1,7 +1,5 @@
 """No public name of dtlib without a user: what nothing outside tests asks for is dead code."""
 
-from __future__ import annotations
-
 from public_names import ROOT, unused, unused_methods
 
 # Kernels that a lesson builds: its text sends readers to them, or its tests prove both equal.

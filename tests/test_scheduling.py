@@ -1,7 +1,5 @@
 """Where several processes share the tests, those of a file stay on one of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -41,14 +39,11 @@ def test_the_tests_of_a_file_run_on_one_process(tmp_path: Path) -> None:
     assert len({*first}) == len({*second}) == 1 and first[0] != second[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "shared"),
-    [
-        ("tests/lessons/test_run.py::test_a[b::c]", "tests/lessons/test_run.py"),
-        ("tests/slurm/test_scripts.py::test_a", "tests/slurm/"),
-        ("tests/book/test_site.py::test_a", "tests/book/"),
-        ("tests/lessons/test_banks.py::test_a[b::c]", "tests/lessons/test_banks.py::test_a[b::c]"),
-    ],
-)
+@pytest.mark.parametrize(("name", "shared"), [
+    ("tests/lessons/test_run.py::test_a[b::c]", "tests/lessons/test_run.py"),
+    ("tests/slurm/test_scripts.py::test_a", "tests/slurm/"),
+    ("tests/book/test_site.py::test_a", "tests/book/"),
+    ("tests/lessons/test_banks.py::test_a[b::c]", "tests/lessons/test_banks.py::test_a[b::c]"),
+])  # fmt: skip
 def test_what_a_test_shares_its_process_with(name: str, shared: str) -> None:
     assert group(name, HERE.parent) == shared

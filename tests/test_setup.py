@@ -1,7 +1,5 @@
 """The set-up: what make offers, what the files promise each other, and the rules of the house."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

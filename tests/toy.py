@@ -1,7 +1,5 @@
 """A task of one weight, whose losses and gradients are known by hand, for tests of the loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -71,12 +69,10 @@ class Toy(Task):
 def as_batches(micro_batches: list[list[Any]]) -> list[Batch]:
     """Turn lists of numbers into inputs and labels."""
     return [
-        (
-            torch.tensor([0.0 if x is None else float(x) for x in numbers]),
-            torch.tensor([IGNORED if x is None else 1 for x in numbers]),
-        )
+        (torch.tensor([0.0 if x is None else float(x) for x in numbers]),
+         torch.tensor([IGNORED if x is None else 1 for x in numbers]))
         for numbers in micro_batches
-    ]
+    ]  # fmt: skip
 
 
 def write_story(folder: Path) -> str:

@@ -17,10 +17,8 @@ def on_a_rank() -> float:
     import torch
     from torch import distributed as dist
 
-    names = {
-        "torch": torch, "dist": dist,
-        "rank": dist.get_rank(), "world_size": dist.get_world_size(),
-    }  # fmt: skip
+    names = {"torch": torch, "dist": dist, "rank": dist.get_rank(),
+             "world_size": dist.get_world_size()}  # fmt: skip
     exec(CELL, names)
     return float(names["x"][0])
 

@@ -7,23 +7,18 @@ Gigabit Ethernet, simulated by a clock (`dtlib.scratch.data_parallel.delayed_lin
 that is full when backward ends, the other in buckets that leave while it runs.
 """
 
-from __future__ import annotations
-
 import json
-import sys
 
 from bench_zero import measure, notes, options_of, summary
 from table import ratios, show, spread
 
-REAL = [
-    "torch DDP", "torch DDP, bucket views", "overlap", "buckets", "flat", "naive",
-    "no communication",
-]  # fmt: skip
+REAL = ["torch DDP", "torch DDP, bucket views", "overlap", "buckets", "flat", "naive",
+        "no communication"]  # fmt: skip
 SLOW = ["slow link, one bucket", "slow link, buckets of 1 MiB"]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = options_of(__doc__.splitlines()[0], arguments)
+def main() -> None:
+    options = options_of(__doc__.splitlines()[0])
     rows = summary(measure(REAL + SLOW, options), options)
     ddp = rows[0]
 
@@ -54,8 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

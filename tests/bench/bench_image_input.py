@@ -6,11 +6,8 @@ Random crop, mirror and normalisation of batches of 128. Each run is a fresh pro
 (and its workers); the CPU clock is read over the whole process tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import sys
 
 from table import contestant, interleave, ratios, run_fresh, show, spread
 
@@ -79,7 +76,7 @@ def print_table(rows: list[dict], source: str, options: argparse.Namespace) -> N
     )  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="pictures", help="pictures, cifar10, or a folder")
     parser.add_argument("--count", type=int, default=10_000, help="pictures in the data set")
@@ -91,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--quick", action="store_true", help="one run of 4 batches: does it work?")
     parser.add_argument("--json", action="store_true", help="the rows as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.repeats, options.warmup, options.steps, options.device_factor = 1, 1, 4, 1
         options.count = 1_000
@@ -101,8 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     print_table(rows, source, options)
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,8 +6,6 @@ Each repeat is a fresh IPython session (its first cell, then later ones, then `d
 then a torchrun of the same all-reduce. Wall seconds, from asking to having the answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess
@@ -16,20 +14,15 @@ import time
 
 from table import HERE, contestant, interleave, run_fresh, show, spread
 
-ROWS = {
-    "first": "%%ranks, first cell of a session",
-    "warm": "%%ranks, later cells",
-    "launch": "dtlib.launch, same session",
-    "torchrun": "torchrun, fresh each time",
-}
+ROWS = {"first": "%%ranks, first cell of a session", "warm": "%%ranks, later cells",
+        "launch": "dtlib.launch, same session",
+        "torchrun": "torchrun, fresh each time"}  # fmt: skip
 
 
 def torchrun(ranks: int, timeout: float) -> float:
     """Wall seconds of one torchrun; it raises where a rank fails."""
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        "--nproc-per-node", str(ranks), str(HERE / "all_reduce.py"),
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+               str(ranks), str(HERE / "all_reduce.py")]  # fmt: skip
     begin = time.perf_counter()
     # torchrun's agent ends its ranks when it is told to stop, hence no SIGKILL at first.
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
@@ -72,7 +65,7 @@ def print_table(seconds: dict[str, list[float]], options: argparse.Namespace) ->
     )
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
@@ -80,15 +73,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one session")
     parser.add_argument("--quick", action="store_true", help="one session: does it work?")
     parser.add_argument("--json", action="store_true", help="the seconds as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.repeats, options.calls = 1, 2
     seconds = measure(options)
     print_table(seconds, options)
     if options.json:
         print(json.dumps(seconds))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

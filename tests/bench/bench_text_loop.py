@@ -7,8 +7,6 @@ run is a fresh process on one thread a rank; the clocks are read after the warm-
 the last step, over the whole process tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -16,13 +14,8 @@ import tempfile
 
 from table import contestant, interleave, ratios, run_fresh, show, spread
 
-LABELS = {
-    "plain": "plain PyTorch loop",
-    "dtlib": "dtlib.train",
-    "accelerate": "Accelerate loop",
-    "transformers": "transformers Trainer",
-    "lightning": "Lightning Trainer",
-}
+LABELS = {"plain": "plain PyTorch loop", "dtlib": "dtlib.train", "accelerate": "Accelerate loop",
+          "transformers": "transformers Trainer", "lightning": "Lightning Trainer"}  # fmt: skip
 CONTEXT = 64  # tokens in a window of GPT nano
 
 
@@ -87,7 +80,7 @@ def print_table(rows: list[dict], options: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
@@ -97,15 +90,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--quick", action="store_true", help="one run of 6 steps: does it work?")
     parser.add_argument("--json", action="store_true", help="the rows as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.repeats, options.warmup, options.steps = 1, 1, 5
     rows = summary(measure(options), options)
     print_table(rows, options)
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

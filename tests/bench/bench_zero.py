@@ -6,23 +6,18 @@ Every contestant has processes of its own, one a rank on one thread, and they ta
 steps (`turns.py`). Losses are compared step by step with those of the first contestant.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import sys
 
 from scratch_contestants import CONTEXT, SHAPES
 from table import ratios, show, spread
 from turns import Contestant, take_turns
 
-NAMES = [
-    "torch DDP", "torch FSDP2", "scratch stage 1", "DeepSpeed stage 1", "scratch stage 2",
-    "DeepSpeed stage 2", "scratch stage 3", "DeepSpeed stage 3",
-]  # fmt: skip
+NAMES = ["torch DDP", "torch FSDP2", "scratch stage 1", "DeepSpeed stage 1", "scratch stage 2",
+         "DeepSpeed stage 2", "scratch stage 3", "DeepSpeed stage 3"]  # fmt: skip
 
 
-def options_of(description: str, arguments: list[str] | None) -> argparse.Namespace:
+def options_of(description: str) -> argparse.Namespace:
     """The options of the benches that compare kernels written by hand."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--shape", default="nano", choices=SHAPES)
@@ -35,7 +30,7 @@ def options_of(description: str, arguments: list[str] | None) -> argparse.Namesp
     parser.add_argument("--only", nargs="+", help="these contestants, by name")
     parser.add_argument("--quick", action="store_true", help="one turn of 3 steps: does it work?")
     parser.add_argument("--json", action="store_true", help="the rows as JSON on the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.quick:
         options.rounds, options.warmup, options.steps = 1, 1, 3
     return options
@@ -90,8 +85,8 @@ def against(name: str) -> str:
     return name.replace("scratch", "DeepSpeed") if name.startswith("scratch") else "torch DDP"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = options_of(__doc__.splitlines()[0], arguments)
+def main() -> None:
+    options = options_of(__doc__.splitlines()[0])
     rows = summary(measure(NAMES, options), options)
     by_name = {row["name"]: row for row in rows}
 
@@ -114,8 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     if options.json:
         print(json.dumps(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,8 +4,6 @@ Every contestant gives batches of the same pictures: drawn at random, padded by 
 to 32×32, mirrored half of the time, normalised to float32.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

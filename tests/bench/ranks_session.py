@@ -1,7 +1,5 @@
 """One IPython session of `bench_ranks.py`: the first `%%ranks` of its life, and later ones."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -4,8 +4,6 @@ All train the same GPT from the same weights on the same tokens with the same Ad
 matrices only, and the same clip; everything else is how the framework's own guide writes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -5,8 +5,6 @@ thread pools never mix, and the runs take turns (A B C, A B C, …), so that a m
 busy or hot meets all of them alike.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -49,13 +47,8 @@ def machine() -> str:
 def tree_cpu_seconds(root: int | None = None) -> float:
     """User and system seconds so far of a process and all its descendants.
 
-    Parameters
-    ----------
-    root
-        Process id; by default the one that ``run_fresh`` started, else this process.
+    Without the id ``root`` of one, it is the one that ``run_fresh`` started, else this process.
 
-    Notes
-    -----
     This process is read from its own fine clock; others tick in hundredths of a second. A
     descendant that ended is counted once its parent has waited for it (Linux; macOS keeps no
     such sum), so read both stamps of an interval while the workers live.

@@ -1,7 +1,5 @@
 """Each bench still works, and what it claims to be equal is equal. No time is asserted."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

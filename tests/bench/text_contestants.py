@@ -6,8 +6,6 @@ writes the loop, with logging, progress bars, evaluation and checkpoints switche
 Started by torchrun, a contestant trains on several ranks with its framework's own data parallelism.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -241,13 +239,8 @@ def timed(name: str, problem: Problem) -> dict:
     return {"losses": losses, "threads": torch.get_num_threads(), **watch.seconds()}
 
 
-CONTESTANTS = {
-    "plain": plain,
-    "dtlib": ours,
-    "accelerate": accelerate,
-    "transformers": transformers,
-    "lightning": lightning,
-}
+CONTESTANTS = {"plain": plain, "dtlib": ours, "accelerate": accelerate,
+               "transformers": transformers, "lightning": lightning}  # fmt: skip
 
 
 def main() -> None:

@@ -5,8 +5,6 @@ every contestant keeps processes of its own, one a rank, that wait while others 
 turn is a second or so, and contestants are compared turn by turn.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -23,14 +21,8 @@ from table import HERE, end
 class Contestant:
     """The processes of one contestant, one a rank, started like torchrun's.
 
-    Parameters
-    ----------
-    script, request
-        A script beside this file that calls `serve`, and what it reads from its first argument.
-    ranks
-        How many.
-    timeout
-        Seconds that a turn, or the start, may take.
+    `script` lies beside this file, calls `serve`, and reads `request` from its first argument; a
+    turn, or the start, may take `timeout` seconds.
     """
 
     def __init__(self, script: str, request: dict, ranks: int, timeout: float) -> None:
@@ -86,12 +78,11 @@ class Contestant:
                 end(process)
 
     def _world(self, rank: int, ranks: int, port: int) -> dict[str, str]:
-        return {
-            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu",
-        }  # fmt: skip
+        return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+                "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+                "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}  # fmt: skip
 
 
 def take_turns(

@@ -1,7 +1,5 @@
 """Build the website as a user does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

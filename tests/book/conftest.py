@@ -1,7 +1,5 @@
 """The website, built once for all tests of this folder, and served as static files."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import threading

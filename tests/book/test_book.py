@@ -1,7 +1,5 @@
 """The website without building it: pages of lessons, one configuration, what may be missing."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -45,7 +43,7 @@ def position(text: str) -> int:
     return next(i for i, cell in enumerate(page()) if text in cell.source)
 
 
-def test_a_page_shows_the_stub_and_then_folds_the_solution_that_runs() -> None:
+def test_a_page_shows_the_stub_and_then_folds_the_solution_that_runs():
     given, unwritten, solution = page()[position("...  # your code here") :][:3]
     assert given.cell_type == "markdown" and given.source.startswith("```ipython3\ndef double")
     assert "return 2 * x" not in given.source
@@ -60,7 +58,7 @@ def test_a_page_shows_the_stub_and_then_folds_the_solution_that_runs() -> None:
     assert page()[position("A second way")].metadata.tags == ["solution", "hide-input"]
 
 
-def test_a_page_has_no_instructors_cells_and_folds_hints() -> None:
+def test_a_page_has_no_instructors_cells_and_folds_hints():
     text = "\n".join(cell.source for cell in page())
     for hidden in ("third way", "Bring apples", "They square it", "SOLUTION"):
         assert hidden not in text
@@ -68,7 +66,7 @@ def test_a_page_has_no_instructors_cells_and_folds_hints() -> None:
     assert "```{note} On doubling" in text and "{term}`doubling`" in text
 
 
-def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path: Path) -> None:
+def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path):
     cell = "# %% [markdown]\n# A **rank** is **one\n# process** of **many**, and **Rank** again."
     lesson = find("70", write(tmp_path / "lessons_src", "70", cell).parents[1])
     assert "**rank** is **one" in derive(lesson, "page")
@@ -82,14 +80,14 @@ def test_a_word_in_bold_that_the_glossary_has_is_a_link(tmp_path: Path) -> None:
     assert "{term}" not in derive(lesson, "student")
 
 
-def test_a_form_stands_without_the_line_that_made_it() -> None:
+def test_a_form_stands_without_the_line_that_made_it():
     for call in ("predict", "quiz", "what_if"):
         cell = page()[position(f"learn.{call}(")]
         assert "remove-input" in cell.metadata.tags and cell.cell_type == "code"
     assert "remove-input" not in page()[position("learn.measured(")].metadata.get("tags", [])
 
 
-def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures() -> None:
+def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     figure = {"output_type": "display_data", "data": {"image/png": ""}, "metadata": {}}
     table = {"data": {"text/html": ["<table><caption>Steps &amp; ", "sums.</caption>"]}}
     cells = [
@@ -108,9 +106,7 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures() -> None
     assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}
 
 
-def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(tmp_path, capsys):
     sources, out = tmp_path / "lessons_src", tmp_path / "out"
     write(sources, "70", "print(6 * 7)")
     write(sources, "71", '# %% tags=["raises-exception"]\n1 / 0')
@@ -138,7 +134,7 @@ def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(
     assert kept.stat().st_mtime_ns == before
 
 
-def test_a_page_is_due_when_its_sidecar_changes(tmp_path: Path) -> None:
+def test_a_page_is_due_when_its_sidecar_changes(tmp_path):
     path = write(tmp_path, "70", "print(1)", sidecar="notes: {lesson: a}")
     before = key(find("70", tmp_path))
     assert key(find("70", tmp_path)) == before
@@ -146,9 +142,7 @@ def test_a_page_is_due_when_its_sidecar_changes(tmp_path: Path) -> None:
     assert key(find("70", tmp_path)) != before
 
 
-def test_a_page_is_due_when_torch_changes_and_not_when_a_linter_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_page_is_due_when_torch_changes_and_not_when_a_linter_does(monkeypatch):
     versions = {"torch": "1", "ruff": "1"}
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["torch>=2.11", RUFF])
     monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
@@ -168,7 +162,7 @@ def conf(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(BOOK / "conf.py"))
 
 
-def test_sphinx_gets_what_jupyter_book_gets(conf: dict[str, Any]) -> None:
+def test_sphinx_gets_what_jupyter_book_gets(conf):
     for name, value in CONFIG["sphinx"]["config"].items():
         assert conf[name] == value, name
     assert conf["html_title"] == CONFIG["title"]
@@ -177,7 +171,7 @@ def test_sphinx_gets_what_jupyter_book_gets(conf: dict[str, Any]) -> None:
     assert set(CONFIG["sphinx"]["local_extensions"]) <= set(conf["extensions"])
 
 
-def test_sphinx_gets_the_table_of_contents(conf: dict[str, Any]) -> None:
+def test_sphinx_gets_the_table_of_contents(conf):
     class App:
         def connect(self, event: str, function: Any) -> None:
             self.event, self.function = event, function
@@ -193,7 +187,7 @@ def test_sphinx_gets_the_table_of_contents(conf: dict[str, Any]) -> None:
         assert f"\n{chapter.get('file') or chapter['glob']}\n" in source[0]
 
 
-def test_every_page_is_in_the_table_of_contents_once() -> None:
+def test_every_page_is_in_the_table_of_contents_once():
     listed = [chapter["file"] for chapter in CHAPTERS if "file" in chapter]
     there = {path.stem for path in BOOK.glob("*.md")} - {TOC["root"]}
     assert sorted(listed) == sorted(there)
@@ -201,7 +195,7 @@ def test_every_page_is_in_the_table_of_contents_once() -> None:
     assert [chapter["glob"] for chapter in CHAPTERS if "glob" in chapter] == ["lessons/*"]
 
 
-def test_what_pages_load_has_one_version() -> None:
+def test_what_pages_load_has_one_version():
     package = json.loads((BOOK / "package.json").read_text())["dependencies"]
     lock = json.loads((BOOK / "package-lock.json").read_text())["packages"]
     for name, version in package.items():
@@ -210,7 +204,7 @@ def test_what_pages_load_has_one_version() -> None:
         assert lock[f"node_modules/{name}"]["integrity"].startswith("sha512-")
 
 
-def test_lessons_and_pages_use_words_that_the_glossary_has() -> None:
+def test_lessons_and_pages_use_words_that_the_glossary_has():
     glossary = (BOOK / "glossary.md").read_text()
     blocks = re.findall(r"```\{glossary\}\n(.*?)```", glossary, re.S)
     words = {line for block in blocks for line in block.splitlines() if re.match(r"\S", line)}
@@ -229,7 +223,7 @@ def test_lessons_and_pages_use_words_that_the_glossary_has() -> None:
 # --- what is missing is told in a sentence ------------------------------------------------------
 
 
-def test_without_npm_the_build_says_so_and_starts_nothing(tmp_path: Path) -> None:
+def test_without_npm_the_build_says_so_and_starts_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, BOOK / "make_site.py"], cwd=tmp_path, text=True, capture_output=True,
         env=os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
@@ -238,9 +232,7 @@ def test_without_npm_the_build_says_so_and_starts_nothing(tmp_path: Path) -> Non
     assert done.stderr.startswith("The website needs npm") and done.stderr.count("\n") == 1
 
 
-def test_a_builder_without_pages_says_how_to_make_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_builder_without_pages_says_how_to_make_them(tmp_path, monkeypatch):
     from sphinx.errors import ExtensionError
 
     space = runpy.run_path(str(BOOK / "course_site.py"))
@@ -249,9 +241,7 @@ def test_a_builder_without_pages_says_how_to_make_them(
         space["_assets"](None, None)
 
 
-def test_a_page_is_due_when_what_it_imports_changes_and_not_when_anything_else_does(
-    tmp_path: Path,
-) -> None:
+def test_a_page_is_due_when_what_it_imports_changes_and_not_when_anything_else_does(tmp_path):
     needed = set(files_of(find("01")))
     package = Path(dtlib.__file__).parent
     assert package / "sim/flops.py" in needed  # imported by the lesson

@@ -1,7 +1,5 @@
 """The website in a real browser, with no server but one of static files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The built website: a page for each lesson, links that lead somewhere, nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -93,25 +91,25 @@ def check_nothing_from_elsewhere(folder: Path) -> None:
         assert found == [], path.relative_to(folder)
 
 
-def test_there_is_a_page_for_each_lesson(site: Path) -> None:
+def test_there_is_a_page_for_each_lesson(site):
     check_lesson_pages(site)
 
 
-def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
+def test_every_link_and_anchor_leads_somewhere(site):
     check_links(site)
 
 
-def test_a_readme_that_is_a_page_leads_to_pages(site: Path) -> None:
+def test_a_readme_that_is_a_page_leads_to_pages(site):
     links = Page(site / "containers.html").links
     assert "cluster.html" in links
     assert not [link for link in links if "README" in link]
 
 
-def test_no_page_loads_anything_from_another_machine(site: Path) -> None:
+def test_no_page_loads_anything_from_another_machine(site):
     check_nothing_from_elsewhere(site)
 
 
-def test_every_picture_says_what_it_is(site: Path) -> None:
+def test_every_picture_says_what_it_is(site):
     for path, page in pages(site).items():
         assert page.images_without_alt == [], path.relative_to(site)
     for stem in STEMS:
@@ -122,7 +120,7 @@ def test_every_picture_says_what_it_is(site: Path) -> None:
         assert all(alt.startswith("Figure of the section “") for alt in figures), stem
 
 
-def test_a_second_build_runs_no_lesson(built: Built) -> None:
+def test_a_second_build_runs_no_lesson(built):
     """The build of these tests is a second one itself, where `make book` had run before."""
     kept = f"{len(STEMS)} pages kept, 0 made"
     if kept not in built.said:
@@ -149,9 +147,7 @@ def jupyter_book() -> Iterator[Path]:
     yield command
 
 
-def test_jupyter_book_renders_the_same_sources(
-    site: Path, jupyter_book: Path, tmp_path: Path
-) -> None:
+def test_jupyter_book_renders_the_same_sources(site, jupyter_book, tmp_path):
     words = [jupyter_book, "build", "book", "--path-output", tmp_path, "-W", "--keep-going", "-n"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,12 +1,11 @@
 """What `slurm/environment.sh` makes of `site.env`: Python, container or modules, caches."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from processes import run
 
 ROOT = Path(__file__).parents[2]
 SHOW = 'set -euo pipefail; home=$1; . "$home/slurm/environment.sh"; echo "python=$python"; env'
@@ -18,9 +17,7 @@ def sourced(folder: Path, site: str, **env: str) -> subprocess.CompletedProcess[
     assert bash is not None
     (folder / "site.env").write_text(site)
     env = {"PATH": "/usr/bin:/bin", "DTLIB_SITE": str(folder / "site.env"), **env}
-    return subprocess.run(
-        [bash, "-c", SHOW, "show", str(ROOT)], env=env, capture_output=True, text=True, timeout=20
-    )
+    return run(bash, "-c", SHOW, "show", ROOT, env=env, timeout=20)
 
 
 def variables(folder: Path, site: str, **env: str) -> dict[str, str]:
@@ -29,14 +26,11 @@ def variables(folder: Path, site: str, **env: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("site", "python"),
-    [
-        ("", f"{ROOT}/.venv/bin/python"),
-        ("DTLIB_IMAGE=/x.sif", f"{ROOT}/docker/apptainer-python"),
-        ("DTLIB_PYTHON=/env/bin/python", "/env/bin/python"),
-    ],
-)
+@pytest.mark.parametrize(("site", "python"), [
+    ("", f"{ROOT}/.venv/bin/python"),
+    ("DTLIB_IMAGE=/x.sif", f"{ROOT}/docker/apptainer-python"),
+    ("DTLIB_PYTHON=/env/bin/python", "/env/bin/python"),
+])  # fmt: skip
 def test_which_python(tmp_path: Path, site: str, python: str) -> None:
     assert variables(tmp_path, site)["python"] == python
 

@@ -1,7 +1,5 @@
 """The command line: what it prints, where, and the exit code."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -18,14 +16,9 @@ from dtlib.cli.commands import COMMANDS
 from dtlib.config import RunConfig
 from dtlib.errors import DtlibError, Stopped, Unavailable
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 TINY = ["text", "--model", "nano", "--steps", "3", "--global-batch", "4", "--max-length", "16"]
-
 TINY += ["--num-samples", "64", "--untimed-steps", "1"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -40,6 +33,8 @@ def test_help_names_every_command_and_none_that_does_not_exist(capsys):
     assert capsys.readouterr().out == bare
     for command in COMMANDS:
         assert f"dtlib {command}" in bare
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dtlib {dtlib.__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -50,11 +45,6 @@ def test_every_command_is_there_and_explains_itself(capsys, command):
         code = left.code or 0
     assert code == 0
     assert f"dtlib {command}" in capsys.readouterr().out
-
-
-def test_version(capsys):
-    assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"dtlib {dtlib.__version__}\n"
 
 
 def test_train_help_explains_every_setting(capsys):
@@ -109,16 +99,12 @@ def test_values_keep_their_underscores():
     assert (config.data, config.out) == ("my_texts", "a_b")
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (Unavailable("no GPU; use --device cpu."), 69),
-        (Stopped("stopped after step 3."), 75),
-        (DtlibError("rank 1 died."), 1),
-        (KeyboardInterrupt(), 130),
-    ],
-    ids=["unavailable", "stopped", "failed", "interrupted"],
-)
+@pytest.mark.parametrize(("error", "code"), [
+    (Unavailable("no GPU; use --device cpu."), 69),
+    (Stopped("stopped after step 3."), 75),
+    (DtlibError("rank 1 died."), 1),
+    (KeyboardInterrupt(), 130),
+], ids=["unavailable", "stopped", "failed", "interrupted"])  # fmt: skip
 def test_exit_codes(capsys, monkeypatch, error, code):
     def fail(config):
         raise error

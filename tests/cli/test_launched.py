@@ -1,7 +1,5 @@
 """`dtlib` under DeepSpeed's launcher, which puts `--local_rank=K` before all other words."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

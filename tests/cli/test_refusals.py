@@ -1,16 +1,11 @@
 """What the command line refuses: one sentence, and exit code 2."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib import cli
 from dtlib.cli.commands import COMMANDS
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def bad(capsys, *words: str) -> str:

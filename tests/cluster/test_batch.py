@@ -1,7 +1,5 @@
 """`dtlib batch` with programs in Slurm's place; the real one is in tests/slurm."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -44,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_submit_hands_all_of_it_to_sbatch(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_submit_hands_all_of_it_to_sbatch(place, capsys):
     words = "submit 80 --nodes 2 --gpus-per-node 4 --time 1:00 -p speed=3 -- --exclusive"
     assert main(["batch", *words.split()]) == 0
     arguments = (place / "arguments").read_text().splitlines()
@@ -58,7 +56,7 @@ def test_submit_hands_all_of_it_to_sbatch(place: Path, capsys: pytest.CaptureFix
     assert json.loads((place / "batch/dtlib-80_lesson80-41/job.json").read_text())["nodes"] == 2
 
 
-def test_a_script_gets_its_own_settings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_gets_its_own_settings(place, capsys):
     words = "submit ddp_baseline --nodes 2 images --epochs 5 --lr 0.1 -- --exclusive"
     assert main(["batch", *words.split()]) == 0
     arguments = (place / "arguments").read_text().splitlines()
@@ -71,12 +69,12 @@ def test_a_script_gets_its_own_settings(place: Path, capsys: pytest.CaptureFixtu
     assert "      41  ddp_baseline  2      PENDING" in capsys.readouterr().out
 
 
-def test_a_script_that_says_nothing_of_nodes_asks_for_its_own(place: Path) -> None:
+def test_a_script_that_says_nothing_of_nodes_asks_for_its_own(place):
     assert main(["batch", "submit", "profile_ncu.sbatch", "images"]) == 0
     assert "--nodes" not in (place / "arguments").read_text()
 
 
-def test_with_a_container_the_job_takes_its_python(place: Path) -> None:
+def test_with_a_container_the_job_takes_its_python(place):
     assert main(["batch", "submit", "80"]) == 0
     assert "DTLIB_PYTHON=" in (place / "environment").read_text()
     (place / "site.env").write_text("DTLIB_IMAGE=/shared/dtlib.sif\n")
@@ -92,9 +90,7 @@ def array_lines(*states: str) -> str:
     )
 
 
-def test_the_state_of_an_array_is_that_of_all_its_tasks(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_state_of_an_array_is_that_of_all_its_tasks(place, capsys):
     assert main(["batch", "submit", "ddp_strong_scaling", "images"]) == 0
     assert f"Its log: {place / 'batch/dtlib-ddp_strong_scaling-41_%a.log'}" in (
         capsys.readouterr().out
@@ -112,7 +108,7 @@ def test_the_state_of_an_array_is_that_of_all_its_tasks(
         assert (job.state, job.exit_code, job.reason) == found
 
 
-def test_the_files_of_an_array_tell_how_each_task_ended_last(place: Path) -> None:
+def test_the_files_of_an_array_tell_how_each_task_ended_last(place):
     assert main(["batch", "submit", "ddp_weak_scaling", "text"]) == 0
     folder = place / "batch/dtlib-ddp_weak_scaling-41"
     for seconds, (name, code) in enumerate([("t0.r0", 0), ("t12.r0", 75), ("t12.r1", 0)]):
@@ -122,80 +118,62 @@ def test_the_files_of_an_array_tell_how_each_task_ended_last(place: Path) -> Non
     assert (job.state, job.exit_code) == ("COMPLETED", "0:0")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("submit 81", "there is no lesson 81"),
-        ("submit 80 -p sped=3", "has no parameter 'sped'"),
-        ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
-        ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
-        ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
-        ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
-        ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
-        ("status --all", "status does not know '--all'"),
-        ("status -- --all", "status takes nothing after --"),
-    ],
-)
-def test_bad_input_submits_nothing(
-    place: Path, words: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("words", "says"), [
+    ("submit 81", "there is no lesson 81"),
+    ("submit 80 -p sped=3", "has no parameter 'sped'"),
+    ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
+    ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
+    ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
+    ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
+    ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
+    ("status --all", "status does not know '--all'"),
+    ("status -- --all", "status takes nothing after --"),
+])  # fmt: skip
+def test_bad_input_submits_nothing(place, words, says, capsys):
     assert main(["batch", *words.split()]) == 2
     assert says in capsys.readouterr().err
     assert not (place / "arguments").exists()
 
 
-def test_what_sbatch_refuses_is_said_in_its_words(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_sbatch_refuses_is_said_in_its_words(place, monkeypatch, capsys):
     monkeypatch.setenv("REFUSE", "invalid partition specified: gpu")
     assert main(["batch", "submit", "80"]) == 2
     assert "sbatch refused the job: invalid partition specified: gpu." in capsys.readouterr().err
     assert batch.jobs(place / "batch") == []
 
 
-def test_without_slurm_it_says_what_to_do_instead(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_slurm_it_says_what_to_do_instead(place, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "/nowhere")
     (place / "site.env").unlink()
     assert main(["batch", "submit", "80"]) == 69
     assert "`dtlib lessons run 80` runs it on this machine" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("site", "words", "asked"),
-    [
-        ("", "--gpus-per-node 4", {"--cpus-per-task=32", "--mem=128G"}),
-        ("DTLIB_CPUS_PER_GPU=3 DTLIB_GB_PER_GPU=10", "--gpus-per-node 2",
-         {"--cpus-per-task=6", "--mem=20G"}),
-        ("", "--gpus-per-node 4 --cpus-per-task 5", {"--cpus-per-task=5", "--mem=128G"}),
-        ("", "--nodes 2", set()),
-    ],
-)  # fmt: skip
-def test_cpus_and_memory_follow_the_gpus(
-    place: Path, site: str, words: str, asked: set[str]
-) -> None:
+@pytest.mark.parametrize(("site", "words", "asked"), [
+    ("", "--gpus-per-node 4", {"--cpus-per-task=32", "--mem=128G"}),
+    ("DTLIB_CPUS_PER_GPU=3 DTLIB_GB_PER_GPU=10", "--gpus-per-node 2",
+     {"--cpus-per-task=6", "--mem=20G"}),
+    ("", "--gpus-per-node 4 --cpus-per-task 5", {"--cpus-per-task=5", "--mem=128G"}),
+    ("", "--nodes 2", set()),
+])  # fmt: skip
+def test_cpus_and_memory_follow_the_gpus(place, site, words, asked):
     (place / "site.env").write_text(site.replace(" ", "\n"))
     assert main(["batch", "submit", "80", *words.split()]) == 0
     arguments = (place / "arguments").read_text().splitlines()
     assert {word for word in arguments if word.startswith(("--cpus", "--mem"))} == asked
 
 
-def test_a_share_that_is_no_number_is_named(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "site.env").write_text("DTLIB_GB_PER_GPU=64G\n")
+@pytest.mark.parametrize(("site", "says"), [
+    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G of the site settings must be a whole"),
+    ("SBATCH_ACCOUNT='mine", "the site settings {} cannot be read"),
+])  # fmt: skip
+def test_broken_site_settings_are_named(place, site, says, capsys):
+    (place / "site.env").write_text(f"{site}\n")
     assert main(["batch", "submit", "80", "--gpus-per-node", "1"]) == 2
-    assert "DTLIB_GB_PER_GPU=64G of the site settings must be a whole" in capsys.readouterr().err
+    assert says.format(place / "site.env") in capsys.readouterr().err
 
 
-def test_broken_site_settings_are_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "site.env").write_text("SBATCH_ACCOUNT='mine\n")
-    assert main(["batch", "submit", "80"]) == 2
-    assert f"the site settings {place / 'site.env'} cannot be read" in capsys.readouterr().err
-
-
-def test_a_state_is_kept_when_slurm_has_forgotten(place: Path) -> None:
+def test_a_state_is_kept_when_slurm_has_forgotten(place):
     assert main(["batch", "submit", "80"]) == 0
     out = place / "batch"
     (place / "state").write_text("JobState=RUNNING ExitCode=0:0")
@@ -207,7 +185,7 @@ def test_a_state_is_kept_when_slurm_has_forgotten(place: Path) -> None:
     assert (job.state, job.exit_code) == ("FAILED", "1:0")
 
 
-def test_a_job_whose_node_was_lost_may_start_again(place: Path) -> None:
+def test_a_job_whose_node_was_lost_may_start_again(place):
     assert main(["batch", "submit", "80"]) == 0
     for state in ("NODE_FAIL", "PENDING", "COMPLETED", "COMPLETED"):
         (place / "state").write_text(f"JobState={state} ExitCode=0:0")
@@ -216,14 +194,14 @@ def test_a_job_whose_node_was_lost_may_start_again(place: Path) -> None:
     assert [job.state for job in batch.refreshed(place / "batch")] == ["COMPLETED"]
 
 
-def test_the_jobs_own_files_tell_how_it_ended(place: Path) -> None:
+def test_the_jobs_own_files_tell_how_it_ended(place):
     assert main(["batch", "submit", "80"]) == 0
     out = place / "batch"
     (out / "dtlib-80_lesson80-41/exit-code.r0").write_text("0\n")
     assert [job.state for job in batch.refreshed(out)] == ["COMPLETED"]
 
 
-def test_collect_names_notebooks_by_job_and_restart(place: Path) -> None:
+def test_collect_names_notebooks_by_job_and_restart(place):
     assert main(["batch", "submit", "80"]) == 0
     for restart in ("r0", "r1"):
         notebook = place / f"batch/dtlib-80_lesson80-41/{restart}/student/80_lesson80.ipynb"
@@ -236,8 +214,6 @@ def test_collect_names_notebooks_by_job_and_restart(place: Path) -> None:
     assert list(csv.DictReader((place / "all/runs.csv").open())) == []
 
 
-def test_status_without_jobs_says_how_to_make_one(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_without_jobs_says_how_to_make_one(place, capsys):
     assert main(["batch", "status"]) == 0
     assert "`dtlib batch submit NN` makes one" in capsys.readouterr().out

@@ -1,14 +1,12 @@
 """`distributed.yaml` and the launch line that follows, on this machine and in srun tasks."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import python
 
 from dtlib.cli import main
 from dtlib.cluster.batch.distributed import FILE, Distributed, read
@@ -52,20 +50,17 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
     assert read(file, devices="auto", backend=None).devices is None
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("trainer: [gpu]", "must hold lines of the form key: value"),
-        ("trainer:\n  acelerator: gpu", "unknown key 'acelerator'"),
-        ("trainer:\n  backend: torchrun", "unknown key 'backend'"),
-        ("strategy: ddp", "unknown key 'strategy'"),
-        ("trainer:\n  accelerator: cuda", "unknown accelerator 'cuda'; there is auto, cpu, gpu, m"),
-        ("backend: mpirun", "unknown backend 'mpirun'; there is torchrun, accelerate, lightning."),
-        ("trainer:\n  devices: 0", "devices is 0; it must be auto or a whole number from 1 on."),
-        ("trainer:\n  nodes: true", "nodes is True; it must be auto or a whole number"),
-        ("trainer:\n  accelerator: gpu\ntpu_cores: 8", "tpu_cores 8 contradicts accelerator gpu"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("trainer: [gpu]", "must hold lines of the form key: value"),
+    ("trainer:\n  acelerator: gpu", "unknown key 'acelerator'"),
+    ("trainer:\n  backend: torchrun", "unknown key 'backend'"),
+    ("strategy: ddp", "unknown key 'strategy'"),
+    ("trainer:\n  accelerator: cuda", "unknown accelerator 'cuda'; there is auto, cpu, gpu, m"),
+    ("backend: mpirun", "unknown backend 'mpirun'; there is torchrun, accelerate, lightning."),
+    ("trainer:\n  devices: 0", "devices is 0; it must be auto or a whole number from 1 on."),
+    ("trainer:\n  nodes: true", "nodes is True; it must be auto or a whole number"),
+    ("trainer:\n  accelerator: gpu\ntpu_cores: 8", "tpu_cores 8 contradicts accelerator gpu"),
+])  # fmt: skip
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(BadInput) as caught:
@@ -79,15 +74,12 @@ def test_a_tpu_is_refused_with_what_it_would_need(said: dict[str, Any]) -> None:
         Distributed(**said)
 
 
-@pytest.mark.parametrize(
-    ("said", "says"),
-    [
-        ({"strategy": "zero2", "backend": "accelerate"}, "accelerate trains by ddp here, not by z"),
-        ({"strategy": "lightning", "backend": "accelerate"}, "set backend: lightning, or"),
-        ({"strategy": "single", "devices": 2}, "strategy single is one rank, not 2 on 1 nodes"),
-        ({"nodes": 2}, "nodes is 2 and outside of a Slurm job there is 1"),
-    ],
-)
+@pytest.mark.parametrize(("said", "says"), [
+    ({"strategy": "zero2", "backend": "accelerate"}, "accelerate trains by ddp here, not by z"),
+    ({"strategy": "lightning", "backend": "accelerate"}, "set backend: lightning, or"),
+    ({"strategy": "single", "devices": 2}, "strategy single is one rank, not 2 on 1 nodes"),
+    ({"nodes": 2}, "nodes is 2 and outside of a Slurm job there is 1"),
+])  # fmt: skip
 def test_contradictions(said: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput) as caught:
         line({}, accelerator="cpu", **said)
@@ -178,10 +170,8 @@ def test_it_trains(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("trainer:\n  accelerator: cpu\n  strategy: single\n")
     small = "--steps=2 --global-batch=4 --max-length=16 --num-samples=16 --json"
-    done = subprocess.run(
-        [sys.executable, "-m", "dtlib", "batch", "launch", file, "text", *small.split()],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120,
-    )  # fmt: skip
+    words = ("batch", "launch", file, "text", *small.split())
+    done = python("-m", "dtlib", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["world_size"], summary["steps"]) == (1, 2)

@@ -1,7 +1,5 @@
 """The doctor: each thing that can be missing has its line and its remedy; no probe hangs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -20,124 +18,56 @@ def refuse(*_: object) -> None:
 # probe, what is wrong, state, words of the finding, words of the remedy
 CASES = [
     (probes_system.python, {"python": (3, 10, 1)}, "missing", "3.10.1, older than 3.11", "conda"),
-    (
-        probes_system.packages,
-        {"installed": lambda name: None if name in ("papermill", "numpy") else "1"},
-        "missing",
-        "missing: numpy, papermill",
-        "pip install -e .",
-    ),
+    (probes_system.packages,
+     {"installed": lambda name: None if name in ("papermill", "numpy") else "1"}, "missing",
+     "missing: numpy, papermill", "pip install -e ."),
     (probes_system.cores, {"cores": 1}, "note", "take turns", ""),
     (probes_system.memory, {"memory_bytes": 3 * GIB}, "note", "3.0 GiB", "at least 4 GiB"),
     (probes_system.memory, {"memory_bytes": GIB}, "missing", "1.0 GiB", "at least 4 GiB"),
     (probes_system.disk, {"free_bytes": lambda p: 2 * GIB}, "note", "2.0 GiB free", "make room"),
     (probes_system.disk, {"free_bytes": lambda p: GIB // 2}, "missing", "0.5 GiB", "make room"),
-    (
-        probes_system.shared_memory,
-        {"total_bytes": lambda p: 64 * 2**20},
-        "note",
-        "0.06 GiB in /dev/shm",
-        "--shm-size=2g",
-    ),
+    (probes_system.shared_memory, {"total_bytes": lambda p: 64 * 2**20}, "note",
+     "0.06 GiB in /dev/shm", "--shm-size=2g"),
     (probes_system.shared_memory, {"exists": lambda p: False}, "note", "no /dev/shm", "mount"),
     (probes_system.ports, {"listen": refuse}, "missing", "Permission denied", "firewall"),
-    (
-        probes_system.host_name,
-        {"commands": {"resolve": Ran(1, "Traceback …\nsocket.gaierror: unknown\n")}},
-        "note",
-        "does not resolve (socket.gaierror: unknown)",
-        "/etc/hosts",
-    ),
-    (
-        probes_system.host_name,
-        {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"},
-        "note",
-        "no answer within 10 s",
-        "let `dtlib` start ranks",
-    ),
-    (
-        probes_system.interfaces,
-        {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}},
-        "missing",
-        "GLOO_SOCKET_IFNAME=^lo,docker is written as NCCL has it",
-        "unset it, or set it to one of lo, eth0",
-    ),
-    (
-        probes_system.interfaces,
-        {"env": {"GLOO_SOCKET_IFNAME": "lo", "SLURM_JOB_NUM_NODES": "2"}},
-        "missing",
-        "GLOO_SOCKET_IFNAME=lo is the loopback interface",
-        "unset it, or set it to one of eth0",
-    ),
-    (
-        probes_torch.torch,
-        {"answers": {"torch": Ran(1, "ModuleNotFoundError: No module named 'torch'\n")}},
-        "missing",
-        "No module named 'torch'",
-        "pip install",
-    ),
+    (probes_system.host_name,
+     {"commands": {"resolve": Ran(1, "Traceback …\nsocket.gaierror: unknown\n")}}, "note",
+     "does not resolve (socket.gaierror: unknown)", "/etc/hosts"),
+    (probes_system.host_name,
+     {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"}, "note",
+     "no answer within 10 s", "let `dtlib` start ranks"),
+    (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}}, "missing",
+     "GLOO_SOCKET_IFNAME=^lo,docker is written as NCCL has it",
+     "unset it, or set it to one of lo, eth0"),
+    (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "lo", "SLURM_JOB_NUM_NODES": "2"}},
+     "missing", "GLOO_SOCKET_IFNAME=lo is the loopback interface",
+     "unset it, or set it to one of eth0"),
+    (probes_torch.torch,
+     {"answers": {"torch": Ran(1, "ModuleNotFoundError: No module named 'torch'\n")}}, "missing",
+     "No module named 'torch'", "pip install"),
     (probes_torch.torch, {"answers": {"torch": Ran(-11, "")}}, "missing", "-11", "pip install"),
-    (
-        probes_torch.torch,
-        {"answers": {"torch": {**GOOD["torch"], "version": "2.4.0+cu121"}}},
-        "missing",
-        "2.4.0+cu121, backends: gloo; older than 2.11",
-        "pip install",
-    ),
-    (
-        probes_torch.torch,
-        {"answers": {"torch": {**GOOD["torch"], "gloo": False}}},
-        "missing",
-        "backends: none",
-        "PyPI",
-    ),
+    (probes_torch.torch, {"answers": {"torch": {**GOOD["torch"], "version": "2.4.0+cu121"}}},
+     "missing", "2.4.0+cu121, backends: gloo; older than 2.11", "pip install"),
+    (probes_torch.torch, {"answers": {"torch": {**GOOD["torch"], "gloo": False}}}, "missing",
+     "backends: none", "PyPI"),
     (probes_torch.gpu, {}, "note", "lessons run on the CPU", ""),
-    (
-        probes_torch.collective,
-        {"answers": {"collective": Ran(1, "RankFailed: rank 1 did not join\n")}},
-        "missing",
-        "rank 1 did not join",
-        "dtlib doctor",
-    ),
-    (
-        probes_torch.collective,
-        {"answers": {"collective": {"sums": [1.0, 2.0], "seconds": 1.0}}},
-        "missing",
-        "got [1.0, 2.0] instead of [3.0, 3.0]",
-        "dtlib doctor",
-    ),
-    (
-        probes_torch.data,
-        {"answers": {"data": {"cifar10": None, "wikitext2": "/d"}}},
-        "note",
-        "wikitext2 (/d); not here: cifar10",
-        "dtlib fetch cifar10 (or set DTLIB_DATA",
-    ),
-    (
-        tools.libaio,
-        {"exists": lambda p: False},
-        "note",
-        "missing: libaio",
-        "libaio-dev",
-    ),
+    (probes_torch.collective,
+     {"answers": {"collective": Ran(1, "RankFailed: rank 1 did not join\n")}}, "missing",
+     "rank 1 did not join", "dtlib doctor"),
+    (probes_torch.collective, {"answers": {"collective": {"sums": [1.0, 2.0], "seconds": 1.0}}},
+     "missing", "got [1.0, 2.0] instead of [3.0, 3.0]", "dtlib doctor"),
+    (probes_torch.data, {"answers": {"data": {"cifar10": None, "wikitext2": "/d"}}}, "note",
+     "wikitext2 (/d); not here: cifar10", "dtlib fetch cifar10 (or set DTLIB_DATA"),
+    (tools.libaio, {"exists": lambda p: False}, "note", "missing: libaio", "libaio-dev"),
     (tools.deepspeed, {"installed": lambda p: None}, "note", "not installed", "[deepspeed]"),
-    (
-        tools.deepspeed,
-        {"answers": {"deepspeed": Ran(1, "x\nImportError: cannot import name 'foo'\n")}},
-        "note",
-        "its import fails: ImportError: cannot import name 'foo'",
-        "pip install",
-    ),
-    (
-        tools.operators,
-        {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}},
-        "note",
-        "not compiled: async_io",
-        "dtlib ops build",
-    ),
+    (tools.deepspeed,
+     {"answers": {"deepspeed": Ran(1, "x\nImportError: cannot import name 'foo'\n")}}, "note",
+     "its import fails: ImportError: cannot import name 'foo'", "pip install"),
+    (tools.operators, {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}}, "note",
+     "not compiled: async_io", "dtlib ops build"),
     (tools.operators, {"installed": lambda p: None}, "note", "without DeepSpeed", ""),
     (tools.slurm, {}, "note", "none", ""),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -182,13 +112,8 @@ def test_deepspeed_that_crashes_on_import_is_a_line_and_no_traceback():
 
 
 def test_gpu_names_everything_beneath_it(tmp_path):
-    facts = {
-        **GOOD["torch"],
-        "gpus": ["NVIDIA H100", "NVIDIA H100"],
-        "cuda": "12.8",
-        "cudnn": 91002,
-        "nccl_version": "2.27.5",
-    }
+    facts = {**GOOD["torch"], "gpus": ["NVIDIA H100", "NVIDIA H100"], "cuda": "12.8",
+             "cudnn": 91002, "nccl_version": "2.27.5"}  # fmt: skip
     there = machine(
         env={"PATH": programs(tmp_path / "bin", "nvidia-smi")},
         answers={"torch": facts},

@@ -1,7 +1,5 @@
 """`dtlib doctor --nodes` with faked nodes: each thing that can be wrong has its line and remedy."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -17,14 +15,10 @@ from dtlib.cluster.doctor import examine_nodes, node
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks.processes import Ran
 
-INSIDE = {
-    "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",
-    "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_GPUS_ON_NODE": "4",
-}  # fmt: skip
-ANSWER = {
-    "python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40,
-    "folder": "", "offset_s": 0.0, "within_s": 0.001, "interfaces": ["lo", "ib0"],
-}  # fmt: skip
+INSIDE = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "MASTER_ADDR": "192.0.2.1",
+          "SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_GPUS_ON_NODE": "4"}  # fmt: skip
+ANSWER = {"python": "3.11.7", "dtlib": "0.1.0", "torch": "2.14.1", "commit": "a" * 40, "folder": "",
+          "offset_s": 0.0, "within_s": 0.001, "interfaces": ["lo", "ib0"]}  # fmt: skip
 SUMMED = {"sums": [3.0, 3.0], "nodes": ["n1", "n2"], "seconds": 2.0}
 
 
@@ -85,28 +79,17 @@ def test_nodes_whose_network_interfaces_are_not_those_that_a_variable_names(tmp_
 OTHER = {"torch": "2.11.0"}
 WRONG = [
     ({"n2": OTHER}, "versions", "torch is 2.14.1 on n1; 2.11.0 on n2", "DTLIB_PYTHON"),
-    (
-        {"n2": {"commit": "b" * 40 + "-dirty"}},
-        "versions",
-        "commit is aaaaaaa on n1; bbbbbbb-dirty on n2",
-        "one copy of the course",
-    ),
+    ({"n2": {"commit": "b" * 40 + "-dirty"}}, "versions",
+     "commit is aaaaaaa on n1; bbbbbbb-dirty on n2", "one copy of the course"),
     ({"n2": {"commit": None}}, "versions", "commit is aaaaaaa on n1; unknown on n2", "one copy"),
-    (
-        {"n2": {"folder": "No such file or directory"}},
-        "shared folder",
-        " on n2: No such file or directory",
-        "set DTLIB_BATCH_OUT",
-    ),
-    (
-        {"n2": {"error": "192.0.2.1 means 127.0.1.1 here, which is this node itself"}},
-        "rendezvous",
-        "n2: 192.0.2.1 means 127.0.1.1 here, which is this node itself",
-        "set MASTER_ADDR to a name or address of n1",
-    ),
+    ({"n2": {"folder": "No such file or directory"}}, "shared folder",
+     " on n2: No such file or directory", "set DTLIB_BATCH_OUT"),
+    ({"n2": {"error": "192.0.2.1 means 127.0.1.1 here, which is this node itself"}}, "rendezvous",
+     "n2: 192.0.2.1 means 127.0.1.1 here, which is this node itself",
+     "set MASTER_ADDR to a name or address of n1"),
     ({"n2": None}, "nodes", "n2 did not answer: 1: No module named dtlib", "sinfo --nodes=n2"),
     ({"n2": None}, "rendezvous", "1 of 2 nodes did not say", "mend the nodes"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "name", "says", "remedy"), WRONG)
@@ -134,15 +117,12 @@ def test_a_file_that_a_node_wrote_elsewhere_is_missed(tmp_path, monkeypatch):
     assert "n1: its file is not seen here; n2: its file is not" in found["shared folder"].found
 
 
-@pytest.mark.parametrize(
-    ("summed", "says"),
-    [
-        ({**SUMMED, "sums": [3.0, 2.0]}, "2 ranks summed to [3.0, 2.0]"),
-        ({**SUMMED, "nodes": ["n1", "n1"]}, "; no rank on n2"),
-        (Ran(1, "DtlibError: The ranks did not start\n"), "DtlibError: The ranks did not start"),
-        (Ran(None, "no answer within 150 s"), "no answer within 150 s"),
-    ],
-)
+@pytest.mark.parametrize(("summed", "says"), [
+    ({**SUMMED, "sums": [3.0, 2.0]}, "2 ranks summed to [3.0, 2.0]"),
+    ({**SUMMED, "nodes": ["n1", "n1"]}, "; no rank on n2"),
+    (Ran(1, "DtlibError: The ranks did not start\n"), "DtlibError: The ranks did not start"),
+    (Ran(None, "no answer within 150 s"), "no answer within 150 s"),
+])  # fmt: skip
 def test_a_collective_that_fails_says_how(summed, says, tmp_path):
     _, found, _ = asked(tmp_path, summed=summed)
     assert found["collective"].state == "missing"
@@ -219,14 +199,11 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     assert (tmp_path / "seen-n1").exists()
 
 
-@pytest.mark.parametrize(
-    ("cpus", "state", "says"),
-    [
-        ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
-        ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
-        ("", "note", "Slurm does not say how many this job has on a node"),
-    ],
-)
+@pytest.mark.parametrize(("cpus", "state", "says"), [
+    ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
+    ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
+    ("", "note", "Slurm does not say how many this job has on a node"),
+])  # fmt: skip
 def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     _, found, _ = asked(tmp_path, SLURM_JOB_CPUS_PER_NODE=cpus)

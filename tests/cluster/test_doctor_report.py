@@ -1,7 +1,5 @@
 """What the doctor prints: whether lessons can run, and a line for a probe that hangs or fails."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading
@@ -31,15 +29,12 @@ def test_laptop_with_no_extras_can_run_lessons():
 
 
 def test_one_thing_that_lessons_need_makes_69():
-    code, text = said(doctor.examine(machine(listen=refuse)))
+    findings = doctor.examine(machine(listen=refuse))
+    code, text = said(findings)
     assert code == 69
     assert text.splitlines()[-1] == "Lessons cannot run here yet: ports."
     assert "→ allow local connections" in text
-
-
-def test_json_holds_the_same():
-    findings = doctor.examine(machine(listen=refuse))
-    code, text = said(findings, as_json=True)
+    code, text = said(findings, as_json=True)  # JSON holds the same
     assert code == 69
     found = json.loads(text)
     assert found["ready"] is False

@@ -1,7 +1,5 @@
 """The doctor's findings on what stops a training run on a GPU, each with its remedy."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from pathlib import Path

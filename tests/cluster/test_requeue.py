@@ -1,12 +1,10 @@
 """When a batch script requeues its job, and when it ends it since nothing is gained any more."""
 
-from __future__ import annotations
-
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from processes import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,20 +27,15 @@ class Job:
 
     def start(self, code: int = 75, end: str = "finish_gaining") -> tuple[int, bool, str]:
         """Its exit code, whether it was requeued, and what it said of errors."""
-        env = {
-            "PATH": f"{self.programs}:/usr/bin:/bin", "DTLIB_HOME": str(ROOT), "DTLIB_SITE": "none",
-            "DTLIB_BATCH_OUT": str(self.out.parent), "SLURM_JOB_ID": "7",
-            "SLURM_JOB_CPUS_PER_NODE": "1",
-            "SLURM_JOB_NAME": "study", "SLURM_JOB_NODELIST": "n1",
-            "SLURM_RESTART_COUNT": str(self.starts),
-        }  # fmt: skip
+        env = {"PATH": f"{self.programs}:/usr/bin:/bin", "DTLIB_HOME": str(ROOT),
+               "DTLIB_SITE": "none", "DTLIB_BATCH_OUT": str(self.out.parent), "SLURM_JOB_ID": "7",
+               "SLURM_JOB_CPUS_PER_NODE": "1", "SLURM_JOB_NAME": "study",
+               "SLURM_JOB_NODELIST": "n1", "SLURM_RESTART_COUNT": str(self.starts)}  # fmt: skip
         if self.task:
             env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": self.task}
         bash = shutil.which("bash") or "bash"
         script = f'. "{ROOT}/slurm/common.sh"; code={code}; {end} {code}'
-        done = subprocess.run(
-            [bash, "-c", script], env=env, capture_output=True, text=True, timeout=30
-        )
+        done = run(bash, "-c", script, env=env, timeout=30)
         named = f"exit-code{'.t' + self.task if self.task else ''}.r{self.starts}"
         assert (self.out / named).read_text() == f"{done.returncode}\n"
         self.starts += 1

@@ -1,7 +1,5 @@
 """Where tests of fetching put what they fetch, and from where."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Downloads: from a server that breaks off, stalls, lies or sends a page; by hand; found after."""
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import threading
@@ -21,17 +19,11 @@ pytestmark = pytest.mark.usefixtures("root")
 # -- a server that behaves, and one that does not -------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("how", "requests"),
-    [
-        ("good", [""]),
-        ("moved", ["", ""]),
-        ("busy_once", ["", ""]),
-        ("breaks_once", ["", "bytes=150000-"]),
-        ("no_range", ["", "bytes=150000-"]),
-        ("promises_more", [""]),
-    ],
-)
+@pytest.mark.parametrize(("how", "requests"), [
+    ("good", [""]), ("moved", ["", ""]), ("busy_once", ["", ""]),
+    ("breaks_once", ["", "bytes=150000-"]), ("no_range", ["", "bytes=150000-"]),
+    ("promises_more", [""]),
+])  # fmt: skip
 def test_what_can_be_had_is_had(how, requests, server: Server, root, monkeypatch, capsys):
     offer(monkeypatch, toy(file_of(BODY, server.url(how))))
     code, said = fetched(monkeypatch, capsys, "toy")
@@ -64,16 +56,10 @@ def test_a_broken_download_is_kept_and_gone_on_with(server: Server, root, monkey
     assert [path.name for path in root.iterdir()] == ["toy-folder"]
 
 
-@pytest.mark.parametrize(
-    ("left", "requests"),
-    [
-        (BODY[:9], ["bytes=9-"]),
-        (b"not its beginning", ["bytes=17-", ""]),
-        (BODY + b"too long", [""]),
-        (b"", [""]),
-        (BODY, []),
-    ],
-)
+@pytest.mark.parametrize(("left", "requests"), [
+    (BODY[:9], ["bytes=9-"]), (b"not its beginning", ["bytes=17-", ""]), (BODY + b"too long", [""]),
+    (b"", [""]), (BODY, []),
+])  # fmt: skip
 def test_whatever_lay_there_the_file_is_right(left, requests, server: Server, root):
     part = root / ".fetch-toy" / "file.bin.part"
     part.parent.mkdir(parents=True)
@@ -83,15 +69,12 @@ def test_whatever_lay_there_the_file_is_right(left, requests, server: Server, ro
     assert [span for _, span in server.asked] == requests
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("page", ["web page", hashlib.sha256(PAGE).hexdigest()]),
-        ("page_unsized", ["web page", hashlib.sha256(PAGE).hexdigest()]),
-        ("promises_less", ["has 299,993 of 300,000 bytes", "cut off"]),
-        ("endless", ["longer"]),
-    ],
-)
+@pytest.mark.parametrize(("how", "words"), [
+    ("page", ["web page", hashlib.sha256(PAGE).hexdigest()]),
+    ("page_unsized", ["web page", hashlib.sha256(PAGE).hexdigest()]),
+    ("promises_less", ["has 299,993 of 300,000 bytes", "cut off"]),
+    ("endless", ["longer"]),
+])  # fmt: skip
 def test_what_is_not_the_file_is_one_sentence(how, words, server, root, monkeypatch, capsys):
     offer(monkeypatch, toy(file_of(BODY, server.url(how))))
     code, said = fetched(monkeypatch, capsys, "toy")
@@ -203,16 +186,13 @@ def test_a_carried_file_needs_no_network_and_no_name(nowhere, root, monkeypatch,
     assert (tmp_path / "download(1)").read_bytes() == BODY
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (BODY[:-1], "has 299,999 of 300,000 bytes"),
-        (BODY[::-1], "another file or another version"),
-        (PAGE, "web page"),
-        (BODY + b"!", "longer"),
-        (b"", "has 0 of 300,000 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("content", "words"), [
+    (BODY[:-1], "has 299,999 of 300,000 bytes"),
+    (BODY[::-1], "another file or another version"),
+    (PAGE, "web page"),
+    (BODY + b"!", "longer"),
+    (b"", "has 0 of 300,000 bytes"),
+])  # fmt: skip
 def test_a_wrong_carried_file_is_one_sentence(content, words, root, monkeypatch, capsys, tmp_path):
     offer(monkeypatch, toy(file_of(BODY, "http://x.invalid/file.bin")))
     (tmp_path / "file.bin").write_bytes(content)

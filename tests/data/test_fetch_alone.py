@@ -1,7 +1,5 @@
 """One process per folder fetches; the others wait, take over, or say why they give up."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random
@@ -12,11 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fetch_server import Server, serving
+from fetch_server import Server, file_of, offer, toy
 
 from dtlib.data import fetch
 from dtlib.data.fetch import place
-from dtlib.data.fetch.sources import File, Source
 from dtlib.errors import Unavailable
 
 BODY = random.Random(1).randbytes(200_000)
@@ -36,12 +33,6 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 @pytest.fixture
-def server():
-    with serving(BODY) as server:
-        yield server
-
-
-@pytest.fixture
 def start(server: Server):
     """Start `dtlib fetch toy` in processes of their own; all are gone afterwards."""
     started: list[subprocess.Popen[str]] = []
@@ -49,11 +40,8 @@ def start(server: Server):
     def run(how: str, **env: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, server.url(how), hashlib.sha256(BODY).hexdigest()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **env},
-        )
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env},
+        )  # fmt: skip
         started.append(process)
         return process
 
@@ -82,11 +70,6 @@ def half_written(root: Path) -> None:
             return
         time.sleep(0.05)
     pytest.fail("nothing was written")
-
-
-def toy(*urls: str) -> Source:
-    file = File("file.bin", hashlib.sha256(BODY).hexdigest(), len(BODY), urls)
-    return Source("toy", "a toy", "toy-folder", (file,), "free", "Nobody")
 
 
 def is_clean(root: Path) -> bool:
@@ -152,10 +135,8 @@ def test_ctrl_c_keeps_what_is_there(server: Server, start, root):
 
 
 def rank(number: int) -> dict[str, str]:
-    return {
-        "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1",
-    }  # fmt: skip
+    return {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}  # fmt: skip
 
 
 def test_only_the_first_rank_of_a_node_downloads(server: Server, start, root):
@@ -171,7 +152,7 @@ def test_other_ranks_give_up_when_the_first_has_brought_nothing(root, monkeypatc
     for name, value in rank(1).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(place, "GRACE", 0.0)
-    monkeypatch.setattr(fetch, "SOURCES", {"toy": toy()})
+    offer(monkeypatch, toy(file_of(BODY)))
     with pytest.raises(Unavailable, match="the first rank of this node has not brought toy"):
         fetch.get(["toy"])
     assert not root.exists()
@@ -191,5 +172,5 @@ def test_other_ranks_wait_as_long_as_the_first_is_at_it(root, monkeypatch, tmp_p
     monkeypatch.setattr(place, "GRACE", -1.0)
     monkeypatch.setattr(place, "is_held", held)
     with pytest.raises(Unavailable):
-        place.follow(toy())
-    assert place.follow(toy()) == root / "toy-folder"
+        place.follow(toy(file_of(BODY)))
+    assert place.follow(toy(file_of(BODY))) == root / "toy-folder"

@@ -1,7 +1,5 @@
 """The table of what can be fetched, finding what was, and how far a download is."""
 
-from __future__ import annotations
-
 import hashlib
 import tarfile
 import zipfile
@@ -23,10 +21,8 @@ pytestmark = pytest.mark.usefixtures("root")
 
 
 def test_the_table_is_complete():
-    assert set(SOURCES) == {
-        "cifar10", "wikitext2", "shakespeare", "gpt2-tokenizer",
-        "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl",
-    }  # fmt: skip
+    assert set(SOURCES) == {"cifar10", "wikitext2", "shakespeare", "gpt2-tokenizer", "gpt2",
+                            "gpt2-medium", "gpt2-large", "gpt2-xl"}  # fmt: skip
     for source in SOURCES.values():
         assert source.licence and source.cite and source.what
         for file in (*source.files, *source.downloads):

@@ -1,7 +1,5 @@
 """The lock of a folder: seen, waited for, taken over; on file systems that have none, too."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -14,8 +12,6 @@ import pytest
 from dtlib.data.fetch import locking
 from dtlib.data.fetch.locking import is_held, locked
 from dtlib.errors import Unavailable
-
-# -- the lock -------------------------------------------------------------------------------------
 
 
 def test_the_lock_is_seen_held_and_leaves_nothing(tmp_path):

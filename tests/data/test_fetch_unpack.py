@@ -1,7 +1,5 @@
 """Archives that are cut off, lie, or try to write elsewhere: one sentence, and nothing is left."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import random

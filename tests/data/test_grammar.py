@@ -1,7 +1,5 @@
 """The grammar: its entropy, its probabilities and its text, against one another and by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -166,18 +164,12 @@ def test_a_text_may_end_within_a_sentence():
     assert log_prob(grammar, text[:41]) == pytest.approx(-whole[:41].sum())
 
 
-@pytest.mark.parametrize(
-    ("rules", "sentence"),
-    [
-        ({"S": [(0.5, "a ."), (0.4, "b .")]}, r"probabilities of S .* sum to 1, not 0\.9"),
-        ({"S": [(0.5, "a b ."), (0.5, "a c .")]}, "two rules of S can begin with 'a'"),
-        (
-            {"S": [(1.0, "A A .")], "A": [(0.5, ""), (0.5, "a")]},
-            "two rules of A can begin with 'a'",
-        ),
-        ({"S": [(0.5, "a S S"), (0.5, ".")]}, "no finite expected length"),
-    ],
-)
+@pytest.mark.parametrize(("rules", "sentence"), [
+    ({"S": [(0.5, "a ."), (0.4, "b .")]}, r"probabilities of S .* sum to 1, not 0\.9"),
+    ({"S": [(0.5, "a b ."), (0.5, "a c .")]}, "two rules of S can begin with 'a'"),
+    ({"S": [(1.0, "A A .")], "A": [(0.5, ""), (0.5, "a")]}, "two rules of A can begin with 'a'"),
+    ({"S": [(0.5, "a S S"), (0.5, ".")]}, "no finite expected length"),
+])  # fmt: skip
 def test_grammars_that_would_break_the_promise_are_refused(rules, sentence):
     with pytest.raises(BadInput, match=sentence):
         _ = Grammar(rules).entropy

@@ -1,14 +1,11 @@
 """Pictures made from a seed, CIFAR-10 from its archive, and how a name or a folder is found."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import python
 
 from dtlib.data import open_images
 from dtlib.data.cifar10 import CLASSES, RECORD_BYTES
@@ -106,15 +103,12 @@ def _empty(folder: Path) -> None:
         path.write_bytes(b"")
 
 
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (_cut, rf"data_batch_2\.bin has {20 * RECORD_BYTES - 1} bytes.*{RECORD_BYTES}.*again"),
-        (_wrong_label, r"data_batch_3\.bin has the label 10, but"),
-        (_missing, r"has no data_batch_4\.bin: unpack"),
-        (_empty, r"holds 0 train pictures, fewer than the 1"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "sentence"), [
+    (_cut, rf"data_batch_2\.bin has {20 * RECORD_BYTES - 1} bytes.*{RECORD_BYTES}.*again"),
+    (_wrong_label, r"data_batch_3\.bin has the label 10, but"),
+    (_missing, r"has no data_batch_4\.bin: unpack"),
+    (_empty, r"holds 0 train pictures, fewer than the 1"),
+])  # fmt: skip
 def test_a_damaged_archive_is_refused_in_one_sentence(cifar_binary, damage, sentence):
     damage(cifar_binary / INNER)
     with pytest.raises(BadInput, match=sentence) as caught:
@@ -127,7 +121,7 @@ def test_more_pictures_than_there_are_is_refused(cifar_binary):
         open_images(str(cifar_binary), "train", count=101)
 
 
-def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
+def test_a_missing_folder_says_where_it_looked_and_a_name_gets_the_nearest(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match=f"no data folder {tmp_path}/none"):
         open_images(f"{tmp_path}/none", "train")
     with pytest.raises(BadInput, match=r"has no data_batch_1\.bin"):
@@ -138,9 +132,6 @@ def test_a_missing_folder_says_where_it_looked(tmp_path, monkeypatch):
     places = f"{tmp_path}/a, {tmp_path}/b, {tmp_path}/data"
     with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: `dtlib fetch"):
         open_images("cifar10", "train")
-
-
-def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(BadInput, match=r"'cifar-10' .* Did you mean 'cifar10'"):
         open_images("cifar-10", "train")
 
@@ -150,9 +141,7 @@ def test_real_pictures_pass_through_the_archive(real_data, tmp_path):
     """A part of the real CIFAR-10, written by the script beside it, is read as it is."""
     script = real_data / "to_cifar_binary.py"
     arguments = ["--train", "53", "--test", "20"]  # 53: the files hold 11, 11, 11, 11 and 9
-    subprocess.run(
-        [sys.executable, script, tmp_path, *arguments], check=True, capture_output=True, timeout=60
-    )
+    assert python(script, tmp_path, *arguments, timeout=60).returncode == 0
     data = open_images(str(tmp_path), "train")
     archive = np.load(real_data / "cifar10" / "cifar10_jpeg_bytes.npz", allow_pickle=False)
     assert data.labels.tolist() == archive["train_labels"][:53].tolist()

@@ -1,7 +1,5 @@
 """Texts and tokenizers: known token counts, round trips, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -101,13 +99,9 @@ def test_line_ends_stay_as_they_are(tmp_path):
 
 
 def test_what_is_no_corpus_is_refused_in_one_sentence(tmp_path, monkeypatch):
-    cases = {
-        "none": "there is no data folder",
-        "empty": r"holds no \.txt files",
-        "partial": r"has train\.txt and test\.txt but not all of",
-        "latin": r"a\.txt is not UTF-8 text: byte 2",
-        "blank": r"a\.txt is empty",
-    }
+    cases = {"none": "there is no data folder", "empty": r"holds no \.txt files",
+             "partial": r"has train\.txt and test\.txt but not all of",
+             "latin": r"a\.txt is not UTF-8 text: byte 2", "blank": r"a\.txt is empty"}  # fmt: skip
     for name in ("empty", "partial", "latin", "blank"):
         (tmp_path / name).mkdir()
     (tmp_path / "partial" / "train.txt").write_text("a")

@@ -1,7 +1,5 @@
 """Tokenizers: round trips, what is cached, and refusals in one sentence."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading
@@ -18,8 +16,6 @@ from dtlib.data.tokenizer import Closed, blocks, from_folder, gpt2, train
 from dtlib.errors import BadInput
 
 PROSE = "The quick brown fox isn't quick:  it's 42 times\n\n as lazy \t as any dög. \n" * 3
-
-# -- tokenizers -----------------------------------------------------------------------------------
 
 
 def test_blocks_are_cut_between_words_and_join_to_the_text():
@@ -110,7 +106,7 @@ def test_an_unknown_unit_is_named():
         words.encode("a c")
 
 
-def test_an_empty_tokenizer_is_refused(tmp_path):
+def test_an_empty_tokenizer_is_refused_and_one_that_is_nowhere(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match=r"holds no tokenizer: it needs vocab\.json"):
         from_folder(tmp_path)
     (tmp_path / "vocab.json").write_text(json.dumps({"a": 0}))
@@ -120,11 +116,10 @@ def test_an_empty_tokenizer_is_refused(tmp_path):
     (tmp_path / "vocab.json").write_text("{")
     with pytest.raises(BadInput, match="cannot be read"):
         from_folder(tmp_path)
-
-
-def test_gpt2_tokenizer_that_is_nowhere_says_where_it_looked(tmp_path, monkeypatch):
-    monkeypatch.setenv("DTLIB_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=rf"not found in {tmp_path}, .*`dtlib fetch gpt2-tokenizer`"):
+    monkeypatch.setenv("DTLIB_DATA", f"{tmp_path}/none")
+    with pytest.raises(
+        BadInput, match=rf"not found in {tmp_path}/none, .*`dtlib fetch gpt2-tokenizer`"
+    ):
         gpt2()
 
 

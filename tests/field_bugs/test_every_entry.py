@@ -5,8 +5,6 @@ they test; those of this folder show what no single module could: all strategies
 frameworks' own behaviour beside dtlib's.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Data parallel: what a gradient, a loss and an epoch mean, under every strategy."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from typing import Any

@@ -1,9 +1,6 @@
 """Accelerate and DeepSpeed: batch sizes, schedules, and machines that lack what they need."""
 
-from __future__ import annotations
-
 import os
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +8,7 @@ from processes import python
 
 from dtlib import launch, strategies
 from dtlib.config import RunConfig
-from dtlib.errors import BadInput, Unavailable
+from dtlib.errors import Unavailable
 from dtlib.strategies import deepspeed_config
 from dtlib.strategies.optim import learning_rate
 from tests.toy import Scale, config, ready
@@ -23,24 +20,6 @@ def test_a_machine_without_gpus_gets_gloo_and_a_wish_for_cuda_a_sentence(monkeyp
     assert torch.distributed.is_gloo_available()
     with pytest.raises(Unavailable, match="No CUDA GPU is usable here; use --device cpu"):
         launch(os.getpid, ranks=2, device="cuda", timeout=5)
-
-
-def cut(world_size: int, train: Any = None, micro: Any = None, accumulation: Any = None):
-    given = zip(deepspeed_config.BATCH, (train, micro, accumulation), strict=True)
-    return deepspeed_config.resolve_batch({k: v for k, v in given if v is not None}, world_size)
-
-
-# field bug 3.03
-def test_the_batch_identity_of_deepspeed_is_solved_with_the_world_that_runs():
-    assert cut(8, micro=2, accumulation=4).global_batch == 64
-    assert cut(2, train=64, micro=4).accumulation == 8
-    assert cut(2, train=64, micro=4, accumulation="auto").accumulation == 8
-    assert cut(2, train="auto", micro=4, accumulation=8).global_batch == 64
-    assert cut(2, train="auto", micro="auto") is None  # then the run's own sizes stand
-    with pytest.raises(BadInput, match=r"= 2; run 4 ranks, or give only two"):
-        cut(1, train=8, micro=2, accumulation=1)
-    with pytest.raises(BadInput, match=r"256 is not divisible by micro-batch 2 × 7 ranks = 14"):
-        cut(7, train=256, micro=2)
 
 
 # field bug 3.03

@@ -1,7 +1,5 @@
 """Mixed precision: what stands beside the tests of the strategies and of dtlib.scratch."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An answer is called, timed and read as a number, whatever it does."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A student's first minutes in a real JupyterLab, in a real browser."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,8 +1,5 @@
 """The ladder: sentence, hints, solution; and what each call shows."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +10,7 @@ from dtlib.errors import BadInput
 from dtlib.learn import ladder, progress, session
 from dtlib.learn.verdicts import NotJudged
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-@pytest.fixture(autouse=True)
-def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
-    monkeypatch.delenv("DTLIB_STRICT", raising=False)
-    monkeypatch.syspath_prepend(str(FIXTURES))
-    learn.start("90")
+pytestmark = pytest.mark.usefixtures("demo_lesson")
 
 
 def double(x): ...
@@ -37,13 +25,13 @@ def also_same(x):
     return y
 
 
-def test_a_stub_is_not_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stub_is_not_a_mistake(capsys):
     assert not learn.check("double", double)
     assert "`double` is not written yet" in capsys.readouterr().out
     assert progress.read("90_demo", "exercises", "double") == {}
 
 
-def test_what_then_hint_1_then_hint_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_then_hint_1_then_hint_2(capsys):
     seen = []
     for _ in range(4):
         capsys.readouterr()
@@ -57,16 +45,14 @@ def test_what_then_hint_1_then_hint_2(capsys: pytest.CaptureFixture[str]) -> Non
     assert "learn.solution" not in "".join(seen)  # the same code four times is one attempt
 
 
-def test_another_mistake_starts_without_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_mistake_starts_without_a_hint(capsys):
     learn.check("double", same)
     capsys.readouterr()
     learn.check("double", lambda x: x + 7)
     assert "Hint" not in capsys.readouterr().out
 
 
-def test_the_solution_is_offered_after_two_real_attempts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_solution_is_offered_after_two_real_attempts(capsys):
     learn.check("double", same)
     learn.solution("double")
     early = capsys.readouterr().out
@@ -80,9 +66,7 @@ def test_the_solution_is_offered_after_two_real_attempts(
     assert "return 2 * x" in capsys.readouterr().out
 
 
-def test_the_solution_is_offered_after_the_stated_minutes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_solution_is_offered_after_the_stated_minutes(capsys, monkeypatch):
     learn.check("double", same)
     now = ladder.time.time()
     monkeypatch.setattr(ladder.time, "time", lambda: now + 5 * 60 + 1)
@@ -91,9 +75,7 @@ def test_the_solution_is_offered_after_the_stated_minutes(
     assert "return 2 * x" in capsys.readouterr().out
 
 
-def test_a_pass_shows_measures_and_the_solution_beside(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_pass_shows_measures_and_the_solution_beside(capsys):
     def mine(x):
         return x * 2
 
@@ -105,30 +87,25 @@ def test_a_pass_shows_measures_and_the_solution_beside(
     assert "yours, which passed" in capsys.readouterr().out
 
 
-def test_given_falls_back_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_given_falls_back_and_says_so(capsys):
     learn.check("double", same)
     assert learn.given("double")(21) == 42
     assert "the course's own" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (lambda x: 1 / 0, "ZeroDivisionError: division by zero. Which line"),
-        (lambda: 1, "TypeError"),
-        (lambda x: print(end=""), "returned None"),
-        (7, "the function itself, and got int"),
-        (lambda x: 1e9, "no sentence here foresaw (1000000000.0)"),
-    ],
-)
-def test_no_answer_makes_a_check_raise(
-    answer: object, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("answer", "says"), [
+    (lambda x: 1 / 0, "ZeroDivisionError: division by zero. Which line"),
+    (lambda: 1, "TypeError"),
+    (lambda x: print(end=""), "returned None"),
+    (7, "the function itself, and got int"),
+    (lambda x: 1e9, "no sentence here foresaw (1000000000.0)"),
+])  # fmt: skip
+def test_no_answer_makes_a_check_raise(answer, says, capsys):
     assert not learn.check("double", answer)  # type: ignore[arg-type]
     assert says in capsys.readouterr().out
 
 
-def test_a_fault_of_the_check_is_not_told_as_the_answers() -> None:
+def test_a_fault_of_the_check_is_not_told_as_the_answers():
     def broken(answer: object) -> None:
         raise KeyError("want")
 
@@ -137,13 +114,13 @@ def test_a_fault_of_the_check_is_not_told_as_the_answers() -> None:
         ladder.judge(session.current(), "double", exercise, same)
 
 
-def test_a_check_shows_no_bare_false_in_a_notebook() -> None:
+def test_a_check_shows_no_bare_false_in_a_notebook():
     from IPython.core.formatters import DisplayFormatter
 
     assert DisplayFormatter().format(learn.check("double", same)) == ({}, {})
 
 
-def test_strict_makes_a_failed_check_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_makes_a_failed_check_raise(monkeypatch):
     monkeypatch.setenv("DTLIB_STRICT", "1")
     with pytest.raises(learn.CheckFailed, match="the check of double in lesson 90 did not pass"):
         learn.check("double", same)
@@ -152,32 +129,27 @@ def test_strict_makes_a_failed_check_raise(monkeypatch: pytest.MonkeyPatch) -> N
     assert learn.check("double", lambda x: x * 2)
 
 
-def test_hints_on_demand_go_round(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hints_on_demand_go_round(capsys):
     for _ in range(3):
         learn.hint("double")
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(".")[0] for line in lines if line.startswith("Hint")] == [
-        "Hint 1 of 2",
-        "Hint 2 of 2",
-        "Hint 1 of 2",
-    ]
+    hints = [line.split(".")[0] for line in lines if line.startswith("Hint")]
+    assert hints == [f"Hint {number} of 2" for number in (1, 2, 1)]
 
 
 @pytest.mark.parametrize("call", [learn.hint, learn.solution, learn.given])
-def test_an_unknown_exercise_is_refused(call) -> None:
+def test_an_unknown_exercise_is_refused(call):
     with pytest.raises(BadInput, match=r"no exercise 'duble'; it has double\. Did you mean"):
         call("duble")
 
 
-def test_without_a_lesson_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_lesson_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(session._state, "lesson", None)
     with pytest.raises(BadInput, match=r"learn\.start"):
         learn.check("double", same)
 
 
-def test_start_says_the_lesson_and_what_is_missing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_says_the_lesson_and_what_is_missing(capsys, monkeypatch):
     capsys.readouterr()
     learn.start(90)
     assert len(capsys.readouterr().out.splitlines()) == 2

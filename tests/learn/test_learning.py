@@ -1,7 +1,5 @@
 """What is learnt, where a laptop takes minutes: text of known entropy, and real data."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -11,12 +9,7 @@ import pytest
 
 import dtlib
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("own_folder")]
 
 
 def test_loss_on_fresh_text_approaches_the_entropy_from_above():

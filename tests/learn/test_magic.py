@@ -1,7 +1,5 @@
 """`%%ranks`: what travels, what is shown, what is raised; in IPython and in a real kernel."""
 
-from __future__ import annotations
-
 import os
 import queue
 import re
@@ -21,45 +19,39 @@ from dtlib.ranks.launcher import RankFailed
 GONE = 30.0  # seconds; processes have 5 s to be gone, and need cores for it
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("x = y + rank", {"y"}),
-        ("y = 1\nx = y", set()),
-        ("x += 1", {"x"}),
-        ("if rank: y = 1\nprint(y)", {"y"}),  # not always defined here
-        ("def f(a):\n    return a + k\nf(2)", {"k"}),
-        ("def f(k):\n    return k", set()),  # its own k
-        ("[v * w for v in u]", {"u", "w"}),
-        ("import numpy as np\nnp.sum(a)", {"a"}),
-        ("class A:\n    def f(self): return helper()\nA().f()", {"helper"}),
-        ("f = lambda q: q + c", {"c"}),
-        ("dist.all_reduce(torch.ones(world_size)); len([])", set()),
-    ],
-)
-def test_names_that_a_cell_reads(source: str, expected: set[str]) -> None:
+@pytest.mark.parametrize(("source", "expected"), [
+    ("x = y + rank", {"y"}),
+    ("y = 1\nx = y", set()),
+    ("x += 1", {"x"}),
+    ("if rank: y = 1\nprint(y)", {"y"}),  # not always defined here
+    ("def f(a):\n    return a + k\nf(2)", {"k"}),
+    ("def f(k):\n    return k", set()),  # its own k
+    ("[v * w for v in u]", {"u", "w"}),
+    ("import numpy as np\nnp.sum(a)", {"a"}),
+    ("class A:\n    def f(self): return helper()\nA().f()", {"helper"}),
+    ("f = lambda q: q + c", {"c"}),
+    ("dist.all_reduce(torch.ones(world_size)); len([])", set()),
+])  # fmt: skip
+def test_names_that_a_cell_reads(source, expected):
     assert magic.names_used(source) == expected
 
 
-def test_what_travels() -> None:
+def test_what_travels_and_what_cannot_is_named():
     user = {"np": os, "a": [1], "In": ["hidden"], "unused": threading.Lock()}
     values, modules = magic.pack({"np", "a", "In", "unknown"}, user, {"In"})
     assert values == {"a": [1]}
     assert modules == {"np": "os"}
-
-
-def test_what_cannot_travel_is_named() -> None:
     with pytest.raises(BadInput, match=r"The cell uses gate \(lock\), which cannot travel"):
         magic.pack({"gate", "a"}, {"gate": threading.Lock(), "a": 1}, set())
 
 
 @pytest.mark.parametrize("line", ["", "four", "2 --timeuot 3", "2 3"])
-def test_a_wrong_line_is_one_sentence(line: str) -> None:
+def test_a_wrong_line_is_one_sentence(line):
     with pytest.raises(BadInput, match="write %%ranks 4"):
         magic.arguments(line)
 
 
-def test_the_line() -> None:
+def test_the_line():
     options = magic.arguments("3 --timeout 5 --show-errors  # a remark")
     assert (options.ranks, options.timeout, options.show_errors) == (3, 5.0, True)
 
@@ -74,7 +66,7 @@ def shell(capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
     ip.reset()
 
 
-def test_a_cell_on_three_ranks(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_on_three_ranks(shell, capsys):
     shell.run_cell("import math as m\nscale = 2\ndef f(x): return x * scale")
     result = shell.run_cell(
         "%%ranks 3\nx = torch.tensor([f(10.0 ** rank)])\ndist.all_reduce(x)\n"
@@ -89,7 +81,7 @@ def test_a_cell_on_three_ranks(shell: Any, capsys: pytest.CaptureFixture[str]) -
     assert "x" not in shell.user_ns  # nothing comes back
 
 
-def test_a_syntax_error_is_one_sentence(shell: Any) -> None:
+def test_a_syntax_error_is_one_sentence(shell):
     error = shell.run_cell("%%ranks 2\n\nx = = 3").error_in_exec
     assert isinstance(error, BadInput)
     assert str(error) == "SyntaxError in cell line 3, x = = 3: invalid syntax."
@@ -97,9 +89,7 @@ def test_a_syntax_error_is_one_sentence(shell: Any) -> None:
     assert str(error) == "SyntaxError in cell line 2, return 3: 'return' outside function."
 
 
-def test_an_error_names_rank_and_line_and_is_raised(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_names_rank_and_line_and_is_raised(shell, capsys):
     result = shell.run_cell(
         "%%ranks 2\nx = torch.ones(3)\nif rank == 1:\n    x = x / y_unknown\ndist.all_reduce(x)"
     )
@@ -114,7 +104,7 @@ def test_an_error_names_rank_and_line_and_is_raised(
     assert "launcher.py" not in out  # the student's frames, not ours
 
 
-def test_a_lesson_can_show_a_failure(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lesson_can_show_a_failure(shell, capsys):
     result = shell.run_cell(
         "%%ranks 2 --timeout 2 --show-errors\n"
         "if rank == 0:\n    dist.barrier()\nelse:\n    while True:\n        pass"
@@ -125,7 +115,7 @@ def test_a_lesson_can_show_a_failure(shell: Any, capsys: pytest.CaptureFixture[s
     assert "rank 1 | (timed out)" in out
 
 
-def test_the_html_stacks_and_names_ranks_in_words() -> None:
+def test_the_html_stacks_and_names_ranks_in_words():
     columns = magic.Columns(2)
     columns.lines[0].append("<b>&")
     columns.results[1] = ("table", "<table></table>")
@@ -201,7 +191,7 @@ dist.barrier()"""
 SHOWN = "display_data update_display_data"
 
 
-def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
+def test_a_kernel_shows_columns_and_progress(kernel):
     assert kernel.run(SETUP, "error") == []
     shown = kernel.run("%%ranks 2\nprint('hi')\nrank * 10", SHOWN)
     data = shown[-1]["data"]
@@ -217,7 +207,7 @@ def test_a_kernel_shows_columns_and_progress(kernel: Kernel) -> None:
     assert set(shown[0]["data"]) == {"text/plain", "text/html"}  # no widget, which papermill loses
 
 
-def test_interrupting_a_kernel_ends_the_ranks(kernel: Kernel) -> None:
+def test_interrupting_a_kernel_ends_the_ranks(kernel):
     kernel.run(SETUP, "error")
     ranks = kernel.start_stuck()
     wait_until_they_wait([process.pid for process in ranks])  # in the barrier, and in its sleep
@@ -233,7 +223,7 @@ def test_interrupting_a_kernel_ends_the_ranks(kernel: Kernel) -> None:
     assert kernel.run("%%ranks 2\nrank", "error") == []  # and the next cell works
 
 
-def test_nothing_is_left_of_a_killed_kernel(kernel: Kernel) -> None:
+def test_nothing_is_left_of_a_killed_kernel(kernel):
     kernel.run(SETUP, "error")
     processes = [*kernel.start_stuck(), *kernel.children()]
     psutil.Process(kernel.pid).kill()

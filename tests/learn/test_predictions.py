@@ -1,9 +1,5 @@
 """Predictions: committed once, kept, shown beside the measurement, listed if sure and wrong."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from dtlib import learn
@@ -12,14 +8,7 @@ from dtlib.learn import progress, session
 from dtlib.learn.predictions import verdict
 from dtlib.learn.widgets import PredictionForm
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-@pytest.fixture(autouse=True)
-def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
-    learn.start("90")
+pytestmark = pytest.mark.usefixtures("demo_lesson")
 
 
 def form(key: str = "result") -> PredictionForm:
@@ -33,13 +22,9 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Your prediction: What is twice 3?" in out
     assert "Measured: 6 apples. No prediction was made." in out
     assert progress.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
-        "lesson": "90",
-        "what": "result",
-        "predicted": "",
-        "measured": "6",
-        "unit": "apples",
+        "lesson": "90", "what": "result", "predicted": "", "measured": "6", "unit": "apples",
         "source": "measured",
-    }
+    }  # fmt: skip
 
 
 def test_a_commitment_survives_the_kernel_and_the_first_one_stands() -> None:
@@ -78,22 +63,19 @@ WHEN = {"options": [{"text": "a", "when": "value > 2"}, {"text": "b", "when": "v
 OPEN = {"options": [{"text": "a"}, {"text": "b"}]}
 
 
-@pytest.mark.parametrize(
-    ("spec", "guess", "value", "right"),
-    [
-        ({}, 10, 8, True),  # 25 %
-        ({}, 11, 8, False),
-        ({"close": 0.01}, 8.1, 8, False),
-        ({}, 0, 0, True),
-        ({}, -8, 8, False),
-        (WHEN, "a", 3, True),
-        (WHEN, "b", 3, False),
-        (OPEN, "a", "a", True),
-        (OPEN, "a", "b", False),
-        (OPEN, "c", "b", None),
-        ({}, 3, "text", None),
-    ],
-)
+@pytest.mark.parametrize(("spec", "guess", "value", "right"), [
+    ({}, 10, 8, True),  # 25 %
+    ({}, 11, 8, False),
+    ({"close": 0.01}, 8.1, 8, False),
+    ({}, 0, 0, True),
+    ({}, -8, 8, False),
+    (WHEN, "a", 3, True),
+    (WHEN, "b", 3, False),
+    (OPEN, "a", "a", True),
+    (OPEN, "a", "b", False),
+    (OPEN, "c", "b", None),
+    ({}, 3, "text", None),
+])  # fmt: skip
 def test_verdicts(spec: dict, guess: object, value: object, right: bool | None) -> None:
     assert verdict(spec, guess, value) is right
 

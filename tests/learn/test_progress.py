@@ -1,7 +1,5 @@
 """What is kept beside the notebooks, with two notebooks open at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +8,7 @@ import pytest
 
 from dtlib.learn import progress
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 WRITER = """
 import sys
 from dtlib.learn import progress
@@ -21,11 +20,6 @@ for i in range(20):
     with progress.change("90_demo", "exercises", "common") as entry:
         entry["n"] = entry.get("n", 0) + 1
 """
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_two_notebooks_at_once_lose_nothing() -> None:

@@ -1,7 +1,5 @@
 """Recorded results: read with where they come from, refused without, made anew from a run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -49,10 +47,12 @@ def test_a_record_without_its_origin_is_refused(tmp_path, key):
         recorded("17_x")
 
 
-def test_a_wrong_name_is_refused_with_the_nearest(tmp_path):
+def test_a_wrong_name_is_refused_with_the_nearest_and_one_of_no_lesson_too(tmp_path):
     write(tmp_path, "17_deepspeed.json", json.dumps({"about": ABOUT, "results": {}}))
     with pytest.raises(BadInput, match=r"no record 17_deepsped in .*mean .17_deepspeed"):
         recorded("17_deepsped")
+    with pytest.raises(BadInput, match="belongs to no lesson here"):
+        keep_record("99_x", {})
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"about": {}}', '{"about": 1, "results": {}}'])
@@ -69,8 +69,3 @@ def test_what_is_kept_is_read_again_with_todays_origin(capsys):
     assert found["losses"] == {"stage 1": [1.5]}
     assert set(found.about["versions"]) == {"Python", "torch", "pyyaml"}
     assert "CPU cores" in found.about["device"] or "×" in found.about["device"]
-
-
-def test_a_record_of_no_lesson_is_refused():
-    with pytest.raises(BadInput, match="belongs to no lesson here"):
-        keep_record("99_x", {})

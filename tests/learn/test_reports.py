@@ -52,10 +52,6 @@ def one_shape_each(x):
     return x
 
 
-def text(x):
-    return "111"
-
-
 def ends_itself(x):
     raise SystemExit(3)
 
@@ -130,7 +126,6 @@ def test_a_rank_that_is_lost_alone_names_no_case_of_several():
 
 
 def test_an_endless_loop_is_ended_and_told(monkeypatch):
-
     monkeypatch.setattr(rank_runs, "LIMIT", 6.0)
     key, said = sentence_of(run(loops_for_ever, 2))
     assert key == "loops"
@@ -143,18 +138,11 @@ def test_a_mismatch_names_what_each_rank_brought():
     assert "rank 0 brought [1] float to ALLREDUCE; rank 1 brought [2] float" in said
 
 
-@pytest.mark.parametrize(
-    ("answer", "key", "words"),
-    [
-        (ends_itself, "raised", "stopped with SystemExit in line "),
-        (takes_nothing, "raised", "with TypeError in the call of your function: takes_nothing()"),
-        (
-            misspells,
-            "unknown_name",
-            "of misspells, `return x + worl_size",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("answer", "key", "words"), [
+    (ends_itself, "raised", "stopped with SystemExit in line "),
+    (takes_nothing, "raised", "with TypeError in the call of your function: takes_nothing()"),
+    (misspells, "unknown_name", "of misspells, `return x + worl_size"),
+])  # fmt: skip
 def test_what_stopped_a_function_is_its_own_line_and_no_death(answer, key, words):
     found, said = sentence_of(run(answer, 1))
     assert found == key
@@ -178,39 +166,29 @@ def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
 
 
 def test_another_type_is_named():
-    assert sentence_of(run(text, 1)) == (
-        "kind",
-        "Rank 0 of 1 returned a str, and numbers are expected. "
-        "What should your function hand back?",
+    said = (
+        "Rank 0 of 1 returned a str, and numbers are expected. What should your function hand back?"
     )
+    assert sentence_of(run(lambda x: "111", 1)) == ("kind", said)
 
 
 def seen(rank, **facts):
     return Seen(rank, want=[6.0], want_shape=(1,), **facts)
 
 
-@pytest.mark.parametrize(
-    ("facts", "key"),
-    [
-        ({"kind": "none"}, "none"),
-        ({"kind": "tensor", "shape": (2,), "values": [1.0, 2.0]}, "shape"),
-        ({"kind": "tensor", "shape": (1,), "values": [7.0]}, "value"),
-        ({"failure": Failure("KeyError", "'x'", "f", 3, "file")}, "raised"),
-        ({"failure": Failure("NameError", "name 'x'", "f", 3, "file")}, "unknown_name"),
-        ({"failure": Failure("killed", "signal 6", "", 0, "", lost=True)}, "died"),
-        ({"failure": Failure("timeout", "", "", 0, "", explanations.OWN_CODE, lost=True)}, "loops"),
-        (
-            {
-                "failure": Failure(
-                    "RuntimeError", "Detected mismatch between collectives", "f", 3, ""
-                )
-            },
-            "mismatch",
-        ),
-        ({"kind": "str"}, "kind"),
-        ({"failure": Failure("RuntimeError", "", "f", 3, "file", "recv")}, "waits"),
-    ],
-)
+@pytest.mark.parametrize(("facts", "key"), [
+    ({"kind": "none"}, "none"),
+    ({"kind": "tensor", "shape": (2,), "values": [1.0, 2.0]}, "shape"),
+    ({"kind": "tensor", "shape": (1,), "values": [7.0]}, "value"),
+    ({"failure": Failure("KeyError", "'x'", "f", 3, "file")}, "raised"),
+    ({"failure": Failure("NameError", "name 'x'", "f", 3, "file")}, "unknown_name"),
+    ({"failure": Failure("killed", "signal 6", "", 0, "", lost=True)}, "died"),
+    ({"failure": Failure("timeout", "", "", 0, "", explanations.OWN_CODE, lost=True)}, "loops"),
+    ({"failure": Failure("RuntimeError", "Detected mismatch between collectives", "f", 3, "")},
+     "mismatch"),
+    ({"kind": "str"}, "kind"),
+    ({"failure": Failure("RuntimeError", "", "f", 3, "file", "recv")}, "waits"),
+])  # fmt: skip
 @pytest.mark.parametrize(("sidecar", "exercise"), EVERY, ids=[name for _, name in EVERY])
 def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, sidecar, exercise):
     round_ = Round(CASES[0], [seen(0, **facts)])
@@ -219,20 +197,17 @@ def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, sidecar, e
     assert said.endswith("?")
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (111.0, ""),
-        (101.0, "101: rank 1 is missing."),
-        (112.0, "112: rank 0 is in it 2 times."),
-        (210.0, "210: rank 0 is missing, rank 2 is in it 2 times."),
-        (0.0, "0: nobody is in it."),
-        (3.5, ""),
-        (-1.0, ""),
-        (float("nan"), ""),
-        (1111.0, ""),
-    ],
-)
+@pytest.mark.parametrize(("value", "words"), [
+    (111.0, ""),
+    (101.0, "101: rank 1 is missing."),
+    (112.0, "112: rank 0 is in it 2 times."),
+    (210.0, "210: rank 0 is missing, rank 2 is in it 2 times."),
+    (0.0, "0: nobody is in it."),
+    (3.5, ""),
+    (-1.0, ""),
+    (float("nan"), ""),
+    (1111.0, ""),
+])  # fmt: skip
 def test_paint_is_read_aloud(value, words):
     assert explanations.read_paint(value, 3) == words
 

@@ -1,7 +1,5 @@
 """`lesson` means the open lesson's room: in the kernel, on ranks, in a script of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from processes import python

@@ -1,15 +1,13 @@
 """`learn.shell`: a command's output, its failure, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from processes import living
 
 from dtlib import learn
 from dtlib.errors import BadInput
@@ -54,14 +52,7 @@ def test_one_that_is_not_done_in_time_is_ended_with_all_that_it_started(tmp_path
     with pytest.raises(learn.CommandFailed, match="was not done after 3 s and was ended"):
         learn.shell(f"{python(STARTS_ANOTHER)} {note}", timeout=3)
     assert time.monotonic() - start < 90  # of the 100 s that it would have slept
-    assert not _alive(int(note.read_text()))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert not living([int(note.read_text())])
 
 
 def test_the_users_own_settings_win(monkeypatch, capsys) -> None:

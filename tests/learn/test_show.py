@@ -1,7 +1,5 @@
 """What tables and sentences look like in a notebook."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,16 +7,13 @@ import pytest
 from dtlib.learn.show import escape, table
 
 
-@pytest.mark.parametrize(
-    ("text", "markup"),
-    [
-        ("it only *starts* sending", "it only <em>starts</em> sending"),
-        ("not *two words*, one", "not <em>two words</em>, one"),
-        ("2*n*m bytes, f(*args), **kwargs", "2*n*m bytes, f(*args), **kwargs"),
-        ("`a *b* c` and *d*", "<code>a *b* c</code> and <em>d</em>"),
-        ("x < y", "x &lt; y"),
-    ],
-)
+@pytest.mark.parametrize(("text", "markup"), [
+    ("it only *starts* sending", "it only <em>starts</em> sending"),
+    ("not *two words*, one", "not <em>two words</em>, one"),
+    ("2*n*m bytes, f(*args), **kwargs", "2*n*m bytes, f(*args), **kwargs"),
+    ("`a *b* c` and *d*", "<code>a *b* c</code> and <em>d</em>"),
+    ("x < y", "x &lt; y"),
+])  # fmt: skip
 def test_code_and_stress_in_a_sentence(text: str, markup: str) -> None:
     assert escape(text) == markup
 

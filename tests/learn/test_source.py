@@ -1,7 +1,5 @@
 """Reading a lesson's source: cells, header, stubs, solutions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -17,10 +15,7 @@ FOLDER = FIXTURES / "lessons_src"
 
 def test_cells_keep_their_kind_tags_and_line() -> None:
     cells = source.parse('# %% [markdown] tags=["hint"]\n# One\n#\n# Two\n\n# %%\nx = 1\n\n\n')
-    assert [(c.kind, c.tags, c.line) for c in cells] == [
-        ("markdown", ["hint"], 1),
-        ("code", [], 6),
-    ]
+    assert [(c.kind, c.tags, c.line) for c in cells] == [("markdown", ["hint"], 1), ("code", [], 6)]
     assert cells[0].text == "One\n\nTwo"
     assert cells[1].text == "x = 1"
 
@@ -63,12 +58,9 @@ def test_a_lesson_is_found_by_number_stem_or_name(name: str | int) -> None:
     assert source.find(name, FOLDER).stem == "90_demo"
 
 
-def test_an_unknown_lesson_is_refused_with_those_that_exist() -> None:
+def test_an_unknown_lesson_or_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match=r"there is no lesson 91; those here are 90_demo\."):
         source.find("91", FOLDER)
-
-
-def test_a_named_folder_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DTLIB_LESSONS", "/nowhere/lessons_src")
     with pytest.raises(BadInput, match="looked for /nowhere/lessons_src"):
         source.sources_folder()

@@ -1,11 +1,8 @@
 """The forms: readable without a kernel, nothing from a network, and working in a real browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,20 +10,17 @@ from typing import Any
 import npm
 import pytest
 from lesson_sources import write
+from processes import run
 
 from dtlib.learn import rooms, session, what_if, widgets
 from dtlib.learn.quiz import drawn
 from dtlib.learn.source import find
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SIDECAR = find("90", FIXTURES / "lessons_src").sidecar
 SLOPE = "{name: slope, label: Slope, min: 1, max: 8, step: 1, value: 4}"
 CHROMIUM = "/usr/bin/chromium"
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def forms() -> dict[str, widgets.Form]:
@@ -72,10 +66,8 @@ def test_scripts_are_modules_that_render(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.mjs"
     path.write_text(widgets._script(name))
     code = f"import w from {json.dumps(str(path))}; console.log(typeof w.render)"
-    done = subprocess.run(
-        ["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "function"
+    done = run("node", "--input-type=module", "-e", code)
+    assert done.stdout.strip() == "function", done.stderr
 
 
 def test_a_what_if_answers_a_move() -> None:

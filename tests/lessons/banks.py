@@ -8,8 +8,6 @@ sentences that no answer of the bank gets, and `LADDER`, two spellings of one wr
 student pastes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType

@@ -3,8 +3,6 @@
 A test is an exercise, so that they can run in any order and on any worker.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import re

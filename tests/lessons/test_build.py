@@ -1,7 +1,5 @@
 """One source gives the student's and the instructor's notebook, the same bytes every time."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -33,7 +31,7 @@ def texts(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["student", "instructor"])
-def test_a_notebook_is_valid_and_has_no_outputs(kind: str) -> None:
+def test_a_notebook_is_valid_and_has_no_outputs(kind):
     notebook = nbformat.reads(derive(DEMO, kind), as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3"
@@ -42,14 +40,14 @@ def test_a_notebook_is_valid_and_has_no_outputs(kind: str) -> None:
     )
 
 
-def test_the_student_gets_stubs_and_no_solution() -> None:
+def test_the_student_gets_stubs_and_no_solution():
     text = texts("student")
     assert "...  # your code here" in text
     for hidden in ("return 2 * x", "SOLUTION", "A second way", "third way", "Bring apples"):
         assert hidden not in text
 
 
-def test_the_instructor_gets_solutions_and_notes() -> None:
+def test_the_instructor_gets_solutions_and_notes():
     text = texts("instructor")
     assert "return 2 * x" in text and "A second way" in text and "third way" in text
     assert "> Bring apples." in text
@@ -58,39 +56,33 @@ def test_the_instructor_gets_solutions_and_notes() -> None:
     assert "SOLUTION" not in text and "your code here" not in text
 
 
-def test_the_title_cell_is_made_from_the_header() -> None:
+def test_the_title_cell_is_made_from_the_header():
     first = "".join(cells("student")[0]["source"])
     assert first.startswith("# 90 A lesson for the tests\n\nAfter this lesson you can\n\n- double")
     assert "Reading 1 min, exercises 2 min. Needs: laptop. Builds on: nothing." in first
 
 
-def test_hints_are_folded_and_directives_become_plain() -> None:
+def test_hints_are_folded_and_directives_become_plain():
     text = texts("student")
     assert "<details><summary>Hint</summary>\n\nThink of two.\n\n</details>" in text
     assert "> **Note: On doubling**\n>\n> It is what doubling says." in text
     assert "{note}" not in text
 
 
-@pytest.mark.parametrize(
-    ("myst", "markdown"),
-    [
-        (
-            "```{figure} ring.png\n:alt: Four ranks\nA ring.\n```",
-            "![Four ranks](ring.png)\n\nA ring.",
-        ),
-        ("```{math}\nx = 1\n```", "$$\nx = 1\n$$"),
-        ("```{code-block} python\nx = 1\n```", "```python\nx = 1\n```"),
-        (":::{admonition} Mind\nThis.\n:::", "> **Mind**\n>\n> This."),
-        ("See {ref}`the ring <ring>`.", "See the ring."),
-        ("(ring)=\n# Ring", "# Ring"),
-        ("```python\nx = {1}\n```", "```python\nx = {1}\n```"),
-    ],
-)
-def test_myst_as_plain_markdown(myst: str, markdown: str) -> None:
+@pytest.mark.parametrize(("myst", "markdown"), [
+    ("```{figure} ring.png\n:alt: Four ranks\nA ring.\n```", "![Four ranks](ring.png)\n\nA ring."),
+    ("```{math}\nx = 1\n```", "$$\nx = 1\n$$"),
+    ("```{code-block} python\nx = 1\n```", "```python\nx = 1\n```"),
+    (":::{admonition} Mind\nThis.\n:::", "> **Mind**\n>\n> This."),
+    ("See {ref}`the ring <ring>`.", "See the ring."),
+    ("(ring)=\n# Ring", "# Ring"),
+    ("```python\nx = {1}\n```", "```python\nx = {1}\n```"),
+])  # fmt: skip
+def test_myst_as_plain_markdown(myst, markdown):
     assert plain(myst) == markdown
 
 
-def test_the_same_bytes_in_another_process_and_folder(tmp_path: Path) -> None:
+def test_the_same_bytes_in_another_process_and_folder(tmp_path):
     code = (
         "import sys; from pathlib import Path; from dtlib.learn.source import find;"
         "from dtlib.lessons.build import derive;"
@@ -103,7 +95,7 @@ def test_the_same_bytes_in_another_process_and_folder(tmp_path: Path) -> None:
     assert done.stdout == derive(DEMO, "student").encode()
 
 
-def test_ids_differ_within_a_notebook_and_stay_when_a_cell_is_added(tmp_path: Path) -> None:
+def test_ids_differ_within_a_notebook_and_stay_when_a_cell_is_added(tmp_path):
     path = write(tmp_path, "80", "x = 1", "x = 1", "y = 2")
     before = [c["id"] for c in json.loads(derive(find("80", tmp_path), "student"))["cells"]]
     path.write_text(path.read_text() + "\n# %%\nz = 3\n")
@@ -111,9 +103,7 @@ def test_ids_differ_within_a_notebook_and_stay_when_a_cell_is_added(tmp_path: Pa
     assert len(set(after)) == len(after) and after[: len(before)] == before
 
 
-def test_build_writes_check_compares_and_what_has_no_source_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_build_writes_check_compares_and_what_has_no_source_goes(tmp_path, monkeypatch, capsys):
     sources = tmp_path / "lessons_src"
     path = write(sources, "80", "x = 1")
     monkeypatch.setenv("DTLIB_LESSONS", str(sources))
@@ -141,19 +131,16 @@ EXERCISE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("header", "says"),
-    [
-        ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
-        ({"number": '"81"'}, "its header says number 81, its name 80"),
-        ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
-        ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
-        ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
-        ({"needs": "[]"}, "`needs` must be among"),
-        ({"builds_on": "[7]"}, "`builds_on` must list two-digit numbers in quotes"),
-    ],
-)
-def test_a_broken_header_is_one_sentence(tmp_path: Path, header: dict[str, str], says: str) -> None:
+@pytest.mark.parametrize(("header", "says"), [
+    ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
+    ({"number": '"81"'}, "its header says number 81, its name 80"),
+    ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
+    ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
+    ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
+    ({"needs": "[]"}, "`needs` must be among"),
+    ({"builds_on": "[7]"}, "`builds_on` must list two-digit numbers in quotes"),
+])  # fmt: skip
+def test_a_broken_header_is_one_sentence(tmp_path, header, says):
     write(tmp_path, "80", **header)
     refused(tmp_path, says)
 
@@ -172,28 +159,25 @@ def g(x):
     ### END SOLUTION"""
 
 
-@pytest.mark.parametrize(
-    ("cell", "says"),
-    [
-        ('# %% tags=["parameters"]\nb = 1', "one cell is tagged `parameters`, not 2"),
-        ('# %% tags=["exercize"]\nb = 1', "unknown tag exercize"),
-        ("!ls", "a bare `!` hides its exit code"),
-        ("# !ls", "a bare `!` hides its exit code"),
-        ("x = (1", "line 15: '(' was never closed."),
-        (f"x = '{'a' * 90}'", "columns; 79 is the most"),
-        ('learn.predict("p")', 'learn.predict("p") at line 15 needs `predictions: p`'),
-        ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
-        ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
-        ('learn.what_if("w")', "needs `what_if: w`"),
-        (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
-        (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
-        (f"{WRITTEN}\n### BEGIN SOLUTION\nimport os\n### END SOLUTION", "define the same names"),
-        (f"{WRITTEN}\n### BEGIN SOLUTION\na, b = 1, 2\n### END SOLUTION", "the same names"),
-        (f'{WRITTEN}\n\n# %% tags=["check"]\nprint(g(1))', "this cell needs `g`"),
-        (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
-    ],
-)
-def test_a_broken_cell_is_one_sentence(tmp_path: Path, cell: str, says: str) -> None:
+@pytest.mark.parametrize(("cell", "says"), [
+    ('# %% tags=["parameters"]\nb = 1', "one cell is tagged `parameters`, not 2"),
+    ('# %% tags=["exercize"]\nb = 1', "unknown tag exercize"),
+    ("!ls", "a bare `!` hides its exit code"),
+    ("# !ls", "a bare `!` hides its exit code"),
+    ("x = (1", "line 15: '(' was never closed."),
+    (f"x = '{'a' * 90}'", "columns; 79 is the most"),
+    ('learn.predict("p")', 'learn.predict("p") at line 15 needs `predictions: p`'),
+    ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
+    ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
+    ('learn.what_if("w")', "needs `what_if: w`"),
+    (f"{WRITTEN}\n\n# %%\ng(1)", "this cell needs `g`, which the student may not have"),
+    (f"{WRITTEN}\n\n# %%\n# %%ranks 2\nprint(g(1))", 'learn.given("g") has it'),
+    (f"{WRITTEN}\n### BEGIN SOLUTION\nimport os\n### END SOLUTION", "define the same names"),
+    (f"{WRITTEN}\n### BEGIN SOLUTION\na, b = 1, 2\n### END SOLUTION", "the same names"),
+    (f'{WRITTEN}\n\n# %% tags=["check"]\nprint(g(1))', "this cell needs `g`"),
+    (f"{WRITTEN}\n### BEGIN SOLUTION\nh = 2\n### END SOLUTION", "define the same names"),
+])  # fmt: skip
+def test_a_broken_cell_is_one_sentence(tmp_path, cell, says):
     write(tmp_path, "80", cell)
     refused(tmp_path, says)
 
@@ -201,37 +185,34 @@ def test_a_broken_cell_is_one_sentence(tmp_path: Path, cell: str, says: str) -> 
 RIGHT = "{text: a, why: b, right: true}"
 
 
-@pytest.mark.parametrize(
-    ("sidecar", "says"),
-    [
-        ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
-        ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
-        (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
-        ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
-        (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
-        (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
-        (f"quiz: [{{question: '{{m}}', options: [{RIGHT}, {{text: c, why: d}}]}}]", "'m'"),
-    ],
-)
-def test_a_broken_sidecar_is_one_sentence(tmp_path: Path, sidecar: str, says: str) -> None:
+@pytest.mark.parametrize(("sidecar", "says"), [
+    ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
+    ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
+    (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
+    ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
+    (f"quiz: [{{question: '{{m}}', options: [{RIGHT}, {{text: c, why: d}}]}}]", "'m'"),
+])  # fmt: skip
+def test_a_broken_sidecar_is_one_sentence(tmp_path, sidecar, says):
     write(tmp_path, "80", 'learn.check("f", f)', sidecar=sidecar)
     if "hint" not in sidecar:
         write(tmp_path, "80", sidecar=sidecar)
     refused(tmp_path, says)
 
 
-def test_what_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
+def test_what_keeps_the_rules_is_accepted(tmp_path):
     validate_all([DEMO])
     write(tmp_path, "80", EXERCISE, "# %%\n# %%ranks 4\nprint(rank)", "%matplotlib inline")
     validate_all(lessons(tmp_path))
 
 
-def test_a_solution_stays_hidden_when_its_cell_lacks_the_tag(tmp_path: Path) -> None:
+def test_a_solution_stays_hidden_when_its_cell_lacks_the_tag(tmp_path):
     write(tmp_path, "80", EXERCISE.replace(' tags=["exercise"]', ""))
     assert "return 1" not in derive(find("80", tmp_path), "student")
 
 
-def test_a_notebook_that_somebody_wrote_in_and_did_not_run_is_kept(tmp_path: Path) -> None:
+def test_a_notebook_that_somebody_wrote_in_and_did_not_run_is_kept(tmp_path):
     path = write(tmp_path / "src", "01", "x = 1")
     build_notebooks(tmp_path / "src", tmp_path / "notebooks")
     student = tmp_path / "notebooks" / "student" / "01_lesson01.ipynb"
@@ -244,7 +225,7 @@ def test_a_notebook_that_somebody_wrote_in_and_did_not_run_is_kept(tmp_path: Pat
     assert "x = 2" in student.read_text()
 
 
-def test_a_notebook_that_somebody_ran_is_kept(tmp_path: Path) -> None:
+def test_a_notebook_that_somebody_ran_is_kept(tmp_path):
     sources, notebooks = tmp_path / "src", tmp_path / "notebooks"
     lesson = write(sources, "01", "x = 1")
     build_notebooks(sources, notebooks)
@@ -267,14 +248,14 @@ def test_a_notebook_that_somebody_ran_is_kept(tmp_path: Path) -> None:
     assert (notebooks / "student" / "kept" / "01_lesson01-3.ipynb").exists()
 
 
-def test_a_circle_is_named(tmp_path: Path) -> None:
+def test_a_circle_is_named(tmp_path):
     for number, other in [("80", "81"), ("81", "82"), ("82", "80")]:
         write(tmp_path, number, builds_on=f'["{other}"]')
     with pytest.raises(BadInput, match="circle: 80 → 81 → 82 → 80"):
         validate_all(lessons(tmp_path))
 
 
-def test_the_path_meets_nothing_too_early(tmp_path: Path) -> None:
+def test_the_path_meets_nothing_too_early(tmp_path):
     (tmp_path / "path.yaml").write_text('path: ["07", "01"]')
     write(tmp_path, "07", builds_on='["01"]')
     write(tmp_path, "01")
@@ -285,7 +266,7 @@ def test_the_path_meets_nothing_too_early(tmp_path: Path) -> None:
     validate_all(lessons(tmp_path))
 
 
-def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list(monkeypatch, capsys):
     monkeypatch.setenv("DTLIB_LESSONS", str(FIXTURES / "lessons_src"))
     assert main(["list"]) == 0
     assert capsys.readouterr().out == "90  A lesson for the tests  (3 min; needs laptop)\n"

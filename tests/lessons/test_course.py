@@ -1,7 +1,5 @@
 """The course's own lessons: their sources keep the rules, notebooks and checks fit to them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import string

@@ -5,8 +5,6 @@ With DTLIB_SCREENSHOTS=book/images the pictures of the front page are taken anew
 DTLIB_SCREENSHOTS=book/images make test-slow PYTEST_FLAGS="tests/lessons/test_in_lab.py -k 07"
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Our reader is the one that knows stubs and solutions, and it loads in no time. A
 `lesson.py` with jupytext, in JupyterLab or an editor, and must find the same notebook there.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jupytext

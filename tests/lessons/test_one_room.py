@@ -1,7 +1,5 @@
 """dtlib holds nothing that belongs to one lesson: what one alone uses lies in its room."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

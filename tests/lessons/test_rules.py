@@ -1,7 +1,5 @@
 """What every lesson owes its readers: objectives, exercises, a quiz, predictions, a figure."""
 
-from __future__ import annotations
-
 import ast
 import re
 
@@ -119,8 +117,3 @@ def test_what_is_not_asked_of_a_reader_stays_out(lesson: source.Lesson) -> None:
     prose = "\n".join(cell.text for cell in lesson.cells if cell.kind == "markdown")
     assert not re.search(r"/(root|home|work|tmp)/", lesson.text)
     assert not re.search(r"\b(obviously|trivially|of course)\b", prose, re.IGNORECASE)
-
-
-def test_the_solution_shown_is_not_the_stub(lesson: source.Lesson) -> None:
-    for name in lesson.sidecar["mistakes"]:
-        assert lesson.definition(name) != lesson.definition(name, as_stub=True), name

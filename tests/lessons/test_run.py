@@ -1,7 +1,5 @@
 """Running lessons: failures are told truly, what was made is kept, nothing is left running."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -68,7 +66,7 @@ def outputs(path: Path) -> str:
     )
 
 
-def test_the_students_notebook_reaches_its_end_with_nothing_written(demo: tuple[Path, str]) -> None:
+def test_the_students_notebook_reaches_its_end_with_nothing_written(demo):
     text = outputs(demo[0] / "student/90_demo.ipynb")
     assert "`double` is not written yet" in text
     assert "the course's own" in text
@@ -76,17 +74,17 @@ def test_the_students_notebook_reaches_its_end_with_nothing_written(demo: tuple[
     assert "False" not in text
 
 
-def test_the_instructors_notebook_passes_every_check(demo: tuple[Path, str]) -> None:
+def test_the_instructors_notebook_passes_every_check(demo):
     text = outputs(demo[0] / "instructor/90_demo.ipynb")
     assert "✓ Passed. `double` is right." in text
     assert "Take-away. Exercises passed: double." in text
 
 
-def test_a_parameter_arrives(demo: tuple[Path, str]) -> None:
+def test_a_parameter_arrives(demo):
     assert "Measured: 8 apples." in outputs(demo[0] / "student/90_demo.ipynb")
 
 
-def test_no_output_is_a_widget_alone(demo: tuple[Path, str]) -> None:
+def test_no_output_is_a_widget_alone(demo):
     notebook = json.loads((demo[0] / "student/90_demo.ipynb").read_text())
     bundles = [
         set(o["data"]) for c in notebook["cells"] for o in c.get("outputs", []) if "data" in o
@@ -96,7 +94,7 @@ def test_no_output_is_a_widget_alone(demo: tuple[Path, str]) -> None:
     assert all({"text/plain", "text/html"} <= bundle for bundle in shown)
 
 
-def test_one_line_a_notebook_and_a_table(demo: tuple[Path, str]) -> None:
+def test_one_line_a_notebook_and_a_table(demo):
     lines = re.sub(r"\d+\.\d", "T", demo[1]).splitlines()
     assert sorted(lines[:2], key=lambda line: line[6:]) == [
         line.replace("[1/2]", f"[{i}/2]")
@@ -141,20 +139,15 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
     return folder, code, out
 
 
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [
-        ("79", "cell 4: the process that ran it was killed (signal 9)"),
-        ("80", "cell 4: ZeroDivisionError: division by zero"),
-        ("81", "cell 4: the kernel died (killed, or out of memory)"),
-        ("82", "cell 4: it took longer than the 8 s that a cell may take"),
-        ("83", "cell 4: SystemExit: 0"),
-        ("84", "cell 4: FutureWarning: old"),
-    ],
-)
-def test_a_failure_names_cell_and_error_and_keeps_the_notebook(
-    bad: tuple[Path, int, str], number: str, says: str
-) -> None:
+@pytest.mark.parametrize(("number", "says"), [
+    ("79", "cell 4: the process that ran it was killed (signal 9)"),
+    ("80", "cell 4: ZeroDivisionError: division by zero"),
+    ("81", "cell 4: the kernel died (killed, or out of memory)"),
+    ("82", "cell 4: it took longer than the 8 s that a cell may take"),
+    ("83", "cell 4: SystemExit: 0"),
+    ("84", "cell 4: FutureWarning: old"),
+])  # fmt: skip
+def test_a_failure_names_cell_and_error_and_keeps_the_notebook(bad, number, says):
     folder, code, out = bad
     assert code == 1
     kept = f"build/lessons/student/{number}_lesson{number}.ipynb"
@@ -167,17 +160,17 @@ def test_a_failure_names_cell_and_error_and_keeps_the_notebook(
 
 
 @pytest.mark.parametrize("number", ["85", "86", "87"])
-def test_what_only_looks_bad_is_fine(bad: tuple[Path, int, str], number: str) -> None:
+def test_what_only_looks_bad_is_fine(bad, number):
     folder, _, out = bad
     assert f"{number} student: ok" in out
     assert "after" in outputs(folder / f"build/lessons/student/{number}_lesson{number}.ipynb")
 
 
-def test_the_count_at_the_end(bad: tuple[Path, int, str]) -> None:
+def test_the_count_at_the_end(bad):
     assert bad[2].splitlines()[-1] == "3 ok, 6 failed"
 
 
-def test_nothing_is_left_running(bad: tuple[Path, int, str]) -> None:
+def test_nothing_is_left_running(bad):
     def mine() -> list[psutil.Process]:
         folder = str(bad[0])
         return [
@@ -192,7 +185,7 @@ def test_nothing_is_left_running(bad: tuple[Path, int, str]) -> None:
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupt_leaves_no_process(tmp_path: Path, sig: signal.Signals) -> None:
+def test_an_interrupt_leaves_no_process(tmp_path, sig):
     cell = "import time\nfor _ in range(6000):\n    print('here', flush=True)\n    time.sleep(0.1)"
     write(tmp_path / "lessons_src", "80", cell)
     running = command(tmp_path, tmp_path / "lessons_src", "run", "--kind", "student")
@@ -224,23 +217,20 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["-p", "sped=2"], "lesson 80 has no parameter 'sped'; it has speed, name. Did you mean"),
-        (["-p", "speed"], "a parameter is given as name=value, not as 'speed'."),
-        (["99"], "there is no lesson 99; those here are 80_lesson80."),
-        (["--timeout", "0"], "--timeout 0"),
-        (["--jobs", "0"], "--jobs 0"),
-    ],
-)
-def test_bad_input_starts_nothing(sources: Path, words: list[str], says: str) -> None:
+@pytest.mark.parametrize(("words", "says"), [
+    (["-p", "sped=2"], "lesson 80 has no parameter 'sped'; it has speed, name. Did you mean"),
+    (["-p", "speed"], "a parameter is given as name=value, not as 'speed'."),
+    (["99"], "there is no lesson 99; those here are 80_lesson80."),
+    (["--timeout", "0"], "--timeout 0"),
+    (["--jobs", "0"], "--jobs 0"),
+])  # fmt: skip
+def test_bad_input_starts_nothing(sources, words, says):
     with pytest.raises(BadInput) as caught:
         main(["run", *words])
     assert says in str(caught.value)
 
 
-def test_values_of_parameters_are_yaml(sources: Path) -> None:
+def test_values_of_parameters_are_yaml(sources):
     lesson = find("80", sources)
     texts = ["speed=1e-5", "name=one two"]
     assert read_parameters([lesson], texts) == {"speed": 1e-5, "name": "one two"}
@@ -256,8 +246,8 @@ def test_values_of_parameters_are_yaml(sources: Path) -> None:
     [("Stopped: stopped after step 3 of 9", 75), ("ValueError: no", 1), (None, 0)],
 )
 def test_a_lesson_that_a_signal_stopped_asks_to_be_started_again(
-    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str | None, code: int
-) -> None:
+    sources, tmp_path, monkeypatch, error, code
+):
     def ended(everything: list[run.Job], *_: object) -> None:
         everything[0].error = error
 
@@ -265,9 +255,7 @@ def test_a_lesson_that_a_signal_stopped_asks_to_be_started_again(
     assert main(["run", "--kind", "student", "--out", str(tmp_path / "out")]) == code
 
 
-def test_a_requeue_file_makes_the_exit_code_75(
-    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_requeue_file_makes_the_exit_code_75(sources, tmp_path, monkeypatch):
     def stopped(everything: list[run.Job], *_: object) -> None:
         folder = everything[0].target.parent / "runs/text"
         folder.mkdir(parents=True)
@@ -281,9 +269,7 @@ def test_a_requeue_file_makes_the_exit_code_75(
     assert main(words) == 0
 
 
-def test_on_a_terminal_one_line_lives(
-    sources: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_terminal_one_line_lives(sources, monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     reporter = Reporter(total=1)
     job = run.Job(find("80", sources), "student", Path("kept.ipynb"))
@@ -295,7 +281,7 @@ def test_on_a_terminal_one_line_lives(
     )
 
 
-def test_a_notebook_is_judged_by_what_ran() -> None:
+def test_a_notebook_is_judged_by_what_ran():
     def cell(count: int | None, *outputs: dict, tags: tuple[str, ...] = ()) -> dict:
         return {"cell_type": "code", "source": ["x"], "execution_count": count,
                 "outputs": list(outputs), "metadata": {"tags": list(tags)}}  # fmt: skip

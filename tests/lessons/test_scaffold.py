@@ -1,7 +1,5 @@
 """A room that `dtlib lessons new` made passes all that a lesson must pass."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence
@@ -51,7 +49,7 @@ def started(sources: Path, *words: str, code: int = 0, lesson: str = "") -> str:
     return done.stdout + done.stderr
 
 
-def test_a_new_room_has_its_number_and_its_name(sources: Path) -> None:
+def test_a_new_room_has_its_number_and_its_name(sources):
     lesson = find("03", sources)
     assert lesson.stem == "03_text_pipeline"
     assert lesson.header["title"] == "Text pipeline"
@@ -60,12 +58,12 @@ def test_a_new_room_has_its_number_and_its_name(sources: Path) -> None:
             assert "NN" not in path.read_text() and "TITLE" not in path.read_text(), path
 
 
-def test_a_new_room_passes_what_every_lesson_passes(sources: Path) -> None:
+def test_a_new_room_passes_what_every_lesson_passes(sources):
     room = str(find("03", sources).room)
     started(sources, "pytest", *EVERY_LESSON, room, "-p", "no:cacheprovider", "-k", "not 00-")
 
 
-def test_one_lesson_alone_is_tested_and_one_that_is_not_there_is_refused(sources: Path) -> None:
+def test_one_lesson_alone_is_tested_and_one_that_is_not_there_is_refused(sources):
     collect = ("pytest", *EVERY_LESSON, "lessons_src", "--collect-only", "-p", "no:cacheprovider")
     found = started(sources, *collect, lesson="03").splitlines()
     tests = [line for line in found if "::" in line]
@@ -78,25 +76,20 @@ def test_one_lesson_alone_is_tested_and_one_that_is_not_there_is_refused(sources
 
 
 @pytest.mark.slow
-def test_a_new_room_runs_with_nothing_written_and_with_its_solutions(sources: Path) -> None:
+def test_a_new_room_runs_with_nothing_written_and_with_its_solutions(sources):
     started(sources, "dtlib", "lessons", "run", "03", "--kind", "both")
 
 
-@pytest.mark.parametrize(
-    ("number", "name", "says"),
-    [
-        ("00", "text", "that number is taken by 00_start_here; choose another one"),
-        ("04", "text_pipeline", "that name is taken by 03_text_pipeline"),
-        ("4", "text", "a lesson's number has two digits, as 03 has, and '4' has not"),
-        ("NN", "text", "has two digits"),
-        ("04", "Text", "'Text' cannot name a lesson: write words in small letters"),
-        ("04", "../text", "cannot name a lesson"),
-        ("04", "text_", "cannot name a lesson"),
-    ],
-)
-def test_a_number_or_name_that_cannot_be_is_refused(
-    sources: Path, number: str, name: str, says: str
-) -> None:
+@pytest.mark.parametrize(("number", "name", "says"), [
+    ("00", "text", "that number is taken by 00_start_here; choose another one"),
+    ("04", "text_pipeline", "that name is taken by 03_text_pipeline"),
+    ("4", "text", "a lesson's number has two digits, as 03 has, and '4' has not"),
+    ("NN", "text", "has two digits"),
+    ("04", "Text", "'Text' cannot name a lesson: write words in small letters"),
+    ("04", "../text", "cannot name a lesson"),
+    ("04", "text_", "cannot name a lesson"),
+])  # fmt: skip
+def test_a_number_or_name_that_cannot_be_is_refused(sources, number, name, says):
     before = sorted(sources.iterdir())
     with pytest.raises(BadInput, match=says) as told:
         new_room(number, name, sources)
@@ -104,15 +97,13 @@ def test_a_number_or_name_that_cannot_be_is_refused(
     assert sorted(sources.iterdir()) == before
 
 
-def test_without_a_room_to_copy_nothing_is_made(tmp_path: Path) -> None:
+def test_without_a_room_to_copy_nothing_is_made(tmp_path):
     with pytest.raises(BadInput, match="has no NN_name, the room that a new lesson begins as"):
         new_room("04", "text", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_author_is_told_of_a_number_that_no_part_of_the_course_has(
-    sources: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_author_is_told_of_a_number_that_no_part_of_the_course_has(sources, capsys, monkeypatch):
     monkeypatch.setenv("DTLIB_LESSONS", str(sources))
     parts = yaml.safe_load((sources / "path.yaml").read_text())["parts"]
     planned = {number for part in parts for number in part["lessons"]}

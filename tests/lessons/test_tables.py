@@ -1,7 +1,5 @@
 """Tables of lessons: made from headers and path.yaml, and no lesson in them that is not there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -53,11 +51,8 @@ def test_a_page_is_written_between_its_marks_and_compared_by_check(sources: Path
     assert build_notebooks(sources, notebooks, check=True) == []
 
 
-def test_the_strategies_are_those_that_have_a_file(sources: Path) -> None:
+def test_path_parts_and_strategies_are_what_is_there(sources: Path) -> None:
     assert tables.made("strategies", sources) == ", ".join(sorted(strategies.available()))
-
-
-def test_path_and_parts_leave_out_what_is_not_there(sources: Path) -> None:
     assert tables.made("path", sources) == "01 → 00"
     assert tables.made("parts", sources).splitlines()[2:] == ["| First | 00 Start; 01 Go on |"]
 

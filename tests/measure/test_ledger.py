@@ -1,7 +1,5 @@
 """The ledger on one process: bytes that are known by hand, counted once, and nothing disturbed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -134,7 +132,7 @@ def test_a_storage_that_died_is_forgotten_though_its_number_is_given_out_again()
     assert not any(tensor.untyped_storage() in alive for tensor in fresh)
 
 
-def test_the_allocator_tells_the_most_at_once():
+def test_the_allocator_tells_the_most_at_once_but_where_a_profiler_runs_already():
     with Allocations(torch.device("cpu")) as seen:
         a = torch.empty(1000)
         b = torch.empty(500)
@@ -142,9 +140,6 @@ def test_the_allocator_tells_the_most_at_once():
         c = torch.empty(700)
     assert seen.rise == 1500 * FLOAT
     assert b.numel() + c.numel() < 1500
-
-
-def test_the_allocator_steps_back_where_a_profiler_runs_already():
     with torch.profiler.profile(), Allocations(torch.device("cpu")) as seen:
         torch.empty(1000)
     assert seen.rise is None

@@ -1,7 +1,5 @@
 """The ledger on several ranks: every collective seen, by two witnesses, with its bytes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -1,7 +1,5 @@
 """Runs under the ledger: the summary has a page for each rank, and names explain every byte."""
 
-from __future__ import annotations
-
 import pytest
 
 import dtlib

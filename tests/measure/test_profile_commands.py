@@ -1,7 +1,5 @@
 """Command lines of NVIDIA's profilers as lists of words, and `dtlib profile` with made programs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
@@ -38,21 +36,14 @@ def test_ranks_that_the_run_starts_itself_are_programs_of_their_own():
 
 def test_ncu_measures_the_kernels_it_is_told_from_the_captured_step_on():
     line = commands.ncu(
-        TRAIN,
-        first=3,
-        last=4,
-        variable="RANK",
-        kernels="gemm",
-        skip=2,
-        count=3,
+        TRAIN, first=3, last=4, variable="RANK", kernels="gemm", skip=2, count=3,
         sections="roofline",
-    )
+    )  # fmt: skip
     metrics = line.pop(7)
-    assert line == [
-        "ncu", "--target-processes=all", "--profile-from-start=off", "--kernel-name=regex:gemm",
-        "--launch-skip=2", "--launch-count=3", "--set=roofline", "--force-overwrite",
-        "--export=ncu.rank%q{RANK}", *MARKED,
-    ]  # fmt: skip
+    assert line == ["ncu", "--target-processes=all", "--profile-from-start=off",
+                    "--kernel-name=regex:gemm", "--launch-skip=2", "--launch-count=3",
+                    "--set=roofline", "--force-overwrite", "--export=ncu.rank%q{RANK}",
+                    *MARKED]  # fmt: skip
     wanted = metrics.removeprefix("--metrics=").split(",")
     assert "gpu__time_duration.sum" in wanted and len(wanted) == len(set(wanted))
     assert commands.ncu_csv("ncu.rank0.ncu-rep") == [
@@ -120,11 +111,10 @@ def tools(tmp_path, monkeypatch):
 
 def srun(monkeypatch, rank: int) -> None:
     """What srun tells one of two tasks of a node."""
-    told = {
-        "SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_STEP_NUM_TASKS": 2, "SLURM_NTASKS": 2,
-        "SLURM_STEP_NUM_NODES": 1, "SLURM_NODEID": 0, "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": 7, "SLURM_JOB_NODELIST": "localhost",
-    }  # fmt: skip
+    told = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_STEP_NUM_TASKS": 2,
+            "SLURM_NTASKS": 2, "SLURM_STEP_NUM_NODES": 1, "SLURM_NODEID": 0,
+            "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": 7,
+            "SLURM_JOB_NODELIST": "localhost"}  # fmt: skip
     for name, value in told.items():
         monkeypatch.setenv(name, str(value))
 
@@ -179,36 +169,34 @@ def test_the_line_is_printed_where_there_is_no_profiler(monkeypatch, capsys, tmp
     assert "there is no nsys here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["nsys"], "say what to profile: `dtlib profile nsys -- train"),
-     (["nsys", "--", "study"], "say what to profile"),
-     (["nsys", "--", "train", "text", "--stps", "3"], "Did you mean '--steps'?"),
-     (["nsis"], "Did you mean 'nsys'?"),
-     (["ncu", "--only", "x", "--", "train", "text"], "only is 'x'; it takes ranks"),
-     (["ncu", "--count", "0", "--", "train", "text"], "'0'; it must be a whole number of at"),
-     (["ncu", "--skip", "-1", "--", "train", "text"], "'-1'; it must be a whole number of at"),
-     (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', no regular expression"),
-     (["ncu", "--kernels", "", "--", "train", "text"], "kernels is empty"),
-     (["nsys", "--only", "3", "--", "train", "text"], "only 3 goes by the ranks of torchrun"),
-     (["nsys", "--first", "3", "--", "train", "text", "--steps", "2"], "the run has 2 steps"),
-     (["nsys", "--", "train", "text", "--profile"], "leave --profile out"),
-     (["read", "nowhere.ncu-rep"], "there is no file nowhere.ncu-rep"),
-     (["read", "nowhere.sqlite"], "there is no file nowhere.sqlite"),
-     (["read", ".", "--device", "h100"], "leave --device out"),
-     (["read", "nowhere", "--top", "0"], "'0'; it must be a whole number of at")],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "said"), [
+    (["nsys"], "say what to profile: `dtlib profile nsys -- train"),
+    (["nsys", "--", "study"], "say what to profile"),
+    (["nsys", "--", "train", "text", "--stps", "3"], "Did you mean '--steps'?"),
+    (["nsis"], "Did you mean 'nsys'?"),
+    (["ncu", "--only", "x", "--", "train", "text"], "only is 'x'; it takes ranks"),
+    (["ncu", "--count", "0", "--", "train", "text"], "'0'; it must be a whole number of at"),
+    (["ncu", "--skip", "-1", "--", "train", "text"], "'-1'; it must be a whole number of at"),
+    (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', no regular expression"),
+    (["ncu", "--kernels", "", "--", "train", "text"], "kernels is empty"),
+    (["nsys", "--only", "3", "--", "train", "text"], "only 3 goes by the ranks of torchrun"),
+    (["nsys", "--first", "3", "--", "train", "text", "--steps", "2"], "the run has 2 steps"),
+    (["nsys", "--", "train", "text", "--profile"], "leave --profile out"),
+    (["read", "nowhere.ncu-rep"], "there is no file nowhere.ncu-rep"),
+    (["read", "nowhere.sqlite"], "there is no file nowhere.sqlite"),
+    (["read", ".", "--device", "h100"], "leave --device out"),
+    (["read", "nowhere", "--top", "0"], "'0'; it must be a whole number of at"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_starts(words, said, tools, capsys):
     assert main(["profile", *words]) == 2
     assert said in capsys.readouterr().err
     assert not tools.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("a run.nsys-rep", "first `nsys export --type sqlite 'a run.nsys-rep'`"),
-     ("a run.ncu-rep", "--page=raw --print-units=base > 'a run.csv'`")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "said"), [
+    ("a run.nsys-rep", "first `nsys export --type sqlite 'a run.nsys-rep'`"),
+    ("a run.ncu-rep", "--page=raw --print-units=base > 'a run.csv'`"),
+])  # fmt: skip
 def test_a_report_for_the_viewer_is_told_with_the_line_that_exports_it(
     name, said, tmp_path, monkeypatch, capsys
 ):

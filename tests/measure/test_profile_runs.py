@@ -1,7 +1,5 @@
 """Runs with --profile: a trace a rank, shares and a verdict in the summary."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

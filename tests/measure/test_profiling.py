@@ -1,7 +1,5 @@
 """Profiles of real ranks that are slow for a known reason; traces made by hand; intervals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -57,15 +55,8 @@ def test_a_late_rank_is_named_with_what_holds_it_up(tmp_path: Path) -> None:
 
 
 def event(name: str, category: str, begin: float, duration: float) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": category,
-        "ts": begin,
-        "dur": duration,
-        "tid": 7,
-        "pid": 1,
-    }
+    return {"ph": "X", "name": name, "cat": category, "ts": begin, "dur": duration, "tid": 7,
+            "pid": 1}  # fmt: skip
 
 
 def write(folder: Path, rank: int, events: list[dict[str, Any]]) -> None:

@@ -1,7 +1,5 @@
 """The monitor: psutil for real, NVML by a module that answers as pynvml does."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """The reader of Nsight Compute, on pages whose figures are known by hand."""
 
-from __future__ import annotations
-
 import pytest
 from profiling_exports import details_csv, raw_csv
 
@@ -48,10 +46,8 @@ def test_the_command_prints_the_shares_of_the_peak(raw, capsys):
     h100 = DEVICES["h100"]
     bandwidth, peak = 2e12 / h100["bandwidth"], PRODUCT / 10e-6 / h100["peak"]["bf16"]
     row = next(line for line in out.splitlines() if line.endswith("gemm_bf16"))
-    assert row.split() == [
-        "2", "10.0", "2,000.00", f"{100 * bandwidth:.1f}", "%", "214.75", "bf16",
-        f"{100 * peak:.1f}", "%", "gemm_bf16",
-    ]  # fmt: skip
+    assert row.split() == ["2", "10.0", "2,000.00", f"{100 * bandwidth:.1f}", "%", "214.75", "bf16",
+                           f"{100 * peak:.1f}", "%", "gemm_bf16"]  # fmt: skip
     assert out.splitlines()[-1] == f"Peak: {h100['title']} ({h100['source']})."
     assert main(["profile", "read", str(raw), "--device", "a100-80"]) == 0
     assert DEVICES["a100-80"]["title"] in capsys.readouterr().out
@@ -96,25 +92,21 @@ def test_a_whole_is_never_added_to_its_parts():
     ("text", "unit", "value"),
     [("1,234,567", "ns", 1.234567e-3), ("12.5", "us", 1.25e-5), ("3", "msecond", 3e-3),
      ("9,5", "%", 9.5), ("1.5", "Gbyte/second", 1.5e9), ("2", "Kbyte", 2000), ("7", "second", 7),
-     ("1 024", "inst", 1024), ("1.2", "cycle/nsecond", 1.2e9), ("1,234.5", "", 1234.5)],
+     ("1 024", "inst", 1024), ("1.2", "cycle/nsecond", 1.2e9), ("1,234.5", "", 1234.5),
+     ("n/a", "", None), ("(256, 1, 1)", "", None)],  # no numbers
 )  # fmt: skip
 def test_numbers_come_in_base_units(text, unit, value):
     assert ncu.number(text, unit) == pytest.approx(value)
 
 
-def test_what_is_no_number_is_not_known():
-    assert ncu.number("n/a", "") is None and ncu.number("(256, 1, 1)", "") is None
-
-
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"),
-     ("NVIDIA H100 NVL", None), ("NVIDIA H200", "h200"), ("NVIDIA GH200 480GB", None),
-     ("NVIDIA A100-SXM4-80GB", "a100-80"), ("NVIDIA A100-PCIE-40GB", "a100-40"),
-     ("NVIDIA A100 80GB PCIe", None), ("Tesla V100-SXM2-32GB", "v100"), ("NVIDIA B200", "b200"),
-     ("NVIDIA GeForce RTX 3090", "rtx3090"), ("NVIDIA GeForce RTX 3090 Ti", None),
-     ("NVIDIA GeForce RTX 4090", "rtx4090"), ("", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "row"), [
+    ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"),
+    ("NVIDIA H100 NVL", None), ("NVIDIA H200", "h200"), ("NVIDIA GH200 480GB", None),
+    ("NVIDIA A100-SXM4-80GB", "a100-80"), ("NVIDIA A100-PCIE-40GB", "a100-40"),
+    ("NVIDIA A100 80GB PCIe", None), ("Tesla V100-SXM2-32GB", "v100"), ("NVIDIA B200", "b200"),
+    ("NVIDIA GeForce RTX 3090", "rtx3090"), ("NVIDIA GeForce RTX 3090 Ti", None),
+    ("NVIDIA GeForce RTX 4090", "rtx4090"), ("", None),
+])  # fmt: skip
 def test_a_board_is_known_by_its_name_or_not_at_all(name, row):
     assert tables.device_of(name) == row
 

@@ -1,7 +1,5 @@
 """The reader of Nsight Systems, on exports whose shares are known by hand."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

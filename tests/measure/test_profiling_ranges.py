@@ -1,12 +1,10 @@
 """NVTX ranges, by a tool that takes notes: nesting, capture, and a run that fails."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
 import torch
-from nvtx_functions import captured
+from profiling_cases import captured
 from toy import Toy, config
 
 from dtlib.config import RunConfig

@@ -1,7 +1,5 @@
 """The timer of steps: it waits for the device, and warm-up never enters a timing."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.errors import BadInput
@@ -62,12 +60,9 @@ def test_warm_up_never_enters_a_timing():
     timer = timed([10, 1, 1, 1, 1], warmup=1)
     assert timer.median() == 1.0
     assert timer.columns(32, "images/s") == {
-        "warmup_steps": 1,
-        "timed_steps": 4,
-        "step_time_s": 1.0,
-        "throughput": 32.0,
+        "warmup_steps": 1, "timed_steps": 4, "step_time_s": 1.0, "throughput": 32.0,
         "throughput_unit": "images/s",
-    }
+    }  # fmt: skip
 
 
 def test_fewer_steps_than_warm_up_is_an_error_and_no_number():

@@ -1,7 +1,5 @@
 """The models: known sizes, known outputs, weights from the seed alone."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -80,15 +78,12 @@ def test_resnet_names_the_nearest_norm():
         resnet18(norm="bach")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("gpt2", 124_439_808),
-        ("gpt2-medium", 354_823_168),
-        ("gpt2-large", 774_030_080),
-        ("gpt2-xl", 1_557_611_200),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("gpt2", 124_439_808),
+    ("gpt2-medium", 354_823_168),
+    ("gpt2-large", 774_030_080),
+    ("gpt2-xl", 1_557_611_200),
+])  # fmt: skip
 def test_gpt_shapes_have_the_published_number_of_parameters(name, expected):
     with torch.device("meta"):
         assert count(GPT(shape(name))) == expected
@@ -107,15 +102,10 @@ def hugging_face(config: GPTConfig) -> torch.nn.Module:
     torch.manual_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=config.vocab_size,
-            n_positions=config.context,
-            n_embd=config.width,
-            n_layer=config.layers,
-            n_head=config.heads,
-            bos_token_id=None,
-            eos_token_id=None,
+            vocab_size=config.vocab_size, n_positions=config.context, n_embd=config.width,
+            n_layer=config.layers, n_head=config.heads, bos_token_id=None, eos_token_id=None,
         )
-    ).eval()
+    ).eval()  # fmt: skip
     for parameter in model.parameters():  # biases are zero at first and would hide a swap
         torch.nn.init.normal_(parameter, std=0.2)
     return model

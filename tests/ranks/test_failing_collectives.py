@@ -3,8 +3,6 @@
 None of it depends on how ranks were started, which `test_launcher_failures` is about.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 
@@ -18,15 +16,12 @@ from dtlib.ranks.outcome import crash_in_words
 pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
 
 
-@pytest.mark.parametrize(
-    ("how", "sentence"),
-    [
-        ("raise", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
-        ("kill", r"Rank 1 was killed by SIGKILL; "),
-        ("os_exit", r"Rank 1 left with exit code 3; "),
-        ("sys_exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
-    ],
-)
+@pytest.mark.parametrize(("how", "sentence"), [
+    ("raise", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
+    ("kill", r"Rank 1 was killed by SIGKILL; "),
+    ("os_exit", r"Rank 1 left with exit code 3; "),
+    ("sys_exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
+])  # fmt: skip
 def test_one_rank_fails_in_debug_mode(how: str, sentence: str) -> None:
     error = failure(how, debug=True, timeout=30)
     assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence
@@ -34,14 +29,11 @@ def test_one_rank_fails_in_debug_mode(how: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize(
-    ("how", "doing"),
-    [
-        ("sleep", r"running `time.sleep\(600\)`"),
-        ("loop", r"running `.*`"),
-        ("ask", r"running `.*`"),  # in get_rank nobody waits
-    ],
-)
+@pytest.mark.parametrize(("how", "doing"), [
+    ("sleep", r"running `time.sleep\(600\)`"),
+    ("loop", r"running `.*`"),
+    ("ask", r"running `.*`"),  # in get_rank nobody waits
+])  # fmt: skip
 def test_a_rank_that_never_comes(how: str, doing: str, debug: bool) -> None:
     """Field bug 6.06: the text names the waiting ranks and the absent one."""
     error = failure(how, debug=debug, timeout=2)
@@ -70,13 +62,10 @@ def test_other_shapes_are_an_error_in_debug_mode() -> None:
     assert re.search(words, caught.value.sentence)
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (on_ranks.wait_for_async, "all_reduce of 6 float32"),
-        (on_ranks.ddp_waits, "all_reduce of 8 float32"),
-    ],
-)
+@pytest.mark.parametrize(("function", "expected"), [
+    (on_ranks.wait_for_async, "all_reduce of 6 float32"),
+    (on_ranks.ddp_waits, "all_reduce of 8 float32"),
+])  # fmt: skip
 def test_the_flight_recorder_sees_what_no_frame_shows(function: object, expected: str) -> None:
     with pytest.raises(RankFailed) as caught:
         launch(function, ranks=2, timeout=2, show=False)  # type: ignore[arg-type]

@@ -1,9 +1,6 @@
 """Which GPU each rank takes, by what all ranks see; ids and counts are faked."""
 
-from __future__ import annotations
-
 import threading
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,18 +21,15 @@ def host(name: str, *lists: str, nccl: bool = True) -> list[Seen]:
     return [Seen(name, i, [f"{name}{gpu}" for gpu in one], nccl) for i, one in enumerate(lists)]
 
 
-@pytest.mark.parametrize(
-    ("seen", "numbers"),
-    [
-        (host("n1", "abcd", "abcd", "abcd", "abcd"), [0, 1, 2, 3]),  # also --gpu-bind=none
-        (host("n1", "ab", "ab") + host("n2", "ab", "ab"), [0, 1, 0, 1]),
-        (host("n1", "a", "b", "c", "d"), [0, 0, 0, 0]),  # --gpus-per-task=1, --gpu-bind=single:1
-        (host("n1", "ab", "cd") + host("n2", "ab", "cd"), [0, 1, 0, 1]),  # --gpus-per-task=2
-        (host("n1", "abc", "bca", "cab"), [0, 1, 2]),  # a wrapper that turns the list
-        (host("n1", "a"), [0]),
-    ],
-)
-def test_each_rank_takes_a_gpu_of_its_own(seen: list[Seen], numbers: list[int]) -> None:
+@pytest.mark.parametrize(("seen", "numbers"), [
+    (host("n1", "abcd", "abcd", "abcd", "abcd"), [0, 1, 2, 3]),  # also --gpu-bind=none
+    (host("n1", "ab", "ab") + host("n2", "ab", "ab"), [0, 1, 0, 1]),
+    (host("n1", "a", "b", "c", "d"), [0, 0, 0, 0]),  # --gpus-per-task=1, --gpu-bind=single:1
+    (host("n1", "ab", "cd") + host("n2", "ab", "cd"), [0, 1, 0, 1]),  # --gpus-per-task=2
+    (host("n1", "abc", "bca", "cab"), [0, 1, 2]),  # a wrapper that turns the list
+    (host("n1", "a"), [0]),
+])  # fmt: skip
+def test_each_rank_takes_a_gpu_of_its_own(seen, numbers):
     places = [placed(seen, rank, "auto") for rank in range(len(seen))]
     assert [place.device for place in places] == [f"cuda:{number}" for number in numbers]
     assert {place.backend for place in places} == {"nccl"}
@@ -43,30 +37,25 @@ def test_each_rank_takes_a_gpu_of_its_own(seen: list[Seen], numbers: list[int]) 
     assert len(set(own)) == len(own)
 
 
-def test_gpus_that_ranks_are_bound_to_are_said() -> None:
+def test_gpus_that_ranks_are_bound_to_are_said():
     assert placed(host("n1", "a", "b"), 1, "auto") == Placed("cuda:0", "nccl", BOUND)
     assert placed(host("n1", "ab", "ab"), 1, "auto") == Placed("cuda:1", "nccl", "")
 
 
-@pytest.mark.parametrize(
-    ("seen", "note", "refusal"),
-    [
-        # a laptop: torchrun with two ranks, and one GPU that both of them see
-        (host("me", "a", "a"), "2 ranks on this host have 1 GPU, and each needs its own",
-         "2 ranks on this host need 2 GPUs and there is 1; use --ranks 1 or --device cpu."),
-        (host("me", *["abcd"] * 6), "6 ranks on this host have 4 GPUs, and each needs its own",
-         "6 ranks on this host need 6 GPUs and there are 4; use --ranks 4 or --device cpu."),
-        # one node has none: its ranks would choose another backend, and never meet the others
-        (host("n1", "ab", "ab") + host("n2", "", ""),
-         "2 ranks on n2 have 0 GPUs, and each needs its own",
-         "No CUDA GPU is usable on n2; use --device cpu, or see `dtlib doctor`."),
-        (host("me", "", ""), "",
-         "No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`."),
-    ],
-)  # fmt: skip
-def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(
-    seen: list[Seen], note: str, refusal: str
-) -> None:
+@pytest.mark.parametrize(("seen", "note", "refusal"), [
+    # a laptop: torchrun with two ranks, and one GPU that both of them see
+    (host("me", "a", "a"), "2 ranks on this host have 1 GPU, and each needs its own",
+     "2 ranks on this host need 2 GPUs and there is 1; use --ranks 1 or --device cpu."),
+    (host("me", *["abcd"] * 6), "6 ranks on this host have 4 GPUs, and each needs its own",
+     "6 ranks on this host need 6 GPUs and there are 4; use --ranks 4 or --device cpu."),
+    # one node has none: its ranks would choose another backend, and never meet the others
+    (host("n1", "ab", "ab") + host("n2", "", ""),
+     "2 ranks on n2 have 0 GPUs, and each needs its own",
+     "No CUDA GPU is usable on n2; use --device cpu, or see `dtlib doctor`."),
+    (host("me", "", ""), "",
+     "No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`."),
+])  # fmt: skip
+def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(seen, note, refusal):
     for rank in range(len(seen)):
         assert placed(seen, rank, "auto") == Placed("cpu", "gloo", note)
         with pytest.raises(Unavailable) as caught:
@@ -74,12 +63,12 @@ def test_too_few_gpus_put_all_ranks_on_the_cpu_or_are_refused(
         assert str(caught.value) == refusal
 
 
-def test_without_nccl_on_one_rank_all_take_gloo() -> None:
+def test_without_nccl_on_one_rank_all_take_gloo():
     seen = host("n1", "ab") + host("n2", "ab", nccl=False)
     assert {placed(seen, rank, "cuda").backend for rank in range(2)} == {"gloo"}
 
 
-def test_ranks_tell_one_another_what_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_tell_one_another_what_they_see(monkeypatch):
     store, found = torch.distributed.HashStore(), {}
     monkeypatch.setattr(gpus, "visible_gpus", lambda _: [threading.current_thread().name])
     monkeypatch.setattr(devices, "available_here", lambda: Availability(1, nccl=True))
@@ -96,17 +85,12 @@ def test_ranks_tell_one_another_what_they_see(monkeypatch: pytest.MonkeyPatch) -
     assert found == {number: Placed("cuda:0", "nccl", BOUND) for number in range(3)}
 
 
-@pytest.mark.parametrize(
-    ("seen", "own", "backend"),
-    [
-        (host("n1", "abcd", "abcd", "abcd", "abcd"), "cuda:3", "nccl"),
-        (host("n1", "a", "b", "c", "d"), "cuda:0", "nccl"),
-        (host("n1", "", "", "", ""), None, "gloo"),
-    ],
-)
-def test_nccl_is_told_the_device_of_a_rank_that_joins(
-    seen: list[Seen], own: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("seen", "own", "backend"), [
+    (host("n1", "abcd", "abcd", "abcd", "abcd"), "cuda:3", "nccl"),
+    (host("n1", "a", "b", "c", "d"), "cuda:0", "nccl"),
+    (host("n1", "", "", "", ""), None, "gloo"),
+])  # fmt: skip
+def test_nccl_is_told_the_device_of_a_rank_that_joins(seen, own, backend, monkeypatch):
     there = EnvWorld(3, 3, 4, 4, 0, "127.0.0.1", 1, "srun")
     told, chosen = {}, []
     for name, value in {**there.variables(), "GLOO_SOCKET_IFNAME": "lo"}.items():
@@ -139,9 +123,7 @@ except Unavailable as error:
 
 
 @pytest.mark.parametrize("asked", ["auto", "cuda"])
-def test_two_ranks_of_torchrun_and_one_gpu(
-    tmp_path: Path, asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_ranks_of_torchrun_and_one_gpu(tmp_path, asked, monkeypatch):
     """As on a laptop: the GPU that one rank sees is the other one's, too."""
     monkeypatch.setenv("ASKED", asked)
     start = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -161,9 +143,7 @@ class OnALaptop:
         return pretend_one_gpu, ()
 
 
-def test_a_launch_explains_once_why_it_uses_no_gpu(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_launch_explains_once_why_it_uses_no_gpu(monkeypatch, capsys):
     """Ranks of this machine; the next cell need not say it again, and a check says nothing."""
     monkeypatch.setattr(launcher, "_told", set())
     why = "2 ranks on this host have 1 GPU, and each needs its own"

@@ -4,8 +4,6 @@ It says the same whichever clock ends first: gloo's, which begins when a rank ar
 launcher's, which begins when the first rank returns. They end together where all come at once.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -41,30 +39,24 @@ def nobody_joined(what: str, line: str, timeout: float) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("how", "what", "line", "timeout"),
-    [
-        ("all_reduce", SUM, "    dist.all_reduce(x)", 3),
-        ("recv", "recv of 5 float32", "dist.recv(x, 1)", 2),
-        ("barrier", "barrier", "dist.barrier()", 1),
-        ("backward", "all_reduce of 8 float32", "ddp(torch.ones(1, 3)).sum().backward()", 2),
-        ("async", SUM, "handle.wait()", 1),
-        ("message", "recv", "work.wait()", 1),
-    ],
-)
+@pytest.mark.parametrize(("how", "what", "line", "timeout"), [
+    ("all_reduce", SUM, "    dist.all_reduce(x)", 3),
+    ("recv", "recv of 5 float32", "dist.recv(x, 1)", 2),
+    ("barrier", "barrier", "dist.barrier()", 1),
+    ("backward", "all_reduce of 8 float32", "ddp(torch.ones(1, 3)).sum().backward()", 2),
+    ("async", SUM, "handle.wait()", 1),
+    ("message", "recv", "work.wait()", 1),
+])  # fmt: skip
 def test_ranks_that_had_returned(how: str, what: str, line: str, timeout: float) -> None:
     """gloo's clock and the launcher's end together, and rank 0 may leave while it is asked."""
     assert sentence(on_ranks.wait_alone, how, timeout=timeout) == nobody_joined(what, line, timeout)
 
 
 @pytest.mark.parametrize("late", [-0.3, 0.03, 0.06, 0.09, 0.3])
-@pytest.mark.parametrize(
-    ("how", "what", "line"),
-    [
-        ("all_reduce", SUM, "    dist.all_reduce(x)"),
-        ("backward", "all_reduce of 8 float32", "ddp(torch.ones(1, 3)).sum().backward()"),
-    ],
-)
+@pytest.mark.parametrize(("how", "what", "line"), [
+    ("all_reduce", SUM, "    dist.all_reduce(x)"),
+    ("backward", "all_reduce of 8 float32", "ddp(torch.ones(1, 3)).sum().backward()"),
+])  # fmt: skip
 def test_a_rank_that_comes_late_or_first(how: str, what: str, line: str, late: float) -> None:
     """Around the moment at which the launcher's clock catches up with gloo's."""
     assert sentence(on_ranks.wait_alone, how, late, timeout=1) == nobody_joined(what, line, 1)

@@ -1,8 +1,5 @@
 """All ranks of a launch order a set in one way, however they were started."""
 
-from __future__ import annotations
-
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,7 +10,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dtlib.cli import launched
 from dtlib.cluster.batch import launching
-from dtlib.ranks import node
 from dtlib.ranks.environment import hash_seed
 from dtlib.ranks.launcher import launch
 from dtlib.ranks.pool import pool
@@ -26,7 +22,7 @@ TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE
 @pytest.mark.parametrize(
     ("said", "seed"), [("", "0"), ("7", "7"), ("random", "0"), ("0", "0"), (None, "0")]
 )
-def test_a_number_that_the_user_chose_is_kept(said: str | None, seed: str) -> None:
+def test_a_number_that_the_user_chose_is_kept(said, seed):
     assert hash_seed({} if said is None else {SEED: said}) == seed
 
 
@@ -46,9 +42,7 @@ def swapped_buffers() -> tuple[int, str | None, list[str]]:
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_ranks_of_a_launch_register_buffers_in_one_order(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_of_a_launch_register_buffers_in_one_order(method, monkeypatch):
     if method == "forkserver" and not sys.platform.startswith("linux"):
         pytest.skip("ranks are not forked from a server here")
     monkeypatch.setenv("DTLIB_START", method)
@@ -62,21 +56,7 @@ def test_ranks_of_a_launch_register_buffers_in_one_order(
     assert first[1:] == ("0", [])
 
 
-def test_an_agent_on_a_node_starts_ranks_with_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"address": "n1", "port": 1, "master": "n1", "master_port": 2, "nodes": 2,
-                "counts": {"n1": 2}, "root": "/dtlib"}  # fmt: skip
-    for name, value in {
-        node.SETTINGS: json.dumps(settings), "SLURM_NODEID": "0", "SLURMD_NODENAME": "n1",
-        "PYTHONPATH": "", SEED: "random", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(node, "_reach", lambda *_: None)
-    monkeypatch.setattr("os.execv", lambda *_: None)
-    node.agent()
-    assert os.environ[SEED] == "0"
-
-
-def test_batch_launch_hands_its_launcher_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_launch_hands_its_launcher_one_seed(monkeypatch):
     monkeypatch.setenv(SEED, "random")
     seeds = []
     monkeypatch.setattr("os.execv", lambda *_: seeds.append(os.environ[SEED]))
@@ -85,9 +65,7 @@ def test_batch_launch_hands_its_launcher_one_seed(monkeypatch: pytest.MonkeyPatc
     assert seeds == ["0"]
 
 
-def test_a_rank_of_torchrun_starts_again_with_the_seed_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rank_of_torchrun_starts_again_with_the_seed_of_all(monkeypatch):
     """Once, and only where there are others."""
     again: list[tuple[list[str], str]] = []
     monkeypatch.setattr("os.execve", lambda _, words, env: again.append((words, env[SEED])))
@@ -107,9 +85,7 @@ print("same", len(set(launch(hash, "a name"))) == 1, flush=True)
 
 
 @pytest.mark.parametrize("seed", [None, "5"])
-def test_a_script_under_torchrun_is_told(
-    tmp_path: Path, seed: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_under_torchrun_is_told(tmp_path, seed, monkeypatch):
     monkeypatch.delenv(SEED, raising=False)
     if seed:
         monkeypatch.setenv(SEED, seed)
@@ -120,19 +96,10 @@ def test_a_script_under_torchrun_is_told(
     assert (run.stdout.split(), said) == (["same", str(bool(seed))] * 2, 0 if seed else 1)
 
 
-def test_dtlib_under_torchrun_shares_a_seed(tmp_path: Path) -> None:
+def test_dtlib_under_torchrun_shares_a_seed(tmp_path):
     """`torchrun -m dtlib train`: the ranks never say that they differ."""
-    words = [
-        "text",
-        "--steps",
-        "1",
-        "--global-batch",
-        "2",
-        "--max-length",
-        "8",
-        "--data",
-        "grammar",
-    ]
+    words = ["text", "--steps", "1", "--global-batch", "2", "--max-length", "8", "--data",
+             "grammar"]  # fmt: skip
     text = f"""
 import sys, dtlib.cli
 sys.argv = ["dtlib", "train", *{words!r}]

@@ -1,7 +1,5 @@
 """Network interfaces that variables name: what is refused, and that a user's valid one stays."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -18,23 +16,20 @@ from dtlib.ranks.launcher import launch
 HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
 
 
-@pytest.mark.parametrize(
-    ("backend", "nodes", "value", "words"),
-    [
-        ("gloo", 1, "^lo,docker", "is written as NCCL has it, and gloo knows no ^, only names; "
-         "unset it, or set it to one of lo, eth0, eth1, docker0, ib0."),
-        ("gloo", 2, "=eth0", "is written as NCCL has it"),
-        ("gloo", 1, "eth7", "names no network interface of this host"),
-        ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
-        ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
-        ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
-         "ranks are on several hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
-        ("nccl", 2, "lo", "is the loopback interface"),
-        ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
-        ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> None:
+@pytest.mark.parametrize(("backend", "nodes", "value", "words"), [
+    ("gloo", 1, "^lo,docker", "is written as NCCL has it, and gloo knows no ^, only names; "
+     "unset it, or set it to one of lo, eth0, eth1, docker0, ib0."),
+    ("gloo", 2, "=eth0", "is written as NCCL has it"),
+    ("gloo", 1, "eth7", "names no network interface of this host"),
+    ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
+    ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
+    ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
+     "ranks are on several hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
+    ("nccl", 2, "lo", "is the loopback interface"),
+    ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
+    ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
+])  # fmt: skip
+def test_what_is_refused(backend, nodes, value, words):
     name = f"{backend.upper()}_SOCKET_IFNAME"
     with pytest.raises(BadInput) as caught:
         refuse_interfaces({name: value}, backend, nodes, HERE)
@@ -43,42 +38,28 @@ def test_what_is_refused(backend: str, nodes: int, value: str, words: str) -> No
     assert str(caught.value).count(". ") == 0  # one sentence
 
 
-@pytest.mark.parametrize(
-    ("backend", "nodes", "value"),
-    [
-        ("gloo", 1, ""), ("gloo", 2, ""), ("gloo", 1, "lo"), ("gloo", 1, "eth0"),
-        ("gloo", 2, "ib0"), ("gloo", 2, "eth0,eth1"), ("nccl", 2, "^lo,docker"), ("nccl", 2, "ib"),
-        ("nccl", 2, "=eth0"), ("nccl", 1, "lo"), ("mpi", 2, "lo"),
-    ],
-)  # fmt: skip
-def test_what_is_taken(backend: str, nodes: int, value: str) -> None:
+@pytest.mark.parametrize(("backend", "nodes", "value"), [
+    ("gloo", 1, ""), ("gloo", 2, ""), ("gloo", 1, "lo"), ("gloo", 1, "eth0"),
+    ("gloo", 2, "ib0"), ("gloo", 2, "eth0,eth1"), ("nccl", 2, "^lo,docker"), ("nccl", 2, "ib"),
+    ("nccl", 2, "=eth0"), ("nccl", 1, "lo"), ("mpi", 2, "lo"),
+])  # fmt: skip
+def test_what_is_taken(backend, nodes, value):
     other = {"GLOO_SOCKET_IFNAME": "nonsense", "NCCL_SOCKET_IFNAME": "nonsense"}
     refuse_interfaces({**other, f"{backend.upper()}_SOCKET_IFNAME": value}, backend, nodes, HERE)
 
 
-def test_what_nccl_chooses() -> None:
+def test_what_nccl_chooses():
     assert chosen_by_nccl("eth", HERE) == ["eth0", "eth1"]
     assert chosen_by_nccl("=eth0:1,ib0", HERE) == ["eth0", "ib0"]
     assert chosen_by_nccl("^lo,docker", HERE) == ["eth0", "eth1", "ib0"]
     assert chosen_by_nccl("^=lo", HERE) == HERE[1:]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "value", "outcome"),
-    [
-        (1, "", "lo"),
-        (1, "eth0", "eth0"),
-        (1, "^lo,docker", BadInput),
-        (1, "eth7", BadInput),
-        (2, "", None),
-        (2, "eth0", "eth0"),
-        (2, "lo", BadInput),
-        (2, "^lo,docker", BadInput),
-    ],
-)
-def test_ranks_that_join(
-    nodes: int, value: str, outcome: str | type[BadInput] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("nodes", "value", "outcome"), [
+    (1, "", "lo"), (1, "eth0", "eth0"), (1, "^lo,docker", BadInput), (1, "eth7", BadInput),
+    (2, "", None), (2, "eth0", "eth0"), (2, "lo", BadInput), (2, "^lo,docker", BadInput),
+])  # fmt: skip
+def test_ranks_that_join(nodes, value, outcome, monkeypatch):
     there = EnvWorld(0, 0, 2, 2 // nodes, 0, "10.0.0.1", 1, "torchrun")
     for name, text in there.variables().items():
         monkeypatch.setenv(name, text)
@@ -100,7 +81,7 @@ def test_ranks_that_join(
         assert os.environ.get("GLOO_SOCKET_IFNAME") == outcome and started
 
 
-def test_a_launch_keeps_a_valid_interface_and_refuses_another() -> None:
+def test_a_launch_keeps_a_valid_interface_and_refuses_another():
     name = "GLOO_SOCKET_IFNAME"
     others = [one for one in interfaces.interfaces_here() if one != loopback_name()]
     for value in [None, loopback_name(), *[one for one in others if one == "eth0"]]:

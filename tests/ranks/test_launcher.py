@@ -3,8 +3,6 @@
 `DTLIB_START=spawn pytest tests/test_launcher*.py` does all of it as a Mac would.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import socket

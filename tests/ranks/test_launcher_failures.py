@@ -3,8 +3,6 @@ process is left. Time-outs are a few seconds; what is waited for here is longer 
 5 s that the launcher has to end everything.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import re
@@ -29,15 +27,12 @@ HERE = Path(__file__).parents[1]
 pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
 
 
-@pytest.mark.parametrize(
-    ("how", "reason", "sentence"),
-    [
-        ("raise", "error", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
-        ("kill", "killed", r"Rank 1 was killed by SIGKILL; "),
-        ("os_exit", "exit", r"Rank 1 left with exit code 3; "),
-        ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
-    ],
-)
+@pytest.mark.parametrize(("how", "reason", "sentence"), [
+    ("raise", "error", r"Rank 1 raised ValueError: the seventh batch is empty \(.*:\d+\); "),
+    ("kill", "killed", r"Rank 1 was killed by SIGKILL; "),
+    ("os_exit", "exit", r"Rank 1 left with exit code 3; "),
+    ("sys_exit", "exit", r"Rank 1 left with exit code 4 \(.*:\d+\); "),
+])  # fmt: skip
 def test_one_rank_fails(how: str, reason: str, sentence: str) -> None:
     error = failure(how, timeout=30)
     assert re.fullmatch(sentence + WAITING + r"\.", error.sentence), error.sentence

@@ -1,7 +1,5 @@
 """Ranks that torchrun or srun started: `launch` joins them in place, and starts none."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

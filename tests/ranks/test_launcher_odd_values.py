@@ -1,9 +1,6 @@
 """Arguments, results and errors that cannot travel, or are none: one sentence, nothing lost."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 import rank_functions as on_ranks
@@ -12,29 +9,24 @@ from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks.launcher import RankFailed, launch
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"ranks": 1000}, "ranks=1000 are more processes than one machine should start; use at"),
-        ({"threads": 0}, "threads=0 is not a number of threads"),
-        ({"threads": 1.5}, "threads=1.5 is not a number of threads"),
-        ({"timeout": 0}, "timeout=0 is not a time; use seconds above 0"),
-        ({"timeout": float("nan")}, "timeout=nan is not a time"),
-        ({"timeout": float("inf")}, "timeout=inf is not a time"),
-        ({"timeout": None}, "timeout=None is not a time"),
-        ({"timeout": 1e10}, "up to 1000000000"),
-        ({"limit": -1}, "limit=-1 is not a time"),
-    ],
-)
-def test_numbers_that_are_none_are_refused(options: dict[str, object], sentence: str) -> None:
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"ranks": 1000}, "ranks=1000 are more processes than one machine should start; use at"),
+    ({"threads": 0}, "threads=0 is not a number of threads"),
+    ({"threads": 1.5}, "threads=1.5 is not a number of threads"),
+    ({"timeout": 0}, "timeout=0 is not a time; use seconds above 0"),
+    ({"timeout": float("nan")}, "timeout=nan is not a time"),
+    ({"timeout": float("inf")}, "timeout=inf is not a time"),
+    ({"timeout": None}, "timeout=None is not a time"),
+    ({"timeout": 1e10}, "up to 1000000000"),
+    ({"limit": -1}, "limit=-1 is not a time"),
+])  # fmt: skip
+def test_numbers_that_are_none_are_refused(options, sentence):
     with pytest.raises(BadInput) as caught:
         launch(on_ranks.pid, **options)
     assert sentence in str(caught.value)
 
 
-def test_a_working_folder_that_is_gone_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_working_folder_that_is_gone_is_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -62,13 +54,13 @@ def raise_own(kind: str) -> None:
     raise error
 
 
-def test_an_error_that_cannot_say_its_text_is_still_named() -> None:
+def test_an_error_that_cannot_say_its_text_is_still_named():
     with pytest.raises(RankFailed, match=r"Rank 0 raised Silent: \(its text cannot be made"):
         launch(raise_without_text, ranks=1, show=False)
 
 
 @pytest.mark.parametrize("kind", ["two arguments", "does not pickle"])
-def test_an_error_of_our_own_kind_that_cannot_travel_is_still_told(kind: str) -> None:
+def test_an_error_of_our_own_kind_that_cannot_travel_is_still_told(kind):
     with pytest.raises(RankFailed, match=r"Rank 0 raised \w+: width is 3"):
         launch(raise_own, kind, ranks=1, show=False)
 
@@ -80,7 +72,7 @@ class ComesOutBroken:
         return int, ("no number",)
 
 
-def test_a_result_that_cannot_be_made_again_is_a_sentence() -> None:
+def test_a_result_that_cannot_be_made_again_is_a_sentence():
     with pytest.raises(DtlibError, match=r"result of rank 0 came, but cannot be made again here"):
         launch(ComesOutBroken, ranks=1, show=False)
     assert launch(os.getpid, ranks=1) != [os.getpid()]  # and the next launch works

@@ -1,11 +1,8 @@
 """Programs that are started: none is left behind, and what they say is read."""
 
-from __future__ import annotations
-
 import os
-import time
 
-import psutil
+from processes import gone
 
 from dtlib.ranks.processes import Ran, run
 
@@ -14,18 +11,7 @@ def test_command_that_hangs_leaves_nothing(tmp_path):
     script = f"sleep 60 & echo $! > {tmp_path / 'child'}; wait"
     ran = run(["/bin/sh", "-c", script], 1.0, os.environ)
     assert ran == Ran(None, "no answer within 1 s")
-    child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 10
-    while running(child) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not running(child)
-
-
-def running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert gone([int((tmp_path / "child").read_text())], seconds=10)
 
 
 def test_command_that_is_not_there_is_no_error():

@@ -1,7 +1,5 @@
 """The fork server loads in an idle second what every DDP rank would load for itself."""
 
-from __future__ import annotations
-
 import sys
 import time
 

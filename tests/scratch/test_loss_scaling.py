@@ -34,16 +34,12 @@ def drawn_gradients(steps):
         yield pair
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"growth_interval": 1},
-        {"growth_interval": 3},
-        {"init_scale": 2.0**126, "growth_interval": 1},  # fp32 ends at 2^128: it stays below
-        {"init_scale": 1000.3, "growth_factor": 1.7, "backoff_factor": 0.3, "growth_interval": 2},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    {"growth_interval": 1},
+    {"growth_interval": 3},
+    {"init_scale": 2.0**126, "growth_interval": 1},  # fp32 ends at 2^128: it stays below
+    {"init_scale": 1000.3, "growth_factor": 1.7, "backoff_factor": 0.3, "growth_interval": 2},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_equal_to_grad_scaler_step_for_step(settings, clip):
     mine, theirs = LossScaler(**settings), torch.amp.GradScaler("cpu", **settings)
@@ -160,15 +156,12 @@ def test_ranks_with_shards_skip_together():
     assert launch(on_shards, ranks=3, timeout=20, show=False) == [(False, True, 32768.0, -1.0)] * 3
 
 
-@pytest.mark.parametrize(
-    ("backend", "device", "used"),
-    [
-        ("nccl", "cuda:1", "cuda:1"),  # refuses a tensor of the CPU
-        ("cpu:gloo,cuda:nccl", "cuda:0", "cuda:0"),
-        ("gloo", "cuda:0", "cpu"),
-        ("gloo", "mps", "cpu"),  # refuses a tensor of an Apple GPU
-    ],
-)
+@pytest.mark.parametrize(("backend", "device", "used"), [
+    ("nccl", "cuda:1", "cuda:1"),  # refuses a tensor of the CPU
+    ("cpu:gloo,cuda:nccl", "cuda:0", "cuda:0"),
+    ("gloo", "cuda:0", "cpu"),
+    ("gloo", "mps", "cpu"),  # refuses a tensor of an Apple GPU
+])  # fmt: skip
 def test_the_flag_of_a_skip_is_where_the_backend_takes_it(monkeypatch, backend, device, used):
     here = dtlibs.World(0, 0, 1, 1, torch.device(device), backend)
     monkeypatch.setattr(dtlibs, "world", lambda: here)

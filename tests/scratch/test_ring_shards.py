@@ -12,10 +12,8 @@ from dtlib.scratch import ring
 from tests.scratch_cases import ring_wire_elements, shard_elements
 
 SIZES = (1001, 12, 7, 2, 1, 0)
-DTYPES = (
-    torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.uint8,
-    torch.complex64, torch.bool,
-)  # fmt: skip
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.uint8,
+          torch.complex64, torch.bool)  # fmt: skip
 
 
 def all_but_chunk(after):

@@ -68,10 +68,7 @@ def test_two_blocks_word_by_word():
         AllGather(1), Backward(1), Free(1), ReduceScatter(1),
         AllGather(0), Backward(0), Free(0), ReduceScatter(0), OptimizerStep(),
     ]  # fmt: skip
-
-
-def test_instructions_of_two_kinds_are_never_equal():
-    assert AllGather(0) != Forward(0)
+    assert AllGather(0) != Forward(0)  # instructions of two kinds are never equal
 
 
 def test_only_one_block_is_whole_at_a_time_unless_two_are_tied():

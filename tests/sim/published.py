@@ -2,15 +2,10 @@
 
 
 def korthikanti_bytes(sequence, batch, width, heads, tensor_parallel=1, form="none"):
-    """Bytes per layer of a Megatron transformer in 16 bits, with dropout.
+    """Bytes per layer of a Megatron transformer in 16 bits, with dropout: of s, b, h, a and t.
 
-    Parameters
-    ----------
-    sequence, batch, width, heads, tensor_parallel
-        s, b, h, a, t.
-    form
-        "none", "sequence" (sequence parallel), "selective" (attention recomputed), "both", or
-        "full" (only the layer's input is kept).
+    `form` is "none", "sequence" (sequence parallel), "selective" (attention recomputed), "both", or
+    "full" (only the layer's input is kept).
     """
     sbh, t = sequence * batch * width, tensor_parallel
     scores = 5 * heads * sequence / (width * t)
@@ -46,16 +41,11 @@ def narayanan(batch, sequence, layers, width, vocab_size, recompute=True):
 
 
 def korthikanti_flop(batch, sequence, layers, width, vocab_size):
-    """FLOP of model and hardware with selective recomputation, as published: s/6h becomes s/3h.
+    """FLOP `(model, hardware)` with selective recomputation, as published: s/6h becomes s/3h.
 
     V. Korthikanti et al., arXiv:2205.05198, section 4.3. One more forward of attention is a third
     of the term s/6h and would make it 2s/9h, as `gpt_step` counts it; the published HFU follow
     s/3h.
-
-    Returns
-    -------
-    tuple
-        `(model, hardware)`.
     """
     scale = 72 * batch * sequence * layers * width * width
     logits = vocab_size / (12 * width * layers)
@@ -66,15 +56,7 @@ def korthikanti_flop(batch, sequence, layers, width, vocab_size):
 def utilisation(flop, seconds, devices, peak):
     """Share of the peak: MFU with the model's FLOP, HFU with those that the hardware did.
 
-    Parameters
-    ----------
-    flop
-        Of one step of the whole world.
-    seconds
-        Of that step.
-    devices
-        How many computed.
-    peak
-        Dense peak of one, FLOP/s; see `sim.hardware`.
+    `flop` and `seconds` are those of one step of the whole world, on so many devices; `peak` is the
+    dense one of each, in FLOP/s (see `sim.hardware`).
     """
     return flop / (seconds * devices * peak)

@@ -1,20 +1,17 @@
 """Predicted activations against the bytes that autograd saves on the real models, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
 from tests.sim import published
+from tests.sim.alive import Live
 
 KERNEL = {"flash": SDPBackend.FLASH_ATTENTION, "materialised": SDPBackend.MATH}
 GIB = 2**30
@@ -140,34 +137,15 @@ def test_resnet_keeps_what_is_predicted(width, norm):
     assert measured == predicted + activations.logits(b, 10, "fp32")[0] + 8 * b + 4
 
 
-class Watch(TorchDispatchMode):
-    """Counts how many tensors of at least `size` bytes are alive at once, at most."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size, self.most = size, 0
-        self.seen: dict[int, StorageWeakRef] = {}
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, tuple) else (out,):
-            storage = tensor.untyped_storage()
-            if storage.nbytes() >= self.size:
-                self.seen[storage.data_ptr()] = StorageWeakRef(storage)
-        alive = sum(not reference.expired() for reference in self.seen.values())
-        self.most = max(self.most, alive)
-        return out
-
-
 def test_most_that_the_loss_takes_is_three_times_its_logits():
     positions, classes = 64, 1000
     hidden = torch.randn(positions, 8, requires_grad=True)
     weight = torch.randn(classes, 8)
     size = 4 * positions * classes
-    with Watch(size) as watch:
+    with Live(least=size) as live:
         # the logits themselves are gone once the loss has them, as in the loop of dtlib
         F.cross_entropy(hidden @ weight.T, torch.zeros(positions, dtype=torch.int64)).backward()
-    assert watch.most == 3
+    assert live.most == 3 * size
     assert activations.logits(positions, classes, "fp32") == (size, 3 * size)
 
 

@@ -1,16 +1,11 @@
 """`dtlib sim memory`: its peak against a real step, its table, its JSON and its refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
 import pytest
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from dtlib import cli
 from dtlib.cli import simulate
@@ -18,29 +13,7 @@ from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
 from dtlib.sim.estimate import BACKWARD, END, STEP, Setup, estimate
-
-
-class Live(TorchDispatchMode):
-    """Notes the most bytes that are alive at once, of the tensors that operations return."""
-
-    def __init__(self, held) -> None:
-        super().__init__()
-        self.most, self.seen = 0, {}
-        for tensor in held:
-            self.add(tensor)
-
-    def add(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self.seen[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(out):
-            if isinstance(tensor, torch.Tensor):
-                self.add(tensor)
-        self.seen = {key: pair for key, pair in self.seen.items() if not pair[0].expired()}
-        self.most = max(self.most, sum(size for _, size in self.seen.values()))
-        return out
+from tests.sim.alive import Live
 
 
 def measured_peak(model, inputs, labels, precision: str) -> int:

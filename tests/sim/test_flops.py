@@ -1,7 +1,5 @@
 """Predicted FLOP against torch's counter on the real models, and against published figures."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """States and traffic against the ZeRO paper, against DeepSpeed's estimators, and by hand."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -147,15 +145,12 @@ def test_volume_of_the_paper_and_of_deepspeed():
     assert [wire(s) for s in ("ddp", "zero1", "zero2", "zero3")] == [2, 3, 3, 3]
 
 
-def test_volume_under_accumulation():
+def test_volume_under_accumulation_and_of_one_rank():
     assert [wire(s, 4) for s in ("ddp", "zero1", "zero2", "zero3")] == [2, 3, 2 * 4 + 1, 3 * 4]
     assert wire("zero2", 4, kept="paper") == 4 + 1
     assert wire("fsdp", 4) == 2 * 4 + 1  # as dtlib uses it, gradients are reduced once
-
-
-def test_one_rank_sends_nothing():
     for strategy in ("single", "ddp", "zero1", "zero2", "zero3", "fsdp"):
-        assert communication(1000, 1, strategy) == []
+        assert communication(1000, 1, strategy) == []  # one rank sends nothing
 
 
 def test_what_a_step_of_each_strategy_calls():

@@ -1,7 +1,5 @@
 """A real Slurm of two nodes on this machine, started once for all tests of this folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a test does with the two-node Slurm of `start_slurm.sh`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

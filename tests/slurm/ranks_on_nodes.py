@@ -1,7 +1,5 @@
 """What `test_ranks_on_nodes.py` runs in a batch script: launches over two nodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

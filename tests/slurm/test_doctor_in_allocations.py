@@ -1,7 +1,5 @@
 """`dtlib doctor --nodes` on a real Slurm: what is well, and what keeps ranks apart."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any
@@ -46,14 +44,11 @@ def test_two_nodes_on_which_all_is_well(slurm: Slurm) -> None:
     assert str(slurm.folder) in found["shared folder"]["found"]
 
 
-@pytest.mark.parametrize(
-    ("address", "says"),
-    [
-        ("127.0.0.1", "MASTER_ADDR=127.0.0.1 is on each host that host itself"),
-        ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself"),
-        ("n3", "n1: n3 port"),  # nobody has this address
-    ],
-)
+@pytest.mark.parametrize(("address", "says"), [
+    ("127.0.0.1", "MASTER_ADDR=127.0.0.1 is on each host that host itself"),
+    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself"),
+    ("n3", "n1: n3 port"),  # nobody has this address
+])  # fmt: skip
 def test_an_address_at_which_ranks_never_meet(slurm: Slurm, address: str, says: str) -> None:
     log = told(slurm, "FAILED 69:0", MASTER_ADDR=address)
     assert says in log

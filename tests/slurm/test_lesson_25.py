@@ -1,7 +1,5 @@
 """Lesson 25 on a real Slurm, and its practice cluster beside one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Lesson 27 as a job on two nodes: its studies span them."""
 
-from __future__ import annotations
-
 import csv
 import json
 

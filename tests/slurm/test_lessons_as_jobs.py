@@ -1,7 +1,5 @@
 """Lessons as jobs on a real Slurm of two nodes: how each of them ends, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

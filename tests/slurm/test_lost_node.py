@@ -1,7 +1,5 @@
 """A node is lost while a run spans it: Slurm starts the job again, and the run goes on."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,10 +7,8 @@ from mini_cluster import SLOW_STEPS, Slurm, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 STEPS, EVERY = 60, 10
-FLAGS = (
-    f"--steps={STEPS}", f"--checkpoint-every={EVERY}", "--global-batch=4", "--max-length=8",
-    "--num-samples=64", "--deterministic",
-)  # fmt: skip
+FLAGS = (f"--steps={STEPS}", f"--checkpoint-every={EVERY}", "--global-batch=4", "--max-length=8",
+         "--num-samples=64", "--deterministic")  # fmt: skip
 
 
 def test_a_job_whose_node_is_lost_goes_on_or_says_so(slurm: Slurm) -> None:

@@ -1,7 +1,5 @@
 """The page of a job that a real Slurm ran: it waited, started, trained, and ended."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

@@ -1,7 +1,5 @@
 """The shell scripts of the cluster: they parse, shellcheck is content, and Slurm takes them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The scripts of `slurm/` as jobs on a real Slurm of two nodes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """What differs from site to site: shares of a node, arrays, what srun's tasks are given."""
 
-from __future__ import annotations
-
 import re
 import sys
 

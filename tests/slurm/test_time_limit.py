@@ -4,23 +4,19 @@ The first start is given too little time while it trains. Slurm then does what i
 cluster: SIGUSR1 to the batch script, two minutes or less before the limit.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from mini_cluster import SLOW_STEPS, Slurm, steps
-from saved_weights import assert_same_bits, final_weights
+from saved_checkpoints import assert_same_bits, final_weights
 
 from dtlib.lessons.notebook import unfinished
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 STEPS = 240  # of a fifth of a second each: more than Slurm's half minute between two looks
-SETTINGS = {
-    "steps": STEPS, "global_batch": 4, "max_length": 8, "num_samples": 64, "deterministic": True,
-    "timeout": 120,
-}  # fmt: skip
+SETTINGS = {"steps": STEPS, "global_batch": 4, "max_length": 8, "num_samples": 64,
+            "deterministic": True, "timeout": 120}  # fmt: skip
 FLAGS = [
     f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
     for key, value in SETTINGS.items()

@@ -1,7 +1,5 @@
 """Which strategies there are: read without loading one, and each with a row of the tests."""
 
-from __future__ import annotations
-
 import pytest
 from processes import python
 

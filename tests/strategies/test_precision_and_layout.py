@@ -1,7 +1,5 @@
 """TF32 is asked for or forbidden, never left to chance; channels_last changes no result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

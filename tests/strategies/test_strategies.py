@@ -1,7 +1,5 @@
 """Strategies: what the gradient means, when gradients travel, and what a step does."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -11,23 +9,22 @@ from torch.nn.parallel import DistributedDataParallel
 from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
-from dtlib.strategies import base, needs
+from dtlib.strategies import needs
 from dtlib.strategies.ddp import DDP
+from dtlib.strategies.optim import learning_rate, make_optimizer
 from dtlib.strategies.single import Single
+from tests.strategy_runs import HERE
 from tests.toy import Scale, as_batches, config, gradient, ready
 
 NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
-        ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
-        ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
-        ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"strategy": "fsdp", "static_graph": True}, "static_graph True means nothing to strategy"),
+    ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
+    ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
+    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
+])  # fmt: skip
 def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     asked = config(**settings)
     with pytest.raises(BadInput) as caught:
@@ -36,14 +33,11 @@ def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("settings", "heeding"),
-    [
-        ({"strategy": "single", "bucket_cap_mb": 1.0}, {"accelerate", "ddp", "dp", "lightning"}),
-        ({"strategy": "accelerate", "compress_gradients": "bf16"}, {"ddp", "dp"}),
-        ({"strategy": "ddp", "cpu_offload": True}, {"fsdp"}),
-    ],
-)
+@pytest.mark.parametrize(("settings", "heeding"), [
+    ({"strategy": "single", "bucket_cap_mb": 1.0}, {"accelerate", "ddp", "dp", "lightning"}),
+    ({"strategy": "accelerate", "compress_gradients": "bf16"}, {"ddp", "dp"}),
+    ({"strategy": "ddp", "cpu_offload": True}, {"fsdp"}),
+])  # fmt: skip
 def test_a_refused_setting_names_the_strategies_that_heed_it(settings, heeding):
     asked = config(**settings)
     with pytest.raises(BadInput, match=r"; leave it out, or use [a-z0-9_ ]+\.$") as caught:
@@ -73,33 +67,27 @@ def test_single_is_one_rank():
 
 
 # field bug 1.05
-@pytest.mark.parametrize("split", [NUMBERS, [[4, 1, 1, 1]], [[4, 1], [1, 1]], [[4], [1], [1], [1]]])
-def test_gradient_is_the_mean_over_the_window_however_it_is_split(split):
-    assert gradient("single", [split]) == (1.75, 1.75)
-
-
-# field bug 1.05
-def test_a_window_without_any_label_gives_zero_and_no_nan():
-    assert gradient("single", [[[None], [None, None]]]) == (0.0, 0.0)
-    assert gradient("single", [[[None, 4], [1, 1, 1]]]) == (1.75, 1.75)
-
-
-# field bug 1.06
-@pytest.mark.parametrize(
-    "by_rank",
-    [
-        [[[4]], [[1, 1, 1]]],
-        [[[4, None], [None]], [[1, None], [1, 1]]],
-        [[[None]], [[4, 1, 1, 1]]],
-    ],
-)
-def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank):
-    assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(1.75, 1.75)] * 2
+@pytest.mark.parametrize(("split", "mean"), [
+    (NUMBERS, 1.75),
+    ([[4, 1, 1, 1]], 1.75),
+    ([[4, 1], [1, 1]], 1.75),
+    ([[4], [1], [1], [1]], 1.75),
+    ([[None, 4], [1, 1, 1]], 1.75),
+    ([[None], [None, None]], 0.0),  # no label at all, and no NaN
+])  # fmt: skip
+def test_gradient_is_the_mean_over_the_window_however_it_is_split(split, mean):
+    assert gradient("single", [split]) == (mean, mean)
 
 
 # field bug 1.06
-def test_all_ranks_without_any_label_give_zero_and_no_nan():
-    assert launch(gradient, "ddp", [[[None]], [[None]]], ranks=2, timeout=20) == [(0.0, 0.0)] * 2
+@pytest.mark.parametrize(("by_rank", "mean"), [
+    ([[[4]], [[1, 1, 1]]], 1.75),
+    ([[[4, None], [None]], [[1, None], [1, 1]]], 1.75),
+    ([[[None]], [[4, 1, 1, 1]]], 1.75),
+    ([[[None]], [[None]]], 0.0),  # no label at all, and no NaN
+])  # fmt: skip
+def test_gradient_is_the_mean_over_ranks_by_the_true_count(by_rank, mean):
+    assert launch(gradient, "ddp", by_rank, ranks=2, timeout=20) == [(mean, mean)] * 2
 
 
 # field bug 1.07
@@ -113,21 +101,6 @@ def test_accumulation_does_not_scale_the_gradient_as_sgd_shows():
     assert strategy.module.w.item() == pytest.approx(0.8, abs=1e-7)
 
 
-def sync_gradients() -> tuple[float, float, list[str]]:
-    """Two micro-batches: the gradient after each, and the collectives that were sent."""
-    strategy = ready(DDP, config(), Scale())
-    calls: list[str] = []
-    assert isinstance(strategy.model, DistributedDataParallel)
-    strategy.model.register_comm_hook(calls, count_and_reduce)
-    seen = []
-    for last in (False, True):
-        with strategy.micro_step(last):
-            loss = strategy.model(torch.tensor([1.0 + 2 * dist.world().rank])).sum()
-            strategy.backward(loss, torch.tensor(2.0))
-        seen.append(strategy.module.w.grad.item())
-    return (*seen, calls)
-
-
 def count_and_reduce(calls: list[str], bucket):
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
@@ -135,19 +108,13 @@ def count_and_reduce(calls: list[str], bucket):
     return allreduce_hook(torch.distributed.group.WORLD, bucket)
 
 
-# field bug 1.09
-def test_gradients_travel_once_in_the_last_micro_batch():
-    """Ranks feed 1 and 3: before the last micro-batch each has its own sum, then both the mean."""
-    first, second = launch(sync_gradients, ranks=2, timeout=20)
-    assert first == (1.0, 4.0, ["all_reduce"])
-    assert second == (3.0, 4.0, ["all_reduce"])
-
-
-def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
-    """The gradient after each of two micro-batches, under several strategies."""
-    found = []
+def own_until_the_last(names: list[str]) -> tuple[list[tuple[float, float]], list[str]]:
+    """The gradient after each of two micro-batches, under several strategies; what ddp sent."""
+    found, calls = [], []
     for name in names:
         strategy = ready(strategies.find(name), config(strategy=name), Scale())
+        if name == "ddp":
+            strategy.model.register_comm_hook(calls, count_and_reduce)
         seen = []
         for last in (False, True):
             with strategy.micro_step(last):
@@ -156,14 +123,15 @@ def own_until_the_last(names: list[str]) -> list[tuple[float, float]]:
             seen.append(strategy.module.w.grad.item())
         strategy.close()
         found.append((seen[0], seen[1]))
-    return found
+    return found, calls
 
 
 # field bug 1.09
-def test_frameworks_keep_gradients_to_themselves_until_the_last_micro_batch():
-    """Ranks feed 1 and 3: after the first each has its own sum, after the last both the mean."""
-    by_rank = launch(own_until_the_last, ["accelerate", "lightning"], ranks=2, timeout=60)
-    assert by_rank == [[(1.0, 4.0)] * 2, [(3.0, 4.0)] * 2]
+def test_gradients_travel_once_in_the_last_micro_batch():
+    """Ranks feed 1 and 3: before the last micro-batch each has its own sum, then both the mean."""
+    names = [name for name in ("ddp", "accelerate", "lightning") if name in HERE]
+    found = launch(own_until_the_last, names, ranks=2, timeout=60)
+    assert found == [([(own, 4.0)] * len(names), ["all_reduce"]) for own in (1.0, 3.0)]
 
 
 def options_of_ddp() -> tuple[float, float, bool, int]:
@@ -248,11 +216,7 @@ def test_our_models_use_every_parameter():
 
 
 def test_a_state_comes_back():
-    def trained() -> base.Strategy:
-        strategy = ready(Single, config(optimizer="adamw", lr=0.1), Scale())
-        return strategy
-
-    one, other = trained(), trained()
+    one, other = (ready(Single, config(optimizer="adamw", lr=0.1), Scale()) for _ in range(2))
     one.backward(one.model(torch.tensor([2.0])).sum(), torch.tensor(1.0))
     one.step(lr=0.1)
     other.load_state(copy.deepcopy(one.state()))  # as if through a file
@@ -270,8 +234,6 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
 
 
 def test_a_decay_spares_biases_and_norms():
-    from dtlib.strategies.optim import make_optimizer
-
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     for name in ("sgd", "adamw"):
         decayed, spared = make_optimizer(
@@ -281,3 +243,14 @@ def test_a_decay_spares_biases_and_norms():
         assert decayed["weight_decay"] == 0.5
         assert len(spared["params"]) == 3
         assert spared["weight_decay"] == 0.0
+
+
+def test_the_learning_rate_rises_then_falls_to_its_floor():
+    settings = config(lr=1.0, schedule="cosine", warmup_steps=3, lr_floor=0.1)
+    rates = [learning_rate(settings, step, 14) for step in range(14)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert rates[-1] == pytest.approx(0.1)
+    assert rates[8] == pytest.approx(0.55)  # halfway: (1 + 0.1) / 2
+    constant = config(lr=1.0, warmup_steps=1)
+    assert [learning_rate(constant, step, 4) for step in range(4)] == [0.5, 1.0, 1.0, 1.0]

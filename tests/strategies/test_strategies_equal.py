@@ -8,8 +8,6 @@
 | all of them with a clip | 1e-6: a norm's squares are added up in another order |
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings
@@ -21,9 +19,8 @@ import dtlib
 from dtlib import launch
 from tests.conftest import write_cifar
 from tests.strategy_runs import CASES, SMALL, TABLE, by_ranks, figures, settings_of, train_each
-from tests.toy import write_story
 
-pytestmark = pytest.mark.spread
+pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("own_folder")]
 # Losses of about 4 are rounded at 2^-24 · 4 = 2.4e-7; some roundings add up in a few steps.
 CLOSE = 2e-6
 # Lightning takes 3 s a rank to import, and a static graph allows no accumulation.
@@ -32,16 +29,6 @@ QUICK = [
     for name in CASES
     if TABLE[name].framework != "lightning_fabric" and "static_graph" not in TABLE[name].options
 ]
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def single(**settings) -> dict:

@@ -1,7 +1,5 @@
 """What `fully_shard` is told, and what lies on a rank because of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -189,15 +187,9 @@ def test_tied_weights_have_one_name_and_stay_tied(on_two_ranks):
 def look() -> dict[str, Any]:
     """All that these tests look at, in one start of two ranks, each of which has to load FSDP."""
     precisions = {precision: precision_seen(precision) for precision in ("bf16", "fp32", "fp64")}
-    return {
-        "shared": elements_held(),
-        "copied": elements_held(shard_ranks=1),
-        "travel": gradients_travel(),
-        "overflow": overflow_on_one_rank(),
-        "pictures": pictures_in_bf16(),
-        "tied": tied_after_loading(),
-        **precisions,
-    }
+    return {"shared": elements_held(), "copied": elements_held(shard_ranks=1),
+            "travel": gradients_travel(), "overflow": overflow_on_one_rank(),
+            "pictures": pictures_in_bf16(), "tied": tied_after_loading(), **precisions}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Mixed precision: what computes in which type, and what an overflow does."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

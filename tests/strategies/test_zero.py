@@ -6,8 +6,6 @@
 | every stage, offload, infinity | 1e-5: the gradient is divided before it is added up |
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -17,9 +15,11 @@ import dtlib
 from dtlib import launch
 from dtlib.strategies import operators as ops
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, state, train
-from tests.toy import write_story
 
-pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
+pytestmark = [
+    pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed"),
+    pytest.mark.usefixtures("own_folder"),
+]
 CLOSE = 1e-5  # as in the rows of the table
 
 
@@ -33,16 +33,6 @@ def train_each(names: list[str], **settings: Any) -> dict[str, dict[str, Any]]:
     """Train several rows one after the other on the ranks that this runs on."""
     runs = {name: train(name, **settings) for name in names}
     return {name: {**figures(run), "state": state(run)} for name, run in runs.items()}
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def assert_equal_to_single(story: str, names: list[str], ranks: int, **settings) -> dict:

@@ -4,8 +4,6 @@ What a machine lacks is refused before any rank starts, so all of it holds witho
 `DTLIB_BARE=1` (`make bare`) runs these tests with DeepSpeed hidden and PATH empty.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -15,6 +13,7 @@ import sys
 import pytest
 
 from dtlib import strategies
+from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput, Unavailable
 from dtlib.strategies import deepspeed_config, nvme
 from dtlib.strategies import operators as ops
@@ -46,14 +45,11 @@ def made(strategy: str, ranks: int = 2, **settings) -> dict:
 
 
 # field bug 3.03
-@pytest.mark.parametrize(
-    ("own", "ranks", "words"),
-    [
-        ((8, 2, 1), 1, "run 4 ranks"),
-        ((256, 2, None), 7, r"256 is not divisible by micro-batch 2 × 7 ranks = 14"),
-        ((8, 0, None), 1, "must be a whole number from 1 on"),
-    ],
-)
+@pytest.mark.parametrize(("own", "ranks", "words"), [
+    ((8, 2, 1), 1, r"= 2; run 4 ranks, or give only two"),
+    ((256, 2, None), 7, r"256 is not divisible by micro-batch 2 × 7 ranks = 14"),
+    ((8, 0, None), 1, "must be a whole number from 1 on"),
+])  # fmt: skip
 def test_a_batch_that_contradicts_the_ranks_is_refused_with_the_numbers(own, ranks, words):
     given = {k: v for k, v in zip(deepspeed_config.BATCH, own, strict=True) if v is not None}
     with pytest.raises(BadInput, match=words):
@@ -62,12 +58,14 @@ def test_a_batch_that_contradicts_the_ranks_is_refused_with_the_numbers(own, ran
 
 # field bug 3.03
 def test_what_a_json_leaves_out_of_the_batch_follows_from_the_rest():
-    total, micro, accumulation = deepspeed_config.BATCH
-    cut = deepspeed_config.resolve_batch({micro: 2, accumulation: 4, total: "auto"}, 8)
-    assert cut is not None and cut.global_batch == 64
-    cut = deepspeed_config.resolve_batch({total: 64, micro: 4}, 2)
-    assert cut is not None and cut.accumulation == 8
-    assert deepspeed_config.resolve_batch({total: "auto"}, 2) is None
+    def cut(ranks: int, *own: int | str | None) -> BatchPlan | None:
+        pairs = zip(deepspeed_config.BATCH, own, strict=True)
+        return deepspeed_config.resolve_batch({k: v for k, v in pairs if v is not None}, ranks)
+
+    whole = BatchPlan(64, 4, 8, 2)
+    assert cut(8, None, 2, 4) == cut(8, "auto", 2, 4) == BatchPlan(64, 2, 4, 8)
+    assert cut(2, 64, 4, None) == cut(2, 64, 4, "auto") == cut(2, "auto", 4, 8) == whole
+    assert cut(2, "auto", None, None) is cut(2, "auto", "auto", None) is None  # the run's own stand
 
 
 def test_the_json_says_what_the_run_says():
@@ -84,13 +82,10 @@ def test_the_json_says_what_the_run_says():
 
 @pytest.mark.parametrize("strategy", NAMES)
 def test_every_precision_has_one_owner(strategy):
-    for precision, on in (
-        ("fp32", (False, False)),
-        ("bf16", (True, False)),
-        ("fp16", (False, True)),
-    ):
+    for precision in ("fp32", "bf16", "fp16"):
         json_ = made(strategy, precision=precision)
-        assert (json_["bf16"]["enabled"], json_["fp16"]["enabled"]) == on
+        on = [name for name in ("bf16", "fp16") if json_[name]["enabled"]]
+        assert on == [precision] * (precision != "fp32")
 
 
 def test_a_stage_that_contradicts_the_name_is_refused():
@@ -99,20 +94,14 @@ def test_a_stage_that_contradicts_the_name_is_refused():
         deepspeed_config.stage_of(config(strategy="zero2", zero_stage=3))
 
 
-@pytest.mark.parametrize(
-    ("own", "words"),
-    [
-        (
-            {"train_batch_size": 32},
-            "cuts a global batch of 32 into micro-batch 16 × accumulation 1",
-        ),
-        ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
-        ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
-        ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
-        ({"zero_optimization": {"stage": 3}}, "stage 3, and this run's strategy zero2 means 2"),
-        ({"scheduler": {}}, "has scheduler, but the loop sets the learning rate"),
-    ],
-)
+@pytest.mark.parametrize(("own", "words"), [
+    ({"train_batch_size": 32}, "cuts a global batch of 32 into micro-batch 16 × accumulation 1"),
+    ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
+    ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
+    ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
+    ({"zero_optimization": {"stage": 3}}, "stage 3, and this run's strategy zero2 means 2"),
+    ({"scheduler": {}}, "has scheduler, but the loop sets the learning rate"),
+])  # fmt: skip
 def test_a_json_that_contradicts_the_run_is_refused_with_both_numbers(own, words):
     asked = config(strategy="zero2", global_batch=16, lr=0.1, deepspeed="ds.json")
     with pytest.raises(BadInput) as caught:

@@ -3,8 +3,6 @@
 `test_resume_strategies` does the same to all others, in longer runs.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
@@ -19,15 +17,13 @@ from dtlib.training import loop, start
 from tests.strategy_runs import SMALL, settings_of
 from tests.toy import write_story
 
-pytestmark = pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed")
+pytestmark = [
+    pytest.mark.skipif(not ops.deepspeed_is_here(), reason="DeepSpeed is not installed"),
+    pytest.mark.usefixtures("own_folder"),
+]
 STEPS = 6
 # Steps and ranks to kill: late and early, each rank once; three more before a release.
 KILLS = [(4, 1), (1, 0)] + [(3, 1), (1, 1), (5, 0)] * bool(os.environ.get("DTLIB_EVERY"))
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def train(name: str, story: str, out: str, **settings) -> dtlib.Run:

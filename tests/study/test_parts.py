@@ -1,7 +1,5 @@
 """Parts of a study in processes of their own, and a study that is killed."""
 
-from __future__ import annotations
-
 import csv
 import os
 import signal

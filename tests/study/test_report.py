@@ -1,7 +1,5 @@
 """The page of a run and of a job: what is there is told, what is not is named."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -25,6 +23,14 @@ SMALL = {"model": "nano", "global_batch": 8, "num_samples": 64, "ranks": 1, "str
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "text-001"
     return dtlib.train("text", steps=7, profile=True, monitor=True, out=str(folder), **SMALL)
+
+
+def copied(run, folder, *names):
+    """Make a folder that holds these files of a run."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text((run.folder / name).read_text())
+    return folder
 
 
 def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
@@ -51,10 +57,7 @@ def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
 
 
 def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
-    folder = tmp_path / "killed"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "rank0.log"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "killed", "config.json", "metrics.jsonl", "rank0.log")
     (folder / "rank0.log").write_text("started\nthe <last> words\n")
     page = page_of(folder)
     assert page.ended.startswith("not done: there is no summary") and "7 steps" in page.ended
@@ -72,10 +75,7 @@ def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
 
 
 def test_a_gpu_s_figures_are_drawn_for_every_rank(run, tmp_path):
-    folder = tmp_path / "gpu"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "summary.json"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "gpu", "config.json", "metrics.jsonl", "summary.json")
     for rank in range(2):
         rows = [f"{100 + k},{0.5 + rank / 4},8e9,300,1980,2619,54,1,1e9" for k in range(3)]
         text = "\n".join([",".join(FIELDS), *rows])
@@ -92,10 +92,7 @@ def test_a_gpu_s_figures_are_drawn_for_every_rank(run, tmp_path):
 
 
 def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
-    folder = tmp_path / "profiled"
-    folder.mkdir()
-    for name in ("config.json", "metrics.jsonl", "summary.json"):
-        (folder / name).write_text((run.folder / name).read_text())
+    folder = copied(run, tmp_path / "profiled", "config.json", "metrics.jsonl", "summary.json")
     one_step(folder / "nsys.rank0.sqlite").done()
     (folder / "nsys.rank1.sqlite").write_text("cut short")
     columns = {DURATION: "us", "dram__bytes_read.sum": "Mbyte", "dram__bytes_write.sum": "byte"}
@@ -113,19 +110,17 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == run.summary["profile"]["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
-     ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
-     ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
-     ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
-     ("timed_steps", None, "settings and results: the records have another form"),
-     ("nsys.sqlite", "no database", "nsys.sqlite cannot be read")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
+    ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
+    ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
+    ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
+    ("timed_steps", None, "settings and results: the records have another form"),
+    ("nsys.sqlite", "no database", "nsys.sqlite cannot be read"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_named_and_the_rest_is_told(name, content, said, run, tmp_path):
     summary = json.loads((run.folder / "summary.json").read_text())
-    for one in ("config.json", "metrics.jsonl", "monitor.rank0.csv"):
-        (tmp_path / one).write_text((run.folder / one).read_text())
+    copied(run, tmp_path, "config.json", "metrics.jsonl", "monitor.rank0.csv")
     if name in summary:
         summary[name] = content
         summary = {key: value for key, value in summary.items() if value is not None}
@@ -146,9 +141,6 @@ def test_a_loss_that_is_no_number_is_said_and_has_no_place_in_an_order():
     )
     nothing = figures.words("Loss", "loss", {"run": [(1, float("nan"))]})
     assert nothing == "Loss (loss). run: 1 points, first nan, last nan, 1 of them not finite."
-
-
-# --- Parts --------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_neither_is_refused(tmp_path, capsys):
@@ -191,15 +183,8 @@ def test_a_figure_is_the_same_bytes_every_time():
     assert "<text" in svg  # letters stay letters
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.4, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3599, "59 min 59 s"),
-        (7800, "2 h 10 min"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "text"), [
+    (0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (7800, "2 h 10 min"),
+])  # fmt: skip
 def test_durations_are_spelled_for_people(seconds, text):
     assert spelled(seconds) == text

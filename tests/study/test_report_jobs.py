@@ -1,7 +1,5 @@
 """The page of a batch job, with programs in Slurm's place; the real one is in tests/slurm."""
 
-from __future__ import annotations
-
 import json
 import os
 
@@ -65,9 +63,8 @@ def test_the_page_of_a_job_has_queue_starts_and_its_runs(job, capsys):
         ("start 1", "2026-11-28 10:15:00", "n[2-3]", "0, done"),
     ]  # fmt: skip
     headings = [section.heading for section in page.sections]
-    assert headings[2:] == [
-        "Run r1/runs/text-001", "Settings and results", "Steps", "The end of x-41.log",
-    ]  # fmt: skip
+    assert headings[2:] == ["Run r1/runs/text-001", "Settings and results", "Steps",
+                            "The end of x-41.log"]  # fmt: skip
     assert page.missing == [
         "run r1/runs/text-001: shares of a step and a verdict: run with --profile",
         "run r1/runs/text-001: use, memory, power and clocks of the devices: run with --monitor",

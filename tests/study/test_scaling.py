@@ -1,7 +1,5 @@
 """Studies of strong and weak scaling: what is run, what an efficiency is, going on, drawing."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from pathlib import Path
@@ -26,10 +24,8 @@ def rows(kind: str, seconds: dict[int, list[float]], batch: int = 64) -> list[sc
         for repeat, time in enumerate(times):
             own = {"study": kind, "world_size": ranks, "repeat": repeat, "step_time_s": time}
             own |= {
-                "global_batch": total,
-                "throughput": total / time,
-                "throughput_unit": "images/s",
-            }
+                "global_batch": total, "throughput": total / time, "throughput_unit": "images/s",
+            }  # fmt: skip
             found.append({**dict.fromkeys(COLUMNS), **own})
     return found
 
@@ -47,15 +43,12 @@ def test_what_is_fixed_and_what_grows() -> None:
         list(scaling.plans("strong", settings, [2], repeats=0))
 
 
-@pytest.mark.parametrize(
-    ("kind", "seconds", "efficiency", "speedup"),
-    [
-        ("strong", {1: [8.0], 2: [5.0], 4: [2.0]}, [1, 0.8, 1], [1, 1.6, 4]),
-        ("weak", {1: [8.0], 2: [10.0], 4: [8.0]}, [1, 0.8, 1], [1, 1.6, 4]),
-        # the field's own example: 4,451 images/s on two GPUs beside 4,507 on one are 0.49
-        ("strong", {1: [64 / 4507], 2: [64 / 4451]}, [1, 0.4938], [1, 0.9876]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "seconds", "efficiency", "speedup"), [
+    ("strong", {1: [8.0], 2: [5.0], 4: [2.0]}, [1, 0.8, 1], [1, 1.6, 4]),
+    ("weak", {1: [8.0], 2: [10.0], 4: [8.0]}, [1, 0.8, 1], [1, 1.6, 4]),
+    # the field's own example: 4,451 images/s on two GPUs beside 4,507 on one are 0.49
+    ("strong", {1: [64 / 4507], 2: [64 / 4451]}, [1, 0.4938], [1, 0.9876]),
+])  # fmt: skip
 def test_efficiency_as_it_is_defined(kind, seconds, efficiency, speedup) -> None:
     found = scaling.efficiency(rows(kind, seconds))
     assert [row["efficiency"] for row in found] == pytest.approx(efficiency, abs=1e-4)

@@ -1,7 +1,5 @@
 """Studies of settings: the grid, paired gains, noise, the figures again from CSV alone."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -48,17 +46,14 @@ def test_the_whole_grid_in_turns() -> None:
     assert same == [one.config for one in planned if "repeat1" in one.name][::-1]
 
 
-@pytest.mark.parametrize(
-    ("axes", "said"),
-    [
-        ({}, "the grid has one setting"),
-        ({"precision": ["fp32"]}, "the grid has one setting"),
-        ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a study of sensitivity"),
-        ({"bucket_cap_mb": ["1", "1.0"]}, "the setting bucket1 stands twice"),
-        ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),
-        ({"precision": ["fp32", "fp8"]}, "unknown precision 'fp8'"),
-    ],
-)
+@pytest.mark.parametrize(("axes", "said"), [
+    ({}, "the grid has one setting"),
+    ({"precision": ["fp32"]}, "the grid has one setting"),
+    ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a study of sensitivity"),
+    ({"bucket_cap_mb": ["1", "1.0"]}, "the setting bucket1 stands twice"),
+    ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),
+    ({"precision": ["fp32", "fp8"]}, "unknown precision 'fp8'"),
+])  # fmt: skip
 def test_grids_that_are_refused(axes, said) -> None:
     with pytest.raises(BadInput, match=said):
         list(sensitivity.plans(SETTINGS, axes, 1))

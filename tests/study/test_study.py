@@ -1,7 +1,5 @@
 """Studies: every run once, differences by name, one tidy table, the same figure again."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """What a checkpoint may hold, and of which model: all else is refused, by its name."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -12,11 +10,7 @@ import torch
 from dtlib.errors import BadInput
 from dtlib.training.checkpoint import folders
 from dtlib.training.checkpoint.checkpoints import Checkpoints
-from dtlib.training.checkpoint.content import (
-    refuse_foreign,
-    refuse_other_model,
-    what_is_incomplete,
-)
+from dtlib.training.checkpoint.content import refuse_foreign, refuse_other_model, what_is_incomplete
 from tests.saved_checkpoints import save
 
 
@@ -25,18 +19,10 @@ class Config:
 
 
 # field bug 5.04
-@pytest.mark.parametrize(
-    "bad",
-    [
-        numpy.float64(0.5),
-        numpy.random.get_state()[1],
-        argparse.Namespace(a=1),
-        Path("x"),
-        Config(),
-        len,
-    ],
-    ids=lambda bad: type(bad).__name__,
-)
+@pytest.mark.parametrize("bad", [
+    numpy.float64(0.5), numpy.random.get_state()[1], argparse.Namespace(a=1), Path("x"), Config(),
+    len,
+], ids=lambda bad: type(bad).__name__)  # fmt: skip
 def test_what_would_not_load_is_refused_when_saved(tmp_path, bad):
     saved = save(tmp_path, 1)
     with pytest.raises(BadInput, match=r"shared\['best'\]\[0\] is a .*: convert it"):
@@ -44,23 +30,9 @@ def test_what_would_not_load_is_refused_when_saved(tmp_path, bad):
     assert saved.latest().step == 1
 
 
-@pytest.mark.parametrize(
-    "good",
-    [
-        1,
-        0.5,
-        True,
-        None,
-        "a",
-        b"a",
-        torch.float16,
-        torch.Size([1]),
-        {1, 2},
-        (1, [2]),
-        {"a": {1: 2}},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("good", [
+    1, 0.5, True, None, "a", b"a", torch.float16, torch.Size([1]), {1, 2}, (1, [2]), {"a": {1: 2}},
+], ids=str)  # fmt: skip
 def test_plain_values_come_back(tmp_path, good):
     saved = Checkpoints(tmp_path)
     refuse_foreign(good)

@@ -1,7 +1,5 @@
 """A run's weights in other programs' hands: safetensors, and transformers' GPT-2."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checkpoints of several ranks: each has its own, and what fails on one fails on all."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -13,10 +11,7 @@ from dtlib.ranks import dist
 from dtlib.ranks.launcher import launch
 from dtlib.training.checkpoint import checkpoints
 from dtlib.training.checkpoint.checkpoints import Checkpoints
-from dtlib.training.checkpoint.content import (
-    restore_rng,
-    rng_state,
-)
+from dtlib.training.checkpoint.content import restore_rng, rng_state
 from tests.saved_checkpoints import content, names, save
 
 

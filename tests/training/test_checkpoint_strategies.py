@@ -1,7 +1,5 @@
 """Checkpoints know no strategy and no number of ranks: save under one, go on under another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -28,7 +26,9 @@ from tests.strategy_runs import (
     settings_of,
     state,
 )  # fmt: skip
-from tests.toy import config, ready, write_story
+from tests.toy import config, ready
+
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 # The first losses are near 7 and rounded at 2^-24 · 8 = 5e-7; in 20 steps a few roundings add up.
 # Measured: 2.4e-6.
@@ -49,16 +49,6 @@ CHAINS = [
     ("sgd", chain([name for name in EXACT if "o" in TABLE[name].cuts])),
     *(("adamw", chain([name])) for name in (*CASES, *ZERO) if name not in EXACT),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def drawn_state(model: torch.nn.Module, optimizer: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The loop: what a run is made of, how it ends, how it goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -20,9 +18,9 @@ from dtlib.strategies.optim import learning_rate
 from dtlib.training import start, tasks
 from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
-from tests.saved_weights import assert_same_bits
+from tests.saved_checkpoints import assert_same_bits
 from tests.strategy_runs import state
-from tests.toy import Toy, config, write_story
+from tests.toy import Toy, config
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +31,6 @@ def _own_folder(tmp_path, monkeypatch):
     yield
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(False)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
 
 
 def little(story: str, **settings) -> RunConfig:
@@ -90,12 +83,6 @@ def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_the_checkpoint_befor
     assert last is not None and math.isfinite(last.shared["progress"]["loss"])
 
 
-def test_a_resumed_run_says_from_where(story, capsys):
-    alone(little(story, steps=2, schedule="constant"))
-    alone(little(story, steps=3, schedule="constant", resume=True))
-    assert "Resuming run after step 2, from step-" in capsys.readouterr().out
-
-
 def test_a_run_is_never_written_over(story):
     first, second = (alone(little(story, steps=1, out=None)) for _ in range(2))
     assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]
@@ -129,12 +116,9 @@ def test_ranks_are_those_that_are_there_else_two_and_one_for_single(monkeypatch)
     assert start.prepare(RunConfig("text")).plan.world_size == 8
 
 
-def test_missing_data_is_bad_input_from_a_rank_too(tmp_path):
+def test_missing_data_is_bad_input_from_a_rank_too_and_so_is_too_little(story, tmp_path):
     with pytest.raises(BadInput, match="nowhere"):
         dtlib.train("text", ranks=2, data=str(tmp_path / "nowhere"), model="nano", timeout=20)
-
-
-def test_too_little_data_for_a_global_batch_is_bad_input(story):
     with pytest.raises(BadInput, match=r"hold 5 windows of text, fewer than the global batch of 6"):
         alone(little(story, num_samples=5))
 
@@ -300,7 +284,7 @@ def test_second_run_in_the_folder_of_one_at_work_is_refused(story):
     assert not any(Path("run").iterdir())
 
 
-def test_a_run_may_end_without_a_checkpoint(story, monkeypatch):
+def test_a_run_may_end_without_a_checkpoint(story, monkeypatch, capsys):
     """As those of a study do; stopped half-way it has one, from which it goes on."""
     asked = iter([False, False, True])
     monkeypatch.setattr(dist, "stop_requested", lambda: next(asked, False))
@@ -309,5 +293,6 @@ def test_a_run_may_end_without_a_checkpoint(story, monkeypatch):
     half = Checkpoints(Path("run/checkpoints")).latest()
     assert half is not None and half.step == 2
     run = alone(little(story, checkpoint_every=0, resume=True))
+    assert "Resuming run after step 2, from step-" in capsys.readouterr().out
     assert len(run.history) == 6 and run.summary["loss"] == run.history[-1]["loss"]
     assert [path.name for path in (run.folder / "checkpoints").glob("step-*")] == [half.path.name]

@@ -5,8 +5,6 @@ otherwise, so runs agree to a few units of 2^-24 = 6e-8 relative and not in thei
 same micro-batches are added in the same order.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -16,15 +14,12 @@ from dtlib.training.record import Run
 from tests.conftest import write_cifar
 from tests.toy import write_story
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 # What a weight or a loss may be off by in 20 steps, relative to the largest weight, or to the loss.
 # Measured: losses 1.4e-7, weights 2.0e-7. AdamW needs its epsilon of 1e-5 for it: with 1e-8 a
 # gradient that is zero but for its rounding moves its weight by the whole learning rate (8.8e-5).
 CLOSE = 1e-6
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

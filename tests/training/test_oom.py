@@ -1,7 +1,5 @@
 """Out of memory is a sentence: what lacked, what holds the rest, what would fit by the formulas."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

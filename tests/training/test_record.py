@@ -1,7 +1,5 @@
 """Records: nothing is invented, nothing stands twice, warm-up never enters a timing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -46,7 +44,8 @@ def test_memory_of_a_gpu_is_measured():
 
 
 def record_run(folder: Path, steps: range, *, resumed_from: int | None = None) -> RunFiles:
-    recorder = RunFiles(folder, {"task": "text", "lr": 1e-5}, world(), resumed_from=resumed_from)
+    config = {"task": "text", "lr": 1e-5, "device": "auto"}
+    recorder = RunFiles(folder, config, world(), resumed_from=resumed_from)
     for step in steps:
         recorder.step(step, loss=1 / step)
         recorder.rank_step(step, loss_sum=2 / step)
@@ -57,7 +56,7 @@ def test_run_comes_back_from_its_folder(tmp_path):
     record_run(tmp_path / "run", range(1, 4)).finish({"loss": 0.25, "warmup_steps": 2})
     run = Run.load(tmp_path / "run")
     assert run.loss == 0.25
-    assert run.config == {"task": "text", "lr": 1e-5}
+    assert run.config == {"task": "text", "lr": 1e-5, "device": "auto"}
     assert [line["step"] for line in run.history] == [1, 2, 3]
     assert run.history[1]["loss"] == 0.5
     own = record.read_lines(tmp_path / "run" / "rank0.jsonl")
@@ -149,19 +148,13 @@ def test_row_has_every_column_and_empty_means_not_measured(tmp_path):
     assert rows[0]["measured_or_simulated"] == "measured"
 
 
-def test_row_of_a_run_that_is_not_done_knows_no_device(tmp_path):
-    RunFiles(tmp_path, {"task": "text", "device": "auto"}, world()).close()
-    row = Run.load(tmp_path).row()
-    assert (row["task"], row["device"], row["measured_or_simulated"]) == ("text", None, None)
-
-
-def test_run_that_is_not_done_has_no_loss(tmp_path):
+def test_run_that_is_not_done_knows_no_device_and_has_no_loss(tmp_path):
     record_run(tmp_path, range(1, 4)).close()
+    run = Run.load(tmp_path)
+    row = run.row()
+    assert (row["task"], row["device"], row["measured_or_simulated"]) == ("text", None, None)
     with pytest.raises(BadInput, match=r"not done \(3 steps are recorded\).*--resume"):
-        _ = Run.load(tmp_path).loss
-
-
-def test_folder_without_a_run_is_refused(tmp_path):
+        _ = run.loss
     with pytest.raises(BadInput, match="holds no run"):
         Run.load(tmp_path / "nothing")
 
@@ -219,7 +212,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
 
 
-def test_commit_is_that_of_the_package_and_says_when_it_was_changed(tmp_path):
+def test_commit_is_that_of_the_package_and_says_when_it_was_changed(tmp_path, monkeypatch):
     package = tmp_path / "checkout" / "package"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -233,11 +226,8 @@ def test_commit_is_that_of_the_package_and_says_when_it_was_changed(tmp_path):
     assert clean is not None and len(clean) == 40
     (package / "__init__.py").write_text("changed = True\n")
     assert record.commit(package) == f"{clean}-dirty"
-
-
-def test_commit_is_none_without_git(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert record.commit() is None
+    monkeypatch.setenv("PATH", "")  # without git
+    assert record.commit(package) is None
 
 
 def test_times_are_utc(tmp_path, monkeypatch):

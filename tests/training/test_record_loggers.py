@@ -1,7 +1,5 @@
 """TensorBoard and W&B hold what the JSON lines hold, leave nothing elsewhere and ask no network."""
 
-from __future__ import annotations
-
 import http.server
 import os
 import subprocess

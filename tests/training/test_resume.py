@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from saved_weights import assert_same_bits, final_weights
+from saved_checkpoints import assert_same_bits, final_weights
 
 from dtlib.config import RunConfig
 from dtlib.ranks import dist

@@ -3,8 +3,6 @@
 `test_resume` does the same from a command line; these runs start warm, inside this process.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -15,40 +13,23 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 
 import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.training.record import Run, read_lines
+from tests.saved_checkpoints import assert_same_bits
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, plain, ranks_of, settings_of, state
-from tests.toy import write_story
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 RANKS, STEPS = 2, 60
 EVERY = bool(os.environ.get("DTLIB_EVERY"))
 NAMES = [name for name in plain(HERE) if not TABLE[name].apart]
 PATIENCE = 60.0  # seconds that something may take here before the test fails
 
 
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory) -> str:
-    return write_story(tmp_path_factory.mktemp("text") / "story")
-
-
 def settings(name: str, story: str) -> dict[str, Any]:
-    return {
-        **SMALL,
-        **settings_of(name),
-        "ranks": ranks_of(name, RANKS),
-        "data": story,
-        "steps": STEPS,
-        "checkpoint_every": 3,
-        "deterministic": True,
-    }
+    return {**SMALL, **settings_of(name), "ranks": ranks_of(name, RANKS), "data": story,
+            "steps": STEPS, "checkpoint_every": 3, "deterministic": True}  # fmt: skip
 
 
 class Killer(threading.Thread):
@@ -74,11 +55,8 @@ class Killer(threading.Thread):
     def process_id(self) -> int | None:
         """The process of the rank, which its log names; not that of an earlier start."""
         log = self.folder / f"rank{self.rank}.log"
-        named = (
-            [line for line in log.read_text().splitlines() if " pid " in line]
-            if log.exists()
-            else []
-        )
+        lines = log.read_text().splitlines() if log.exists() else []
+        named = [line for line in lines if " pid " in line]
         pid = int(named[-1].split(" pid ")[1].split()[0]) if named else None
         if pid and psutil.pid_exists(pid) and psutil.Process(pid).create_time() >= self.began - 1:
             return pid
@@ -98,17 +76,6 @@ def kill_and_see(folder: Path, settings: dict[str, Any], rank: int, after: int) 
         dtlib.train("text", out=str(folder), resume=folder.exists(), **settings)
     killer.join(PATIENCE)
     assert killer.killed is not None
-
-
-def assert_same_bits(found: Any, expected: Any) -> None:
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key in expected:
-            assert_same_bits(found[key], expected[key])
-    elif isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected)
-    else:
-        assert found == expected
 
 
 @pytest.mark.spread

@@ -1,7 +1,5 @@
 """Tasks: what each rank sees, and an evaluation that counts every sample once."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -4,8 +4,6 @@ Counts, ids and variables are faked. What is decided before the ranks have met i
 what they decide together.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +17,12 @@ from dtlib.ranks.foresee import foresee
 from dtlib.ranks.gpus import Seen, placed
 from dtlib.training import start
 
-TORCHRUN = {
-    "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-    "MASTER_ADDR": "n1", "MASTER_PORT": "29500",
-}  # fmt: skip
+TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4",
+            "GROUP_RANK": "1", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"}  # fmt: skip
 JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_NODELIST": "n[1-2]"}
-SRUN = {
-    **JOB, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
-    "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-    "SLURM_STEP_NODELIST": "n[1-2]",
-}  # fmt: skip
+SRUN = {**JOB, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+        "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_STEP_NODELIST": "n[1-2]"}  # fmt: skip
 EACH = {"SLURM_GPUS_PER_TASK": "1"}
 ONE_NODE = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}  # fmt: skip
@@ -57,9 +51,8 @@ TWO_BY_FOUR = {
     ),
     "salloc on a login node": Scene({**JOB, "SLURM_GPUS_PER_NODE": "h100:4"}, 0, ALL),
 }
-STRATEGIES = (
-    "ddp", "zero1", "zero2", "zero3", "offload", "infinity", "fsdp", "accelerate", "lightning",
-)  # fmt: skip
+STRATEGIES = ("ddp", "zero1", "zero2", "zero3", "offload", "infinity", "fsdp", "accelerate",
+              "lightning")  # fmt: skip
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp64")
 NO_FP64 = ("zero1", "zero2", "zero3", "offload", "infinity")  # DeepSpeed's optimizer has none
 
@@ -102,9 +95,7 @@ def decided(scene: Scene, device: str) -> tuple[set[str], set[str], int]:
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 @pytest.mark.parametrize("where", TWO_BY_FOUR)
-def test_in_a_world_of_two_nodes_of_four_gpus_all_compute_on_their_own(
-    where: str, device: str, on: Any
-) -> None:
+def test_in_a_world_of_two_nodes_of_four_gpus_all_compute_on_their_own(where, device, on):
     """Every strategy, in every precision that it has."""
     scene = TWO_BY_FOUR[where]
     on(scene)
@@ -139,7 +130,7 @@ ON_CPU = {
 
 
 @pytest.mark.parametrize("where", ON_CPU)
-def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where: str, on: Any) -> None:
+def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where, on):
     scene = ON_CPU[where]
     on(scene)
     ranks = start.prepare(RunConfig("text", global_batch=24)).plan.world_size
@@ -149,35 +140,25 @@ def test_with_too_few_gpus_all_ranks_compute_on_the_cpu(where: str, on: Any) -> 
         decided(scene, "cuda")
 
 
-@pytest.mark.parametrize(
-    ("ranks", "visible", "device", "expected"),
-    [
-        (1, 1, "auto", ("cuda", "nccl")),
-        (4, 4, "auto", ("cuda", "nccl")),
-        (6, 4, "auto", ("cpu", "gloo")),
-        (2, 1, "auto", ("cpu", "gloo")),
-        (4, 0, "auto", ("cpu", "gloo")),
-        (4, 4, "cpu", ("cpu", "gloo")),
-    ],
-)
-def test_ranks_that_this_machine_will_start(
-    ranks: int, visible: int, device: str, expected: tuple[str, str], on: Any
-) -> None:
+@pytest.mark.parametrize(("ranks", "visible", "device", "expected"), [
+    (1, 1, "auto", ("cuda", "nccl")), (4, 4, "auto", ("cuda", "nccl")),
+    (6, 4, "auto", ("cpu", "gloo")), (2, 1, "auto", ("cpu", "gloo")),
+    (4, 0, "auto", ("cpu", "gloo")), (4, 4, "cpu", ("cpu", "gloo")),
+])  # fmt: skip
+def test_ranks_that_this_machine_will_start(ranks, visible, device, expected, on):
     on(Scene({}, visible, []))
     assert foresee(ranks, device) == expected
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "zero2"])
-def test_a_gpu_that_is_not_there_is_refused_before_a_rank_starts(strategy: str, on: Any) -> None:
+def test_a_gpu_that_is_not_there_is_refused_before_a_rank_starts(strategy, on):
     on(Scene({}, 4, []))
     config = RunConfig("text", strategy=strategy, ranks=6, device="cuda", global_batch=24)
     with pytest.raises(Unavailable, match="6 ranks on this host need 6 GPUs and there are 4"):
         start.prepare(config)
 
 
-def test_every_run_says_its_device_and_backend(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_run_says_its_device_and_backend(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"steps": 1, "global_batch": 4, "max_length": 8}
     start.train("text", ranks=2, **settings)
