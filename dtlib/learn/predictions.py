@@ -95,12 +95,7 @@ def _number(value: Any) -> str:
 
 
 def my_run(
-    what: str,
-    measured: Any,
-    unit: str = "",
-    *,
-    predicted: Any = None,
-    source: str = "measured",
+    what: str, measured: Any, unit: str = "", *, predicted: Any = None, source: str = "measured"
 ) -> None:
     """Add a row to the student's `my_runs.csv`; the capstone is made from that table.
 

@@ -110,11 +110,7 @@ def _foreign_device(local_rank: int, backend: str) -> torch.device:
 
 
 def join(
-    env_world: EnvWorld,
-    device: str = "auto",
-    timeout: float = timeouts.RUN,
-    *,
-    store: Any = None,
+    env_world: EnvWorld, device: str = "auto", timeout: float = timeouts.RUN, *, store: Any = None
 ) -> World:
     """Enter the process group that `env_world` describes, and return the world.
 
