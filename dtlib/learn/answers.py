@@ -24,7 +24,7 @@ from typing import Any
 from dtlib.errors import BadInput
 from dtlib.learn.alike import SAME, Stopped, alike
 from dtlib.learn.calls import ask
-from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
+from dtlib.learn.mistakes import Mistake, Pair, Program, Solved, by_name, refuse_other_names
 from dtlib.learn.readers import number, words
 from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
@@ -36,7 +36,7 @@ ENDED = ("raised", "unknown_name", "loops")  # what `ask` says of an answer that
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Solved):
     """An exercise whose answer is a function that one process can run.
 
     Each function given below names what it wants to see, and is handed that: any argument of the
@@ -96,7 +96,6 @@ class Answer:
     _known: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mistakes", read_mistakes(self.mistakes, self.reference))
         if self.alone and self.read is None and self.judge is None and self.run is None:
             raise BadInput(f"{self.name} is judged alone, by neither `read`, `run` nor `judge`.")
         known = (*self._names, "got", "want", "case")
@@ -107,16 +106,6 @@ class Answer:
         for mistake in self.programs:
             what = f"when of {self.name}, {mistake.key}"
             refuse_other_names(what, mistake.when, (*known, "error"))
-
-    @property
-    def name(self) -> str:
-        """The exercise, by the name of its solution."""
-        return self.reference.__name__
-
-    @property
-    def programs(self) -> Sequence[Mistake]:
-        """The mistakes, each with its program."""
-        return self.mistakes  # type: ignore[return-value]  # read in __post_init__
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

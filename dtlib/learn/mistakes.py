@@ -7,8 +7,9 @@ be refused with its own sentence.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from dtlib.errors import BadInput
@@ -49,16 +50,28 @@ class Mistake:
     hangs: Callable[..., str | tuple[str, int] | None] | Literal[True] | None = None
 
 
-def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[Mistake, ...]:
-    """All as `Mistake`, with a program where words of the solution stood."""
-    found = []
-    for one in given:
-        mistake = one if isinstance(one, Mistake) else Mistake(*one)
-        if isinstance(mistake.program, Mapping):
-            program = altered(solution, mistake.program)
-            mistake = Mistake(mistake.key, program, mistake.when, mistake.hangs)
-        found.append(mistake)
-    return tuple(found)
+class Solved:
+    """An exercise with its solution, and with the programs that err."""
+
+    reference: Program
+    mistakes: Sequence[Mistake | Pair]
+
+    @property
+    def name(self) -> str:
+        """The exercise, by the name of its solution."""
+        return self.reference.__name__
+
+    @cached_property
+    def programs(self) -> tuple[Mistake, ...]:
+        """The mistakes, each with a program, also where words of the solution stand."""
+        found = []
+        for one in self.mistakes:
+            mistake = one if isinstance(one, Mistake) else Mistake(*one)
+            if isinstance(mistake.program, Mapping):
+                program = altered(self.reference, mistake.program)
+                mistake = replace(mistake, program=program)
+            found.append(mistake)
+        return tuple(found)
 
 
 def by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:

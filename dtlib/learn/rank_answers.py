@@ -21,7 +21,7 @@ from typing import Any
 
 from dtlib.learn.alike import alike
 from dtlib.learn.explanations import returned, unforeseen, waits_in, who_left
-from dtlib.learn.mistakes import Mistake, Pair, Program, by_name, read_mistakes, refuse_other_names
+from dtlib.learn.mistakes import Mistake, Pair, Program, Solved, by_name, refuse_other_names
 from dtlib.learn.rank_runs import Task, named, run_programs
 from dtlib.learn.readers import words
 from dtlib.learn.rounds import Given, Round, Seen
@@ -34,7 +34,7 @@ SOON = 3.0  # seconds in which a student's answer is compared with the mistakes
 
 
 @dataclass(frozen=True)
-class RankAnswer:
+class RankAnswer(Solved):
     """An exercise whose answer is a function that every rank calls.
 
     Each function given below names what it wants to see. On a rank (`read`, `judge`, a mistake's
@@ -98,7 +98,6 @@ class RankAnswer:
     _known: dict[int, dict[int, Round]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mistakes", read_mistakes(self.mistakes, self.reference))
         own = tuple(named(self._task, [None] * 20, 0, 1))  # the arguments, rank and n
         of_all = (*own, "got", "want", "case", "seen")
         refuse_other_names(f"passed of {self.name}", self.passed, ("seen",))
@@ -110,16 +109,6 @@ class RankAnswer:
             refuse_other_names(f"when of {self.name}, {mistake.key}", mistake.when, of_all)
             if callable(mistake.hangs):
                 refuse_other_names(f"hangs of {self.name}, {mistake.key}", mistake.hangs, own)
-
-    @property
-    def name(self) -> str:
-        """The exercise, by the name of its solution."""
-        return self.reference.__name__
-
-    @property
-    def programs(self) -> Sequence[Mistake]:
-        """The mistakes, each with its program."""
-        return self.mistakes  # type: ignore[return-value]  # read in __post_init__
 
     @property
     def keys(self) -> set[str]:
@@ -260,19 +249,15 @@ class RankAnswer:
         if any(failure.own or failure.mismatch for _, failure in round_.failures):
             return False
         for seen in round_.ranks:
-            names = named(self._task, self._arguments(round_, seen.rank), seen.rank, round_.n)
+            names = named(self._task, round_.case.arguments(seen.rank), seen.rank, round_.n)
             if not waits_in(seen, by_name(mistake.hangs, names)):
                 return False
         return True
 
-    def _arguments(self, round_: Round, rank: int) -> tuple[Any, ...]:
-        assert isinstance(round_.case, Given)
-        return round_.case.arguments(rank)
-
     def _names(self, round_: Round) -> dict[str, Any]:
         """What a function that looks at all ranks may see."""
         n, ranks = round_.n, range(round_.n)
-        each = [named(self._task, self._arguments(round_, rank), rank, n) for rank in ranks]
+        each = [named(self._task, round_.case.arguments(rank), rank, n) for rank in ranks]
         names: dict[str, Any] = {name: [one[name] for one in each] for name in each[0]}
         got = [seen.got for seen in round_.ranks]
         want = [s.want[0] if len(s.want) == 1 else s.want or s.goal for s in round_.ranks]

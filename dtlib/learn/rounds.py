@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dtlib.learn.verdicts import Wrong
-from dtlib.learn.wire import Message
+from dtlib.learn.wire import Message, Sender
 
 
 class Given(NamedTuple):
@@ -60,7 +60,7 @@ class Failure:
 
 
 @dataclass
-class Seen:
+class Seen(Sender):
     """What one rank saw in one case; tensors of more than 64 numbers are summed up."""
 
     rank: int
@@ -80,16 +80,6 @@ class Seen:
     wrong: Wrong | None = None  # what reading the answer found
     seconds: float = 0.0
     printed: str = ""
-
-    @property
-    def sent(self) -> list[Message]:
-        """The messages that this rank sent."""
-        return [m for m in self.messages if m.kind == "send"]
-
-    @property
-    def bytes_sent(self) -> int:
-        """Bytes that this rank sent in messages."""
-        return sum(m.bytes for m in self.sent)
 
     @property
     def collectives(self) -> list[str]:

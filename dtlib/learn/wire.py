@@ -16,21 +16,14 @@ import torch.distributed as dist
 
 # Names of ProcessGroup's methods and what torch.distributed calls them; some versions lack some.
 COLLECTIVES = {
-    "allreduce": "all_reduce",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "gather": "gather",
-    "allgather": "all_gather",
-    "_allgather_base": "all_gather_into_tensor",
-    "all_gather_single": "all_gather_into_tensor",  # torch 2.14's name for it
-    "allgather_coalesced": "all_gather",
-    "scatter": "scatter",
-    "reduce_scatter": "reduce_scatter",
-    "_reduce_scatter_base": "reduce_scatter_tensor",
-    "reduce_scatter_single": "reduce_scatter_tensor",  # torch 2.14's name for it
-    "alltoall": "all_to_all",
+    "allreduce": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "gather": "gather",
+    "allgather": "all_gather", "allgather_coalesced": "all_gather", "scatter": "scatter",
+    "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all",
     "alltoall_base": "all_to_all_single",
-}
+    "_allgather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor",
+    # torch 2.14's names for the last two
+    "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
+}  # fmt: skip
 FEW = 64  # messages of up to so many numbers are kept whole
 
 
@@ -73,7 +66,23 @@ class Message:
     overlaps: bool = False
 
 
-class WireLog:
+class Sender:
+    """Whoever has messages, of which some were sent."""
+
+    messages: list[Message]
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages that this rank sent."""
+        return [m for m in self.messages if m.kind == "send"]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all messages that this rank sent to others; collectives do not count."""
+        return sum(m.bytes for m in self.sent)
+
+
+class WireLog(Sender):
     """Record messages while a `with` block runs.
 
     Parameters
@@ -96,16 +105,6 @@ class WireLog:
         self._pending: list[_Sending] = []
         self._received: list[_OnItsWay] = []
         self._saved: dict[str, Any] = {}
-
-    @property
-    def sent(self) -> list[Message]:
-        """The messages that this rank sent."""
-        return [m for m in self.messages if m.kind == "send"]
-
-    @property
-    def bytes_sent(self) -> int:
-        """Bytes of all messages that this rank sent to others; collectives do not count."""
-        return sum(m.bytes for m in self.sent)
 
     @property
     def left(self) -> list[Any]:
