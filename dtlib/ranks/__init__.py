@@ -7,17 +7,15 @@ worker.py  in a rank: takes one job over its pipe, joins the group, calls the fu
 allocation.py  what a Slurm allocation holds: nodes, and ranks, GPUs and CPUs of each
 slurm.py   in the parent: gets processes on all nodes of a Slurm allocation, by srun
 node.py    on such a node: the agent that becomes torchrun, and a rank that connects back
-watch.py   in a rank: the thread that says where the rank is, takes "stop", dies with the parent
+listener.py  in a rank: the thread that says where the rank is, takes "stop", dies with the parent
 where.py   what a rank is doing: its line of user code and the collective that it waits in
 group.py   in the parent: one launch; starts the ranks, listens to all of them, ends them
 outcome.py how ranks ended, which failed first, and the sentence that says so
 gpus.py    in a rank: which GPU is its own, by what all ranks see
 foresee.py before ranks have met: on what they will compute, as far as can be known
 interfaces.py  network interfaces that variables name, and which of them are refused
-patience.py  waits for all ranks without a collective's time-out
 parcel.py  pickling, by value
-signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
-answers.py    questions that are not waited for without end
+waiting.py  waits for all ranks without a collective's time-out, and for answers not without end
 processes.py  how all of dtlib starts a program, and ends it with what it started
 show.py    output and progress, as they come, in a notebook, a terminal or a log
 

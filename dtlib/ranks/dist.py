@@ -23,29 +23,11 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "Availability",
-    "EnvWorld",
-    "World",
-    "available_here",
-    "barrier",
-    "broadcast_object",
-    "choose_backend",
-    "devices_in_words",
-    "environment_world",
-    "gather_objects",
-    "heeds_stop",
-    "in_world",
-    "install_stop_handlers",
-    "is_main",
-    "join",
-    "leave",
-    "reduce_scatter_sum",
-    "request_stop",
-    "stop_requested",
-    "sum_over_ranks",
-    "tell_devices",
-    "world",
-]
+    "Availability", "EnvWorld", "World", "available_here", "barrier", "broadcast_object",
+    "choose_backend", "devices_in_words", "environment_world", "gather_objects", "heeds_stop",
+    "in_world", "install_stop_handlers", "is_main", "join", "leave", "reduce_scatter_sum",
+    "request_stop", "stop_requested", "sum_over_ranks", "tell_devices", "world",
+]  # fmt: skip
 
 T = TypeVar("T")
 
