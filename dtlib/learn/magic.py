@@ -28,14 +28,7 @@ from dtlib.ranks import timeouts
 
 FILENAME = "<ranks cell>"
 GIVEN = ("rank", "world_size", "dist", "torch")
-_DEFINITE = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.ClassDef,
-)
+_DEFINITE = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
 def register(ipython: Any) -> None:

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn import progress, session
 from dtlib.learn.sentences import evaluate
 from dtlib.learn.show import say, show, table
-from dtlib.learn.source import Lesson
-
-
-def _spec(lesson: Lesson, key: str) -> dict[str, Any]:
-    predictions = lesson.sidecar.get("predictions") or {}
-    if key not in predictions:
-        raise BadInput(
-            f"the sidecar of lesson {lesson.number} has no prediction {key!r}; it has "
-            f"{', '.join(predictions) or 'none'}." + did_you_mean(key, predictions)
-        )
-    return predictions[key]
 
 
 def predict(key: str) -> None:
@@ -27,10 +15,10 @@ def predict(key: str) -> None:
     Shows a form: a number or one of several options, sure or unsure, and a button that commits.
     What was committed stays when the kernel restarts. Run All and papermill pass through.
     """
-    lesson = session.current()
-    spec = _spec(lesson, key)
     from dtlib.learn.widgets import PredictionForm
 
+    lesson = session.current()
+    spec = lesson.entry("predictions", key)
     show(PredictionForm(lesson.stem, key, spec))
 
 
@@ -49,7 +37,7 @@ def measured(key: str, value: Any, unit: str | None = None, source: str = "measu
         Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it.
     """
     lesson = session.current()
-    spec = _spec(lesson, key)
+    spec = lesson.entry("predictions", key)
     unit = spec.get("unit", "") if unit is None else unit
     mine = progress.read(lesson.stem, "predictions", key)
     guess = mine.get("value")
@@ -95,12 +83,7 @@ def _number(value: Any) -> str:
 
 
 def my_run(
-    what: str,
-    measured: Any,
-    unit: str = "",
-    *,
-    predicted: Any = None,
-    source: str = "measured",
+    what: str, measured: Any, unit: str = "", *, predicted: Any = None, source: str = "measured"
 ) -> None:
     """Add a row to the student's `my_runs.csv`; the capstone is made from that table.
 
@@ -116,15 +99,9 @@ def my_run(
         `"measured"`, `"simulated"` or `"recorded"`.
     """
     progress.add_run(
-        {
-            "lesson": session.current().number,
-            "what": what,
-            "predicted": predicted,
-            "measured": measured,
-            "unit": unit,
-            "source": source,
-        }
-    )
+        {"lesson": session.current().number, "what": what, "predicted": predicted,
+         "measured": measured, "unit": unit, "source": source}
+    )  # fmt: skip
 
 
 def take_away() -> None:
@@ -133,19 +110,14 @@ def take_away() -> None:
     exercises = progress.read(lesson.stem, "exercises")
     done = sorted(name for name, entry in exercises.items() if entry.get("passed"))
     say("Take-away.", f"Exercises passed: {', '.join(done) or 'none yet'}.")
+    asked = lesson.sidecar.get("predictions") or {}
     wrong = [
-        [_spec_or_empty(lesson, key).get("question", key), e["value"], e.get("measured")]
+        [(asked.get(key) or {}).get("question", key), e["value"], e.get("measured")]
         for key, e in sorted(progress.read(lesson.stem, "predictions").items())
         if e.get("sure") and e.get("right") is False
     ]
     if wrong:
         title = "You were sure, and it came out otherwise. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
-    if lesson.next:
-        print(f"Next on the path: lesson {lesson.next}.")
-    else:
-        print("No later lesson of the path is in this folder.")
-
-
-def _spec_or_empty(lesson: Lesson, key: str) -> dict[str, Any]:
-    return (lesson.sidecar.get("predictions") or {}).get(key) or {}
+    nothing = "No later lesson of the path is in this folder."
+    print(f"Next on the path: lesson {lesson.next}." if lesson.next else nothing)

@@ -20,12 +20,10 @@ def quiz() -> None:
     BadInput
         When a question's template names what it does not draw.
     """
-    lesson = session.current()
-    questions = drawn(lesson.sidecar.get("quiz") or [], progress.runs())
     from dtlib.learn.widgets import QuizForm
 
-    form = QuizForm(lesson.stem, questions)
-    show(form)
+    lesson = session.current()
+    show(QuizForm(lesson.stem, drawn(lesson.sidecar.get("quiz") or [], progress.runs())))
 
 
 def drawn(quiz: list[dict[str, Any]], runs: list[dict[str, str]]) -> list[dict[str, Any]]:

@@ -21,17 +21,7 @@ import torch.distributed as dist
 
 from dtlib.learn.alike import alike
 from dtlib.learn.mistakes import Program, by_name
-from dtlib.learn.reports import (
-    LIMIT,
-    MOST,
-    close,
-    counts,
-    describe,
-    failed,
-    few,
-    lost,
-    together,
-)
+from dtlib.learn.reports import LIMIT, MOST, close, counts, describe, failed, few, lost, together
 from dtlib.learn.rounds import Given, Round, Seen
 from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import Wrong
@@ -139,11 +129,7 @@ def plain_group() -> Any:
 
 
 def _in_turn(
-    task: Task,
-    program: Program,
-    cases: Sequence[Given],
-    wants: list[Any],
-    to_the_end: bool = False,
+    task: Task, program: Program, cases: Sequence[Given], wants: list[Any], to_the_end: bool = False
 ) -> list[Seen]:
     """Run a program in the cases, up to the first that is not right on every rank or all."""
     # The program's calls and ours must never meet in one collective.

@@ -56,14 +56,9 @@ def lost(outcome: Any) -> Seen:
     """What is known of a rank that gave no answer: it was killed, or it never came back."""
     waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
-        outcome.error or outcome.status,
-        outcome.message or "",
-        "",
-        0,
-        str(outcome.where),
-        waited,
+        outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited,
         lost=True,
-    )
+    )  # fmt: skip
     return Seen(outcome.rank, failure=failure)
 
 
@@ -114,13 +109,7 @@ def failed(error: BaseException, log: WireLog) -> Failure:
     own = [m for m in log.messages[-1:] if m.peer is not None]
     if waited in ("send", "recv") and not own:
         waited = "a collective"
-    return Failure(
-        type(error).__name__,
-        message,
-        frame.name,
-        frame.lineno or 0,
-        # A cell's source is not on this rank; the parent looks the line up by this file name.
-        frame.filename,
-        waited,
-        any(words in message for words in GONE),
-    )
+    gone = any(words in message for words in GONE)
+    # A cell's source is not on this rank; the parent looks the line up by the file's name.
+    place = (frame.name, frame.lineno or 0, frame.filename)
+    return Failure(type(error).__name__, message, *place, waited, gone)

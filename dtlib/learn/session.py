@@ -10,7 +10,7 @@ from typing import Any
 
 from dtlib.errors import BadInput
 from dtlib.learn import rooms, source
-from dtlib.learn.show import in_notebook
+from dtlib.ranks.show import in_notebook
 from dtlib.strategies import operators as ops
 
 _state: dict[str, Any] = {"lesson": None, "passed": {}}

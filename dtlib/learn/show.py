@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dtlib.ranks.show import in_notebook
 
 # Words alone: a product such as 2*n*m is none. js/common.js does the same.
 _STRESS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
@@ -27,13 +28,6 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self.markup
-
-
-def in_notebook() -> bool:
-    """Whether this Python is a Jupyter kernel (IPython in a terminal is not)."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def show(thing: Any) -> None:

@@ -143,6 +143,19 @@ class Lesson:
             return {}
         return _yaml(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
 
+    def entry(self, part: str, name: str) -> dict[str, Any]:
+        """What the sidecar has under a name: `entry("predictions", "bytes")`.
+
+        Raises `BadInput` when it has nothing; the sentence lists the names that there are.
+        """
+        there = self.sidecar.get(part) or {}
+        if name not in there:
+            raise BadInput(
+                f"the sidecar of lesson {self.number} has no {part.removesuffix('s')} {name!r}; it "
+                f"has {', '.join(there) or 'none'}." + did_you_mean(name, there)
+            )
+        return there[name]
+
     @cached_property
     def parameters(self) -> list[str]:
         """The names that the cell tagged `parameters` assigns."""

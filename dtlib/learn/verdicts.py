@@ -6,6 +6,9 @@ translator finds them.
 
 from __future__ import annotations
 
+import ast
+import dis
+import hashlib
 import re
 import traceback
 import types
@@ -161,10 +164,12 @@ def place_in_words(function: str, line: int, code: str = "", whose: str = "") ->
     return f"{place}{whose}" + (f", `{code}`" if code else "")
 
 
+# What Python writes into every class.
+_HOUSEKEEPING = ("__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__")
+
+
 def fingerprint(thing: Any) -> str:
     """Tell two versions of a function or class apart by what they do; comments do not count."""
-    import hashlib
-
     return hashlib.sha256(repr(_shape(thing)).encode()).hexdigest()[:16]
 
 
@@ -173,16 +178,12 @@ def _shape(thing: Any) -> Any:
         consts = [_shape(c) for c in thing.co_consts]
         return (thing.co_code, consts, thing.co_names, thing.co_varnames)
     if isinstance(thing, type):
-        return [(k, _shape(v)) for k, v in vars(thing).items() if not _housekeeping(k)]
+        return [(k, _shape(v)) for k, v in vars(thing).items() if k not in _HOUSEKEEPING]
     if isinstance(thing, (staticmethod, classmethod)):
         return _shape(thing.__func__)
     if hasattr(thing, "__code__"):
         return _shape(thing.__code__)
     return type(thing).__name__ if callable(thing) else thing
-
-
-def _housekeeping(name: str) -> bool:
-    return name in ("__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__")
 
 
 def is_stub(thing: Any, stub_source: str | None) -> bool:
@@ -206,8 +207,6 @@ def is_stub(thing: Any, stub_source: str | None) -> bool:
 
 def _does_nothing(code: types.CodeType) -> bool:
     """Whether a code object holds no work and returns None."""
-    import dis
-
     loads = ("LOAD_CONST", "RETURN_CONST")
     return all(
         i.opname in ("RESUME", "NOP", "CACHE", "RETURN_VALUE")
@@ -218,8 +217,6 @@ def _does_nothing(code: types.CodeType) -> bool:
 
 def _without_surroundings(source: str) -> types.CodeType:
     """Compile a stub without its decorators, annotations and defaults: those need the notebook."""
-    import ast
-
     tree = ast.parse(source)
     for node in _outside_of_functions(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -236,8 +233,6 @@ def _without_surroundings(source: str) -> types.CodeType:
 
 def _outside_of_functions(node: Any) -> Iterator[Any]:
     """The definitions that run when a module does; what is in a function runs when it is called."""
-    import ast
-
     for inner in node.body:
         if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield inner

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn import rooms, session
 from dtlib.learn.show import show
 from dtlib.learn.source import Lesson
@@ -32,17 +31,11 @@ def what_if(name: str) -> None:
     BadInput
         When the sidecar has no such entry.
     """
-    lesson = session.current()
-    entries: dict[str, Any] = lesson.sidecar.get("what_if") or {}
-    if name not in entries:
-        raise BadInput(
-            f"the sidecar of lesson {lesson.number} has no what_if {name!r}; it has "
-            f"{', '.join(entries) or 'none'}." + did_you_mean(name, entries)
-        )
-    entry = entries[name]
-    module, function = formula(lesson, entry)
     from dtlib.learn.widgets import WhatIfForm
 
+    lesson = session.current()
+    entry = lesson.entry("what_if", name)
+    module, function = formula(lesson, entry)
     spec = {"title": entry["title"], "inputs": entry["inputs"], "function": function}
     source = "" if entry.get("kernel") else page_source(module)
     show(WhatIfForm(spec, getattr(module, function), source))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.learn.source import Lesson, find, lessons, sources_folder
+from dtlib.learn.source import find, lessons, sources_folder
 from dtlib.lessons.build import KINDS, build_notebooks
 from dtlib.lessons.validate import validate_all
 
@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace) -> int:
     from dtlib.lessons.run import run_all
 
     return run_all(
-        _chosen(args.lessons),
+        [find(number) for number in args.lessons] if args.lessons else lessons(),
         kinds=list(KINDS) if args.kind == "both" else [args.kind],
         out=args.out,
         jobs=args.jobs,
@@ -79,10 +79,6 @@ def _pages(args: argparse.Namespace) -> int:
     from dtlib.lessons.pages import build_pages
 
     return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
-
-
-def _chosen(numbers: Sequence[str]) -> list[Lesson]:
-    return [find(number) for number in numbers] if numbers else lessons()
 
 
 def _list() -> int:

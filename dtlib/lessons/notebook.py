@@ -57,17 +57,10 @@ def execute(task: dict[str, Any], report: Report) -> None:
             os.environ[name] = value
     try:
         papermill.execute_notebook(
-            task["source"],
-            task["target"],
-            parameters=task["parameters"],
-            cwd=task["folder"],
-            engine_name="dtlib",
-            kernel_name="python3",
-            progress_bar=False,
-            autosave_cell_every=2,
-            execution_timeout=task["timeout"],
-            start_timeout=60,
-        )
+            task["source"], task["target"], parameters=task["parameters"], cwd=task["folder"],
+            engine_name="dtlib", kernel_name="python3", progress_bar=False, autosave_cell_every=2,
+            execution_timeout=task["timeout"], start_timeout=60,
+        )  # fmt: skip
     except Exception as error:
         raise Lost(_in_words(error, task["timeout"]), at.get("cell")) from error
     missed = unfinished(json.loads(Path(task["target"]).read_text(encoding="utf-8")))

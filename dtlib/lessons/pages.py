@@ -10,21 +10,17 @@ import json
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
-from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
-from dtlib.lessons.reporting import Reporter
-from dtlib.lessons.run import Job, kernel_environment, run_jobs
+from dtlib.lessons.run import Job, refuse_numbers, run_notebooks
 from dtlib.lessons.validate import validate_all
-from dtlib.ranks import processes
 
 _CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
 
@@ -54,8 +50,7 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
     BadInput
         For a source that breaks a rule, or numbers below 1.
     """
-    if timeout < 1 or jobs < 1:
-        raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
+    refuse_numbers(timeout, jobs)
     validate_all(list(lessons))
     out = out.resolve()
     keys = {lesson.stem: key(lesson) for lesson in lessons}
@@ -63,11 +58,12 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
         if _kept_key(path) != keys.get(path.stem):
             path.unlink()
     due = [lesson for lesson in lessons if not (out / f"{lesson.stem}.ipynb").exists()]
-    if due:
-        with tempfile.TemporaryDirectory(prefix="dtlib-pages-") as temporary:
-            everything = _run(due, out, jobs, timeout, Path(temporary))
-    else:
-        everything = []
+    # A folder of its own, and an empty one: no page shows an earlier run's answers.
+    everything = [Job(one, "page", out / "run" / one.stem / f"{one.stem}.ipynb") for one in due]
+    for job in everything:
+        shutil.rmtree(job.target.parent, ignore_errors=True)
+    if everything:
+        run_notebooks(everything, {}, jobs, timeout)
     for job in everything:
         if not job.error:
             page = json.loads(job.target.read_text(encoding="utf-8"))
@@ -77,21 +73,6 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
     failed = [job for job in everything if job.error]
     print(f"{len(lessons) - len(due)} pages kept, {len(due) - len(failed)} made in {out}")
     return 1 if failed else 0
-
-
-def _run(due: Sequence[Lesson], out: Path, jobs: int, timeout: int, temporary: Path) -> list[Job]:
-    everything = []
-    for lesson in due:
-        # A folder of its own, and an empty one: no page shows an earlier run's answers.
-        folder = out / "run" / lesson.stem
-        shutil.rmtree(folder, ignore_errors=True)
-        job = Job(lesson, "page", folder / f"{lesson.stem}.ipynb")
-        job.prepare(temporary, {}, timeout)
-        everything.append(job)
-    with processes.terminate_as_interrupt():
-        reporter = Reporter(len(everything))
-        run_jobs(everything, jobs, kernel_environment(temporary), timeout, reporter)
-    return everything
 
 
 def key(lesson: Lesson) -> str:
@@ -133,16 +114,13 @@ def finish(page: dict[str, Any], key: str) -> str:
     """
     ran = page["metadata"].pop("papermill", {})
     page["cells"] = [c for c in page["cells"] if UNWRITTEN not in c["metadata"].get("tags", [])]
-    page["metadata"]["dtlib"] = {"key": key, "seconds": ran.get("duration"), "on": _day(ran)}
+    page["metadata"]["dtlib"] = {"key": key, "seconds": ran.get("duration")}
+    page["metadata"]["dtlib"]["on"] = str(ran.get("end_time") or "")[:10]
     for cell in page["cells"]:
         for name in ("papermill", "execution", "lines_to_next_cell"):
             cell["metadata"].pop(name, None)
     _describe_figures(page["cells"])
     return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _day(ran: dict[str, Any]) -> str:
-    return str(ran.get("end_time") or "")[:10]
 
 
 def _describe_figures(cells: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import queue
@@ -99,20 +100,36 @@ def run_all(
     BadInput
         For a broken source or an unknown parameter.
     """
-    if timeout < 1 or jobs < 1:
-        raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
+    refuse_numbers(timeout, jobs)
     if chosen:
         validate_all(lessons(chosen[0].room.parent))
-    values = read_parameters(chosen, parameters)
-    with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
-        everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
-        reporter = Reporter(len(everything))
-        with processes.terminate_as_interrupt():
-            run_jobs(everything, jobs, kernel_environment(Path(temporary)), timeout, reporter)
-        reporter.table(everything)
+    values, out = read_parameters(chosen, parameters), out.resolve()
+    pairs = itertools.product(chosen, kinds)
+    everything = [Job(one, kind, out / kind / f"{one.stem}.ipynb") for one, kind in pairs]
+    run_notebooks(everything, values, jobs, timeout).table(everything)
     if any(job.error and not _stopped(job) for job in everything):
         return 1
     return 75 if any(_requeue(job) for job in everything) else 0
+
+
+def refuse_numbers(timeout: int, jobs: int) -> None:
+    """Refuse a time-out or a number of jobs below 1."""
+    if timeout < 1 or jobs < 1:
+        raise BadInput(f"--timeout {timeout} and --jobs {jobs} must be at least 1.")
+
+
+def run_notebooks(
+    everything: list[Job], values: dict[str, Any], jobs: int, timeout: int
+) -> Reporter:
+    """Write what is to be executed to a folder that goes away again, and run it."""
+    with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as folder:
+        temporary = Path(folder)
+        for job in everything:
+            job.prepare(temporary, values, timeout)
+        reporter = Reporter(len(everything))
+        with processes.terminate_as_interrupt():
+            run_jobs(everything, jobs, kernel_environment(temporary), timeout, reporter)
+    return reporter
 
 
 def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str, Any]:
@@ -140,23 +157,6 @@ def _value(text: str) -> Any:
     if re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text, re.I):
         return float(text)
     return yaml.safe_load(text)
-
-
-def _jobs(
-    chosen: Sequence[Lesson],
-    kinds: Sequence[str],
-    out: Path,
-    values: dict[str, Any],
-    timeout: int,
-    temporary: Path,
-) -> list[Job]:
-    everything = []
-    for lesson in chosen:
-        for kind in kinds:
-            job = Job(lesson, kind, out / kind / f"{lesson.stem}.ipynb")
-            job.prepare(temporary, values, timeout)
-            everything.append(job)
-    return everything
 
 
 def warnings_of_kernels(env: Mapping[str, str] = os.environ) -> str | None:

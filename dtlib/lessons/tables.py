@@ -118,9 +118,5 @@ def _strategies(sources: Path) -> str:
 
 
 _TABLES: dict[str, Callable[[Path], str]] = {
-    "table": _table,
-    "path": _path,
-    "parts": _parts,
-    "routes": _routes,
-    "strategies": _strategies,
-}
+    "table": _table, "path": _path, "parts": _parts, "routes": _routes, "strategies": _strategies,
+}  # fmt: skip

@@ -19,12 +19,9 @@ TAGS = {
 SIDECAR = ("hints", "mistakes", "predictions", "quiz", "what_if", "notes")
 # What a lesson calls by name, and the part of the sidecar that must know the name.
 _REFERS = {
-    "check": ("hints", "mistakes"),
-    "hint": ("hints",),
-    "measured": ("predictions",),
-    "predict": ("predictions",),
-    "what_if": ("what_if",),
-}
+    "check": ("hints", "mistakes"), "hint": ("hints",), "what_if": ("what_if",),
+    "predict": ("predictions",), "measured": ("predictions",),
+}  # fmt: skip
 
 
 def validate_all(everything: list[Lesson]) -> None:
@@ -77,11 +74,8 @@ def _cells(lesson: Lesson) -> None:
             _refuse(lesson, f"line {cell.line}: unknown tag {', '.join(sorted(unknown))}")
         for offset, line in enumerate(cell.text.splitlines(), start=1):
             if cell.kind == "code" and re.match(r"\s*(# )?!", line):
-                _refuse(
-                    lesson,
-                    f"line {cell.line + offset}: a bare `!` hides its exit code; "
-                    "use subprocess.run(…, check=True)",
-                )
+                why = "a bare `!` hides its exit code; use subprocess.run(…, check=True)"
+                _refuse(lesson, f"line {cell.line + offset}: {why}")
     for number, line in enumerate(lesson.text.splitlines(), start=1):
         if len(line) > 79 and "http" not in line and not line.startswith("# |"):
             _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
@@ -108,11 +102,8 @@ def _exercises(lesson: Lesson) -> None:
             own |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
         used = {node.id for node in nodes if isinstance(node, ast.Name)}
         for name in sorted(defined & used - own):
-            _refuse(
-                lesson,
-                f"line {cell.line}: this cell needs `{name}`, which the student may not have "
-                f'written; learn.given("{name}") has it',
-            )
+            why = f"this cell needs `{name}`, which the student may not have written"
+            _refuse(lesson, f'line {cell.line}: {why}; learn.given("{name}") has it')
 
 
 def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
@@ -162,19 +153,13 @@ def _sidecar(lesson: Lesson) -> None:
     sidecar = lesson.sidecar
     for key in sidecar:
         if key not in SIDECAR:
-            near = did_you_mean(key, SIDECAR)
-            raise BadInput(
-                f"{lesson.stem}/lesson.yaml: unknown key {key!r}; known are "
-                f"{', '.join(SIDECAR)}.{near}"
-            )
+            known = f"{', '.join(SIDECAR)}.{did_you_mean(key, SIDECAR)}"
+            raise BadInput(f"{lesson.stem}/lesson.yaml: unknown key {key!r}; known are {known}")
     for function, name, line in calls(lesson):
         for part in _REFERS.get(function, ()):
             if name not in (sidecar.get(part) or {}):
-                _refuse(
-                    lesson,
-                    f'learn.{function}("{name}") at line {line} needs `{part}: {name}` '
-                    "in lesson.yaml",
-                )
+                call = f'learn.{function}("{name}") at line {line}'
+                _refuse(lesson, f"{call} needs `{part}: {name}` in lesson.yaml")
     for key, prediction in (sidecar.get("predictions") or {}).items():
         for option in prediction.get("options") or []:
             # Which one is right is for the measurement to say.
@@ -192,11 +177,8 @@ def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
     options = question.get("options") or []
     right = sum(bool(option.get("right")) for option in options)
     if "question" not in question or len(options) < 2 or right != 1:
-        _refuse(
-            lesson,
-            f"quiz question {number} needs a question and two options or more, one of them right; "
-            f"{right} are",
-        )
+        needs = "needs a question and two options or more, one of them right"
+        _refuse(lesson, f"quiz question {number} {needs}; {right} are")
     for option in options:
         if not option.get("why"):
             _refuse(lesson, f"quiz question {number}: the option {option.get('text')!r} has no why")

@@ -14,11 +14,9 @@ outcome.py how ranks ended, which failed first, and the sentence that says so
 gpus.py    in a rank: which GPU is its own, by what all ranks see
 foresee.py before ranks have met: on what they will compute, as far as can be known
 interfaces.py  network interfaces that variables name, and which of them are refused
-patience.py  waits for all ranks without a collective's time-out
-timeouts.py  how long a rank waits for another before that is called a hang
 parcel.py  pickling, by value
-signals.py in the parent: SIGTERM and SIGUSR1 ask the ranks to stop
-waiting.py    questions that are not waited for without end
+timeouts.py  how long a rank waits for another before that is called a hang
+waiting.py  waits for all ranks without a collective's time-out, and for answers not without end
 processes.py  how all of dtlib starts a program, and ends it with what it started
 show.py    output and progress, as they come, in a notebook, a terminal or a log
 

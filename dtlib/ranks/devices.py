@@ -22,15 +22,11 @@ class Availability:
 def available_here() -> Availability:
     """Ask torch, without initialising CUDA."""
     import torch
+    import torch.distributed as dist
 
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return Availability(cuda, torch.backends.mps.is_available(), _has_nccl())
-
-
-def _has_nccl() -> bool:
-    import torch.distributed
-
-    return torch.distributed.is_available() and torch.distributed.is_nccl_available()
+    nccl = dist.is_available() and dist.is_nccl_available()
+    return Availability(cuda, torch.backends.mps.is_available(), nccl)
 
 
 def choose_backend(

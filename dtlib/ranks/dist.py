@@ -23,29 +23,11 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "Availability",
-    "EnvWorld",
-    "World",
-    "available_here",
-    "barrier",
-    "broadcast_object",
-    "choose_backend",
-    "devices_in_words",
-    "environment_world",
-    "gather_objects",
-    "heeds_stop",
-    "in_world",
-    "install_stop_handlers",
-    "is_main",
-    "join",
-    "leave",
-    "reduce_scatter_sum",
-    "request_stop",
-    "stop_requested",
-    "sum_over_ranks",
-    "tell_devices",
-    "world",
-]
+    "Availability", "EnvWorld", "World", "available_here", "barrier", "broadcast_object",
+    "choose_backend", "devices_in_words", "environment_world", "gather_objects", "heeds_stop",
+    "in_world", "install_stop_handlers", "is_main", "join", "leave", "reduce_scatter_sum",
+    "request_stop", "stop_requested", "sum_over_ranks", "tell_devices", "world",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -111,11 +93,7 @@ def _foreign_device(local_rank: int, backend: str) -> torch.device:
 
 
 def join(
-    env_world: EnvWorld,
-    device: str = "auto",
-    timeout: float = timeouts.RUN,
-    *,
-    store: Any = None,
+    env_world: EnvWorld, device: str = "auto", timeout: float = timeouts.RUN, *, store: Any = None
 ) -> World:
     """Enter the process group that `env_world` describes, and return the world.
 

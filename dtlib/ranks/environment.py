@@ -15,7 +15,6 @@ from dtlib.errors import BadInput, DtlibError
 HASH_SEED = "PYTHONHASHSEED"
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
-
 JOB_ENDED = (
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "BOOT_FAIL", "DEADLINE",
@@ -39,14 +38,11 @@ class EnvWorld:
     def variables(self) -> dict[str, str]:
         """Return torchrun's variables, with which every framework finds its place."""
         return {
-            "RANK": str(self.rank),
-            "LOCAL_RANK": str(self.local_rank),
-            "WORLD_SIZE": str(self.world_size),
-            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "RANK": str(self.rank), "LOCAL_RANK": str(self.local_rank),
+            "WORLD_SIZE": str(self.world_size), "LOCAL_WORLD_SIZE": str(self.local_world_size),
             "GROUP_RANK": str(self.node_rank),
-            "MASTER_ADDR": self.master_addr,
-            "MASTER_PORT": str(self.master_port),
-        }
+            "MASTER_ADDR": self.master_addr, "MASTER_PORT": str(self.master_port),
+        }  # fmt: skip
 
 
 def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:

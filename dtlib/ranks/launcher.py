@@ -17,36 +17,28 @@ Under torchrun or srun the ranks are there already: the function is called in pl
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dtlib.errors import BadInput, DtlibError
+from dtlib.errors import BadInput
 from dtlib.ranks import allocation, dist, parcel, refuse, slurm, timeouts
 from dtlib.ranks.aliases import aliases
 from dtlib.ranks.group import Group
 from dtlib.ranks.outcome import Outcome, RankFailed, blame
 from dtlib.ranks.pool import Process, pool, start_method
+from dtlib.ranks.processes import handled
 from dtlib.ranks.show import OnProgress, View, progress_words, view_for
-from dtlib.ranks.signals import stop_signals
 
 __all__ = [
-    "Outcome",
-    "RankFailed",
-    "View",
-    "blame",
-    "default_ranks",
-    "launch",
-    "progress",
-    "progress_words",
-    "run_ranks",
-    "start_method",
-    "warm",
-    "world_that_is_there",
-]
+    "Outcome", "RankFailed", "View", "blame", "default_ranks", "launch", "progress",
+    "progress_words", "run_ranks", "start_method", "warm", "world_that_is_there",
+]  # fmt: skip
 
 DEFAULT_RANKS = 2
 _told: set[tuple[int, str]] = set()  # of which launches the device has been explained
@@ -118,7 +110,7 @@ def launch(
     """
     place = world_that_is_there(ranks)
     if place is not None:
-        return _in_place(place, fn, args, kwargs, device, timeout, threads)
+        return _in_place(place, functools.partial(fn, *args, **kwargs), device, timeout, threads)
     outcomes = run_ranks(
         fn, args, kwargs, ranks=ranks, timeout=timeout, limit=limit, device=device, debug=debug,
         threads=threads, show=show, port=port, on_progress=on_progress, env=env,
@@ -127,8 +119,9 @@ def launch(
     failure = blame(outcomes, timeout)
     if failure is None:
         return [outcome.value for outcome in outcomes]
-    _raise_own(outcomes[failure.rank])
-    raise failure
+    own = outcomes[failure.rank].raised
+    # What dtlib itself explains comes as it was raised on the rank.
+    raise failure if own is None else pickle.loads(own)
 
 
 def run_ranks(
@@ -188,8 +181,20 @@ def _here(ranks: int) -> Iterator[list[Process]]:
 
 
 def _run(group: Group) -> list[Outcome]:
+    """Run a launch. SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
+
+    So does the first one after some seconds, when no rank ever asks whether it is to stop. An
+    interrupt says where each rank was, and ends them.
+    """
+
+    def handler(*_: object) -> None:
+        if group.stop_requested:
+            raise KeyboardInterrupt
+        group.stop_requested = True
+
+    group.stop_requested = dist.stop_requested()  # a signal came before the launch
     try:
-        with stop_signals(group):
+        with handled(handler, signal.SIGTERM, signal.SIGUSR1):
             return group.run()
     except KeyboardInterrupt as interrupt:
         # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
@@ -232,13 +237,7 @@ def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World 
 
 
 def _in_place(
-    place: dist.EnvWorld | dist.World,
-    fn: Any,
-    args: Any,
-    kwargs: Any,
-    device: str,
-    timeout: float,
-    threads: int,
+    place: dist.EnvWorld | dist.World, call: Any, device: str, timeout: float, threads: int
 ) -> list[Any]:
     """Call the function on this rank, and hand every rank all results."""
     import torch.distributed
@@ -249,7 +248,7 @@ def _in_place(
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
         _compare_hash_seeds()
-    result = parcel.pack_result(fn(*args, **kwargs))
+    result = parcel.pack_result(call())
     results = dist.gather_objects(result)
     return [parcel.unpack_result(result, rank) for rank, result in enumerate(results)]
 
@@ -287,10 +286,3 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
         "argv": sys.argv,
         "sources": cells,
     }
-
-
-def _raise_own(outcome: Outcome) -> None:
-    """Raise an error that dtlib itself explains, as it was raised on the rank."""
-    if outcome.raised is not None:
-        error: DtlibError = pickle.loads(outcome.raised)
-        raise error

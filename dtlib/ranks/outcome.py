@@ -19,13 +19,11 @@ _PEER_GONE = re.compile(
     re.I,
 )
 
-
 # What torch's DETAIL level says when ranks call different collectives.
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+, OpType=(\w+)"
     r"(?:, TensorShape=\[([^\]]*)\], TensorDtypes=(\w+))?"
 )
-
 
 # Source file and advice around gloo's own words.
 _GLOO_TRIM = re.compile(r"^\[/[^\]]*\] |This is typically caused by.*")

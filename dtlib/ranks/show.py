@@ -20,7 +20,7 @@ class View(Protocol):
 
 
 def in_notebook() -> bool:
-    """Say whether this process is the kernel of a notebook."""
+    """Say whether this process is a Jupyter kernel (IPython in a terminal is none)."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None  # type: ignore[attr-defined]
     return hasattr(shell, "kernel")

@@ -1,13 +1,39 @@
-"""Questions that may have no answer, asked at once and not waited for without end."""
+"""Two ways to wait: not without end for an answer that may never come, and for ranks that work."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from dtlib.ranks.dist import in_world
+
 T = TypeVar("T")
+
+LONGEST = 3600.0  # seconds; after them the next collective's time-out ends what does not move
+_times = itertools.count()
+
+
+def wait_for_all() -> None:
+    """Return when every rank has called this as often as this one; nothing in a world of one.
+
+    One of them may write or hash a file for minutes; in a collective the others would wait no
+    longer than its time-out, which is there to find a hang.
+    """
+    if not in_world():
+        return
+    import torch.distributed as dist
+
+    # torch keeps the ranks' meeting place under a private name; what it holds is public
+    store = dist.distributed_c10d._get_default_store()
+    key, pause, end = f"dtlib waits {next(_times)}", 0.001, time.monotonic() + LONGEST
+    arrived = store.add(key, 1)
+    while arrived < dist.get_world_size() and time.monotonic() < end:
+        time.sleep(pause)
+        pause = min(2 * pause, 0.5)
+        arrived = store.add(key, 0)
 
 
 def answers_within(seconds: float, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import walk_stack, walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -70,7 +71,7 @@ class Where:
 def where_now() -> Where:
     """Look at the main thread of this process, from another one."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return describe(_outwards(frame))
+    return describe(list(walk_stack(frame)) if frame else [])
 
 
 def handled_error() -> BaseException | None:
@@ -81,20 +82,9 @@ def handled_error() -> BaseException | None:
 
 def where_raised(traceback: TracebackType | None, in_collective: bool) -> Where:
     """Say where an exception came from; `in_collective`: its text says that one failed."""
-    frames = []
-    while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    found = describe(frames[::-1], failed_collective if in_collective else None)
+    frames = list(walk_tb(traceback))[::-1]
+    found = describe(frames, failed_collective if in_collective else None)
     return replace(found, call=found.call or "a collective") if in_collective else found
-
-
-def _outwards(frame: FrameType | None) -> list[tuple[FrameType, int]]:
-    frames = []
-    while frame is not None:
-        frames.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return frames
 
 
 def describe(

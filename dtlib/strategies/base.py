@@ -30,7 +30,6 @@ OPTIONS = (
     "shard_ranks", "cpu_offload",
 )  # fmt: skip
 
-
 MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
 
 

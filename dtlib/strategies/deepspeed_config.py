@@ -138,13 +138,8 @@ def _zero(config: RunConfig, sizes: Sizes, on_gpu: bool) -> dict[str, Any]:
         zero["stage3_prefetch_bucket_size"] = 0
         zero["sub_group_size"] = _bounded(sizes.parameters // 16, 2, 1_000_000_000)
         zero["offload_optimizer"] = {"device": "nvme", "nvme_path": config.nvme}
-        zero["offload_param"] = {
-            "device": "nvme",
-            "nvme_path": config.nvme,
-            "max_in_cpu": 0,
-            "buffer_size": sizes.largest,
-            "buffer_count": min(sizes.tensors, 64),
-        }
+        buffers = {"buffer_size": sizes.largest, "buffer_count": min(sizes.tensors, 64)}
+        zero["offload_param"] = {**zero["offload_optimizer"], "max_in_cpu": 0, **buffers}
     return zero
 
 
@@ -224,8 +219,8 @@ def refuse_contradictions(
         if theirs not in (None, AUTO) and not _same(theirs, ours):
             raise BadInput(
                 f"deepspeed {path} has {'.'.join(keys)} {theirs}, and this run's {setting}"
-                f" {getattr(config, setting)} means {_none(ours)}; make them equal, or write"
-                ' "auto" into the file.'
+                f" {getattr(config, setting)} means {'none' if ours is None else ours}; make them"
+                ' equal, or write "auto" into the file.'
             )
 
 
@@ -233,10 +228,6 @@ def _same(theirs: Any, ours: Any) -> bool:
     if isinstance(theirs, str) and isinstance(ours, str):
         return theirs.lower() == ours.lower()
     return theirs == ours or (theirs == "none" and ours is None)
-
-
-def _none(value: Any) -> str:
-    return "none" if value is None else str(value)
 
 
 def _at(tree: Any, keys: tuple[str, ...]) -> Any:

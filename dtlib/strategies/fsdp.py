@@ -53,9 +53,7 @@ class FSDP(Strategy):
         refuse_channels_last(config)
 
     def place(
-        self,
-        model: nn.Module,
-        make_optimizer: Callable[[nn.Module], torch.optim.Optimizer],
+        self, model: nn.Module, make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     ) -> None:
         from torch.distributed.device_mesh import init_device_mesh
 

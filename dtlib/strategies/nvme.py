@@ -16,6 +16,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from dtlib.config import RUNS
 from dtlib.errors import Unavailable
 from dtlib.models import gpt
@@ -120,7 +122,7 @@ def set_thresholds(largest_share: int) -> None:
 def clear(place: Path) -> None:
     """Remove the folders of ranks that have ended."""
     for path in place.glob(f"{PREFIX}-{socket.gethostname()}-*"):
-        if not _alive(int(path.name.rpartition("-")[2])):
+        if not psutil.pid_exists(int(path.name.rpartition("-")[2])):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -129,13 +131,3 @@ def leave(place: Path, config: RunConfig) -> None:
     if config.nvme is None:
         with contextlib.suppress(OSError):
             place.rmdir()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

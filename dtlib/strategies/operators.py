@@ -90,9 +90,8 @@ def has_libaio(
     exists: Callable[[Path], bool] = Path.exists, env: Mapping[str, str] = os.environ
 ) -> bool:
     """Say whether the header of libaio is there, which async_io is compiled with."""
-    prefixes = [env[name] for name in ("CONDA_PREFIX",) if env.get(name)]
-    headers = [*LIBAIO_HEADERS, *(f"{prefix}/include/libaio.h" for prefix in prefixes)]
-    return any(exists(Path(header)) for header in headers)
+    conda = [f"{env['CONDA_PREFIX']}/include/libaio.h"] if env.get("CONDA_PREFIX") else []
+    return any(exists(Path(header)) for header in (*LIBAIO_HEADERS, *conda))
 
 
 def folder() -> Path:
@@ -180,27 +179,21 @@ def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
 
 
 def _compile(name: str, home: Path) -> Path:
+    import torch
+
+    from dtlib.strategies.needs import unchanged_process
+
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
-    builders = deepspeed("cuda" if _has_gpu() else "cpu").ops.op_builder
+    builders = deepspeed("cuda" if torch.cuda.is_available() else "cpu").ops.op_builder
     builder = getattr(builders, OPERATORS[name])()
-    before = os.environ.get("TORCH_EXTENSIONS_DIR")
-    os.environ["TORCH_EXTENSIONS_DIR"] = str(home)
     try:
-        return Path(builder.load(verbose=False).__file__)
+        with unchanged_process():
+            os.environ["TORCH_EXTENSIONS_DIR"] = str(home)
+            return Path(builder.load(verbose=False).__file__)
     except Exception as error:
         errors = [line for line in str(error).splitlines() if "error" in line.lower()]
         said = " ".join((errors or str(error).splitlines())[0].split())
         raise DtlibError(f"{name} could not be built: {said}") from error
-    finally:
-        del os.environ["TORCH_EXTENSIONS_DIR"]
-        if before is not None:
-            os.environ["TORCH_EXTENSIONS_DIR"] = before
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def clear_lock(build_folder: Path) -> list[str]:

@@ -9,7 +9,6 @@ from dtlib.errors import Unavailable
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """What matrix products run in under autocast; weights and optimizer stay in fp32."""
 
-
 AMPERE = (8, 0)  # the compute capability of the first GPUs with TF32
 
 

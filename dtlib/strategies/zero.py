@@ -97,13 +97,11 @@ class Zero(Strategy):
 
     def configuration(self, sizes: Sizes) -> dict[str, Any]:
         """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""
+        compiled = bool(self.operators) and not ops.not_built(("cpu_adam",))
         made = deepspeed_config.make(
-            self.config,
-            self.plan,
-            sizes,
-            compiled_adam=bool(self.operators) and not ops.not_built(("cpu_adam",)),
+            self.config, self.plan, sizes, compiled_adam=compiled,
             on_gpu=self.world.device.type == "cuda",
-        )
+        )  # fmt: skip
         if self.config.deepspeed is None:
             return made
         return deepspeed_config.fill_in(deepspeed_config.read(self.config.deepspeed), made)
@@ -182,11 +180,8 @@ class Offload(Zero):
     operators = ops.NEEDED["offload"]
 
     def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
-        if (
-            self.world.rank == 0
-            and self.config.optimizer == "adamw"
-            and ops.not_built(["cpu_adam"])
-        ):
+        slower = self.config.optimizer == "adamw" and ops.not_built(["cpu_adam"])
+        if slower and self.world.rank == 0:
             print(
                 "offload steps with torch's AdamW, since DeepSpeed's own is not built here;"
                 f" `{ops.BUILD}` builds it once.",

@@ -118,21 +118,15 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
     text = config.task == "text"
     with contextlib.suppress(BadInput):
         return Setup(
-            model=config.model,
-            strategy=states.ALIASES.get(config.strategy, config.strategy),
-            ranks=plan.world_size,
-            micro_batch=plan.micro_batch,
-            accumulation=plan.accumulation,
-            precision=config.precision,
-            optimizer=config.optimizer,
+            model=config.model, strategy=states.ALIASES.get(config.strategy, config.strategy),
+            ranks=plan.world_size, micro_batch=plan.micro_batch, accumulation=plan.accumulation,
+            precision=config.precision, optimizer=config.optimizer, norm=config.norm,
             max_length=config.max_length if text else None,
             vocab_size=(text and vocab_size) or shapes.GPT2_VOCABULARY,
             dropout=text and config.dropout > 0,
-            norm=config.norm,
             zero_stage=config.zero_stage if config.strategy == "offload" else None,
-            shard_ranks=config.shard_ranks,
-            cpu_offload=config.cpu_offload,
-        )
+            shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
+        )  # fmt: skip
     return None
 
 
@@ -193,11 +187,8 @@ def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
         return
     fitting = ways(setup, found.total)
     listed = [f"{way.flags} ({_gib(way.peak)})" for way in fitting]
-    yield (
-        f"what would fit: {' or '.join(listed)}"
-        if listed
-        else ("no smaller micro-batch and no strategy fits: take more ranks, or a smaller model")
-    )
+    none = "no smaller micro-batch and no strategy fits: take more ranks, or a smaller model"
+    yield f"what would fit: {' or '.join(listed)}" if listed else none
 
 
 def _gib(size: float | None) -> str:

@@ -77,7 +77,11 @@ def submit(
         )
     number = args.what.isdecimal()
     name, words, instead = (_lesson if number else _script)(args, settings)
-    _need("sbatch", instead)
+    if shutil.which("sbatch") is None:
+        raise Unavailable(
+            "there is no sbatch here: run `dtlib batch` on a login node of a Slurm cluster "
+            f"({instead})."
+        )
     out.mkdir(parents=True, exist_ok=True)
     script = home() / "slurm" / f"{LESSON if number else name}.sbatch"
     job = Job(0, f"dtlib-{name}", args.what if number else name, wanted)
@@ -159,11 +163,3 @@ def _sbatch(command: Sequence[str], out: Path) -> int:
         said = (lines or done.errors.strip().splitlines() or ["no message"])[-1]
         raise BadInput(f"sbatch refused the job: {said.removeprefix('sbatch: error: ')}.")
     return int(number[0])
-
-
-def _need(program: str, instead: str) -> None:
-    if shutil.which(program) is None:
-        raise Unavailable(
-            f"there is no {program} here: run `dtlib batch` on a login node of a Slurm cluster "
-            f"({instead})."
-        )

@@ -43,10 +43,7 @@ def look(*, nodes: bool = False, as_json: bool = False) -> int:
 
 
 def examine(
-    machine: Machine | None = None,
-    probes: Sequence[Probe] = PROBES,
-    *,
-    patience: float = PATIENCE,
+    machine: Machine | None = None, probes: Sequence[Probe] = PROBES, *, patience: float = PATIENCE
 ) -> list[Finding]:
     """Ask every probe, all at once, and return their findings in order.
 

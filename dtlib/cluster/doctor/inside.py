@@ -124,14 +124,9 @@ def operators() -> dict[str, Any]:
 
 
 QUESTIONS = {
-    "operators": operators,
-    "torch": torch,
-    "cudnn": cudnn,
-    "collective": collective,
-    "nodes": nodes,
-    "data": data,
-    "deepspeed": deepspeed,
-}
+    "torch": torch, "cudnn": cudnn, "collective": collective, "nodes": nodes, "data": data,
+    "deepspeed": deepspeed, "operators": operators,
+}  # fmt: skip
 
 if __name__ == "__main__":
     try:

@@ -111,16 +111,12 @@ def _ask(machine: Machine, hosts: Sequence[str], address: str, folder: Path) -> 
     token = secrets.token_hex(8)
     (folder / "token").write_text(token)
     settings: dict[str, Any] = {
-        "address": address,
-        "nodes": len(hosts),
-        "folder": str(folder),
-        "token": token,
-    }
+        "address": address, "nodes": len(hosts), "folder": str(folder), "token": token,
+    }  # fmt: skip
     for _ in range(slurm.ATTEMPTS):
         settings["port"] = slurm.random_port()
-        command = slurm.srun(
-            hosts, "dtlib.cluster.doctor.node", "--label", "--job-name=dtlib-doctor"
-        )
+        flags = ("--label", "--job-name=dtlib-doctor")
+        command = slurm.srun(hosts, "dtlib.cluster.doctor.node", *flags)
         ran = machine.run([*command, json.dumps(settings)], ASKING)
         answers = _answers(ran.output, hosts)
         if not any("cannot be opened" in a.get("error", "") for a in answers.values()):
@@ -219,9 +215,8 @@ def _cores(env: Mapping[str, str]) -> Finding:
     if not cores:
         return Finding("cores", "note", "Slurm does not say how many this job has on a node")
     if ranks <= cores:
-        return Finding(
-            "cores", "ok", f"{cores} on a node, {cores // ranks} for each of {ranks} rank(s)"
-        )
+        found = f"{cores} on a node, {cores // ranks} for each of {ranks} rank(s)"
+        return Finding("cores", "ok", found)
     found = f"{ranks} ranks share {cores} core(s) of a node and take turns"
     return Finding("cores", "note", found, f"ask for more: --cpus-per-task={8 * ranks}")
 

@@ -22,10 +22,8 @@ def python(machine: Machine) -> Finding:
     found = ".".join(map(str, machine.python))
     if machine.python >= NEEDED_PYTHON:
         return Finding("python", "ok", found)
-    needed = ".".join(map(str, NEEDED_PYTHON))
-    return Finding(
-        "python", "missing", f"{found}, older than {needed}", "conda env create -f environment.yml"
-    )
+    found += f", older than {'.'.join(map(str, NEEDED_PYTHON))}"
+    return Finding("python", "missing", found, "conda env create -f environment.yml")
 
 
 def packages(machine: Machine) -> Finding:
@@ -75,12 +73,9 @@ def shared_memory(machine: Machine) -> Finding:
     found = f"{total / GIB:.2f} GiB in /dev/shm"
     if total >= GIB:
         return Finding("shared memory", "ok", found)
-    return Finding(
-        "shared memory",
-        "note",
-        f"{found}: DataLoader workers and NCCL can crash",
-        "start the container with --shm-size=2g (Docker's default is 64 MiB)",
-    )
+    found += ": DataLoader workers and NCCL can crash"
+    remedy = "start the container with --shm-size=2g (Docker's default is 64 MiB)"
+    return Finding("shared memory", "note", found, remedy)
 
 
 def ports(machine: Machine) -> Finding:
@@ -88,12 +83,9 @@ def ports(machine: Machine) -> Finding:
     try:
         machine.listen()
     except OSError as error:
-        return Finding(
-            "ports",
-            "missing",
-            f"no connection to a port of 127.0.0.1: {error}",
-            "allow local connections in the firewall or sandbox; ranks talk through them",
-        )
+        found = f"no connection to a port of 127.0.0.1: {error}"
+        remedy = "allow local connections in the firewall or sandbox; ranks talk through them"
+        return Finding("ports", "missing", found, remedy)
     return Finding("ports", "ok", "a port of 127.0.0.1 listens and answers")
 
 

@@ -38,12 +38,10 @@ def gpu(machine: Machine) -> Finding:
         )
         return Finding("GPU", "ok", found)
     if driver:
-        return Finding(
-            "GPU",
-            "note",
-            f"the driver {driver} sees a GPU, but torch {facts.get('version', '')} cannot use it",
-            "install a CUDA build of torch that this driver supports; see `nvidia-smi`",
-        )
+        version = facts.get("version", "")
+        found = f"the driver {driver} sees a GPU, but torch {version} cannot use it"
+        remedy = "install a CUDA build of torch that this driver supports; see `nvidia-smi`"
+        return Finding("GPU", "note", found, remedy)
     if facts.get("mps"):
         found = "Apple's (mps), for one process with --device mps; several ranks run on the CPU"
         return Finding("GPU", "ok", found)
@@ -57,12 +55,8 @@ def collective(machine: Machine) -> Finding:
     if facts and facts["sums"] == [3.0, 3.0]:
         return Finding("collective", "ok", f"two ranks started and summed in {facts['seconds']} s")
     said = f"got {facts['sums']} instead of [3.0, 3.0]" if facts else ran.last_line
-    return Finding(
-        "collective",
-        "missing",
-        f"two ranks could not sum: {said}",
-        "mend torch, ports and host name above first; then run `dtlib doctor` again",
-    )
+    remedy = "mend torch, ports and host name above first; then run `dtlib doctor` again"
+    return Finding("collective", "missing", f"two ranks could not sum: {said}", remedy)
 
 
 def data(machine: Machine) -> Finding:
@@ -75,12 +69,9 @@ def data(machine: Machine) -> Finding:
     absent = [name for name, place in facts.items() if not place]
     if not absent:
         return Finding("data", "ok", "; ".join(found))
-    return Finding(
-        "data",
-        "note",
-        "; ".join([*found, f"not here: {', '.join(absent)} (lessons make their own data)"]),
-        f"dtlib fetch {' '.join(absent)} (or set DTLIB_DATA to the folder that holds them)",
-    )
+    found.append(f"not here: {', '.join(absent)} (lessons make their own data)")
+    remedy = f"dtlib fetch {' '.join(absent)} (or set DTLIB_DATA to the folder that holds them)"
+    return Finding("data", "note", "; ".join(found), remedy)
 
 
 def _driver(machine: Machine) -> str | None:

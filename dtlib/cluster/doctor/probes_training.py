@@ -39,9 +39,8 @@ def cudnn(machine: Machine) -> Finding:
     said = tried.last_line or f"exit code {tried.code}"
     if "cudnn" in said.lower():
         return Finding("cuDNN", "missing", f"a convolution failed: {said}", CUDNN)
-    return Finding(
-        "cuDNN", "note", f"a convolution could not be tried: {said}", "see GPU memory below"
-    )
+    said = f"a convolution could not be tried: {said}"
+    return Finding("cuDNN", "note", said, "see GPU memory below")
 
 
 def gpu_memory(machine: Machine) -> Finding:
@@ -74,12 +73,9 @@ def launcher(machine: Machine) -> Finding:
         return Finding("launcher", "note", str(error), "unset the variables, or use torchrun")
     place = machine.which("torchrun")
     if place and Path(place).parent != Path(sys.executable).parent:
-        return Finding(
-            "launcher",
-            "note",
-            f"torchrun is {place}, of another Python than {sys.executable}",
-            "activate this environment, or say `python -m torch.distributed.run`",
-        )
+        found = f"torchrun is {place}, of another Python than {sys.executable}"
+        remedy = "activate this environment, or say `python -m torch.distributed.run`"
+        return Finding("launcher", "note", found, remedy)
     if world:
         found = f"this is rank {world.rank} of {world.world_size}, by {world.source}"
         return Finding("launcher", "note", found, "here dtlib joins that world: leave --ranks out")

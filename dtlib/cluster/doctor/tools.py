@@ -23,12 +23,9 @@ def compiler(machine: Machine) -> Finding:
     if not missing:
         return Finding("compiler", "ok", "a C++ compiler and ninja")
     what = "xcode-select --install" if machine.is_mac else "apt-get install g++"
-    return Finding(
-        "compiler",
-        "note",
-        f"missing: {', '.join(missing)} (only DeepSpeed's compiled operators need them)",
-        f"{what}; pip install ninja" + ("; set CUDA_HOME" if "nvcc (CUDA_HOME)" in missing else ""),
-    )
+    found = f"missing: {', '.join(missing)} (only DeepSpeed's compiled operators need them)"
+    cuda = "; set CUDA_HOME" if "nvcc (CUDA_HOME)" in missing else ""
+    return Finding("compiler", "note", found, f"{what}; pip install ninja{cuda}")
 
 
 def libaio(machine: Machine) -> Finding:
@@ -37,12 +34,8 @@ def libaio(machine: Machine) -> Finding:
         return Finding(LIBAIO, "ok", "not needed on macOS")
     if ops.has_libaio(machine.exists, machine.env):
         return Finding(LIBAIO, "ok", "its header is there")
-    return Finding(
-        LIBAIO,
-        "note",
-        "missing: libaio (only ZeRO-Infinity on NVMe needs it)",
-        "apt-get install libaio-dev, or conda install -c conda-forge libaio",
-    )
+    remedy = "apt-get install libaio-dev, or conda install -c conda-forge libaio"
+    return Finding(LIBAIO, "note", "missing: libaio (only ZeRO-Infinity on NVMe needs it)", remedy)
 
 
 def deepspeed(machine: Machine) -> Finding:
@@ -58,12 +51,8 @@ def deepspeed(machine: Machine) -> Finding:
     if ran.code == 0:
         return Finding("DeepSpeed", "ok", version)
     said = ran.last_line or f"exit code {ran.code}"
-    return Finding(
-        "DeepSpeed",
-        "note",
-        f"{version} is installed, but its import fails: {said}",
-        "pip install -e '.[deepspeed]' -c constraints.txt",
-    )
+    found = f"{version} is installed, but its import fails: {said}"
+    return Finding("DeepSpeed", "note", found, "pip install -e '.[deepspeed]' -c constraints.txt")
 
 
 def slurm(machine: Machine) -> Finding:
@@ -74,16 +63,11 @@ def slurm(machine: Machine) -> Finding:
     where = f"inside job {job}" if job else "outside a job"
     ran = machine.run(["sinfo", "--noheader", "--format=%D %T"], 20.0)
     if ran.code == 0:
-        lines = ", ".join(
-            " ".join(line.split()) for line in ran.output.splitlines() if line.strip()
-        )
-        return Finding("Slurm", "ok", f"{where}; nodes: {lines or 'none'}")
-    return Finding(
-        "Slurm",
-        "note",
-        f"sbatch is here, but the controller does not answer: {ran.last_line}",
-        "ask the site's support, or log in to a node that can submit",
-    )
+        lines = [" ".join(line.split()) for line in ran.output.splitlines() if line.strip()]
+        return Finding("Slurm", "ok", f"{where}; nodes: {', '.join(lines) or 'none'}")
+    found = f"sbatch is here, but the controller does not answer: {ran.last_line}"
+    remedy = "ask the site's support, or log in to a node that can submit"
+    return Finding("Slurm", "note", found, remedy)
 
 
 def operators(machine: Machine) -> Finding:

@@ -6,14 +6,14 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dtlib.config.files import fsync_folder, write_atomically
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
-from dtlib.ranks.patience import wait_for_all
+from dtlib.ranks.waiting import wait_for_all
 from dtlib.training.checkpoint.content import refuse_foreign
 from dtlib.training.checkpoint.folders import (
     MARKER,
@@ -59,7 +59,7 @@ class Loaded:
     path: Path
     world_size: int
     metric: float | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 class Checkpoints:
@@ -177,9 +177,7 @@ class Checkpoints:
                     f"rank 0 does not see {temporary / name}, which another rank wrote: "
                     "the run's folder must be one that all nodes share."
                 )
-        number = None if metric is None else float(metric)
-        if number is not None and not math.isfinite(number):
-            number = None
+        number = None if metric is None or not math.isfinite(metric) else float(metric)
         marker = Marker(step, len(written), number, files)
         write_atomically(temporary / MARKER, json.dumps(asdict(marker), indent=2) + "\n")
         path = self.folder / free_name(self.folder, step)

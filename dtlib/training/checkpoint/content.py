@@ -30,15 +30,10 @@ def rng_state(device: torch.device | None = None) -> dict[str, Any]:
         `weights_only=True`.
     """
     kind, keys, position, has_gauss, cached = numpy.random.get_state()
+    numbers = torch.from_numpy(numpy.asarray(keys).astype("int64"))
     state = {
         "python": random.getstate(),
-        "numpy": (
-            str(kind),
-            torch.from_numpy(numpy.asarray(keys).astype("int64")),
-            int(position),
-            int(has_gauss),
-            float(cached),
-        ),
+        "numpy": (str(kind), numbers, int(position), int(has_gauss), float(cached)),
         "torch": torch.get_rng_state(),
     }
     if device is not None and device.type == "cuda":

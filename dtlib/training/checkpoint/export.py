@@ -68,10 +68,8 @@ def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> d
         "n_embd": width,
         "n_layer": len({name.split(".")[1] for name in weights if name.startswith("h.")}),
         "n_head": gpt.shape(config["model"]).heads,
-        **dict.fromkeys(("embd_pdrop", "resid_pdrop"), config["dropout"]),
-        "attn_pdrop": config["dropout"],
-        "bos_token_id": None,
-        "eos_token_id": None,
+        **dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), config["dropout"]),
+        **dict.fromkeys(("bos_token_id", "eos_token_id")),
     }
 
 

@@ -23,18 +23,6 @@ from dtlib.training.record.origin import commit, origin
 from dtlib.training.record.run import COLUMNS, Run
 
 __all__ = [
-    "COLUMNS",
-    "Run",
-    "RunFiles",
-    "StepTimer",
-    "check_loggers",
-    "claimed",
-    "commit",
-    "make_folder",
-    "memory_columns",
-    "new_folder",
-    "origin",
-    "read_lines",
-    "synchronizer",
-    "to_json",
-]
+    "COLUMNS", "Run", "RunFiles", "StepTimer", "check_loggers", "claimed", "commit", "make_folder",
+    "memory_columns", "new_folder", "origin", "read_lines", "synchronizer", "to_json",
+]  # fmt: skip

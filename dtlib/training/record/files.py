@@ -47,41 +47,39 @@ class RunFiles:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._started = _now()
         self._origin: dict[str, Any] = {}
-        rank = world.rank
+        self._lines: dict[str, Lines] = {}  # by the name of the file
+        self._loggers: list[Logger] = []
+        rank, files = world.rank, [f"rank{world.rank}"]
         if rank == 0:
             self._origin = origin(world)
             write_atomically(self.folder / "config.json", to_json(dict(config), indent=2) + "\n")
             for stale in ("requeue", "summary.json"):
                 (self.folder / stale).unlink(missing_ok=True)
-        self._metrics = Lines(self.folder / "metrics.jsonl", resumed_from) if rank == 0 else None
-        evaluations = self.folder / "evaluations.jsonl"
-        self._evaluations = Lines(evaluations, resumed_from) if rank == 0 else None
-        self._own = Lines(self.folder / f"rank{rank}.jsonl", resumed_from)
-        self._loggers: list[Logger] = []
-        if rank == 0:
+            files += ["metrics", "evaluations"]
+        for name in files:
+            self._lines[name] = Lines(self.folder / f"{name}.jsonl", resumed_from)
+        if rank == 0:  # they read what counts of the lines
             self._loggers = loggers_for(self.folder, config, resumed_from)
         self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
         self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
 
     def step(self, step: int, **numbers: Any) -> None:
         """Add the numbers of the whole world after step number `step`, which counts from 1."""
-        if self._metrics:
-            self._metrics.add({"step": step, **numbers})
-            self._show(step, "train", numbers)
+        self._add("metrics", "train", step, numbers)
 
     def evaluation(self, step: int, **figures: Any) -> None:
         """Add what an evaluation of the whole world found after step number `step`."""
-        if self._evaluations:
-            self._evaluations.add({"step": step, **figures})
-            self._show(step, "evaluation", figures)
+        self._add("evaluations", "evaluation", step, figures)
 
-    def _show(self, step: int, kind: str, line: Mapping[str, Any]) -> None:
+    def _add(self, file: str, kind: str, step: int, line: Mapping[str, Any]) -> None:
+        if self.world.rank == 0:
+            self._lines[file].add({"step": step, **line})
         for logger in self._loggers:
             logger.add(step, numbers_of(kind, line))
 
     def rank_step(self, step: int, **numbers: Any) -> None:
         """Add what this rank saw itself in step number `step`."""
-        self._own.add({"step": step, **numbers})
+        self._lines[f"rank{self.world.rank}"].add({"step": step, **numbers})
 
     def log(self, sentence: str) -> None:
         """Add a sentence to this rank's log."""
@@ -114,9 +112,8 @@ class RunFiles:
 
     def close(self) -> None:
         """Close the files; safe to call twice."""
-        for lines in (self._metrics, self._evaluations, self._own):
-            if lines:
-                lines.file.close()
+        for lines in self._lines.values():
+            lines.file.close()
         self._log.close()
         while self._loggers:
             self._loggers.pop().close()
