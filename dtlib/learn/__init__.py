@@ -15,22 +15,7 @@ from dtlib.learn.show import table
 from dtlib.learn.what_if import what_if
 
 __all__ = [
-    "CheckFailed",
-    "CommandFailed",
-    "check",
-    "given",
-    "hint",
-    "keep_record",
-    "measured",
-    "my_run",
-    "predict",
-    "quiz",
-    "ready",
-    "recorded",
-    "shell",
-    "solution",
-    "start",
-    "table",
-    "take_away",
+    "CheckFailed", "CommandFailed", "check", "given", "hint", "keep_record", "measured", "my_run",
+    "predict", "quiz", "ready", "recorded", "shell", "solution", "start", "table", "take_away",
     "what_if",
-]
+]  # fmt: skip

@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from dtlib.errors import BadInput
 from dtlib.ranks import timeouts
+from dtlib.ranks.show import Updated
 
 FILENAME = "<ranks cell>"
 GIVEN = ("rank", "world_size", "dist", "torch")
@@ -184,7 +185,7 @@ def on_rank(source: str, values: dict[str, Any], modules: dict[str, str]) -> tup
     return repr(value), (markup() if callable(markup) else None) or ""
 
 
-class Columns:
+class Columns(Updated):
     """The output of all ranks, side by side, updated as it comes; stacked on a narrow screen."""
 
     EVERY = 0.25  # seconds between updates
@@ -195,7 +196,6 @@ class Columns:
         self.results: list[tuple[str, str] | None] = [None] * ranks
         self.notes = [""] * ranks
         self.top = ""
-        self._handle: Any = None
         self._at = time.monotonic()
 
     def line(self, rank: int, text: str) -> None:
@@ -228,13 +228,7 @@ class Columns:
         if not now and time.monotonic() - self._at < self.EVERY:
             return
         self._at = time.monotonic()
-        bundle = {"text/plain": self.plain(), "text/html": self.markup()}
-        from IPython.display import display
-
-        if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
+        self.display(self.plain(), self.markup())
 
     def _text(self, rank: int) -> list[str]:
         lines = self.lines[rank][-self.MOST :]

@@ -95,12 +95,8 @@ def keep_record(name: str, results: Mapping[str, Any], packages: tuple[str, ...]
 
     versions = {"Python": platform.python_version()}
     versions |= {package: version(package) for package in ("torch", *packages)}
-    about = {
-        "device": device(),
-        "versions": versions,
-        "date": date.today().isoformat(),
-        "commit": commit() or "unknown",
-    }
+    about = {"device": device(), "versions": versions, "date": date.today().isoformat()}
+    about["commit"] = commit() or "unknown"
     path = _folder(name) / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, json.dumps({"about": about, "results": dict(results)}, indent=1) + "\n")

@@ -12,7 +12,7 @@ import hashlib
 import re
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -195,7 +195,8 @@ def is_stub(thing: Any, stub_source: str | None) -> bool:
     if stub_source is not None:
         namespace: dict[str, Any] = {}
         try:
-            exec(_without_surroundings(stub_source), namespace)
+            tree = _WithoutSurroundings().visit(ast.parse(stub_source))
+            exec(compile(ast.fix_missing_locations(tree), "<stub>", "exec"), namespace)
         except Exception:  # it may need names of the notebook: then only its body tells
             namespace = {}
         given = namespace.get(getattr(thing, "__name__", ""))
@@ -215,26 +216,19 @@ def _does_nothing(code: types.CodeType) -> bool:
     )
 
 
-def _without_surroundings(source: str) -> types.CodeType:
-    """Compile a stub without its decorators, annotations and defaults: those need the notebook."""
-    tree = ast.parse(source)
-    for node in _outside_of_functions(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.decorator_list = []
-            node.returns = None
-            for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-                arg.annotation = None
-            node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
-            node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
-        elif isinstance(node, ast.ClassDef):
-            node.decorator_list, node.bases, node.keywords = [], [], []
-    return compile(ast.fix_missing_locations(tree), "<stub>", "exec")
+class _WithoutSurroundings(ast.NodeTransformer):
+    """A stub without its decorators, annotations, defaults and bases: those need the notebook."""
 
+    def visit_FunctionDef(self, node: Any) -> Any:
+        node.decorator_list, node.returns = [], None
+        for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            arg.annotation = None
+        node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+        node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
+        return node  # what is in a function runs when it is called
 
-def _outside_of_functions(node: Any) -> Iterator[Any]:
-    """The definitions that run when a module does; what is in a function runs when it is called."""
-    for inner in node.body:
-        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield inner
-        if isinstance(inner, ast.ClassDef):
-            yield from _outside_of_functions(inner)
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.decorator_list, node.bases, node.keywords = [], [], []
+        return self.generic_visit(node)

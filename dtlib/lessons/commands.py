@@ -65,14 +65,12 @@ def parser() -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     from dtlib.lessons.run import run_all
 
+    chosen = [find(number) for number in args.lessons] if args.lessons else lessons()
+    kinds = list(KINDS) if args.kind == "both" else [args.kind]
     return run_all(
-        [find(number) for number in args.lessons] if args.lessons else lessons(),
-        kinds=list(KINDS) if args.kind == "both" else [args.kind],
-        out=args.out,
-        jobs=args.jobs,
-        parameters=args.parameter,
+        chosen, kinds=kinds, out=args.out, jobs=args.jobs, parameters=args.parameter,
         timeout=args.timeout,
-    )
+    )  # fmt: skip
 
 
 def _pages(args: argparse.Namespace) -> int:

@@ -50,18 +50,14 @@ class Job:
         for folder in (source.parent, self.target.parent):
             folder.mkdir(parents=True, exist_ok=True)
         source.write_text(derive(self.lesson, self.kind), encoding="utf-8")
+        env = {
+            "DTLIB_LESSONS": str(self.lesson.room.parent), "PYTHONWARNINGS": warnings_of_kernels(),
+            "DTLIB_STRICT": None if self.kind == "student" else "1",
+        }  # fmt: skip
         self.task = {
-            "source": str(source),
-            "target": str(self.target),
-            "folder": str(self.target.parent),
-            "parameters": values,
-            "timeout": timeout,
-            "env": {
-                "DTLIB_LESSONS": str(self.lesson.room.parent),
-                "DTLIB_STRICT": None if self.kind == "student" else "1",
-                "PYTHONWARNINGS": warnings_of_kernels(),
-            },
-        }
+            "source": str(source), "target": str(self.target), "folder": str(self.target.parent),
+            "parameters": values, "timeout": timeout, "env": env,
+        }  # fmt: skip
 
 
 def run_all(

@@ -63,16 +63,21 @@ class World:
 
 def in_world() -> bool:
     """Say whether this process is in a process group."""
+    return _joined() is not None
+
+
+def _joined() -> Any:
+    """Return torch.distributed if this process is in a process group, else `None`."""
     dist = sys.modules.get("torch.distributed")
-    return bool(dist and dist.is_available() and dist.is_initialized())
+    return dist if dist and dist.is_available() and dist.is_initialized() else None
 
 
 def world() -> World:
     """Return the world of the process group that this process is in, else a world of one."""
     import torch
-    import torch.distributed as dist
 
-    if not in_world():
+    dist = _joined()
+    if dist is None:
         return World(0, 0, 1, 1, torch.device("cpu"), None)
     rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
     local_rank = int(os.environ.get("LOCAL_RANK", rank))
@@ -168,34 +173,27 @@ def devices_in_words() -> str:
 
 def leave() -> None:
     """Leave the process group; nothing happens in a world of one."""
-    import torch.distributed as dist
-
     global _joined_device
     _joined_device = None
-    if in_world():
+    if dist := _joined():
         dist.destroy_process_group()
 
 
 def is_main() -> bool:
     """Say whether this is rank 0, or a world of one."""
-    import torch.distributed as dist
-
-    return not in_world() or dist.get_rank() == 0
+    dist = _joined()
+    return dist is None or dist.get_rank() == 0
 
 
 def barrier() -> None:
     """Wait until every rank is here."""
-    import torch.distributed as dist
-
-    if in_world():
+    if dist := _joined():
         dist.barrier()
 
 
 def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
     """Add `tensor` up over all ranks, in place, and return it (a no-op in a world of one)."""
-    import torch.distributed as dist
-
-    if in_world():
+    if dist := _joined():
         dist.all_reduce(tensor)
     return tensor
 
@@ -205,9 +203,8 @@ def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
 
     torch 2.14 renamed the call and warns about the old name, which is the only one up to 2.13.
     """
-    import torch.distributed as dist
-
-    if not in_world():
+    dist = _joined()
+    if dist is None:
         return out.copy_(inp.view_as(out))
     call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
     call(out, inp)
@@ -216,9 +213,8 @@ def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
 
 def broadcast_object(obj: T) -> T:
     """Return rank 0's `obj` on every rank."""
-    import torch.distributed as dist
-
-    if not in_world():
+    dist = _joined()
+    if dist is None:
         return obj
     box: list[Any] = [obj]
     dist.broadcast_object_list(box, src=0)
@@ -227,9 +223,8 @@ def broadcast_object(obj: T) -> T:
 
 def gather_objects(obj: T) -> list[T]:
     """Return every rank's `obj` by rank, on every rank."""
-    import torch.distributed as dist
-
-    if not in_world():
+    dist = _joined()
+    if dist is None:
         return [obj]
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, obj)

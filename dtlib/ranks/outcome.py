@@ -129,10 +129,8 @@ class RankFailed(DtlibError):
     def __init__(self, sentence: str, outcome: Outcome, outcomes: list[Outcome]) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.rank, self.host = outcome.rank, outcome.host
-        self.reason = outcome.status
-        self.error = outcome.error
-        self.message = outcome.message
+        self.rank, self.host, self.reason = outcome.rank, outcome.host, outcome.status
+        self.error, self.message = outcome.error, outcome.message
         self.traceback = outcome.traceback
         self.others = {o.rank: doing(o) for o in outcomes if o.rank != outcome.rank}
         self.output = {o.rank: o.output for o in outcomes}

@@ -94,31 +94,34 @@ class Terminal(Lines):
             self._shown = False
 
 
-class Notebook(Lines):
-    """For a notebook: a display that is updated in place, as HTML and as plain text."""
+class Updated:
+    """A display of a notebook that is updated in place, as plain text and as HTML."""
 
-    def __init__(self, on_progress: OnProgress | None = None, ranks: int = 0) -> None:
-        super().__init__(on_progress, ranks)
-        self._handle: Any = None
-        self._last = 0.0
+    _handle: Any = None
+
+    def display(self, text: str, markup: str) -> None:
+        from IPython.display import display
+
+        bundle = {"text/plain": text, "text/html": markup}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+class Notebook(Lines, Updated):
+    """For a notebook: a bar of progress."""
+
+    _last = 0.0
 
     def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         now = time.monotonic()
         if now - self._last < 0.1 and done < total:
             return
         self._last = now
-        from IPython.display import display
-
         words = self._who + progress_words(done, total, numbers)
-        bundle = {
-            "text/plain": words,
-            "text/html": f'<progress value="{done}" max="{total}" aria-label="progress"></progress>'
-            f" {html.escape(words)}",
-        }
-        if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
+        bar = f'<progress value="{done}" max="{total}" aria-label="progress"></progress>'
+        self.display(words, f"{bar} {html.escape(words)}")
 
 
 def progress_words(done: int, total: int, numbers: dict[str, Any]) -> str:

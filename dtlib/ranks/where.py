@@ -98,8 +98,10 @@ def describe(
     code = frame.f_code
     source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     call, what = _torch_call(frame for frame, _ in reversed(frames[:at]))
-    if not call:
-        call = _message(*_innermost(frames))
+    if not call:  # the line that runs may be of a function of dtlib's that a user called
+        inner, number = frames[0]
+        text = linecache.getline(inner.f_code.co_filename, number, inner.f_globals)
+        call = _message(text.strip(), inner)
     hidden = not call and (at > 0 or ".wait(" in source)
     if not call and (failed or hidden):
         call, what = (failed or pending_collective)()
@@ -141,13 +143,6 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
             found = (local[key] for key in _TENSORS if local.get(key) is not None)
             return name, _tensor_words(next(found, None))
     return "", ""
-
-
-def _innermost(frames: list[tuple[FrameType, int]]) -> tuple[str, FrameType]:
-    """The line that runs, and its frame: it may be of a function of dtlib's that a user called."""
-    frame, line = frames[0]
-    text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
-    return text.strip(), frame
 
 
 def _message(source: str, frame: FrameType) -> str:

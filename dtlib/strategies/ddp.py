@@ -64,13 +64,9 @@ class DDP(Strategy):
         if self.world.world_size == 1:
             return model
         no_sync_of_buffers: dict[str, Any] = {SYNC_BUFFERS: False}
-        cuda = self.world.device.type == "cuda"
-        wrapped = DistributedDataParallel(
-            model,
-            device_ids=[self.world.device] if cuda else None,
-            **no_sync_of_buffers,
-            **reducer_settings(self.config),
-        )
+        devices = [self.world.device] if self.world.device.type == "cuda" else None
+        settings = no_sync_of_buffers | reducer_settings(self.config)
+        wrapped = DistributedDataParallel(model, device_ids=devices, **settings)
         if self.config.compress_gradients == "bf16":
             wrapped.register_comm_hook(torch.distributed.group.WORLD, bf16_compress_hook)
         return wrapped

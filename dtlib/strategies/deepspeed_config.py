@@ -32,18 +32,14 @@ NOT_IN_A_JSON = {
 # Where the run's settings and a user's JSON both speak, and which setting it is.
 BOTH_SAY = {
     ("gradient_clipping",): "clip",
-    ("fp16", "enabled"): "precision",
-    ("bf16", "enabled"): "precision",
-    ("optimizer", "type"): "optimizer",
-    ("optimizer", "params", "lr"): "lr",
+    ("fp16", "enabled"): "precision", ("bf16", "enabled"): "precision",
+    ("optimizer", "type"): "optimizer", ("optimizer", "params", "lr"): "lr",
     ("optimizer", "params", "weight_decay"): "weight_decay",
-    ("optimizer", "params", "momentum"): "momentum",
-    ("optimizer", "params", "eps"): "adam_eps",
-    ("optimizer", "params", "betas"): "optimizer",
-    ("zero_optimization", "stage"): "strategy",
+    ("optimizer", "params", "momentum"): "momentum", ("optimizer", "params", "eps"): "adam_eps",
+    ("optimizer", "params", "betas"): "optimizer", ("zero_optimization", "stage"): "strategy",
     ("zero_optimization", "offload_optimizer", "device"): "strategy",
     ("zero_optimization", "offload_param", "device"): "strategy",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -65,12 +65,9 @@ class Lightning(DDP):
         )
         device = self.world.device
         return Fabric(
-            accelerator=device.type,
-            devices=[device.index] if device.type == "cuda" else 1,
-            num_nodes=self.world.world_size,
-            strategy=ddp,
-            precision="32-true",
-        )
+            accelerator=device.type, devices=[device.index] if device.type == "cuda" else 1,
+            num_nodes=self.world.world_size, strategy=ddp, precision="32-true",
+        )  # fmt: skip
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
         return self.fabric.no_backward_sync(self.model, enabled=not last)

@@ -109,14 +109,9 @@ class Instruments:
         shares = profiling.shares(profiling.read(self.folder / PROFILE))
         verdict = profiling.verdict(shares)
         print(verdict)
-        return {
-            "profile": {
-                "shares": [dataclasses.asdict(one) for one in shares],
-                "verdict": str(verdict),
-            },
-            "comm_share": shares[0].communication,
-            "data_share": shares[0].input,
-        }
+        told = {"shares": [dataclasses.asdict(one) for one in shares], "verdict": str(verdict)}
+        first = shares[0]
+        return {"profile": told, "comm_share": first.communication, "data_share": first.input}
 
 
 def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:

@@ -126,16 +126,7 @@ class Recorder:
         if timing["step_time_s"] is not None:
             timing["epoch_time_s"] = timing["step_time_s"] * task.steps_per_epoch(self._plan)
         progress = dataclasses.asdict(self.progress)
-        self._files.finish(
-            {
-                **dataclasses.asdict(self._plan),
-                "parameters": self._strategy.parameters,
-                "steps": progress.pop("step"),
-                **progress,
-                "metric": figures[task.metric],
-                "evaluation": {**figures, **task.extras()},
-                **timing,
-                **memory_columns(self._device),
-                **measured,
-            }
-        )
+        summary = dataclasses.asdict(self._plan) | {"parameters": self._strategy.parameters}
+        summary |= {"steps": progress.pop("step"), **progress, "metric": figures[task.metric]}
+        summary |= {"evaluation": {**figures, **task.extras()}, **timing}
+        self._files.finish(summary | memory_columns(self._device) | dict(measured))

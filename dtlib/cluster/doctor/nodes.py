@@ -65,17 +65,12 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     meeting = _rendezvous(hosts, answers, address, refused)
+    interfaces = {host: answer["interfaces"] for host, answer in answers.items()}
     findings = [
-        _all_answered(hosts, answers, ran),
-        _same(answers),
-        _shared_folder(answers, seen, place),
-        meeting,
-        interfaces_of(
-            {host: a["interfaces"] for host, a in answers.items()}, len(hosts), machine.env
-        ),
-        _clocks(answers),
+        _all_answered(hosts, answers, ran), _same(answers), _shared_folder(answers, seen, place),
+        meeting, interfaces_of(interfaces, len(hosts), machine.env), _clocks(answers),
         _cores(machine.env),
-    ]
+    ]  # fmt: skip
     if meeting.state == "ok":
         findings.append(_collective(machine, hosts))
     return answers, findings

@@ -142,15 +142,10 @@ class Checkpoints:
         if dist.is_main():
             for note in notes:
                 warnings.warn(note, stacklevel=3)
-        return Loaded(
-            step=marker.step,
-            shared=read_tensors(path / "shared.pt"),
-            rank_state=read_tensors(path / own) if own in marker.files else None,
-            path=path,
-            world_size=marker.world_size,
-            metric=marker.metric,
-            notes=tuple(notes),
-        )
+        shared = read_tensors(path / "shared.pt")
+        rank_state = read_tensors(path / own) if own in marker.files else None
+        size, metric = marker.world_size, marker.metric
+        return Loaded(marker.step, shared, rank_state, path, size, metric, tuple(notes))
 
     def _choose(self, folders: list[Folder]) -> tuple[Folder | None, list[str]]:
         notes: list[str] = []

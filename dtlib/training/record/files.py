@@ -93,13 +93,8 @@ class RunFiles:
         dict
             `summary` and the origin; what the caller measured wins over what is found here.
         """
-        full = {
-            **self._origin,
-            "measured_or_simulated": "measured",
-            "started": self._started,
-            "ended": _now(),
-            **summary,
-        }
+        own = {"measured_or_simulated": "measured", "started": self._started, "ended": _now()}
+        full = {**self._origin, **own, **summary}
         if self.world.rank == 0:
             write_atomically(self.folder / "summary.json", to_json(full, indent=2) + "\n")
         self.close()

@@ -172,15 +172,12 @@ class WeightsAndBiases:
         )  # fmt: skip
         online = config["wandb"] == "online"
         return {
-            "mode": config["wandb"],
-            "dir": str(folder),
             "project": os.environ.get("WANDB_PROJECT") or "dtlib",
             "name": os.environ.get("WANDB_NAME") or folder.resolve().name,
-            "id": _run_id(folder / "wandb" / "id"),
-            "resume": "allow" if online else None,
-            "config": dict(config),
+            "id": _run_id(folder / "wandb" / "id"), "resume": "allow" if online else None,
+            "mode": config["wandb"], "dir": str(folder), "config": dict(config),
             "settings": settings,
-        }
+        }  # fmt: skip
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
         self._run.log(dict(numbers), step=step)
