@@ -140,11 +140,8 @@ EXERCISE = RankAnswer(
         Mistake("order", {"for grad in grads:": "for grad in grads[::-1]:"}, when=mixed_up),
         ("sum", {DIVIDE: ""}),
         ("twice", {DIVIDE: "flat /= dist.get_world_size() ** 2"}),
-        Mistake(
-            "reduce",
-            {"all_reduce(flat)": "reduce(flat, 0)"},
-            when=lambda got, seen: "reduce" in seen[0].collectives,
-        ),
+        Mistake("reduce", {"all_reduce(flat)": "reduce(flat, 0)"},
+                when=lambda got, seen: "reduce" in seen[0].collectives),
         ("kept_none", forgets_the_missing),
         Mistake(
             "skips",
@@ -158,4 +155,4 @@ EXERCISE = RankAnswer(
     waste=waste,
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

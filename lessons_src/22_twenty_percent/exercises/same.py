@@ -47,16 +47,14 @@ EXERCISE = Answer(
         case("batch_norm_ranks", both={"norm": "batch"}, ranks=4, accumulation=2),
     ],
     mistakes=[
-        Mistake(
-            "numbers_too_often",
-            when=lambda got, before, after: (
-                got == "numbers" and before["precision"] == after["precision"]
-            ),
-        ),
+        Mistake("numbers_too_often",
+                when=lambda got, before, after: (
+                    got == "numbers" and before["precision"] == after["precision"]
+                )),
         Mistake("precision_ignored", when=lambda got, want: (got, want) == ("same", "numbers")),
     ],
     other="unrecognised",
     facts=facts,
     changed="changed",
     passed=lambda got: Passed((("changes judged", len(got), len(got), ""),)),
-)
+)  # fmt: skip
