@@ -3,46 +3,24 @@
 import torch
 import torch.distributed as dist
 
+from ..exercises.flat import DIVIDE
 
-def zeros_in(model):
-    params = list(model.parameters())
-    for p in params:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-    return params
-
-
-def shifted_by_one(model):
-    params = zeros_in(model)
-    flat = torch.cat([p.grad.flatten() for p in params])
-    dist.all_reduce(flat)
-    flat = flat.roll(1) / dist.get_world_size()
-    for p, part in zip(params, flat.split([p.numel() for p in params]), strict=True):
-        p.grad.copy_(part.view(p.shape))
-
-
-def divides_before(model):
-    params = zeros_in(model)
-    for dtype in {p.dtype: None for p in params}:
-        some = [p for p in params if p.dtype == dtype]
-        flat = torch.cat([p.grad.flatten() for p in some]) / dist.get_world_size()
-        dist.all_reduce(flat)
-        for p, part in zip(some, flat.split([p.numel() for p in some]), strict=True):
-            p.grad.copy_(part.view(p.shape))
+REDUCE = "dist.all_reduce(flat)"  # words of the solution
 
 
 def writes_into_the_buffer(model):
-    params = zeros_in(model)
+    params = list(model.parameters())
     for dtype in {p.dtype: None for p in params}:
         some = [p for p in params if p.dtype == dtype]
-        flat = torch.empty(sum(p.numel() for p in some), dtype=dtype)
+        flat = torch.zeros(sum(p.numel() for p in some), dtype=dtype)
         views = flat.split([p.numel() for p in some])
         for p, view in zip(some, views, strict=True):
-            view.copy_(p.grad.flatten())
+            if p.grad is not None:
+                view.copy_(p.grad.flatten())
         dist.all_reduce(flat)
         for p, view in zip(some, views, strict=True):
             p.grad = view.view(p.shape) / dist.get_world_size()
 
 
-ALSO_WRONG = [("order", shifted_by_one)]
-ALSO_RIGHT = [divides_before, writes_into_the_buffer]
+ALSO_WRONG = [("order", {DIVIDE: "flat = flat.roll(1) / dist.get_world_size()"})]
+ALSO_RIGHT = [{DIVIDE: "", REDUCE: f"{DIVIDE}; {REDUCE}"}, writes_into_the_buffer]
