@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.solutions import altered
 from dtlib.models.resnet import resnet18
+from tests.prediction_cases import right_options
 
 from .bank.accumulate import ONE_GRAPH
 from .exercises import accumulate, pick_rate
@@ -29,9 +30,7 @@ SIDECAR = LESSON.sidecar
     ],
 )
 def test_one_option_of_a_prediction_is_right(key, value, right):
-    spec = SIDECAR["predictions"][key]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
+    assert right_options("02", key, value) == [right]
 
 
 def test_the_numbers_in_the_prose():
