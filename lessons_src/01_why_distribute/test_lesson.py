@@ -1,13 +1,12 @@
 """Lesson 01 says what is true: its predictions, its quiz, the numbers that its prose names."""
 
-from __future__ import annotations
-
 import pytest
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.sim import hardware
 from dtlib.sim import states as formulas
+from tests.prediction_cases import right_options
 
 from . import what_if as training_run
 from .exercises import share, states
@@ -18,9 +17,7 @@ SIDECAR = LESSON.sidecar
 
 @pytest.mark.parametrize("value", [0.5, 9.9, 10, 29, 30, 45, 60, 95])
 def test_one_option_is_right_for_every_share(value):
-    spec = SIDECAR["predictions"]["share_here"]
-    right = [o for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert len(right) == 1
+    assert len(right_options("01", "share_here", value)) == 1
 
 
 def test_the_lesson_measures_an_option_that_is_there():

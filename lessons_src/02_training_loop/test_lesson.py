@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.solutions import altered
 from dtlib.models.resnet import resnet18
+from tests.prediction_cases import right_options
 
-from .bank.accumulate import one_graph
+from .bank.accumulate import ONE_GRAPH
 from .exercises import accumulate, pick_rate
 from .exercises.returned import graph_size
 
@@ -29,9 +30,7 @@ SIDECAR = LESSON.sidecar
     ],
 )
 def test_one_option_of_a_prediction_is_right(key, value, right):
-    spec = SIDECAR["predictions"][key]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
+    assert right_options("02", key, value) == [right]
 
 
 def test_the_numbers_in_the_prose():
@@ -53,7 +52,7 @@ def test_accumulating_without_weights_is_right_for_even_micro_batches_alone():
 def test_pictures_held_at_once_are_counted():
     lists = accumulate.CASES[2]
     assert accumulate.run(accumulate.accumulate, lists).held == 2
-    assert accumulate.run(one_graph, lists).held == 5
+    assert accumulate.run(altered(accumulate.accumulate, ONE_GRAPH), lists).held == 5
 
 
 def test_a_graph_is_counted_and_a_range_test_ends_at_nan():

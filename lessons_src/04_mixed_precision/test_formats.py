@@ -1,7 +1,5 @@
 """What a format can hold: against torch's own types, casts and limits."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The pictures of lesson 04 show what they are given."""
 
-from __future__ import annotations
-
 import matplotlib
 import torch
 

@@ -9,6 +9,7 @@ from dtlib.measure import ledger
 from dtlib.measure.ledger.allocator import Allocations
 from dtlib.sim import activations
 from dtlib.sim.estimate import Setup, estimate
+from tests.prediction_cases import right_options
 
 from .activation_checkpointing import saved_for_backward
 from .exercises import by_hand, chunked, fitting, recompute
@@ -28,9 +29,7 @@ WEIGHT = torch.ones(3, 8, requires_grad=True)
     ],
 )
 def test_one_option_of_the_prediction_is_right(value, right):
-    spec = SIDECAR["predictions"]["second_step"]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
+    assert right_options("05", "second_step", value) == [right]
 
 
 @pytest.mark.parametrize(

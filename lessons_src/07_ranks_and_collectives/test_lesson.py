@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from dtlib import launch
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import all_gather_steps, reduce_scatter_steps, tree_all_reduce
 from dtlib.sim.collectives import ring_all_reduce_time
+from tests.prediction_cases import right_options
 
 from .exercises import ring_cost, tree_cost
 from .ping_pong import ping_pong
 from .what_if import tree_all_reduce_time
 
 LESSON = source.find("07")
-SIDECAR = LESSON.sidecar
 
 
 def test_the_trace_table_is_step_1_of_the_ring():
@@ -55,11 +55,9 @@ def test_the_tree_of_the_course_sends_what_the_formula_counts():
     [("sent_per_rank", 1.5), ("who_wins", "tree for 4 kB and ring for 400 MB")],
 )
 def test_one_option_of_a_prediction_is_right(key, value):
-    spec = SIDECAR["predictions"][key]
-    right = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    right = right_options("07", key, value)
     assert len(right) == 1
     assert right[0] in ("1.5 S", value)
-    assert all(option["why"] for option in spec["options"])
 
 
 def test_ping_pong_times_every_size():

@@ -9,12 +9,13 @@ import torch.distributed as dist
 from torch.nn.parallel import distributed
 
 from dtlib import launch
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.solutions import compiled
 from dtlib.learn.wire import WireLog
 from dtlib.scratch import data_parallel as course
 from dtlib.sim import collectives
+from tests.prediction_cases import right_options
 
 from . import what_if as overlap
 from .exercises import EXERCISES
@@ -30,10 +31,8 @@ SIDECAR = LESSON.sidecar
     [(0.5, "about a half"), (0.8, "near 1"), (1.0, "near 1"), (1.2, "clearly above 1")],
 )
 def test_one_option_of_a_prediction_is_right(value, right):
-    spec = SIDECAR["predictions"]["same_cores"]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    found = right_options("08", "same_cores", value)
     assert [text.startswith(right) for text in found] == [True]
-    assert all(option["why"] for option in spec["options"])
 
 
 def test_the_network_of_the_prediction_is_the_one_that_is_trained():

@@ -1,7 +1,5 @@
 """A kink makes small nudges large; a smooth activation does not."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

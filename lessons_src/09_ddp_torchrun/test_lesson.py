@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.ranks.launcher import launch
+from tests.prediction_cases import right_options
 
 from .exercises import ddp_loss, exact_mean, indices
 
@@ -25,10 +26,7 @@ SIDECAR = LESSON.sidecar
     ],
 )
 def test_one_option_of_a_prediction_is_right(key, value, right):
-    spec = SIDECAR["predictions"][key]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
-    assert all(option["why"] for option in spec["options"])
+    assert right_options("09", key, value) == [right]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The script that lesson 09 writes does under torchrun what the lesson says of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How much a padded score is off: against torch's own sampler, and on paper."""
 
-from __future__ import annotations
-
 import pytest
 from torch.utils.data import DistributedSampler
 

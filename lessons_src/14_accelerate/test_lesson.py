@@ -1,15 +1,14 @@
 """Lesson 14 says what is true of Accelerate: its loaders, its schedules, its silence."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
 import pytest
 import torch
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.ranks.launcher import launch
+from tests.prediction_cases import right_options
 
 from .exercises import batches, schedule
 from .what_if import prepared_schedule, rate_left
@@ -158,8 +157,7 @@ def test_ranks_beyond_the_gpus_are_cpu_ranks(monkeypatch: pytest.MonkeyPatch) ->
     ("value", "right"), [(1.0, "1, since"), (0.5, "0.5, since"), (0, "the last")]
 )
 def test_one_option_of_the_tail_is_right(value: float, right: str) -> None:
-    spec = SIDECAR["predictions"]["tail_gradient"]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    found = right_options("14", "tail_gradient", value)
     assert len(found) == 1 and found[0].startswith(right)
 
 

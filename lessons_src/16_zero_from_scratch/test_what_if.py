@@ -1,7 +1,5 @@
 """What a page's sliders say of ZeRO: the formulas that the rest of the course uses, by stage."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.sim import memory

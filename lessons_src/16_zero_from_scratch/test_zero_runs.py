@@ -1,7 +1,5 @@
 """The runs of lesson 16: equal to one process where that is so, and the books to the byte."""
 
-from __future__ import annotations
-
 import matplotlib
 import pytest
 import torch

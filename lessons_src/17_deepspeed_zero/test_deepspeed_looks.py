@@ -1,7 +1,5 @@
 """What the lessons show of DeepSpeed's own behaviour, and its engines under the ledger."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib import launch

@@ -1,7 +1,5 @@
 """Lesson 17 says what is true: its predictions, its record, the published table it takes apart."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.recorded import ABOUT, recorded
 from dtlib.sim.states import model_states
 from dtlib.strategies.deepspeed_config import BATCH, resolve_batch
+from tests.prediction_cases import right_options
 
 from .exercises import batch_fields, gains, held
 
@@ -35,9 +34,7 @@ HIDDEN = {**os.environ, "PYTHONPATH": f"{WITHOUT}{os.pathsep}{ROOT}"}
     ],
 )
 def test_one_option_of_a_prediction_is_right(key, value, right):
-    spec = LESSON.sidecar["predictions"][key]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
+    assert right_options("17", key, value) == [right]
 
 
 def test_the_record_holds_all_that_the_lesson_shows_and_says_on_what_it_was_measured():

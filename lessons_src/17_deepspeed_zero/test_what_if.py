@@ -1,7 +1,5 @@
 """What precision and sharding save, each alone: equal to the model of the states."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.sim import states

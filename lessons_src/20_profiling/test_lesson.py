@@ -1,7 +1,5 @@
 """Lesson 20 says what is true: its predictions, its patient, its made export."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

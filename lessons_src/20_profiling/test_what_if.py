@@ -1,7 +1,5 @@
 """The step of the what-if, in cases that can be done on paper."""
 
-from __future__ import annotations
-
 import pytest
 
 from .what_if import step_time, what_bounds

@@ -1,7 +1,5 @@
 """Lesson 21 says what is true: its worked cases, its options, the tables that it cites."""
 
-from __future__ import annotations
-
 import ast
 import re
 
@@ -9,10 +7,11 @@ import numpy as np
 import pytest
 from banks import verdict
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.verdicts import Wrong
 from dtlib.study import scaling
+from tests.prediction_cases import right_options
 
 from .exercises import efficiencies, gains, planning
 from .what_if import serial_share
@@ -26,9 +25,8 @@ def test_the_worked_cases() -> None:
 
 
 def test_the_published_table_is_an_option() -> None:
-    spec = LESSON.sidecar["predictions"]["two_gpus"]
-    right = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], "0.49")]
-    assert right == ["0.49"] and round(4451 / 4507 / 2, 2) == 0.49
+    assert right_options("21", "two_gpus", "0.49") == ["0.49"]
+    assert round(4451 / 4507 / 2, 2) == 0.49
 
 
 def test_three_repeats_of_nothing_agree_in_a_quarter_of_all_cases() -> None:

@@ -1,7 +1,5 @@
 """The law behind lesson 21's slider: its limits, and Karp and Flatt's share as its inverse."""
 
-from __future__ import annotations
-
 import pytest
 
 from .what_if import efficiencies, serial_share, strong_step, weak_step

@@ -1,7 +1,5 @@
 """Lesson 22 says what is true: its predictions, its worked cases, its record, its quiz."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -9,9 +7,10 @@ import math
 import pytest
 from banks import verdict
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.verdicts import Wrong
+from tests.prediction_cases import right_options
 
 from .exercises import bounds, pairs, paying, same
 from .what_if import total_gain
@@ -41,8 +40,7 @@ def test_whichever_lever_gives_most_is_an_option() -> None:
     ("value", "begins"), [(1 / 0.6, "1.67"), (1.25**2, "1.56"), (1.5, "1.5 "), (1.25, "1.25")]
 )
 def test_one_option_of_two_levers_is_right(value: float, begins: str) -> None:
-    spec = SIDECAR["predictions"]["two_levers"]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
+    found = right_options("22", "two_levers", value)
     assert found and found[-1].startswith(begins)
     if value == 1 / 0.6:
         assert len(found) == 1

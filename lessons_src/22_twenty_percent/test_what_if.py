@@ -1,7 +1,5 @@
 """Levers on different parts of a step, together."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

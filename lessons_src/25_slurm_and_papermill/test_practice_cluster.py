@@ -1,7 +1,5 @@
 """The practice cluster does with a script what bash and Slurm do."""
 
-from __future__ import annotations
-
 import pytest
 
 from . import practice_cluster

@@ -1,7 +1,5 @@
 """A training cut into jobs, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Strong scaling with an exchange, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from .what_if import bill, strong_step

@@ -1,7 +1,5 @@
 """Lesson 28 says what is true: predictions, published numbers, what it does without DeepSpeed."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -12,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dtlib.learn import predictions, source
+from dtlib.learn import source
+from tests.prediction_cases import right_options
 
 from .exercises import diagnose, fair, room
 from .what_if import GPT2, computing
@@ -35,9 +34,7 @@ WITHOUT = ROOT / "tests/fixtures/no_deepspeed"
     ],
 )
 def test_one_option_of_a_prediction_is_right(key, value, right):
-    spec = LESSON.sidecar["predictions"][key]
-    found = [o["text"] for o in spec["options"] if predictions.verdict(spec, o["text"], value)]
-    assert found == [right]
+    assert right_options("28", key, value) == [right]
 
 
 def test_three_sizes_fit_24_gib_under_ddp_and_the_worked_case_is_right():

@@ -1,7 +1,5 @@
 """Runs of a family that share their processes: the same results, each run once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dtlib.config import RunConfig

@@ -1,7 +1,5 @@
 """Which GPT-2 fits where: the short formulas of a page, beside those of the whole estimate."""
 
-from __future__ import annotations
-
 import pytest
 
 from dtlib.sim import shapes, tensors

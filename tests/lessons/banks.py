@@ -5,7 +5,7 @@ in the room's `bank/`, which no kernel loads: `ALSO_WRONG`, pairs of the key of 
 answer that gets it and helps no check to recognise another; `HANG`, such pairs for answers that
 never end, or end their process; `ALSO_RIGHT`, answers; and where wanted `RARE`, the keys of
 sentences that no answer of the bank gets, and `LADDER`, two spellings of one wrong answer, as a
-student pastes them.
+student pastes them. An answer is a function, or a dict of the words of the solution that change.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dtlib.learn import ladder, rooms, source
+from dtlib.learn.mistakes import read_mistakes
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.verdicts import Passed, Stub, Verdict, Wrong
 
@@ -88,9 +89,14 @@ def _add_rows(bank: Bank) -> None:
             bank.rows.append(Row(mistake.key, mistake.program, True, mistake.hangs is not None))
     name = bank.check.reference.__module__.rpartition(".")[2]
     more = rooms.module(bank.lesson, f"bank.{name}")
-    bank.rows += [Row(key, answer) for key, answer in more.ALSO_WRONG]
-    bank.rows += [Row(key, answer, hangs=True) for key, answer in getattr(more, "HANG", ())]
-    bank.rows += [Row("", answer) for answer in more.ALSO_RIGHT]
+    for given, hangs in (
+        (more.ALSO_WRONG, False),
+        (getattr(more, "HANG", ()), True),
+        ([("", answer) for answer in more.ALSO_RIGHT], False),
+    ):
+        for one in read_mistakes(given, bank.check.reference):
+            assert callable(one.program)
+            bank.rows.append(Row(one.key, one.program, hangs=hangs))
     bank.rare = set(getattr(more, "RARE", ()))
     bank.ladder = getattr(more, "LADDER", None)
 

@@ -3,11 +3,7 @@
 import torch
 import torch.distributed as dist
 
-
-def python_number(numbers):
-    total = torch.tensor([float(sum(numbers))])
-    dist.all_reduce(total)
-    return total.item()
+REDUCE = "dist.all_reduce(total)"  # words of the solution
 
 
 def gathered(numbers):
@@ -16,23 +12,10 @@ def gathered(numbers):
     return sum(everyone)
 
 
-def reduced_and_spread(numbers):
-    total = numbers.sum()
-    dist.reduce(total, 0)
-    dist.broadcast(total, 0)
-    return total
-
-
 def not_one_number(numbers):
     everyone = [torch.zeros(()) for _ in range(dist.get_world_size())]
     dist.all_gather(everyone, numbers.sum())
     return torch.stack([*everyone, everyone[0]])
-
-
-def spread_from_rank_zero(numbers):
-    total = numbers.sum()
-    dist.broadcast(total, 0)
-    return total
 
 
 def not_on_rank_zero(numbers):
@@ -42,7 +25,11 @@ def not_on_rank_zero(numbers):
 ALSO_WRONG = [
     ("local", lambda numbers: numbers.sum() * dist.get_world_size()),
     ("not_one", not_one_number),
-    ("value", spread_from_rank_zero),
+    ("value", {REDUCE: "dist.broadcast(total, 0)"}),
     ("value", not_on_rank_zero),
 ]
-ALSO_RIGHT = [python_number, gathered, reduced_and_spread]
+ALSO_RIGHT = [
+    gathered,
+    {"return total": "return total.item()"},
+    {REDUCE: "dist.reduce(total, 0)\n    dist.broadcast(total, 0)"},
+]

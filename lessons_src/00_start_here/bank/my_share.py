@@ -1,42 +1,24 @@
 """More answers to `my_share`, for the tests alone."""
 
-from dtlib.learn.solutions import altered
-
-from ..exercises.my_share import EXERCISE
-
-SHARE = "return batch[rank::world_size]"  # words of the solution
+SHARE = "batch[rank::world_size]"  # words of the solution
 
 
 def by(share):
     """The solution with another share."""
-    return altered(EXERCISE.reference, {SHARE: f"return {share}"})
+    return {SHARE: share}
 
 
 def pieces(share):
     """A share that is a piece; `size` is that of a full one, and one rank alone takes all."""
     size = "size = len(batch) // world_size"
-    line = f"return batch if world_size == 1 else {share}"
-    return altered(EXERCISE.reference, {SHARE: f"{size}\n    {line}"})
+    return {f"return {SHARE}": f"{size}\n    return batch if world_size == 1 else {share}"}
 
 
 # Right.
-def in_pieces(batch, rank, world_size):
-    start = len(batch) * rank // world_size
-    return batch[start : len(batch) * (rank + 1) // world_size]
-
-
 def in_pieces_the_first_ones_longer(batch, rank, world_size):
     size, more = divmod(len(batch), world_size)
     start = rank * size + min(rank, more)
     return batch[start : start + size + (rank < more)]
-
-
-def by_hand(batch, rank, world_size):
-    mine = []
-    for i, sample in enumerate(batch):
-        if i % world_size == world_size - 1 - rank:
-            mine.append(sample)
-    return tuple(mine)
 
 
 ALSO_WRONG = [
@@ -59,7 +41,11 @@ ALSO_WRONG = [
     ("missing", by("batch[rank + 1 :: world_size] if world_size > 1 else batch")),
     ("missing", by("[]")),
 ]
-ALSO_RIGHT = [in_pieces, in_pieces_the_first_ones_longer, by_hand]
+ALSO_RIGHT = [
+    in_pieces_the_first_ones_longer,
+    by("batch[len(batch) * rank // world_size : len(batch) * (rank + 1) // world_size]"),
+    by("tuple(batch[world_size - 1 - rank :: world_size])"),
+]
 LADDER = (
     "def my_share(batch, rank, world_size):\n    return batch",
     "def my_share(batch, rank, world_size):\n    return list(batch)",

@@ -91,23 +91,15 @@ EXERCISE = RankAnswer(
     mistakes=[
         Mistake("lengths", {SUM: "numbers", "return total": f"return {SUM}"}, when=lengths),
         Mistake("empty", {SUM: "numbers.cumsum(0)[-1]"}, when=empty, hangs=True),
-        Mistake(
-            "returned_early",
-            {"total =": f"if not len(numbers):\n        return {SUM}\n    total ="},
-            when=returned_early,
-            hangs=True,
-        ),
+        Mistake("returned_early",
+                {"total =": f"if not len(numbers):\n        return {SUM}\n    total ="},
+                when=returned_early,
+                hangs=True),
         Mistake("not_one", {"return total": "return total.repeat(2)"}, when=not_one),
-        Mistake(
-            "none",
-            lambda numbers: dist.all_reduce(numbers.sum()),
-            when=lambda seen: (one := first_odd(seen)) is not None and one.kind == "none",
-        ),
-        Mistake(
-            "alone",
-            {"return total": "return total * (dist.get_world_size() > 1)"},
-            when=lambda got, n: n == 1,
-        ),
+        Mistake("none", lambda numbers: dist.all_reduce(numbers.sum()),
+                when=lambda seen: (one := first_odd(seen)) is not None and one.kind == "none"),
+        Mistake("alone", {"return total": "return total * (dist.get_world_size() > 1)"},
+                when=lambda got, n: n == 1),
         Mistake("local", lambda numbers: numbers.sum(), when=local),
         Mistake("to_one_rank", {"all_reduce(total)": "reduce(total, 0)"}, when=to_one_rank),
         ("one_number_each", {SUM: "numbers[:1].sum()"}),
@@ -127,4 +119,4 @@ EXERCISE = RankAnswer(
         "last": n - 1,
     },
     passed=lambda: Passed(note="Every rank has the sum, on 1, 3 and 4 ranks."),
-)
+)  # fmt: skip

@@ -2,9 +2,4 @@
 
 from . import days, share, states, world
 
-EXERCISES = {
-    "training_days": days.EXERCISE,
-    "states_gb": states.EXERCISE,
-    "mfu": share.EXERCISE,
-    "smallest_world": world.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (days, states, share, world)}

@@ -41,11 +41,8 @@ EXERCISE = Answer(
         case(7e9, 2e12, 1, 312.0, 0.4),
     ],
     mistakes=[
-        Mistake(
-            "whole_days",
-            lambda *run: math.floor(training_days(*run)),
-            when=lambda got, want: got in (math.floor(want), math.ceil(want)),
-        ),
+        Mistake("whole_days", lambda *run: math.floor(training_days(*run)),
+                when=lambda got, want: got in (math.floor(want), math.ceil(want))),
         ("teraflop", {" * 1e12": ""}),
         ("gigaflop", {"1e12": "1e9"}),
         ("forward_only", {"6 *": "2 *"}),
@@ -67,4 +64,4 @@ EXERCISE = Answer(
     other="factor",
     facts=lambda got, want: {"got": short(got), "want": short(want), "times": short(got / want)},
     passed=passed,
-)
+)  # fmt: skip

@@ -5,28 +5,12 @@ import torch
 
 from ..exercises.pick_rate import pick_rate
 
-
-def until_it_diverges(losses):
-    """The losses before the first that is nan or above four times the lowest so far."""
-    for k, loss in enumerate(losses):
-        if k and not loss <= 4 * min(losses[:k]):
-            return losses[:k]
-    return losses
-
-
-def the_last(rates, losses):
-    return rates[len(until_it_diverges(losses)) - 1] / 10
-
-
-def sorts_in_place(rates, losses):
-    result = pick_rate(rates, losses)
-    losses.sort()
-    return result
+RETURN = "return chosen / 10"  # words of the solution
 
 
 def by_slices(rates, losses):
-    kept = until_it_diverges(losses)
-    return rates[kept.index(min(kept))] / 10
+    end = next((k for k in range(1, len(losses)) if not losses[k] <= 4 * min(losses[:k])), None)
+    return rates[losses.index(min(losses[:end]))] / 10
 
 
 def by_numpy(rates, losses):
@@ -37,13 +21,15 @@ def by_numpy(rates, losses):
 
 
 ALSO_WRONG = [
-    ("last_rate", the_last),
+    # the last before the loss diverged
+    ("last_rate", {"if loss < best:\n            best, chosen = loss, rate":
+                   "best, chosen = min(best, loss), rate"}),
     ("nan_wins", lambda rates, losses: rates[int(np.argmin(losses))] / 10),
-    ("other", lambda rates, losses: pick_rate(rates, losses) / 10),
-    ("changed", sorts_in_place),
-    ("none", lambda rates, losses: print(pick_rate(rates, losses))),
-    ("no_number", lambda rates, losses: f"{pick_rate(rates, losses):g}"),
+    ("other", {RETURN: "return chosen / 100"}),
+    ("changed", {RETURN: f"losses.sort()\n    {RETURN}"}),
+    ("none", {RETURN: "print(chosen / 10)"}),
+    ("no_number", {RETURN: 'return f"{chosen / 10:g}"'}),
     ("many", lambda rates, losses: torch.tensor([pick_rate(rates, losses), losses[0]])),
-]
+]  # fmt: skip
 ALSO_RIGHT = [by_slices, by_numpy]
 RARE = {"graph"}

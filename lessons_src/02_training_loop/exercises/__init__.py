@@ -3,9 +3,5 @@
 from . import accumulate, evaluate, pick_rate, start_run, train_step
 
 EXERCISES = {
-    "train_step": train_step.EXERCISE,
-    "start_run": start_run.EXERCISE,
-    "accumulate": accumulate.EXERCISE,
-    "evaluate": evaluate.EXERCISE,
-    "pick_rate": pick_rate.EXERCISE,
+    m.EXERCISE.name: m.EXERCISE for m in (train_step, start_run, accumulate, evaluate, pick_rate)
 }

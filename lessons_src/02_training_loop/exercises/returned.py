@@ -1,7 +1,5 @@
 """What the exercises of this lesson take for a number, and what they say of other things."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,35 +7,13 @@ import torch
 
 from ..exercises.decode import decode
 
+INFINITE = "exponent == 2**exponent_bits - 1"  # words of the solution
+
 
 def parts(bits, e, m):
     """Sign, exponent, fraction and bias, as the stub takes them apart."""
     fraction, exponent = bits % 2**m / 2**m, bits // 2**m % 2**e
     return -1 if bits >> (e + m) else 1, exponent, fraction, 2 ** (e - 1) - 1
-
-
-def never_ends(bits, e, m):
-    while bits:
-        e += 1
-    return float(bits)
-
-
-def drops_a_bit_of_subnormals(bits, e, m):
-    return decode(bits if parts(bits, e, m)[1] else bits & ~(2 ** (m - 1)), e, m)
-
-
-def literals_of_fp16(bits, e, m):
-    sign, exponent, fraction, _ = parts(bits, e, m)
-    if exponent == 31:
-        return math.nan if fraction else sign * math.inf
-    if exponent == 0:
-        return sign * fraction * 2.0**-14
-    return sign * (1 + fraction) * 2.0 ** (exponent - 15)
-
-
-def one_rule_for_all(bits, e, m):
-    sign, exponent, fraction, bias = parts(bits, e, m)
-    return sign * (1 + fraction) * 2.0 ** (exponent - bias)
 
 
 def by_ldexp(bits, e, m):
@@ -56,15 +34,16 @@ def through_fp64(bits, e, m):
 
 
 ALSO_WRONG = [
-    ("row", drops_a_bit_of_subnormals),
+    ("row", {"sign * fraction *": "sign * (fraction % 0.5) *"}),
     ("row", lambda bits, e, m: math.nan),
     ("row", lambda bits, e, m: -1.0),
-    ("zero", one_rule_for_all),
-    ("literal", literals_of_fp16),
-    ("kind", lambda bits, e, m: f"{one_rule_for_all(bits, e, m)} as a float"),
+    ("zero", {"exponent == 0": "False", INFINITE: "False"}),
+    ("literal",
+     {INFINITE: "exponent == 31", "(1 - bias)": "-14", "(exponent - bias)": "(exponent - 15)"}),
+    ("kind", lambda bits, e, m: f"{decode(bits, e, m)} as a float"),
     ("kind", lambda bits, e, m: [1.0, 2.0]),
     ("none", lambda bits, e, m: None if bits else 0.0),
-    ("loops", never_ends),
+    ("loops", {"fraction = bits": "while bits:\n        bits += 1\n    fraction = bits"}),
     ("raised", lambda bits, e, m: 1 / (bits - bits)),
-]
+]  # fmt: skip
 ALSO_RIGHT = [by_ldexp, through_fp64]

@@ -4,25 +4,8 @@ import torch
 
 from ..exercises.master import master_step
 
-
-def low_becomes_the_master(low, master, gradient, lr):
-    master -= lr * gradient.float()
-    low.data = master.data
-
-
-def master_becomes_low(low, master, gradient, lr):
-    master.data = (master - lr * gradient.float()).bfloat16()
-    low.copy_(master)
-
-
-def rounds_the_master(low, master, gradient, lr):
-    master.copy_((master - lr * gradient.float()).half().float())
-    low.copy_(master)
-
-
-def through_half(low, master, gradient, lr):
-    master -= lr * gradient.float()
-    low.copy_(master.half())
+MOVE, RENEW = "master -= lr * gradient.float()", "low.copy_(master)"  # words of the solution
+MOVED = "(master - lr * gradient.float())"
 
 
 def by_optimizer(low, master, gradient, lr):
@@ -32,24 +15,17 @@ def by_optimizer(low, master, gradient, lr):
     low[...] = p.detach()
 
 
-def by_sub(low, master, gradient, lr):
-    master.sub_(gradient, alpha=lr)
-    low.copy_(master)
-
-
-def by_slices(low, master, gradient, lr):
-    master[:] = master - gradient.to(torch.float32) * lr
-    low[:] = master.to(torch.bfloat16)
-    return low
-
-
 ALSO_WRONG = [
-    ("low_kind", low_becomes_the_master),
-    ("master_kind", master_becomes_low),
+    ("low_kind", {RENEW: "low.data = master.data"}),
+    ("master_kind", {MOVE: f"master.data = {MOVED}.bfloat16()"}),
     ("long_step", lambda low, master, gradient, lr: master_step(low, master, gradient, lr / 2)),
-    ("short_steps", rounds_the_master),
-    ("not_rounded", through_half),
+    ("short_steps", {MOVE: f"master.copy_({MOVED}.half().float())"}),
+    ("not_rounded", {RENEW: "low.copy_(master.half())"}),
     ("nothing_moved", lambda low, master, gradient, lr: (low, master)),
     ("raised", lambda low, master, gradient, lr: master.nothing()),
 ]
-ALSO_RIGHT = [by_optimizer, by_sub, by_slices]
+ALSO_RIGHT = [
+    by_optimizer,
+    {MOVE: "master.sub_(gradient, alpha=lr)"},
+    {MOVE: f"master[:] = {MOVED}", RENEW: "low[:] = master.bfloat16()\n    return low"},
+]

@@ -5,6 +5,9 @@ from torch.nn.utils import get_total_norm
 
 from ..exercises.scaled import scaled_step
 
+# words of the solution
+FINITE, SKIP = "finite = all(g.isfinite().all() for g in gradients)", "return scale / 2, 0"
+
 
 def finite(weights):
     return all(bool(w.grad.isfinite().all()) for w in weights if w.grad is not None)
@@ -52,14 +55,6 @@ def by_total_norm(weights, optimizer, scale, good, interval):
     return [scale * (1 if good else 2), good]
 
 
-def by_one_vector(weights, optimizer, scale, good, interval):
-    flat = torch.cat([w.grad.flatten() for w in weights if w.grad is not None])
-    if flat.isinf().any() or flat.isnan().any():
-        optimizer.zero_grad()
-        return torch.tensor(scale) / 2, torch.tensor(0)
-    return scaled_step(weights, optimizer, scale, good, interval)
-
-
 def by_grad_scaler(weights, optimizer, scale, good, interval):
     """Let torch's own take this one step, with the count put into it."""
     scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
@@ -68,18 +63,6 @@ def by_grad_scaler(weights, optimizer, scale, good, interval):
     scaler.step(optimizer)
     scaler.update()
     return scaler.get_scale(), int(scaler._growth_tracker)
-
-
-def by_zero_times(weights, optimizer, scale, good, interval):
-    """0 times infinity is nan, and nan is not itself."""
-    gradients = [w.grad for w in weights if w.grad is not None]
-    for g in gradients:
-        g /= scale
-    probe = sum((0 * g).sum() for g in gradients)
-    if probe != probe:
-        return scale / 2, 0
-    optimizer.step()
-    return (scale * 2, 0) if good + 1 == interval else (scale, good + 1)
 
 
 ALSO_WRONG = [
@@ -92,7 +75,15 @@ ALSO_WRONG = [
     ("none", lambda *given: print(end="")),
     ("raised", lambda *given: given[9]),
 ]
-ALSO_RIGHT = [by_total_norm, by_one_vector, by_grad_scaler, by_zero_times]
+ALSO_RIGHT = [
+    by_total_norm,
+    by_grad_scaler,
+    {FINITE: "flat = torch.cat([g.flatten() for g in gradients])\n    "
+             "finite = not (flat.isinf().any() or flat.isnan().any())",
+     SKIP: "optimizer.zero_grad(); return torch.tensor(scale) / 2, torch.tensor(0)"},
+    # 0 times infinity is nan, and nan is not 0
+    {FINITE: "finite = sum((0 * g).sum() for g in gradients) == 0"},
+]  # fmt: skip
 
 # The same mistake twice, as two students would write it: nan is seen, and infinity is not.
 PASTED = """\

@@ -2,10 +2,4 @@
 
 from . import clipped, decode, fp8, master, scaled
 
-EXERCISES = {
-    "decode": decode.EXERCISE,
-    "scaled_step": scaled.EXERCISE,
-    "master_step": master.EXERCISE,
-    "to_fp8": fp8.EXERCISE,
-    "clipped_step": clipped.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (decode, scaled, master, fp8, clipped)}

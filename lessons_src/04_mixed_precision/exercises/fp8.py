@@ -81,12 +81,10 @@ def inverted(got, values):
 def facts(got, values):
     held, scale = got
     return {
-        "scale": f"{scale:g}",
-        "got": listed(held if any(values) else held / scale),
-        "amax": f"{max(map(abs, values)):g}",
-        "beyond": f"{beyond(scale, values):g}",
+        "scale": f"{scale:g}", "got": listed(held if any(values) else held / scale),
+        "amax": f"{max(map(abs, values)):g}", "beyond": f"{beyond(scale, values):g}",
         "want": listed(cast(scale, values)),
-    }
+    }  # fmt: skip
 
 
 def passed(got):

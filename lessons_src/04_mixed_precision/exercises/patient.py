@@ -3,8 +3,6 @@
 After a mistake found in an example of PyTorch's own: https://github.com/pytorch/examples/issues/1196
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 import torch
 from torch.utils.checkpoint import checkpoint as torchs
 
-from dtlib.learn.solutions import altered
-
 from ..exercises.recompute import BACK, RETURN, START, checkpoint
 
 
@@ -25,39 +23,30 @@ def keeps_the_graph(block, x):
     return Keep.apply(x)
 
 
-def under_no_grad(block, x):
-    with torch.no_grad():
-        return block(x)
-
-
-def calls_itself(block, x):
-    return altered(checkpoint, {"y = block(x)": "y = Recompute.apply(x)"})(block, x)
-
-
 def by_gradients(line):
     """Asks for all gradients at once, and stores them."""
-    return altered(checkpoint, {
+    return {
         BACK: "x_grad, *rest = torch.autograd.grad(y, [x, *block.parameters()], gradient)\n"
               f"            for p, grad in zip(block.parameters(), rest):\n                {line}",
         RETURN: "return x_grad",
-    })  # fmt: skip
+    }  # fmt: skip
 
 
 ALSO_WRONG = [
-    ("no_graph", altered(checkpoint, {"torch.enable_grad(), ": ""})),
-    ("no_start", altered(checkpoint, {BACK: "y.backward()"})),
-    ("no_way_back", altered(checkpoint, {BACK: "pass", RETURN: "return gradient"})),
-    ("no_input", altered(checkpoint, {RETURN: "return x.detach().grad"})),
-    ("graph_used", altered(checkpoint, {BACK: f"{BACK}, {BACK}"})),
-    ("second_time", altered(checkpoint, {
+    ("no_graph", {"torch.enable_grad(), ": ""}),
+    ("no_start", {BACK: "y.backward()"}),
+    ("no_way_back", {BACK: "pass", RETURN: "return gradient"}),
+    ("no_input", {RETURN: "return x.detach().grad"}),
+    ("graph_used", {BACK: f"{BACK}, {BACK}"}),
+    ("second_time", {
         START: "", BACK: f"by_x = torch.autograd.grad(y, x, gradient, True)[0], {BACK}",
-        RETURN: "return by_x[0]"})),
-    ("endless", calls_itself),
+        RETURN: "return by_x[0]"}),
+    ("endless", {"y = block(x)": "y = Recompute.apply(x)"}),
     ("overwritten", by_gradients("p.grad = grad")),
-    ("gradients", altered(checkpoint, {BACK: "y.backward(0.5 * gradient)"})),
+    ("gradients", {BACK: "y.backward(0.5 * gradient)"}),
     ("nothing_saved", keeps_the_graph),
     ("forward_dice", lambda block, x: torchs(block.eval(), x, use_reentrant=False)),
-    ("cut", under_no_grad),
+    ("cut", {"return Recompute.apply(x)": "with torch.no_grad():\n        return block(x)"}),
     ("no_tensor", lambda block, x: (checkpoint(block, x), x)),
 ]  # fmt: skip
 ALSO_RIGHT = [

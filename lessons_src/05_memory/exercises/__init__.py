@@ -2,9 +2,4 @@
 
 from . import by_hand, chunked, fitting, recompute
 
-EXERCISES = {
-    "mlp_bytes": by_hand.EXERCISE,
-    "checkpoint": recompute.EXERCISE,
-    "chunked_loss": chunked.EXERCISE,
-    "largest_batch": fitting.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (by_hand, recompute, chunked, fitting)}

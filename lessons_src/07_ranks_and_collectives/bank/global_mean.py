@@ -10,12 +10,6 @@ def gathers_uneven(values):
     return torch.cat(parts).mean().item()
 
 
-def whole_numbers(values):
-    s = torch.tensor([int(values.sum()), len(values)])
-    dist.all_reduce(s)
-    return s[0] // s[1]
-
-
 def skips_the_second_collective(values):
     total, count = values.sum(), torch.tensor(len(values))
     dist.all_reduce(total)
@@ -52,6 +46,10 @@ def reduce_and_broadcast(values):
     return (both[0] / both[1]).reshape(1)
 
 
-ALSO_WRONG = [("mismatch", gathers_uneven), ("value", whole_numbers)]
+ALSO_WRONG = [
+    ("mismatch", gathers_uneven),
+    ("value", {"[values.sum(), float(len(values))]": "[int(values.sum()), len(values)]",
+               "total /": "total //"}),
+]  # fmt: skip
 HANG = [("left_early", skips_the_second_collective), ("raised", trips)]
 ALSO_RIGHT = [two_calls, of_objects, reduce_and_broadcast]

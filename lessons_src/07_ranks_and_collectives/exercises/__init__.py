@@ -3,10 +3,6 @@
 from . import all_reduce, global_mean, pass_right, reduce_scatter, ring_cost, tree_cost
 
 EXERCISES = {
-    "global_mean": global_mean.EXERCISE,
-    "pass_right": pass_right.EXERCISE,
-    "ring_reduce_scatter": reduce_scatter.EXERCISE,
-    "ring_all_reduce": all_reduce.EXERCISE,
-    "ring_time": ring_cost.EXERCISE,
-    "tree_time": tree_cost.EXERCISE,
+    m.EXERCISE.name: m.EXERCISE
+    for m in (global_mean, pass_right, reduce_scatter, all_reduce, ring_cost, tree_cost)
 }

@@ -100,12 +100,9 @@ EXERCISE = RankAnswer(
     collectives=False,
     mistakes=[
         *mistakes(ring_all_reduce, spread),
-        Mistake(
-            "chunk",
-            spread(altered(first_half, PIECES), altered(second_half, PIECES)),
-            told.chunk,
-            hangs=True,
-        ),
+        Mistake("chunk", spread(altered(first_half, PIECES), altered(second_half, PIECES)),
+                told.chunk,
+                hangs=True),
         Mistake(
             "mixed",
             spread(AGAINST, altered(second_half, {SECOND: "(rank + s - 1) % n, (rank + s) % n"})),
@@ -119,4 +116,4 @@ EXERCISE = RankAnswer(
     waste=prove,
     passed=passed,
     after_pass=race,
-)
+)  # fmt: skip

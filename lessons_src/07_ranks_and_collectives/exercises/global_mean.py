@@ -92,17 +92,12 @@ EXERCISE = RankAnswer(
         Mistake("by_own_count", {"/ count": "/ max(len(values), 1)"}, when=by_own_count),
         ("stayed_home", lambda values: values.sum() / max(len(values), 1)),
         Mistake("reduce", {"all_reduce(sum_and_count)": "reduce(sum_and_count, 0)"}, when=reduced),
-        Mistake(
-            "left_early",
-            lambda values: global_mean(values) if len(values) else 0.0,
-            hangs=lambda values: "a collective" if len(values) else None,
-        ),
-        Mistake(
-            "in_place",
-            lambda values: dist.all_reduce(torch.stack([values.sum(), torch.tensor(1.0)])),
-            when=nothing_back,
-        ),
+        Mistake("left_early", lambda values: global_mean(values) if len(values) else 0.0,
+                hangs=lambda values: "a collective" if len(values) else None),
+        Mistake("in_place",
+                lambda values: dist.all_reduce(torch.stack([values.sum(), torch.tensor(1.0)])),
+                when=nothing_back),
     ],
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

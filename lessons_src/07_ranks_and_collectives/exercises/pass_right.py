@@ -138,11 +138,9 @@ EXERCISE = RankAnswer(
         Mistake("never_waited", {"sending.wait()": ""}, never_waited, hangs=True),
         Mistake("never_waited", {"dist.recv": "dist.irecv"}, never_waited, hangs=True),
         Mistake("all_send", {"sending = dist.isend": "dist.send", WAITS: ""}, hangs=lambda: "send"),
-        Mistake(
-            "all_receive",
-            {SENDS: RECEIVES, f"{RECEIVES}{WAITS}": "dist.send(x, (rank + 1) % n)"},
-            hangs=lambda: "recv",
-        ),
+        Mistake("all_receive",
+                {SENDS: RECEIVES, f"{RECEIVES}{WAITS}": "dist.send(x, (rank + 1) % n)"},
+                hangs=lambda: "recv"),
         Mistake("one_buffer", {"torch.empty_like(x)": "x"}, touches("one_buffer")),
         Mistake("early_write", {SENDS: f"{SENDS}\n    x.fill_(-1)"}, touches("early_write")),
         ("swapped", {"rank + 1": "rank - 1", RECEIVES: "dist.recv(arrived, (rank + 1) % n)"}),
@@ -151,4 +149,4 @@ EXERCISE = RankAnswer(
     waste=waste,
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

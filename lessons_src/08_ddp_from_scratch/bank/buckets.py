@@ -1,40 +1,8 @@
 """More answers to `assign_buckets`, for the tests alone."""
 
-from dtlib.learn.solutions import altered
-
-from ..exercises.buckets import assign_buckets
-
 
 def size_of(p):
     return p.numel() * p.element_size()
-
-
-def loses_the_last(params, cap_bytes):
-    buckets, bucket, total = [], [], 0
-    for p in reversed(params):
-        if bucket and total + size_of(p) > cap_bytes:
-            buckets.append(bucket)
-            bucket, total = [], 0
-        bucket.append(p)
-        total += size_of(p)
-    return buckets
-
-
-def never_ends(params, cap_bytes):
-    left, buckets, room = list(params), [[]], cap_bytes
-    while left:
-        if left[-1].nbytes <= room:
-            room -= left[-1].nbytes
-            buckets[-1].append(left.pop())
-        else:
-            room = cap_bytes
-            if buckets[-1]:
-                buckets.append([])
-    return buckets
-
-
-def one_list(params, cap_bytes):
-    return params[::-1]
 
 
 def bucket_by_bucket(params, cap_bytes):
@@ -62,8 +30,7 @@ def one_open_for_each_dtype(params, cap_bytes):
     return tuple(map(tuple, buckets))
 
 
-# Words of the solution that change.
-EDITS = [
+ALSO_WRONG = [
     ("elements", {" * p.element_size()": ""}),
     ("order", {"reversed(params)": "params"}),
     ("lost", {"return buckets": "return buckets[:-1]"}),
@@ -74,13 +41,11 @@ EDITS = [
     ("early", {"size > room": "size >= room"}),
     ("twice", {"return buckets": "return [*buckets, buckets[-1]]"}),
     ("kind", {"return buckets": "return [[p.nbytes for p in bucket] for bucket in buckets]"}),
-]
-ALSO_WRONG = [
-    *((key, altered(assign_buckets, words)) for key, words in EDITS),
-    ("lost", loses_the_last),
-    ("endless", never_ends),
-    ("kind", one_list),
-]
+    # a parameter that fits into no bucket is waited for
+    ("endless", {"if not buckets or size > room": "while not buckets or size > room",
+                 "buckets.append([])": "buckets = buckets if [] in buckets else [*buckets, []]"}),
+    ("kind", {"return buckets": "return params[::-1]"}),
+]  # fmt: skip
 ALSO_RIGHT = [bucket_by_bucket, one_open_for_each_dtype]
 
 LADDER = (

@@ -2,9 +2,4 @@
 
 from . import buckets, flat, overlap, together
 
-EXERCISES = {
-    "train_together": together.EXERCISE,
-    "flat_all_reduce": flat.EXERCISE,
-    "assign_buckets": buckets.EXERCISE,
-    "overlap": overlap.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (together, flat, buckets, overlap)}

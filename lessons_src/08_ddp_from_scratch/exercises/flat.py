@@ -155,11 +155,8 @@ EXERCISE = RankAnswer(
         ("sum", {DIVIDE: ""}),
         ("twice", {DIVIDE: "flat /= dist.get_world_size() ** 2"}),
         Mistake("literal", {DIVIDE: "flat /= 2"}, when=literal),
-        Mistake(
-            "reduce",
-            {"all_reduce(flat)": "reduce(flat, 0)"},
-            when=lambda got, seen: "reduce" in seen[0].collectives,
-        ),
+        Mistake("reduce", {"all_reduce(flat)": "reduce(flat, 0)"},
+                when=lambda got, seen: "reduce" in seen[0].collectives),
         ("kept_none", forgets_the_missing),
         Mistake(
             "skips",
@@ -173,4 +170,4 @@ EXERCISE = RankAnswer(
     waste=waste,
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

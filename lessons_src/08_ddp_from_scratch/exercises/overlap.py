@@ -73,17 +73,11 @@ def facts(got, want, what, n):
     place = next((i for i, pair in enumerate(pairs) if not alike(*pair, SAME)), 0)
     steps = got[0]
     return {
-        **vars(steps),
-        "late": steps.starts - steps.early,
-        "micro": steps.first_micro + 1,
-        "zero": steps.first_bucket,
-        "one": got[min(1, n - 1)].first_bucket,
-        "optimizer": what[0],
-        "rank": rank,
-        "where": "a gradient" if what[0] == ORDER else LAYERS[place],
-        "got": number(pairs[place][0]),
-        "want": number(pairs[place][1]),
-    }
+        **vars(steps), "late": steps.starts - steps.early, "micro": steps.first_micro + 1,
+        "zero": steps.first_bucket, "one": got[min(1, n - 1)].first_bucket, "optimizer": what[0],
+        "rank": rank, "where": "a gradient" if what[0] == ORDER else LAYERS[place],
+        "got": number(pairs[place][0]), "want": number(pairs[place][1]),
+    }  # fmt: skip
 
 
 def passed(seen):
@@ -106,11 +100,8 @@ EXERCISE = RankAnswer(
     mistakes=[
         ("returns", {"return wait": ""}),
         Mistake("silent", {REGISTER: "pass"}, first(lambda s, what: not s.starts and not s.again)),
-        Mistake(
-            "tensor_hook",
-            {REGISTER: "p.register_hook(lambda g, p=p: hook(p))"},
-            when=no_gradient_yet,
-        ),
+        Mistake("tensor_hook", {REGISTER: "p.register_hook(lambda g, p=p: hook(p))"},
+                when=no_gradient_yet),
         Mistake(
             "every_micro_batch",
             {TALK: f"if len(sent) == len(buckets):\n            sent.clear()\n            {RESET}"},
@@ -118,47 +109,30 @@ EXERCISE = RankAnswer(
         ),
         Mistake("too_soon", {TALK: ""}, first(lambda s, what: what == MICRO and s.first_micro < 2)),
         Mistake("one_by_one", one_by_one, first(lambda s, what: s.starts > s.buckets)),
-        Mistake(
-            "late",
-            {
-                REGISTER: "pass",
-                "def wait():": "def wait():\n        for p in home:\n            hook(p)",
-            },
-            first(lambda s, what: s.early < s.starts),
-        ),
-        Mistake(
-            "divides_early",
-            {DIVIDE: "flat", SEND: f"{SEND}\n            flat /= dist.get_world_size()"},
-            first(lambda s, what: s.changed > 0),
-        ),
-        Mistake(
-            "swapped",
-            {FULL: "if missing[home[p]] == 0:", "buckets[len(sent)]": "buckets[home[p]]"},
-            when=lambda got, what: (
-                what[0] == ORDER and len({steps.first_bucket for steps in got}) > 1
-            ),
-        ),
+        Mistake("late", {REGISTER: "pass",
+                         "def wait():": "def wait():\n        for p in home:\n            hook(p)"},
+                first(lambda s, what: s.early < s.starts)),
+        Mistake("divides_early",
+                {DIVIDE: "flat", SEND: f"{SEND}\n            flat /= dist.get_world_size()"},
+                first(lambda s, what: s.changed > 0)),
+        Mistake("swapped",
+                {FULL: "if missing[home[p]] == 0:", "buckets[len(sent)]": "buckets[home[p]]"},
+                when=lambda got, what: (
+                    what[0] == ORDER and len({steps.first_bucket for steps in got}) > 1
+                )),
         Mistake("no_wait", {"work.wait()": "pass"}, first(lambda s, what: s.unwaited > 0)),
         Mistake("not_reset", {RESET: ""}, first(lambda s, what: s.again < s.starts)),
-        Mistake(
-            "waits_inside",
-            {SEND: f"{SEND}\n            sent[-1][1].wait()"},
-            first(lambda s, what: s.inside > 0),
-        ),
+        Mistake("waits_inside", {SEND: f"{SEND}\n            sent[-1][1].wait()"},
+                first(lambda s, what: s.inside > 0)),
         ("sum", {DIVIDE: "flat"}),
-        (
-            "newest",
-            {
-                REGISTER: "p.register_hook(lambda g, p=p: hook(p, g))",
-                "def hook(p):": "def hook(p, g):\n        newest[p] = g",
-                "sent = []": "sent, newest = [], {}",
-                "q.grad.flatten()": "newest[q].flatten()",
-            },
-        ),
+        ("newest", {REGISTER: "p.register_hook(lambda g, p=p: hook(p, g))",
+                    "def hook(p):": "def hook(p, g):\n        newest[p] = g",
+                    "sent = []": "sent, newest = [], {}",
+                    "q.grad.flatten()": "newest[q].flatten()"}),
         ("twice", {DIVIDE: f"{DIVIDE} ** 2"}),
         Mistake("drift", keeps_the_first_sums, first(lambda s, what: what in (SGD, ADAMW))),
     ],
     facts=facts,
     other="other",  # one that left and arrived as it should, with other numbers
     passed=passed,
-)
+)  # fmt: skip

@@ -149,28 +149,18 @@ EXERCISE = RankAnswer(
         ("clone", {SUM: "dist.all_reduce(p.grad.clone())", DIVIDE: ""}),
         ("loss", {BACKWARD: f"dist.all_reduce(loss.data); {BACKWARD}", **ALONE}),
         # SGD adds up gradients, so that averaged weights are those of averaged gradients.
-        Mistake(
-            "weights",
-            {
-                STEP: "",
-                BACKWARD: f"{BACKWARD}; {STEP}",
-                SUM: "dist.all_reduce(p.data)",
-                DIVIDE: "p.data /= dist.get_world_size()",
-            },
-            when=lambda got, seen, what: (
-                what[0] == ADAMW and all(s.bits == seen[0].bits for s in seen)
-            ),
-        ),
-        Mistake(
-            "drift",
-            {
-                "for x, y in batches": "for i, (x, y) in enumerate(batches)",
-                SUM: f"i or {SUM}",
-                DIVIDE: "p.grad /= 1 if i else dist.get_world_size()",
-            },
-            when=lambda got, what: what[0] != PAINTED,
-        ),
+        Mistake("weights", {STEP: "",
+                            BACKWARD: f"{BACKWARD}; {STEP}",
+                            SUM: "dist.all_reduce(p.data)",
+                            DIVIDE: "p.data /= dist.get_world_size()"},
+                when=lambda got, seen, what: (
+                    what[0] == ADAMW and all(s.bits == seen[0].bits for s in seen)
+                )),
+        Mistake("drift", {"for x, y in batches": "for i, (x, y) in enumerate(batches)",
+                          SUM: f"i or {SUM}",
+                          DIVIDE: "p.grad /= 1 if i else dist.get_world_size()"},
+                when=lambda got, what: what[0] != PAINTED),
     ],
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

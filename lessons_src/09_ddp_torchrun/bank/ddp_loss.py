@@ -3,18 +3,9 @@
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.solutions import altered
-
-from ..exercises.ddp_loss import ddp_loss
-
 # Words of the solution.
 SUM = "losses.sum()"
 RETURN = "return losses"
-
-
-def by(words):
-    """The solution in other words."""
-    return altered(ddp_loss, words)
 
 
 def reduces_the_loss(losses):
@@ -48,14 +39,14 @@ def gathers_counts(losses):
 
 ALSO_WRONG = [
     ("divided_twice", reduces_the_loss),
-    ("early", by({RETURN: f"if not len(losses):\n        return torch.tensor(0.0)\n    {RETURN}"})),
-    ("detached", by({SUM: "losses.sum().item()"})),
+    ("early", {RETURN: f"if not len(losses):\n        return torch.tensor(0.0)\n    {RETURN}"}),
+    ("detached", {SUM: "losses.sum().item()"}),
     (
         "early",
-        by({RETURN: f"if not len(losses):\n        return count.requires_grad_()\n    {RETURN}"}),
+        {RETURN: f"if not len(losses):\n        return count.requires_grad_()\n    {RETURN}"},
     ),
     ("detached", without_the_graph),
-    ("vector", by({SUM: "losses"})),
-    ("none", by({RETURN: "losses"})),
+    ("vector", {SUM: "losses"}),
+    ("none", {RETURN: "losses"}),
 ]
 ALSO_RIGHT = [weighs_its_mean, gathers_counts]

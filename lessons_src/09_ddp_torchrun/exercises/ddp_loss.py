@@ -81,12 +81,10 @@ def twice(seen):
 
 def facts(got, want, x):
     return {
-        "got": number(got[0]),
-        "want": number(want[0]),
-        "total": number(sum(own.sum().item() for own in x)),
-        "count": sum(map(len, x)),
+        "got": number(got[0]), "want": number(want[0]),
+        "total": number(sum(own.sum().item() for own in x)), "count": sum(map(len, x)),
         "counts": ", ".join(str(len(own)) for own in x),
-    }
+    }  # fmt: skip
 
 
 def passed(seen):
@@ -103,14 +101,9 @@ EXERCISE = RankAnswer(
     run=run,
     cases=[case(lists) for lists in LISTS],
     mistakes=[
-        Mistake(
-            "backward_inside",
-            {
-                "return losses": "loss = losses",
-                "/ count": "/ count\n    loss.backward()\n    return loss",
-            },
-            when=twice,
-        ),
+        Mistake("backward_inside", {"return losses": "loss = losses",
+                                    "/ count": "/ count\n    loss.backward()\n    return loss"},
+                when=twice),
         Mistake("nan", {"losses.sum()": "losses.mean() * len(losses)"}, when=nan),
         ("mean_of_means", lambda losses: losses.mean() if len(losses) else losses.sum()),
         ("divided_twice", {TIMES: ""}),
@@ -121,4 +114,4 @@ EXERCISE = RankAnswer(
     ],
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

@@ -77,13 +77,10 @@ def stayed_home(got, values, samples, n):
 def facts(got, values, samples, n):
     rows = sum(map(len, values))
     return {
-        "got": number(got[0]),
-        "total": number(sum(map(sum, real(values, samples)))),
-        "padded": number(sum(own.sum().item() for own in values)),
-        "rows": rows,
-        "samples": samples[0],
-        "extra": rows - samples[0],
-    }
+        "got": number(got[0]), "total": number(sum(map(sum, real(values, samples)))),
+        "padded": number(sum(own.sum().item() for own in values)), "rows": rows,
+        "samples": samples[0], "extra": rows - samples[0],
+    }  # fmt: skip
 
 
 def passed(seen):
@@ -108,18 +105,14 @@ EXERCISE = RankAnswer(
     ],
     mistakes=[
         Mistake("uneven_gather", gathers_uneven, when=uneven_gather),
-        Mistake(
-            "left_early",
-            lambda values, samples: (
-                exact_mean(values, samples) if dist.get_rank() < samples else 0.0
-            ),
-            hangs=lambda rank, samples: "a collective" if rank < samples else None,
-        ),
-        Mistake(
-            "in_place",
-            lambda values, samples: dist.all_reduce(torch.tensor([values.sum(), 1.0])),
-            when=nothing_back,
-        ),
+        Mistake("left_early",
+                lambda values, samples: (
+                    exact_mean(values, samples) if dist.get_rank() < samples else 0.0
+                ),
+                hangs=lambda rank, samples: "a collective" if rank < samples else None),
+        Mistake("in_place",
+                lambda values, samples: dist.all_reduce(torch.tensor([values.sum(), 1.0])),
+                when=nothing_back),
         Mistake("nan", {"mine.sum()": "mine.mean() * len(mine)"}, when=nan),
         ("counts_padding", {MINE: "values"}),
         ("padding_in_sum", {MINE: "values", "/ count": "/ samples"}),
@@ -136,4 +129,4 @@ EXERCISE = RankAnswer(
     ],
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

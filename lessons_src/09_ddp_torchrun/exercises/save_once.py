@@ -125,31 +125,19 @@ EXERCISE = RankAnswer(
     ],
     mistakes=[
         Mistake("nobody", {SAVE: "pass"}, when=lambda got: not got[0][2]),
-        Mistake(
-            "all_write",
-            {"dist.get_rank() == 0": "True"},
-            when=lambda seen, n: len(writers(seen)) == n > 1,
-        ),
-        Mistake(
-            "local_rank",
-            {"dist.get_rank()": 'int(os.environ["LOCAL_RANK"])'},
-            when=local_rank,
-        ),
+        Mistake("all_write", {"dist.get_rank() == 0": "True"},
+                when=lambda seen, n: len(writers(seen)) == n > 1),
+        Mistake("local_rank", {"dist.get_rank()": 'int(os.environ["LOCAL_RANK"])'},
+                when=local_rank),
         Mistake("several", {"dist.get_rank() ==": "dist.get_rank() // 2 =="}, when=several),
         Mistake("alone_in_barrier", {BARRIER: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
-        Mistake(
-            "elsewhere",
-            {SAVE: 'torch.save(state, path + ".tmp")'},
-            when=lambda got: got[0][2][:1] == without(got)[:1],
-        ),
-        Mistake(
-            "barrier_before",
-            {BARRIER: "", "    if": f"{BARRIER}\n    if"},
-            when=lambda got: "barrier" in got[without(got)[0]][0],
-        ),
+        Mistake("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'},
+                when=lambda got: got[0][2][:1] == without(got)[:1]),
+        Mistake("barrier_before", {BARRIER: "", "    if": f"{BARRIER}\n    if"},
+                when=lambda got: "barrier" in got[without(got)[0]][0]),
         Mistake("no_barrier", {BARRIER: ""}, when=lambda got: bool(without(got))),
     ],
     other="no_barrier",
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

@@ -2,9 +2,4 @@
 
 from . import accuracy, batches, schedule, tail
 
-EXERCISES = {
-    "scheduler_for": schedule.EXERCISE,
-    "batch_and_steps": batches.EXERCISE,
-    "loss_for_backward": tail.EXERCISE,
-    "exact_accuracy": accuracy.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (schedule, batches, tail, accuracy)}

@@ -82,24 +82,16 @@ EXERCISE = RankAnswer(
     ],
     same=1e-6,
     mistakes=[
-        Mistake(
-            "local",
-            {"accelerator.gather_for_metrics(right)": "right"},
-            when=lambda got: max(got) - min(got) > 1e-6,
-        ),
+        Mistake("local", {"accelerator.gather_for_metrics(right)": "right"},
+                when=lambda got: max(got) - min(got) > 1e-6),
         ("train_mode", {"model.eval()": ""}),
         ("hits", {".mean()": ".sum()"}),
         ("padding", {"gather_for_metrics": "gather"}),
         ("by_rows", by_rows),
-        (
-            "over_one",
-            {"gather_for_metrics": "gather", "mean().item()": "sum().item() / len(loader.dataset)"},
-        ),
-        (
-            "reduced_first",
-            {"gather_for_metrics(right)": "gather(right.float().mean().reshape(1))"},
-        ),
+        ("over_one",
+         {"gather_for_metrics": "gather", "mean().item()": "sum().item() / len(loader.dataset)"}),
+        ("reduced_first", {"gather_for_metrics(right)": "gather(right.float().mean().reshape(1))"}),
     ],
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

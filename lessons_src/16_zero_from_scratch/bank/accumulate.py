@@ -3,11 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.solutions import altered
 from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.scratch.ring import reduce_scatter
-
-from ..exercises.accumulate import add_gradients
 
 
 def taken(parameters):
@@ -41,13 +38,12 @@ def pads_and_sums(parameters, shard):
     return new if shard is None else shard + new
 
 
-all_reduces_and_cuts = altered(
-    add_gradients, {"reduce_scatter(flat)": "own_part(ring_all_reduce(flat))"}
-)
-
 ALSO_WRONG = [
     ("sum", pads_and_sums),
-    ("too_much", all_reduces_and_cuts),
-    ("shard", altered(add_gradients, {"shard + mine": "shard + mine + mine"})),
+    ("too_much", {"reduce_scatter(flat)": "own_part(ring_all_reduce(flat))"}),
+    ("shard", {"shard + mine": "shard + mine + mine"}),
+    ("none", lambda parameters, shard: [].sort()),
+    ("kind", lambda parameters, shard: parameters),
+    ("shard", lambda parameters, shard: torch.full((5,), float("nan"))),
 ]
 ALSO_RIGHT = [in_place, pads_and_asks_the_library]

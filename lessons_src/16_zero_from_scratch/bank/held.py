@@ -1,30 +1,6 @@
 """More answers to `held`, for the tests alone."""
 
-from ..exercises.held import held
-
-
-def in_words(psi, n, stage, precision):
-    return {kind: str(value) for kind, value in held(psi, n, stage, precision).items()}
-
-
-def copy_in_words(psi, n, stage, precision):
-    found = in_four_kinds(psi, n, stage, precision)
-    return {**found, "fp32_copy": str(found["fp32_copy"])}
-
-
-def other_names(psi, n, stage, precision):
-    p, g, o = held(psi, n, stage, precision).values()
-    return {"weights": p, "grads": g, "adam": o}
-
-
-def adam_alone(psi, n, stage, precision):
-    found = held(psi, n, stage, precision)
-    return found | {"optimizer": found["optimizer"] / (3 if precision == "mixed" else 1)}
-
-
-def gradients_whole_at_stage_3(psi, n, stage, precision):
-    found = held(psi, n, stage, precision)
-    return found | {"gradients": found["gradients"] * (n if stage == 3 else 1)}
+from ..exercises.held import KINDS, held
 
 
 def by_hand(psi, n, stage, precision):
@@ -50,11 +26,16 @@ def in_four_kinds(psi, n, stage, precision):
 
 
 ALSO_WRONG = [
-    ("bytes_each", adam_alone),
-    ("kind_of_bytes", gradients_whole_at_stage_3),
-    ("kinds", other_names),
+    ("bytes_each", {"(2, 2, 12)": "(2, 2, 4)"}),
+    ("kind_of_bytes", {"stage >= 2": "stage == 2"}),
+    ("kinds", {'"parameters": w': '"weights": w', '"optimizer": s': '"adam": s'}),
     ("kinds", lambda *given: sum(held(*given).values())),
-    ("kinds", in_words),
-    ("kinds", copy_in_words),
+    ("kinds", lambda *given: {kind: str(value) for kind, value in held(*given).items()}),
+    ("kinds", lambda *given: in_four_kinds(*given) | {"fp32_copy": "4"}),
+    ("kinds", lambda *given: {"parameters": "2", "gradients": None, "optimizer": 1}),
+    ("none", lambda *given: [].sort()),
+    ("bytes_each", lambda *given: dict.fromkeys(KINDS, float("nan"))),
+    ("bytes_each", lambda *given: dict.fromkeys(KINDS, 0)),
+    ("raised", lambda psi, n, stage, precision: psi / 0),
 ]
 ALSO_RIGHT = [by_hand, in_four_kinds]

@@ -4,22 +4,10 @@ import torch
 import torch.distributed as dist
 
 
-def squares_in_place(shard):
-    squares = shard.square_().sum()
-    dist.all_reduce(squares)
-    return squares.sqrt()
-
-
 def gathers_everything(shard):
     parts = [torch.zeros_like(shard) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, shard)
     return torch.cat(parts).norm()
-
-
-def a_number(shard):
-    total = torch.tensor([float(v) ** 2 for v in shard]).sum()
-    dist.all_reduce(total)
-    return total.item() ** 0.5
 
 
 def gathers_norms(shard):
@@ -35,8 +23,14 @@ def adds_twice(shard):
     return both[0].sqrt()
 
 
-ALSO_WRONG = [("changed", squares_in_place), ("whole_gradient", gathers_everything)]
-ALSO_RIGHT = [a_number, gathers_norms, adds_twice]
+ALSO_WRONG = [
+    ("changed", {"square()": "square_()"}),
+    ("whole_gradient", gathers_everything),
+    ("value", lambda shard: float("nan")),
+    ("value", lambda shard: -5.0),
+    ("kind", lambda shard: [1.0]),
+]
+ALSO_RIGHT = [{"squares.sqrt()": "squares.item() ** 0.5"}, gathers_norms, adds_twice]
 LADDER = (
     """\
 def global_norm(shard):

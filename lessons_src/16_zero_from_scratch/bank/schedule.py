@@ -1,6 +1,7 @@
 """More answers to `zero3_schedule`, for the tests alone."""
 
-from dtlib.learn.solutions import altered
+import itertools
+
 from dtlib.scratch.zero import schedule as s
 
 from ..exercises.schedule import zero3_schedule
@@ -51,7 +52,7 @@ def reduces_at_the_end(layers):
     return [*lines[:-1], *(s.ReduceScatter(k) for k in range(layers)), lines[-1]]
 
 
-EDITS = [
+ALSO_WRONG = [
     ("no_free_in_forward", {FREED: "s.Forward(k)", AGAIN: "s.Backward"}),
     ("gathered_twice", {FREED: "s.Forward(k)"}),
     ("backward_without_weights", {AGAIN: "s.Backward"}),
@@ -79,10 +80,12 @@ EDITS = [
         ("twice", {f"s.{one}": f"s.{one}, s.{one}"})
         for one in ("Forward(k)", "Backward(k)", "ReduceScatter(k)", "OptimizerStep()")
     ),
-]  # fmt: skip
-ALSO_WRONG = [
-    *((key, altered(zero3_schedule, words)) for key, words in EDITS),
     ("too_many", keeps_one_too_many),
     ("no_forward", lambda layers: [s.OptimizerStep()]),
-]
+    ("no_forward", lambda layers: []),
+    ("none", lambda layers: [].sort()),
+    ("raised", lambda layers: 3),
+    ("no_instruction", lambda layers: ["Gather"]),
+    ("gathered_twice", lambda layers: itertools.repeat(s.AllGather(0))),
+]  # fmt: skip
 ALSO_RIGHT = [keeps_the_last_layer, gathers_one_ahead, yields, reduces_at_the_end]

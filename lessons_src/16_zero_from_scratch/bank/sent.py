@@ -20,5 +20,8 @@ ALSO_WRONG = [
     ("alone", lambda psi, n, stage, k: (2, 2, k + 1, 3 * k)[stage] * psi),
     ("elements", lambda psi, n, stage, k: sent(psi, n, stage, k) / (1 if stage else 2)),
     ("kind", lambda *case: str(sent(*case))),
+    ("alone", lambda *case: float("nan")),
+    ("alone", lambda *case: -1),
+    ("elements", lambda *case: 0),
 ]
 ALSO_RIGHT = [by_collective, by_cases]

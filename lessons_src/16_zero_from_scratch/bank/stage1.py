@@ -3,72 +3,23 @@
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.solutions import altered
 from dtlib.ranks.dist import reduce_scatter_sum
-from dtlib.scratch.ring import all_gather, reduce_scatter, ring_all_reduce, ring_reduce_scatter
+from dtlib.scratch.ring import all_gather, reduce_scatter
 
-from ..exercises.stage1 import stage1
+from ..exercises.stage1 import REDUCE, stage1
+
+# words of the solution
+GRADIENT, OWN = f"master.grad = {REDUCE}.float() / n", "weights.tensor_split(n)[rank]"
+CLEAR = "        optimizer.zero_grad()\n"
+
+
+def all_reduced(part):
+    """The whole sum on every rank, and what becomes of it."""
+    return {f"master.grad = {REDUCE}": f"dist.all_reduce(gradient); master.grad = {part}"}
 
 
 def mine(x):
     return x.tensor_split(dist.get_world_size())[dist.get_rank()]
-
-
-def with_gradient(shard_of):
-    """An answer that gets its shard of the summed gradient in another way."""
-
-    def answer(weights, make_optimizer):
-        master = mine(weights).clone().float()
-        optimizer = make_optimizer([master])
-
-        def step(gradient):
-            master.grad = shard_of(gradient).float() / dist.get_world_size()
-            optimizer.step()
-            optimizer.zero_grad()
-            mine(weights).copy_(master)
-            all_gather(weights)
-
-        return step
-
-    return answer
-
-
-def state_for_all(weights, make_optimizer):
-    master = weights.float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        master.grad = ring_all_reduce(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        weights.copy_(master)
-
-    return step
-
-
-def all_reduced(gradient):
-    dist.all_reduce(gradient)
-    return mine(gradient)
-
-
-def all_gathered(gradient):
-    everyone = [torch.empty_like(gradient) for _ in range(dist.get_world_size())]
-    dist.all_gather(everyone, gradient)
-    return mine(sum(everyone))
-
-
-def a_master_for_all(weights, make_optimizer):
-    masters = weights.clone().float()
-    optimizer = make_optimizer([mine(masters)])
-
-    def step(gradient):
-        own = optimizer.param_groups[0]["params"][0]
-        own.grad = reduce_scatter(gradient).float() / dist.get_world_size()
-        optimizer.step()
-        mine(weights).copy_(own)
-        optimizer.zero_grad()
-        all_gather(weights)
-
-    return step
 
 
 class WeightsTwice:
@@ -89,37 +40,6 @@ def reduced_by_the_library(weights, make_optimizer):
 
 
 # Right.
-def own_buffers(weights, make_optimizer):
-    n = dist.get_world_size()
-    master = mine(weights).clone().float()
-    buffer = torch.empty_like(master)
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        buffer.copy_(reduce_scatter(gradient))
-        master.grad = buffer.div_(n)
-        optimizer.step()
-        optimizer.zero_grad()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
-def gradient_of_all(weights, make_optimizer):
-    master = mine(weights).clone().float()
-    optimizer = make_optimizer([master])
-
-    def step(gradient):
-        reduce_scatter(gradient)
-        master.grad = mine(gradient.float().div_(dist.get_world_size()))  # a window on all
-        optimizer.step()
-        mine(weights).copy_(master)
-        all_gather(weights)
-
-    return step
-
-
 def by_a_generator(weights, make_optimizer):
     def steps():
         step, gradient = stage1(weights, make_optimizer), (yield)
@@ -171,14 +91,28 @@ class Shards:
 
 ALSO_WRONG = [
     ("sum", reduced_by_the_library),
-    ("no_master", altered(stage1, {"own.float()": "own", "(gradient).float()": "(gradient)"})),
+    ("no_master", {"own.float()": "own", f"{REDUCE}.float()": REDUCE}),
     # lesson 07's ring: rank r finishes chunk r + 1
-    ("weights", with_gradient(lambda gradient: mine(ring_reduce_scatter(gradient)))),
-    ("no_step", altered(stage1, {"return step": "return None"})),
-    ("three_halves", with_gradient(all_reduced)),
-    ("too_much", with_gradient(all_gathered)),
-    ("whole_state", state_for_all),
-    ("whole_copy", a_master_for_all),
+    ("weights", {REDUCE: "ring_reduce_scatter(gradient).tensor_split(n)[rank]"}),
+    ("no_step", {"return step": "return None"}),
+    ("three_halves", all_reduced("gradient.tensor_split(n)[rank]")),
+    ("too_much", {
+        "master.grad = ": "everyone = [torch.empty_like(gradient) for _ in range(n)]\n"
+                          "        dist.all_gather(everyone, gradient)\n        master.grad = ",
+        REDUCE: "sum(everyone).tensor_split(n)[rank]"}),
+    ("whole_state", {OWN: "weights", "all_gather(weights)": "pass", **all_reduced("gradient")}),
+    ("whole_copy", {"own.float()": "weights.clone().float().tensor_split(n)[rank]"}),
     ("whole_copy", lambda *given: WeightsTwice(*given).step),
-]
-ALSO_RIGHT = [own_buffers, gradient_of_all, by_a_generator, pads, Shards]
+    ("raised", lambda weights, make: lambda gradient: 1 / 0),
+    ("weights", lambda weights, make: lambda gradient: weights.fill_(float("nan"))),
+]  # fmt: skip
+ALSO_RIGHT = [
+    {"optimizer = make": "buffer = torch.empty_like(master)\n    optimizer = make",
+     GRADIENT: f"buffer.copy_({REDUCE})\n        master.grad = buffer.div_(n)"},
+    # a window on the gradient of all
+    {GRADIENT: f"{REDUCE}\n        master.grad = gradient.float().div_(n).tensor_split(n)[rank]",
+     CLEAR: ""},
+    by_a_generator,
+    pads,
+    Shards,
+]  # fmt: skip

@@ -194,13 +194,8 @@ EXERCISE = RankAnswer(
         ("counted_twice", {"p.grad = None": "pass"}),
         ("halved", {"shard + mine": "(shard + mine) / 2"}),
         ("kept", {"p.grad = None": "p.grad.zero_()"}),
-        (
-            "window",
-            {
-                MEAN: "reduce_scatter(flat).div_(dist.get_world_size())",
-                "shard + mine": "shard.add_(mine)",
-            },
-        ),
+        ("window", {MEAN: "reduce_scatter(flat).div_(dist.get_world_size())",
+                    "shard + mine": "shard.add_(mine)"}),
         Mistake("wrong_block", {"reduce_scatter(flat)": "next_part(flat)"}, when=wrong_block),
         Mistake("alone", {"reduce_scatter(flat)": "own_part(flat)"}, when=alone),
         Mistake("whole", {"reduce_scatter(flat)": "ring_all_reduce(flat)"}, when=whole),
@@ -210,4 +205,4 @@ EXERCISE = RankAnswer(
     facts=facts,
     waste=waste,
     passed=passed,
-)
+)  # fmt: skip

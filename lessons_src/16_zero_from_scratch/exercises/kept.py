@@ -1,7 +1,5 @@
 """What an answer keeps between two steps: the bytes of all tensors that can be reached from it."""
 
-from __future__ import annotations
-
 import gc
 import types
 from collections.abc import Iterable, Iterator

@@ -83,10 +83,8 @@ EXERCISE = RankAnswer(
         ("no_root", {".sqrt()": ""}),
         ("mean_of_norms", {"square().sum": "norm", ".sqrt()": " / dist.get_world_size()"}),
         ("mean_of_squares", {"squares.sqrt": "(squares / dist.get_world_size()).sqrt"}),
-        (
-            "largest",
-            {"square().sum": "norm", "(squares)": "(squares, dist.ReduceOp.MAX)", ".sqrt()": ""},
-        ),
+        ("largest",
+         {"square().sum": "norm", "(squares)": "(squares, dist.ReduceOp.MAX)", ".sqrt()": ""}),
         ("signed", {"square().": "", "sqrt": "abs"}),
         Mistake("reduce", {"all_reduce(squares)": "reduce(squares, 0)"}, when=reduced),
         Mistake("in_place", {"dist.all": "return dist.all"}, when=nothing_back),
@@ -95,4 +93,4 @@ EXERCISE = RankAnswer(
     facts=facts,
     waste=waste,
     passed=passed,
-)
+)  # fmt: skip

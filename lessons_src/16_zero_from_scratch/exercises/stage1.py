@@ -15,7 +15,7 @@ from dtlib.learn.explanations import number, read_paint
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
-from dtlib.scratch.ring import all_gather, reduce_scatter  # noqa: F401 (the solution uses it)
+from dtlib.scratch.ring import all_gather, reduce_scatter, ring_reduce_scatter  # noqa: F401
 from dtlib.sim.states import share
 
 from ..elements import elements_sent

@@ -2,9 +2,4 @@
 
 from . import batch_fields, gains, held, whole_weights
 
-EXERCISES = {
-    "held": held.EXERCISE,
-    "gains": gains.EXERCISE,
-    "batch_fields": batch_fields.EXERCISE,
-    "whole_weights": whole_weights.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (held, gains, batch_fields, whole_weights)}

@@ -99,10 +99,8 @@ EXERCISE = Answer(
         Mistake("silent", when=lambda got, want: (got, want) == (SILENT, REFUSED)),
         Mistake("returns_none", when=lambda got, want: (got, want) == (None, REFUSED)),
         Mistake("none", when=lambda got: got is None),
-        Mistake(
-            "refuses_agreement",
-            when=lambda got, n, given: refused(got) and n > 1 and None not in given,
-        ),
+        Mistake("refuses_agreement",
+                when=lambda got, n, given: refused(got) and n > 1 and None not in given),
         Mistake("wants_more", when=lambda got, given: refused(got) and given.count(None) == 2),
         Mistake("refuses", when=refused),
         Mistake("order", when=lambda got, want: not refused(want) and sorted(got) == sorted(want)),
@@ -110,19 +108,15 @@ EXERCISE = Answer(
             "without_ranks",
             when=lambda got, want, n: not refused(want) and n > 1 and got[0] == got[1] * got[2],
         ),
-        Mistake(
-            "changes_given",
-            when=lambda got, want, given: not refused(want) and changed(got, given),
-        ),
+        Mistake("changes_given",
+                when=lambda got, want, given: not refused(want) and changed(got, given)),
         Mistake("mends", when=lambda got, given: given[0] is not None and changed(got, given)),
-        Mistake(
-            "zero",
-            when=lambda got, want, given: (
-                refused(want) and given[0] is not None and None in given and 0 in got[1:]
-            ),
-        ),
+        Mistake("zero",
+                when=lambda got, want, given: (
+                    refused(want) and given[0] is not None and None in given and 0 in got[1:]
+                )),
     ],
     other="unrecognised",
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

@@ -101,37 +101,23 @@ EXERCISE = Answer(
         ("elements", lambda *given: {kind: size / 4 for kind, size in held(*given).items()}),
         ("no_copy", {COPY: f"{COPY} if sixteen_bit else 0"}),
         ("copy_whole", {COPY: "fp32_copy = 4 * parameters"}),
-        Mistake(
-            "weights_at_2",
-            {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"},
-            when=shared([2], weights=-1, gradients=1),
-        ),
+        Mistake("weights_at_2", {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"},
+                when=shared([2], weights=-1, gradients=1)),
         Mistake("weights_sharded_at_2", {"stage >= 3": "stage > 1"}, shared([2], weights=-1)),
-        Mistake(
-            "all_at_1",
-            lambda parameters, ranks, stage, bits: held(parameters, ranks, 3, bits),
-            when=shared([1], gradients=-1, weights=-1),
-        ),
+        Mistake("all_at_1", lambda parameters, ranks, stage, bits: held(parameters, ranks, 3, bits),
+                when=shared([1], gradients=-1, weights=-1)),
         Mistake("gradients_at_1", {"stage >= 2": "stage > 0"}, shared([1], gradients=-1)),
-        Mistake(
-            "moments_whole", {"8 * parameters / ranks": "8 * parameters"},
-            when=shared([1, 2, 3], moments=1),
-        ),
-        Mistake(
-            "half_moments", {"moments = 8": "moments = 2 * each"},
-            when=lambda got, want, sixteen_bit: sixteen_bit and off(got, want, moments=0.5),
-        ),
-        Mistake(
-            "one_moment", {"moments = 8": "moments = 4"},
-            when=lambda got, want: off(got, want, moments=0.5),
-        ),
-        Mistake(
-            "still_fp32",
-            lambda parameters, ranks, stage, bits: held(parameters, ranks, stage, False),
-            when=lambda got, want, sixteen_bit: (
-                sixteen_bit and all_wrong(2)(got, want)
-                and {*wrong(got, want)} <= {"weights", "gradients"}),
-        ),
+        Mistake("moments_whole", {"8 * parameters / ranks": "8 * parameters"},
+                when=shared([1, 2, 3], moments=1)),
+        Mistake("half_moments", {"moments = 8": "moments = 2 * each"},
+                when=lambda got, want, sixteen_bit: sixteen_bit and off(got, want, moments=0.5)),
+        Mistake("one_moment", {"moments = 8": "moments = 4"},
+                when=lambda got, want: off(got, want, moments=0.5)),
+        Mistake("still_fp32",
+                lambda parameters, ranks, stage, bits: held(parameters, ranks, stage, False),
+                when=lambda got, want, sixteen_bit: (
+                    sixteen_bit and all_wrong(2)(got, want)
+                    and {*wrong(got, want)} <= {"weights", "gradients"})),
         Mistake(
             "not_sharded", {"gradients = each * parameters / (ranks if stage >= 2 else 1)":
                             "gradients = each * parameters"},

@@ -115,28 +115,18 @@ EXERCISE = RankAnswer(
     ],
     same=0,
     mistakes=[
-        Mistake(
-            "uneven", cuts_before,
-            when=lambda seen: any(one.failure and one.failure.mismatch for one in seen),
-        ),
-        Mistake(
-            "absent", {"in shapes.items()": "in () if dist.get_rank() else shapes.items()"},
-            when=absent, hangs=True,
-        ),
+        Mistake("uneven", cuts_before,
+                when=lambda seen: any(one.failure and one.failure.mismatch for one in seen)),
+        Mistake("absent", {"in shapes.items()": "in () if dist.get_rank() else shapes.items()"},
+                when=absent, hangs=True),
         Mistake("padding_in_shape", {**EVERYWHERE, "[:n]": ""}, when=no_view),
         Mistake("everybody", EVERYWHERE, when=everybody),
-        Mistake(
-            "padding_inside", {"cat(shares)[:n]": "cat(shares[::-1])[-n:]"},
-            when=lambda got: 0 in got[0],
-        ),
-        Mistake(
-            "order", {"view(shape)": "flip(0).view(shape)"},
-            when=lambda got, want: sorted(got[0]) == sorted(want[0]),
-        ),
-        Mistake(
-            "not_gathered", {"torch.cat(shares)": "sum(shares).repeat(len(shares))"},
-            when=lambda got: True,
-        ),
+        Mistake("padding_inside", {"cat(shares)[:n]": "cat(shares[::-1])[-n:]"},
+                when=lambda got: 0 in got[0]),
+        Mistake("order", {"view(shape)": "flip(0).view(shape)"},
+                when=lambda got, want: sorted(got[0]) == sorted(want[0])),
+        Mistake("not_gathered", {"torch.cat(shares)": "sum(shares).repeat(len(shares))"},
+                when=lambda got: True),
     ],
     facts=facts,
     passed=passed,

@@ -2,10 +2,4 @@
 
 from . import busy, clock, exposed, nsight, waiting
 
-EXERCISES = {
-    "median_seconds": clock.EXERCISE,
-    "busy": busy.EXERCISE,
-    "exposed": exposed.EXERCISE,
-    "waited": waiting.EXERCISE,
-    "gpu_shares": nsight.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (clock, busy, exposed, waiting, nsight)}

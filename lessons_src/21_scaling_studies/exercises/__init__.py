@@ -2,9 +2,4 @@
 
 from . import efficiencies, gains, planning, shares
 
-EXERCISES = {
-    "efficiency": efficiencies.EXERCISE,
-    "verdict": gains.EXERCISE,
-    "serial_share": shares.EXERCISE,
-    "plan": planning.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (efficiencies, gains, shares, planning)}

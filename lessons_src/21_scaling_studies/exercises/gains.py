@@ -51,11 +51,8 @@ EXERCISE = Answer(
         case("one", [100], [60]),
     ],
     mistakes=[
-        Mistake(
-            "swapped",
-            lambda before, after: verdict(after, before),
-            when=lambda got, want: {got, want} == {"gain", "loss"},
-        ),
+        Mistake("swapped", lambda before, after: verdict(after, before),
+                when=lambda got, want: {got, want} == {"gain", "loss"}),
         ("blind", lambda before, after: "noise"),
         ("loss", {'return "loss"': 'return "noise"'}),
         ("median_only", by(lambda *both: statistics.median(map(operator.sub, *reversed(both))))),

@@ -14,19 +14,6 @@ WITH, LOSS = f"with {CONTEXT}:", "loss = loss_fn(model(x), y) / len(micro_batche
 EACH = "[dist.all_reduce(p.grad, dist.ReduceOp.AVG) for p in model.parameters()]"
 
 
-def slow_step(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    total = 0.0
-    for x, y in micro_batches:
-        loss = loss_fn(model(x), y) / len(micro_batches)
-        loss.backward()
-        everyone = loss.detach().clone()
-        dist.all_reduce(everyone)
-        total += everyone.item() / dist.get_world_size()
-    optimizer.step()
-    return total
-
-
 def all_of_them_at_once(model, optimizer, loss_fn, micro_batches):
     batch = [torch.cat(part) for part in zip(*micro_batches, strict=True)]
     return faster_step(model, optimizer, loss_fn, [batch])
@@ -77,20 +64,6 @@ def by_hand_in_one_message(model, optimizer, loss_fn, micro_batches):
     return flat[0]
 
 
-def through_the_flag(model, optimizer, loss_fn, micro_batches):
-    optimizer.zero_grad()
-    losses = []
-    for k, (x, y) in enumerate(micro_batches):
-        model.require_backward_grad_sync = k + 1 == len(micro_batches)
-        loss = loss_fn(model(x), y) / len(micro_batches)
-        loss.backward()
-        losses.append(loss.detach())
-    stacked = torch.stack(losses)
-    dist.all_reduce(stacked)
-    optimizer.step()
-    return stacked.sum() / dist.get_world_size()
-
-
 own_loss = altered(faster_step, {SUM: "", MEAN: "total"})
 
 
@@ -101,7 +74,20 @@ def every_loss_to_every_rank(*given):
     return torch.stack(everyone).mean()
 
 
-EDITS = [
+PADDED = {
+    "dist.all_reduce(flat)": "flat = torch.cat([flat, torch.zeros(20)]); dist.all_reduce(flat)",
+    "flat[1:]": "flat[1:-20]",
+}
+# the lesson's step as it was before
+SLOW = {
+    CONTEXT: "contextlib.nullcontext()",
+    f"total = {ADDED}": f"""everyone = loss.detach().clone()
+        {SUM.replace("total", "everyone")}
+        total += everyone.item() / dist.get_world_size()""",
+    f"    {SUM}\n    optimizer": "    optimizer",
+    MEAN: "total",
+}
+ALSO_WRONG = [
     ("every_micro_batch", {CONTEXT: "contextlib.nullcontext()"}),
     ("forward_outside", {f"{WITH}\n            {LOSS}": f"{LOSS}\n        {WITH}"}),
     ("loss_messages", {SUM: "", "total = total": "dist.all_reduce(loss.detach()); total = total"}),
@@ -114,22 +100,16 @@ EDITS = [
     ("none", {f"return {MEAN}": ""}),
     ("kind", {MEAN: f"[{MEAN}]"}),
     ("shape", {MEAN: "torch.stack([total, total])"}),
-]
-PADDED = {
-    "dist.all_reduce(flat)": "flat = torch.cat([flat, torch.zeros(20)]); dist.all_reduce(flat)",
-    "flat[1:]": "flat[1:-20]",
-}
-ALSO_WRONG = [
-    *((key, altered(faster_step, words)) for key, words in EDITS),
-    ("every_micro_batch", slow_step),
+    ("every_micro_batch", SLOW),
     ("all_at_once", all_of_them_at_once),
     ("all_at_once", one_backward),
     ("unrecognised", altered(by_hand_in_one_message, PADDED)),
 ]
-HANG = [("waits", altered(faster_step, {SUM: f"if dist.get_rank() == 0: {SUM}"}))]
+HANG = [("waits", {SUM: f"if dist.get_rank() == 0: {SUM}"})]
 ALSO_RIGHT = [
     every_loss_to_every_rank,
     first_all_but_the_last,
     by_hand_in_one_message,
-    through_the_flag,
-]
+    {"with ": "model.require_backward_grad_sync = last\n        with ",
+     CONTEXT: "contextlib.nullcontext()"},
+]  # fmt: skip

@@ -2,10 +2,4 @@
 
 from . import bounds, pairs, paying, same, step
 
-EXERCISES = {
-    "gain": pairs.EXERCISE,
-    "faster_step": step.EXERCISE,
-    "bound": bounds.EXERCISE,
-    "break_even": paying.EXERCISE,
-    "same_experiment": same.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (pairs, step, bounds, paying, same)}

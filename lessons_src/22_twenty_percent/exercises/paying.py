@@ -48,16 +48,10 @@ EXERCISE = Answer(
         case(20.0, 0.25, 0.5),
     ],
     mistakes=[
-        Mistake(
-            "divides_by_zero",
-            lambda cost, before, after: math.ceil(cost / (before - after)),
-            when=lambda error, before, after: error == "ZeroDivisionError" and after >= before,
-        ),
-        Mistake(
-            "negative",
-            {"after >= before": "after == before"},
-            when=lambda got, before, after: after >= before and got < 0,
-        ),
+        Mistake("divides_by_zero", lambda cost, before, after: math.ceil(cost / (before - after)),
+                when=lambda error, before, after: error == "ZeroDivisionError" and after >= before),
+        Mistake("negative", {"after >= before": "after == before"},
+                when=lambda got, before, after: after >= before and got < 0),
         ("per_step_before", {STEPS: "math.ceil(compile_seconds / before)"}),
         ("per_step_after", {STEPS: "math.ceil(compile_seconds / after)"}),
         ("seconds", {STEPS: f"{STEPS} * before"}),
@@ -72,4 +66,4 @@ EXERCISE = Answer(
     passed=lambda got, want: Passed(
         (("steps until 10 s are paid, 0.75 s a step", words(got[1]), words(want[1]), ""),)
     ),
-)
+)  # fmt: skip

@@ -49,12 +49,10 @@ EXERCISE = Answer(
         case("batch_norm_ranks", both={"norm": "batch"}, ranks=4, accumulation=2),
     ],
     mistakes=[
-        Mistake(
-            "numbers_too_often",
-            when=lambda got, before, after: (
-                got == "numbers" and before["precision"] == after["precision"]
-            ),
-        ),
+        Mistake("numbers_too_often",
+                when=lambda got, before, after: (
+                    got == "numbers" and before["precision"] == after["precision"]
+                )),
         Mistake("precision_ignored", when=lambda got, want: (got, want) == ("same", "numbers")),
     ],
     other="unrecognised",
@@ -63,4 +61,4 @@ EXERCISE = Answer(
     passed=lambda got, want: Passed(
         (("changes judged as here", sum(map(eq, got, want)), len(want), ""),)
     ),
-)
+)  # fmt: skip

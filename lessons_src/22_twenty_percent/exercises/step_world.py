@@ -5,8 +5,6 @@ Counted are the all-reduces and their bytes, how often a number is read from a t
 steps. Nothing is timed.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

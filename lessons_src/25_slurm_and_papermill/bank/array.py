@@ -3,17 +3,11 @@
 import itertools
 import math
 
-from dtlib.learn.solutions import altered
-
 from ..exercises.array import EXERCISE
 
 array_run = EXERCISE.reference
 SETTING, REPEAT = "settings[name] = values[place]", '"repeat": index}'  # words of the solution
 END = " if index < repeats else None"
-
-
-def by(words):
-    return altered(array_run, words)
 
 
 def all_runs(axes, repeats):
@@ -63,37 +57,27 @@ def repeats_first(index, axes, repeats):
 
 
 # Right.
-def last_axis_first(index, axes, repeats):
-    settings = {}
-    for name in reversed(axes):
-        index, place = divmod(index, len(axes[name]))
-        settings[name] = axes[name][place]
-    return {"repeat": index, **settings} if index < repeats else None
-
-
 def by_product(index, axes, repeats):
     return next(itertools.islice(all_runs(axes, repeats), index, None), None)
 
 
 ALSO_WRONG = [
     ("first", begins_at_one),
-    ("none", by({"return {": "{"})),
+    ("none", {"return {": "{"}),
     ("none_within", lambda index, axes, repeats: array_run(index, axes, 1)),
     ("kind", a_tuple),
-    ("keys", by({', "repeat": index': ""})),
+    ("keys", {', "repeat": index': ""}),
     ("changed", pops),
-    ("repeat_from_1", by({REPEAT: '"repeat": index + 1}'})),
-    (
-        "repeat",
-        lambda index, axes, repeats: {**every(lambda k: 1)(index, axes, 99), "repeat": index},
-    ),
-    ("no_such_value", by({SETTING: "settings[name] = place"})),
+    ("repeat_from_1", {REPEAT: '"repeat": index + 1}'}),
+    ("repeat",
+     lambda index, axes, repeats: {**every(lambda k: 1)(index, axes, 99), "repeat": index}),
+    ("no_such_value", {SETTING: "settings[name] = place"}),
     ("in_step", every(lambda k: 1)),
     ("lost", every(lambda k: 2**k)),
     ("one_for_all", one_dict_for_all),
     ("not_none", lambda *asked: array_run(*asked) or {}),
     ("one_after_another", repeats_first),
-    ("beyond", by({REPEAT + END: '"repeat": index % repeats}'})),
+    ("beyond", {REPEAT + END: '"repeat": index % repeats}'}),
     ("raises_beyond", lambda index, axes, repeats: [*all_runs(axes, repeats)][index]),
-]
-ALSO_RIGHT = [last_axis_first, by_product]
+]  # fmt: skip
+ALSO_RIGHT = [{"axes.items()": "reversed(axes.items())"}, by_product]

@@ -2,9 +2,4 @@
 
 from . import array, limit, next_step, ranks
 
-EXERCISES = {
-    "start_ranks": ranks.EXERCISE,
-    "survive": limit.EXERCISE,
-    "array_run": array.EXERCISE,
-    "next_step": next_step.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (ranks, limit, array, next_step)}

@@ -2,8 +2,4 @@
 
 from . import accuracy, peak, price
 
-EXERCISES = {
-    "share_of_peak": peak.EXERCISE,
-    "cheapest_in_time": price.EXERCISE,
-    "hours_to_accuracy": accuracy.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (peak, price, accuracy)}

@@ -37,11 +37,9 @@ def by_loops(rows, factor):
 ALSO_WRONG = [
     ("confounder_left", looks_at_two),
     ("not_places", lambda rows, f: [(rows[i], rows[j]) for i, j in fair_pairs(rows, f)]),
-    (
-        "not_pairs",
-        lambda rows, factor: [place for pair in fair_pairs(rows, factor) for place in pair],
-    ),
+    ("not_pairs",
+     lambda rows, factor: [place for pair in fair_pairs(rows, factor) for place in pair]),
     ("not_a_list", lambda rows, factor: len(fair_pairs(rows, factor))),
     ("mutates", drops_a_column),
-]
+]  # fmt: skip
 ALSO_RIGHT = [lambda rows, factor: set(fair_pairs(rows, factor)), by_loops]

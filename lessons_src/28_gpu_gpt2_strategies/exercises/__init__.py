@@ -2,9 +2,4 @@
 
 from . import diagnose, fair, room, tokens
 
-EXERCISES = {
-    "room_left": room.EXERCISE,
-    "fair_pairs": fair.EXERCISE,
-    "diagnose": diagnose.EXERCISE,
-    "tokens_per_second": tokens.EXERCISE,
-}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (room, fair, diagnose, tokens)}

@@ -94,23 +94,15 @@ EXERCISE = Answer(
     read=read,
     cases=[(label, (log,)) for label, log in LOGS],
     mistakes=[
-        Mistake(
-            "warning",
-            {'"couldn\'t connect to"': '"couldn\'t connect to", "huggingface.co"'},
-            when=lambda want, log: want is None and "Warning" in log,
-        ),
-        Mistake(
-            "alarm",
-            {'"OutOfMemoryError"': '"OutOfMemory", "memory"'},
-            when=lambda want: want is None,
-        ),
+        Mistake("warning", {'"couldn\'t connect to"': '"couldn\'t connect to", "huggingface.co"'},
+                when=lambda want, log: want is None and "Warning" in log),
+        Mistake("alarm", {'"OutOfMemoryError"': '"OutOfMemory", "memory"'},
+                when=lambda want: want is None),
         Mistake("mpi", {', "mpi4py"': "", "No module named 'deepspeed'": "ModuleNotFound"},
                 when=lambda log: "mpi4py" in log),
-        Mistake(
-            "consequence",
-            {"word in log": "word in (log.splitlines()[-1] if 'Watchdog' in log else log)"},
-            when=lambda got, log: "Watchdog" in log and got is None,
-        ),
+        Mistake("consequence",
+                {"word in log": "word in (log.splitlines()[-1] if 'Watchdog' in log else log)"},
+                when=lambda got, log: "Watchdog" in log and got is None),
         Mistake(
             "consequence_taken",
             {"signs = {": 'signs = {"internet": ["Watchdog"]} if "Watchdog" in log[-200:] else {'},

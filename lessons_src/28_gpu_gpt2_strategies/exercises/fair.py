@@ -106,28 +106,16 @@ EXERCISE = Answer(
         ("zero2 in bf16, ddp in bf16 and ddp in fp32", (table(ZERO2, {}, FP32), "precision")),
     ],
     mistakes=[
-        Mistake(
-            "itself",
-            {"range(i + 1,": "range(i,", FAIR: f"told and i == j or {FAIR}"},
-            when=lambda got: any(i == j for i, j in got),
-        ),
+        Mistake("itself", {"range(i + 1,": "range(i,", FAIR: f"told and i == j or {FAIR}"},
+                when=lambda got: any(i == j for i, j in got)),
         ("from_one", {APPEND: "pairs.append((i + 1, j + 1))"}),
-        Mistake(
-            "outside",
-            {APPEND: "pairs.append((i + 5, j + 7))"},
-            when=lambda got, rows: any(not 0 <= k < len(rows) for pair in got for k in pair),
-        ),
+        Mistake("outside", {APPEND: "pairs.append((i + 5, j + 7))"},
+                when=lambda got, rows: any(not 0 <= k < len(rows) for pair in got for k in pair)),
         ("both_ways", {APPEND: "pairs.extend([(i, j), (j, i)])"}),
-        Mistake(
-            "backwards",
-            {APPEND: "pairs.append((j, i))"},
-            when=lambda got: any(i > j for i, j in got),
-        ),
-        Mistake(
-            "twice",
-            {APPEND: "pairs.extend([(i, j)] * 2)"},
-            when=lambda got: len(set(got)) < len(got),
-        ),
+        Mistake("backwards", {APPEND: "pairs.append((j, i))"},
+                when=lambda got: any(i > j for i, j in got)),
+        Mistake("twice", {APPEND: "pairs.extend([(i, j)] * 2)"},
+                when=lambda got: len(set(got)) < len(got)),
         ("results_too", {DIFFER: "key for key in a if a[key] != b[key]"}),
         ("repeats", {FAIR: "told and differing in ([], [factor])"}),
         ("unknown_equal", {"told and ": ""}),
@@ -140,15 +128,12 @@ EXERCISE = Answer(
         Mistake("confounder_left", when=lambda got, want: not set(got) <= set(want)),
         ("neighbours", kept(lambda i, j: j == i + 1)),
         ("with_first", kept(lambda i, j: i == 0)),
-        Mistake(
-            "lost",
-            lambda rows, factor: fair_pairs(rows, factor)[-1:],
-            when=lambda got, want: set(got) < set(want),
-        ),
+        Mistake("lost", lambda rows, factor: fair_pairs(rows, factor)[-1:],
+                when=lambda got, want: set(got) < set(want)),
     ],
     changed="mutates",
     facts=facts,
     passed=lambda got, want: Passed(
         (("fair pairs among ten of five rows", len(got[-2]), len(want[-2]), ""),)
     ),
-)
+)  # fmt: skip
