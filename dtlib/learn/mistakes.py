@@ -64,14 +64,18 @@ class Solved:
     @cached_property
     def programs(self) -> tuple[Mistake, ...]:
         """The mistakes, each with a program, also where words of the solution stand."""
-        found = []
-        for one in self.mistakes:
-            mistake = one if isinstance(one, Mistake) else Mistake(*one)
-            if isinstance(mistake.program, Mapping):
-                program = altered(self.reference, mistake.program)
-                mistake = replace(mistake, program=program)
-            found.append(mistake)
-        return tuple(found)
+        return read_mistakes(self.mistakes, self.reference)
+
+
+def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[Mistake, ...]:
+    """Make a `Mistake` of each pair, and a program of words of the solution that change."""
+    found = []
+    for one in given:
+        mistake = one if isinstance(one, Mistake) else Mistake(*one)
+        if isinstance(mistake.program, Mapping):
+            mistake = replace(mistake, program=altered(solution, mistake.program))
+        found.append(mistake)
+    return tuple(found)
 
 
 def by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
