@@ -165,7 +165,8 @@ def _process() -> Callable[[], Sample]:
 def _opened(path: Path, append: bool) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if append and path.exists() and not path.read_bytes().startswith(_HEAD):
+        before = path.read_bytes()[: len(_HEAD)] if append and path.exists() else b""
+        if not _HEAD.startswith(before):
             print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
             append = False
         if append and path.exists():  # what a kill cut short is no line to go on after
