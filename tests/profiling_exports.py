@@ -54,6 +54,27 @@ class NsysExport:
             (at * MS, at * MS + 1000, (process << 24) + thread, self._launches),
         )
 
+    def graph(self, start: float, end: float, *, launched: float, process: int = FIRST) -> None:
+        """A launch of a CUDA graph that was traced as a whole."""
+        self._launches += 1
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER,"
+            " end INTEGER, deviceId INTEGER, graphId INTEGER, globalPid INTEGER,"
+            " correlationId INTEGER, streamId INTEGER)"
+        )
+        self._db.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (?, ?, 0, 1, ?, ?, 7)",
+            (start * MS, end * MS, process << 24, self._launches),
+        )
+        self._db.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, 0)",
+            (launched * MS, launched * MS + 1000, (process << 24) + 1, self._launches),
+        )
+
+    def rename(self, table: str, new: str) -> None:
+        if new != table:
+            self._db.execute(f"ALTER TABLE {table} RENAME TO {new}")
+
     def copy(self, kind: str, start: float, end: float, *, process: int = FIRST) -> None:
         table = f"CUPTI_ACTIVITY_KIND_{kind}"
         if not self._db.execute(f"PRAGMA table_info({table})").fetchall():

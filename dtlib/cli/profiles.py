@@ -230,6 +230,8 @@ def _nsys(path: Path, top: int) -> str:
         _aligned(tables.of_ranges(export, top)) if export.ranges else none,
         _aligned(tables.of_kernels(export, top)) if export.kernels else "There is no kernel.",
     ]
+    if export.unknown:
+        parts.append(f"Tables {nsys.not_read(export.unknown)}")
     return "\n\n".join(parts)
 
 

@@ -95,11 +95,11 @@ def table(setup: Setup, found: Estimate, device: str | None) -> str:
         for row in found.traffic:
             what = f"{row.collective}, {row.carries}"
             lines.append(f"    {what:<32}{_gb(row.payload):>8}{_gb(row.wire):>11}")
-    said = ["", *verdict(found, device), *what_would_fit(setup, device)] if device else []
+    said = ["", *verdict(setup, found, device), *what_would_fit(setup, device)] if device else []
     return "\n".join(lines + said)
 
 
-def verdict(found: Estimate, device: str) -> list[str]:
+def verdict(setup: Setup, found: Estimate, device: str) -> list[str]:
     """Say in a sentence or two whether the most that a rank holds fits on a device."""
     row = hardware.DEVICES[device]
     moment, most = found.peak()
@@ -109,9 +109,19 @@ def verdict(found: Estimate, device: str) -> list[str]:
         f"It {fits} {row['title']}: at most {_gb(most)} of {_gb(row['memory'])} GB"
         f" ({share:.0%}), {moment}."
     ]
+    if not computes_in(setup.precision, device):
+        lines.append(
+            f"But {row['title']} does not compute in {setup.precision}; use --precision"
+            f" {'fp16' if setup.precision == 'bf16' else 'fp32'}."
+        )
     if 0.9 < share <= 1:
         lines.append("That leaves less than the tenth that CUDA and fragmentation can take.")
     return lines
+
+
+def computes_in(precision: str, device: str) -> bool:
+    """Say whether a device has a precision that came with later ones."""
+    return precision not in ("bf16", "tf32") or precision in hardware.DEVICES[device]["peak"]
 
 
 def what_would_fit(setup: Setup, device: str) -> list[str]:
@@ -146,6 +156,7 @@ def to_json(setup: Setup, found: Estimate, device: str | None) -> str:
             "title": row["title"],
             "memory": row["memory"],
             "fits": most <= row["memory"],
+            "has_precision": computes_in(setup.precision, device),
             "source": row["source"],
         }
     return json.dumps(content)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.sheets import decode
 from dtlib.errors import BadInput
 
 
@@ -39,11 +41,31 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def back_up(path: Path) -> Path:
+    """Copy a file to `NAME.bak`, or the next free name like it, and return the copy's path."""
+    content = path.read_bytes()
+    for number in itertools.count(1):
+        copy = path.with_name(f"{path.name}.bak{'' if number == 1 else number}")
+        if not copy.exists():
+            write_atomically(copy, content)
+            return copy
+        if copy.read_bytes() == content:
+            return copy
+    raise AssertionError("numbers do not end")
+
+
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file in one step; None stays empty."""
+    """Write a CSV file in one step; None stays empty.
+
+    A file that has other columns, or was saved by a spreadsheet, is copied first: somebody may have
+    put work into it.
+    """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns)
     writer.writeheader()
+    head = text.getvalue().encode().rstrip()
+    if path.exists() and path.read_bytes().partition(b"\n")[0].rstrip() not in (b"", head):
+        print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
     writer.writerows(rows)
     write_atomically(path, text.getvalue())
 
@@ -56,9 +78,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text, _ = decode(Path(path).read_bytes())
         content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
     if not isinstance(content, dict):

@@ -7,15 +7,15 @@ file is replaced whole: a kernel that is killed leaves the old file or the new o
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import back_up, write_atomically
+from dtlib.config.sheets import Sheet, read_sheet, written
+from dtlib.learn.show import say
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 
@@ -35,7 +35,7 @@ def _locked() -> Iterator[Path]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):  # a file that somebody edited must not stop a lesson
         return {}
     return state if isinstance(state, dict) else {}
@@ -55,11 +55,14 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
     with _locked() as folder:
         path = folder / "progress.json"
         state = _load(path)
-        entry = state
+        entry, lost = state, not state and path.exists() and path.read_bytes().split() != [b"{}"]
         for part in (lesson, kind, key):
+            lost = lost or not isinstance(entry.get(part, {}), dict)
             if not isinstance(entry.get(part), dict):
                 entry[part] = {}
             entry = entry[part]
+        if lost:
+            _keep(path, "is not as dtlib wrote it, and what cannot be read of it starts anew")
         yield entry
         write_atomically(
             path, json.dumps(state, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
@@ -67,22 +70,57 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
 
 
 def runs() -> list[dict[str, str]]:
-    """The rows of `my_runs.csv`, in the order in which they were made."""
-    path = Path.cwd() / "my_runs.csv"
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{c: row.get(c) or "" for c in COLUMNS} for row in csv.DictReader(file)]
+    """The rows of `my_runs.csv`, in the order in which they were made; a file's own columns last.
+
+    A spreadsheet may have saved it. What cannot be read has no rows here, and is left as it is.
+    """
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return [dict.fromkeys(COLUMNS, "") | row for row in _sheet().dicts()]
+    return []
 
 
 def add_run(row: dict[str, Any]) -> None:
-    """Add a row; running the same cell again replaces it (same lesson, what and source)."""
+    """Add a row; running the same cell again replaces it (same lesson, what and source).
+
+    Columns that the student has added stay, with what is in them. Where a spreadsheet saved the
+    file in another form, or where it is not understood, a copy of it is kept and named.
+    """
     new = {c: "" if row.get(c) is None else str(row[c]) for c in COLUMNS}
-    same = ("lesson", "what", "source")
     with _locked():
-        rows = [r for r in runs() if any(r[c] != new[c] for c in same)]
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*rows, new])
-        write_atomically(Path.cwd() / "my_runs.csv", text.getvalue())
+        path = Path.cwd() / "my_runs.csv"
+        sheet = Sheet(list(COLUMNS), [])
+        try:
+            sheet = _sheet()
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            _keep(path, f"cannot be read ({error}), so a new one begins")
+        if not sheet.plain:
+            _keep(path, "was saved by a spreadsheet; its rows are kept, with commas and in UTF-8")
+        columns = [*sheet.columns, *(c for c in COLUMNS if c not in sheet.columns)]
+        rows, line = [], [""] * len(columns)
+        for cells in sheet.rows:
+            old = [*cells, *[""] * (len(columns) - len(cells))]
+            if all(old[columns.index(c)] == new[c] for c in ("lesson", "what", "source")):
+                line = old  # whose notes in columns of the student's own stay
+            else:
+                rows.append(old)
+        line = [new.get(c, cell) for c, cell in zip(columns, line, strict=True)]
+        write_atomically(path, written(columns, [*rows, line], sheet.marked))
+
+
+def _sheet() -> Sheet:
+    """`my_runs.csv`; raises `ValueError` when not all of it is understood."""
+    sheet = read_sheet(Path.cwd() / "my_runs.csv", COLUMNS, ("predicted", "measured"))
+    if not sheet.columns and not sheet.rows:
+        return Sheet(list(COLUMNS), [])
+    if "lesson" not in sheet.columns:
+        raise ValueError("it has no column lesson")
+    at = sheet.columns.index("lesson")
+    for cells in sheet.rows:  # a spreadsheet makes the number 7 of lesson 07
+        cells[at] = cells[at].zfill(2) if cells[at].isdecimal() else cells[at]
+    return sheet
+
+
+def _keep(path: Path, why: str) -> None:
+    say("Note.", f"{path.name} {why}. The file as it was is {back_up(path).name}.")

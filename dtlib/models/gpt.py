@@ -8,6 +8,7 @@ a heads.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,7 @@ class GPTConfig:
 
 
 SHAPES = shapes.GPT
+_WRAPPED = re.compile(r"^((module|_orig_mod)\.)*(transformer\.)?")
 
 
 def shape(name: str, **changes: Any) -> GPTConfig:
@@ -152,25 +154,41 @@ class GPT(nn.Module):
     def load_hf_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load the state dict of transformers' GPT2LMHeadModel or GPT2Model, in place.
 
-        Its Conv1D layers keep weights as [in, out], ours are nn.Linear's [out, in]; its attention
-        masks (`attn.bias`) and the tied `lm_head` are left out.
+        Its Conv1D layers keep weights as [in, out], ours are nn.Linear's [out, in]. Every key is
+        used or refused: only an `lm_head` that equals the embedding and the causal masks of older
+        checkpoints (`attn.bias`, `attn.masked_bias`) hold nothing that this model has not, and what
+        DDP and torch.compile put before a name is taken off.
 
         Raises
         ------
         BadInput
-            If a parameter is missing, unknown or has another shape.
+            If a parameter is missing, unknown or has another shape, a mask is not causal, or the
+            output layer is not the embedding; the sentence names the keys.
         """
         mine: dict[str, Tensor] = {}
         for key, value in state.items():
-            name = key.removeprefix("transformer.")
-            if name == "lm_head.weight" or name.endswith((".attn.bias", ".attn.masked_bias")):
-                continue
-            mine[name] = value.t() if _is_conv1d(name) else value
+            name = _WRAPPED.sub("", key)
+            if not isinstance(value, Tensor):
+                kind = type(value).__name__
+                raise BadInput(f"{key!r} of this state dict is a {kind}, not a tensor; remove it.")
+            if name in mine:
+                raise BadInput(f"this state dict holds {name} twice, once as {key!r}; keep one.")
+            mine[name] = value.t() if _is_conv1d(name) and value.dim() == 2 else value
+        head, embedding = mine.pop("lm_head.weight", None), mine.get("wte.weight")
+        if head is not None and embedding is not None and not _equal(head, embedding):
+            raise BadInput(
+                "lm_head.weight of this state dict is not its wte.weight, and the output layer of"
+                " this model is its embedding (tied); load a checkpoint whose output layer is tied."
+            )
+        for layer in range(self.config.layers):
+            _drop_masks(mine, f"h.{layer}.attn")
         try:
             self.load_state_dict(mine)
         except RuntimeError as error:
-            first = str(error).splitlines()[1].strip().rstrip(".")
-            raise BadInput(f"this state dict does not fit {self.config}: {first}.") from error
+            lines = (line.strip().rstrip(". ") for line in str(error).splitlines()[1:])
+            raise BadInput(
+                f"this state dict does not fit {self.config}: {'; '.join(lines)}."
+            ) from error
 
 
 def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -183,6 +201,21 @@ def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         f"transformer.{name}": value.t() if _is_conv1d(name) else value
         for name, value in state.items()
     }
+
+
+def _drop_masks(state: dict[str, Tensor], attention: str) -> None:
+    """Leave out the causal mask of a layer, and the number that stands where it hides."""
+    mask, hidden = (state.pop(f"{attention}.{name}", None) for name in ("bias", "masked_bias"))
+    if mask is not None:
+        causal = torch.ones(mask.shape[-2:], device=mask.device).tril() if mask.dim() >= 2 else None
+        if causal is None or not bool((mask == causal).all()):
+            raise BadInput(f"{attention}.bias of this state dict is no causal mask; remove it.")
+    if hidden is not None and not (hidden.numel() == 1 and float(hidden) <= -1e4):
+        raise BadInput(f"{attention}.masked_bias of this state dict hides nothing; remove it.")
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other.to(one.device, one.dtype))
 
 
 def _is_conv1d(name: str) -> bool:

@@ -150,7 +150,7 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises `BadInput` when there is no such file, or it holds something else than one JSON object.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_bytes())
     except (OSError, ValueError) as error:
         raise BadInput(f"deepspeed {path} cannot be read: {error}.") from error
     if not isinstance(content, dict):

@@ -9,7 +9,7 @@ from dtlib.errors import Unavailable
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """What matrix products run in under autocast; weights and optimizer stay in fp32."""
 
-AMPERE = (8, 0)  # the compute capability of the first GPUs with TF32
+AMPERE = (8, 0)  # the compute capability of the first GPUs with TF32 and bf16
 
 
 def refuse_tf32(precision: str, device_type: str) -> None:
@@ -33,7 +33,8 @@ def choose_fp32(precision: str, device: torch.device) -> None:
     Left alone, torch forbids it in matrix products and allows it in convolutions, so that "fp32"
     would mean two things: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32).
 
-    Raises `Unavailable` on a GPU older than Ampere, and on any other device.
+    Raises `Unavailable` for tf32 and bf16 on a GPU older than Ampere, and for tf32 on any other
+    device.
     """
     refuse_tf32(precision, device.type)
     wanted = precision == "tf32"
@@ -42,8 +43,18 @@ def choose_fp32(precision: str, device: torch.device) -> None:
             f"{torch.cuda.get_device_name(device)} has no TF32, which came with Ampere; use"
             " --precision fp32, or fp16."
         )
+    if precision == "bf16" and device.type == "cuda" and not has_bf16(device):
+        raise Unavailable(
+            f"{torch.cuda.get_device_name(device)} has no bf16, which came with Ampere, and would"
+            " imitate it slowly; use --precision fp16, or fp32."
+        )
     torch.set_float32_matmul_precision("high" if wanted else "highest")
     torch.backends.cudnn.allow_tf32 = wanted
+
+
+def has_bf16(device: torch.device | int) -> bool:
+    """Say whether a GPU computes in bf16 itself; torch imitates it on older ones, slowly."""
+    return torch.cuda.get_device_capability(device) >= AMPERE
 
 
 def weights_dtype(precision: str) -> torch.dtype:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dtlib.config.sheets import read_sheet, with_point
 from dtlib.errors import BadInput
 from dtlib.training.record import COLUMNS, Run
 
@@ -60,10 +60,12 @@ def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") ->
         When it cannot be read, or is no such table.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            rows = [{key: _value(key, text) for key, text in row.items() if key} for row in reader]
-    except (OSError, ValueError, csv.Error) as error:
+        sheet = read_sheet(path, COLUMNS)
+        point = str if sheet.plain else with_point
+        rows = [
+            {key: _value(key, text, point) for key, text in row.items()} for row in sheet.dicts()
+        ]
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
     missing = [name for name in needed if name not in (rows or [{}])[0]]
     if missing:
@@ -74,7 +76,8 @@ def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") ->
     return rows
 
 
-def _value(column: str, text: str | None) -> Any:
+def _value(column: str, text: str, point: Callable[[str], str]) -> Any:
     if not text or column in TEXT:
         return text or None
+    text = point(text)
     return int(text) if text.lstrip("-").isdecimal() else float(text)

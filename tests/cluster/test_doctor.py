@@ -121,6 +121,20 @@ def test_gpu_names_everything_beneath_it(tmp_path):
     )
     expected = "2 × NVIDIA H100, driver 570.86, CUDA 12.8, cuDNN 91002, NCCL 2.27.5"
     assert probes_torch.gpu(there) == Finding("GPU", "ok", expected)
+    for has, state, told in (
+        ([True, True], "ok", ", bf16"),
+        ([True, False], "note", ", no bf16 on GPU 1"),
+        ([False, False], "note", ", no bf16"),
+    ):
+        finding = probes_torch.gpu(
+            machine(
+                env=there.env,
+                answers={"torch": {**facts, "bf16": has}},
+                commands={"nvidia-smi": Ran(0, "570.86\n570.86\n")},
+            )
+        )
+        assert (finding.state, finding.found) == (state, expected + told)
+        assert ("--precision fp16" in finding.remedy) == (state == "note")
     blind = dataclasses.replace(there, run=machine().run, answers={})
     assert probes_torch.gpu(blind).state == "note"
 

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from dtlib.config import DEFAULTS, RunConfig, read_yaml
+from dtlib.config.files import write_csv
 from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput
 
@@ -123,3 +124,21 @@ def test_every_setting_has_its_line_of_help():
     assert [name for name in named if name != "BadInput"] == [
         field.name for field in dataclasses.fields(RunConfig)
     ]
+
+
+def test_a_configuration_is_read_as_an_editor_saved_it(tmp_path):
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        (tmp_path / "run.yaml").write_bytes("task: text\nout: größe\n".encode(encoding))
+        assert read_yaml(tmp_path / "run.yaml") == {"task": "text", "out": "größe"}
+
+
+def test_a_table_that_somebody_changed_is_copied_before_it_is_written(tmp_path, capsys):
+    path, rows = tmp_path / "t.csv", [{"a": 1, "b": None}]
+    for changed in (None, b"a,b\r\n9,9\r\n", b"a,b,mine\n1,2,3\n", b"a;b\n1;2\n"):
+        if changed:
+            path.write_bytes(changed)
+        write_csv(path, ["a", "b"], rows)
+        assert path.read_bytes() == b"a,b\r\n1,\r\n"
+    assert (tmp_path / "t.csv.bak").read_bytes() == b"a,b,mine\n1,2,3\n"
+    assert (tmp_path / "t.csv.bak2").read_bytes() == b"a;b\n1;2\n"
+    assert capsys.readouterr().out.count("it is kept as") == 2

@@ -59,3 +59,68 @@ def test_a_file_that_somebody_broke_stops_no_lesson(text: str) -> None:
     with progress.change("90_demo", "exercises", "double") as entry:
         entry["passed"] = True
     assert progress.read("90_demo", "exercises", "double") == {"passed": True}
+    assert Path(".dtlib/progress.json.bak").read_text() == text
+
+
+def test_progress_that_an_editor_saved_with_a_mark_is_read() -> None:
+    Path(".dtlib").mkdir()
+    Path(".dtlib/progress.json").write_bytes(b'\xef\xbb\xbf{"90_demo": {"exercises": {}}}')
+    with progress.change("90_demo", "exercises", "double") as entry:
+        entry["passed"] = True
+    assert not Path(".dtlib/progress.json.bak").exists()
+
+
+HEAD = "lesson,what,predicted,measured,unit,source\n"
+ROWS = '00,"time, 1 rank",2,3.5,s,measured\n07,größe,1,1.2,µs,measured\n'
+SEMICOLONS = "sep=;\n" + HEAD.replace(",", ";")
+SEMICOLONS += '0;time, 1 rank;2;3,5;s;measured\r\n7;"größe";1;1,2;µs;measured;\r\n;;;;;;\n'
+NOTES = HEAD.replace(",unit", ",my note,unit")
+NOTES += '00,"time, 1 rank",2,3.5,loud,s,measured,bare\n07,größe,1,1.2,"on, battery",µs,measured\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "copied"),
+    [
+        ((HEAD + ROWS).encode(), False),
+        ((HEAD + ROWS).replace("\n", "\r\n").encode("utf-8-sig"), False),
+        ((HEAD + ROWS).encode("cp1252"), True),
+        ((HEAD + ROWS).replace('"', "").replace(", 1", "; 1").replace(",", "\t")
+         .replace(";", ",").encode("utf-16"), True),
+        (SEMICOLONS.encode("utf-8-sig"), True),
+        (SEMICOLONS.encode("cp1252"), True),
+        (NOTES.encode(), False),
+    ],
+    ids=["plain", "mark and CRLF", "cp1252", "utf-16 tabs", "semicolons", "both", "own columns"],
+)  # fmt: skip
+def test_what_a_spreadsheet_saved_keeps_every_row(content: bytes, copied: bool, capsys) -> None:
+    path = Path("my_runs.csv")
+    path.write_bytes(content)
+    row = {"lesson": "07", "what": "größe", "measured": 9, "unit": "µs", "source": "measured"}
+    for _ in range(2):
+        progress.add_run(row)
+    assert [tuple(row[c] for c in progress.COLUMNS) for row in progress.runs()] == [
+        ("00", "time, 1 rank", "2", "3.5", "s", "measured"),
+        ("07", "größe", "", "9", "µs", "measured"),
+    ]
+    if content == NOTES.encode():
+        assert [row["my note"] for row in progress.runs()] == ["loud", "on, battery"]
+        assert path.read_text().splitlines()[1].endswith(",bare")
+    copy = Path("my_runs.csv.bak")
+    assert (copy.read_bytes() if copy.exists() else None) == (content if copied else None)
+    assert capsys.readouterr().out.count("my_runs.csv.bak") == copied
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"Lektion;gemessen\n7;1\n", HEAD.encode() + b'07,"open,1\n', b"lesson,what\n07,\x00\x01\n"],
+)
+def test_what_is_not_understood_is_kept_beside(content: bytes, capsys) -> None:
+    path = Path("my_runs.csv")
+    for number in ("", "2"):  # a second such file takes no copy's place
+        content += number.encode()
+        path.write_bytes(content)
+        assert progress.runs() == []
+        progress.add_run({"lesson": "07", "what": "a", "source": "measured"})
+        assert Path(f"my_runs.csv.bak{number}").read_bytes() == content
+        assert f"my_runs.csv.bak{number}." in capsys.readouterr().out
+        assert [row["what"] for row in progress.runs()] == ["a"]

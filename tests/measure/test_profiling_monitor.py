@@ -61,6 +61,18 @@ def test_a_resumed_run_goes_on_in_the_same_file(tmp_path):
     assert len(list(profiling.read_samples(path))) == before + after - 1 + more
 
 
+def test_a_file_that_a_spreadsheet_saved_is_read_and_kept_when_a_run_goes_on(tmp_path):
+    path = tmp_path / "m.csv"
+    two_samples(path, CPU)
+    first = list(profiling.read_samples(path))
+    saved = path.read_text().replace(",", ";").replace(".", ",").encode("utf-8-sig")
+    path.write_bytes(saved)
+    assert list(profiling.read_samples(path)) == first
+    after = two_samples(path, CPU, append=True).samples
+    assert len(list(profiling.read_samples(path))) == len(after)
+    assert (tmp_path / "m.csv.bak").read_bytes() == saved
+
+
 class NVMLError(Exception):
     pass
 

@@ -71,10 +71,13 @@ def test_a_details_page_has_a_row_a_metric_and_labels(tmp_path):
     assert one.dram_bytes == pytest.approx(1250.5e9 * 40e-6 + 1e12 * 60e-6)
 
 
-def test_the_roofline_set_counts_per_cycle(tmp_path):
+@pytest.mark.parametrize("encoding", ["", "utf-16"])
+def test_the_roofline_set_counts_per_cycle(tmp_path, encoding):
     columns = {TIME: "ns", f"{BF16}.per_cycle_elapsed": "", "sm__cycles_elapsed.avg.per_second":
                "cycle/nsecond"}  # fmt: skip
     path = raw_csv(tmp_path / "r.csv", columns, [("gemm", ["2000", "1,024", "1.5"])])
+    if encoding:  # as PowerShell's > writes it
+        path.write_bytes(path.read_text().encode(encoding))
     (one,) = ncu.read(path)
     # 1024 operations a cycle at 1.5 GHz
     assert one.flop_per_second() == {"bf16": pytest.approx(1024 * 1.5e9)}

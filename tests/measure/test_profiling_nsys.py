@@ -107,6 +107,45 @@ def test_a_range_that_was_left_open_is_passed_over(tmp_path):
     assert "optimizer" not in {one.name for one in nsys.read(made.done()).ranges}
 
 
+def four_steps_of_100_ms(path, kernels="CUPTI_ACTIVITY_KIND_KERNEL"):
+    """400 ms with kernels 0–100 and 200–300, nccl 100–150."""
+    made = NsysExport(path)
+    made.range("step", 0, 400)
+    for name, start, end in ((GEMM, 0, 100), (NCCL, 100, 150), (GEMM, 200, 300)):
+        made.kernel(name, start, end)
+    made.rename("CUPTI_ACTIVITY_KIND_KERNEL", kernels)
+    return made
+
+
+def test_a_cuda_graph_that_is_one_row_counts_as_a_kernel(tmp_path):
+    made = four_steps_of_100_ms(tmp_path / "graph.sqlite")
+    assert nsys.read(made.done()).gpus[0].idle == pytest.approx(0.375)
+    made = four_steps_of_100_ms(tmp_path / "b.sqlite")
+    made.graph(300, 400, launched=290)
+    export = nsys.read(made.done())
+    (gpu,) = export.gpus
+    assert (gpu.kernel, gpu.exposed_nccl, gpu.idle) == (
+        pytest.approx(0.75), pytest.approx(0.125), pytest.approx(0.125)
+    )  # fmt: skip
+    assert ("CUDA graph, whose kernels are not told apart", 1, pytest.approx(0.1)) in [
+        (one.name, one.count, one.seconds) for one in export.kernels
+    ]
+    assert export.ranges[0].gpu_seconds == pytest.approx(0.35)
+    assert export.unknown == []
+
+
+def test_tables_of_another_version_are_named(tmp_path, capsys):
+    made = four_steps_of_100_ms(tmp_path / "a.sqlite")
+    made.rename("NVTX_EVENTS", "NVTX_EVENTS_V2")
+    assert main(["profile", "read", str(made.done())]) == 0
+    assert "does not know them: NVTX_EVENTS_V2." in capsys.readouterr().out
+    made = four_steps_of_100_ms(tmp_path / "b.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL_V3")
+    with pytest.raises(
+        BadInput, match=r"b\.sqlite has no kernel .*CUPTI_ACTIVITY_KIND_KERNEL_V3\."
+    ):
+        nsys.read(made.done())
+
+
 def test_what_is_no_export_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(BadInput, match="there is no file"):
         nsys.read(tmp_path / "nowhere.sqlite")

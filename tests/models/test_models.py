@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from dtlib.errors import BadInput
-from dtlib.models.gpt import GPT, SHAPES, GPTConfig, shape
+from dtlib.models.gpt import GPT, SHAPES, GPTConfig, shape, to_hf_state_dict
 from dtlib.models.resnet import resnet18
 
 TINY = GPTConfig(vocab_size=61, context=16, layers=2, heads=4, width=32)
@@ -116,7 +116,8 @@ def test_gpt_gives_hugging_faces_logits(bare):
     theirs = hugging_face(TINY)
     state = theirs.transformer.state_dict() if bare else theirs.state_dict()
     # Older checkpoints also hold the causal mask.
-    state["h.0.attn.bias"] = torch.ones(1, 1, 16, 16)
+    state["h.0.attn.bias"] = torch.ones(1, 1, 16, 16).tril()
+    state["h.0.attn.masked_bias"] = torch.tensor(-1e4)
     ours = GPT(TINY).eval()
     ours.load_hf_state_dict(state)
     tokens = torch.randint(0, TINY.vocab_size, (3, 16))
@@ -131,6 +132,39 @@ def test_gpt_refuses_the_state_of_another_shape():
     other = GPTConfig(vocab_size=61, context=16, layers=2, heads=4, width=16)
     with pytest.raises(BadInput, match=r"does not fit .*size mismatch for wte"):
         GPT(other).load_hf_state_dict(state)
+
+
+def foreign() -> dict[str, torch.Tensor]:
+    return to_hf_state_dict(GPT(TINY, seed=3).state_dict())
+
+
+def test_gpt_takes_a_state_that_ddp_and_compile_have_named():
+    ours, state = GPT(TINY), foreign() | {"lm_head.weight": foreign()["transformer.wte.weight"]}
+    ours.load_hf_state_dict({f"module._orig_mod.{key}": value for key, value in state.items()})
+    torch.testing.assert_close(ours.state_dict(), GPT(TINY, seed=3).state_dict(), rtol=0, atol=0)
+
+
+WTE = foreign()["transformer.wte.weight"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("lm_head.weight", WTE + 1e-3, r"lm_head\.weight .* is not its wte\.weight.*tied"),
+        ("lm_head.weight", WTE[1:], r"lm_head\.weight .* is not its wte\.weight"),
+        ("lm_head.bias", torch.zeros(60), r"Unexpected key.*lm_head\.bias"),
+        ("score.weight", torch.zeros(2, 32), r"Unexpected key.*score\.weight"),
+        ("transformer.h.0.crossattention.bias", torch.ones(1), r"h\.0\.crossattention\.bias"),
+        ("transformer.h.7.attn.bias", torch.ones(16, 16).tril(), r"Unexpected.*h\.7\.attn\.bias"),
+        ("transformer.h.0.attn.bias", torch.ones(16, 16), r"h\.0\.attn\.bias .* no causal mask"),
+        ("transformer.h.1.attn.masked_bias", torch.tensor(0.0), r"h\.1\.attn\.masked_bias"),
+        ("wte.weight", WTE, r"holds wte\.weight twice"),
+        ("step", 3, r"'step' of this state dict is a int"),
+    ],
+)
+def test_gpt_names_every_key_that_it_cannot_use(key, value, words):
+    with pytest.raises(BadInput, match=words):
+        GPT(TINY).load_hf_state_dict(foreign() | {key: value})
 
 
 def test_gpt_starts_at_the_loss_of_one_that_knows_nothing():

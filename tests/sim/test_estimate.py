@@ -143,6 +143,23 @@ def test_too_large_and_nearly_too_large(capsys):
     assert "less than the tenth" in shown
 
 
+def test_a_device_without_the_precision_is_named(capsys):
+    words = [word if word != "bf16" else "{}" for word in WORDS]
+    for precision, device, instead in (
+        ("bf16", "v100", "fp16"), ("tf32", "v100", "fp32"),
+        ("fp16", "v100", None), ("bf16", "a100-40", None),
+    ):  # fmt: skip
+        asked = [precision if word == "{}" else word for word in words]
+        if precision == "tf32":
+            asked[asked.index("zero2")] = "ddp"
+        assert cli.main([*asked, "--device", device]) == 0
+        said = f"does not compute in {precision}; use --precision {instead}."
+        assert (said in capsys.readouterr().out) == bool(instead)
+        assert cli.main([*asked, "--device", device, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["device"]["has_precision"] == (not instead)
+
+
 def test_json_has_the_same_numbers(capsys):
     assert cli.main([*WORDS, "--device", "a100-40", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -49,6 +49,22 @@ def test_a_gpu_older_than_ampere_refuses_tf32(monkeypatch: pytest.MonkeyPatch) -
         choose_fp32("tf32", GPU)
 
 
+@pytest.mark.usefixtures("flags")
+@pytest.mark.parametrize("name", ["single", "ddp", "fsdp", "zero2", "accelerate", "lightning"])
+def test_a_gpu_older_than_ampere_refuses_bf16_under_every_strategy(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100-SXM2-32GB")
+    kind = find_strategy(name)
+    monkeypatch.setattr(kind, "place", lambda *_: pytest.fail("the model was placed"))
+    world = dist.World(0, 0, 1, 1, GPU, "nccl")
+    settings = RunConfig("images", strategy=name, precision="bf16")
+    strategy = kind(settings, world, settings.plan(1))
+    with pytest.raises(Unavailable, match=r"V100.* has no bf16.*use --precision fp16"):
+        strategy.prepare(torch.nn.Linear(2, 2), lambda _: pytest.fail("an optimizer was made"))
+
+
 def test_tf32_on_a_cpu_is_refused_before_a_rank_starts() -> None:
     config = RunConfig("images", precision="tf32", device="cpu")
     for strategy in ("single", "ddp", "fsdp"):

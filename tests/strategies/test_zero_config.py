@@ -124,6 +124,8 @@ def test_auto_is_filled_in_and_the_users_own_values_stay(tmp_path):
     with pytest.raises(BadInput, match='flops_profiler is "auto"'):
         deepspeed_config.fill_in({"flops_profiler": "auto"}, ours)
     (tmp_path / "list.json").write_text(json.dumps([1]))
+    (tmp_path / "marked.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')  # as Windows' Notepad does
+    assert deepspeed_config.read(tmp_path / "marked.json") == {"a": 1}
     for name in ("absent.json", "list.json"):
         with pytest.raises(BadInput, match=name):
             deepspeed_config.read(tmp_path / name)

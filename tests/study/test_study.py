@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 import sys
 
 import pytest
@@ -183,8 +184,12 @@ def test_rows_go_through_a_csv_file_and_draw_the_same_figure(tmp_path, trains, c
     table = rows.tidy(outcomes, "strategies")
     write_csv(tmp_path / CSV, [*rows.COLUMNS, *rows.LEDGER], table)
     assert rows.read(tmp_path / CSV) == table  # a strategy called infinity is no number
-    header = next(csv.reader((tmp_path / CSV).open()))
-    assert header[: len(COLUMNS)] == list(COLUMNS)
+    cells = list(csv.reader((tmp_path / CSV).open()))
+    assert cells[0][: len(COLUMNS)] == list(COLUMNS)
+    with (tmp_path / "sheet.csv").open("w", encoding="utf-16", newline="") as file:
+        saved = [[re.sub(r"^(-?\d+)\.(\d)", r"\1,\2", cell) for cell in line] for line in cells]
+        csv.writer(file, delimiter=";").writerows(saved)
+    assert rows.read(tmp_path / "sheet.csv") == table
 
     assert study.main(["figure", str(tmp_path)]) == 0
     assert (tmp_path / "strategies.png").read_bytes().startswith(b"\x89PNG")

@@ -94,6 +94,14 @@ def test_line_that_a_kill_cut_short_is_dropped(tmp_path):
     assert [line["step"] for line in record.read_lines(path)] == [1, 2, 3, 4, 5]
 
 
+def test_a_last_line_whose_end_an_editor_left_out_is_kept(tmp_path):
+    record_run(tmp_path, range(1, 4)).close()
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(path.read_text().rstrip())
+    record_run(tmp_path, range(4, 6), resumed_from=3).close()
+    assert [line["step"] for line in record.read_lines(path)] == [1, 2, 3, 4, 5]
+
+
 def test_every_step_is_on_disk_before_the_next(tmp_path):
     recorder = record_run(tmp_path, range(1, 3))  # not closed: as if killed here
     assert len(record.read_lines(tmp_path / "metrics.jsonl")) == 2

@@ -53,7 +53,7 @@ def read(path: Path) -> Job:
     Raises `BadInput` when it is something else.
     """
     try:
-        return Job(**json.loads(path.read_text(encoding="utf-8")))
+        return Job(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(f"{path} is damaged ({error}); remove it.") from error
 

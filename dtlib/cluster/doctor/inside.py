@@ -18,6 +18,8 @@ def torch() -> dict[str, Any]:
     import torch
     import torch.distributed as dist
 
+    from dtlib.strategies.precision import has_bf16
+
     there = dist.is_available()
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     nccl = there and dist.is_nccl_available()
@@ -28,6 +30,7 @@ def torch() -> dict[str, Any]:
         "nccl": nccl,
         "mps": torch.backends.mps.is_available(),
         "gpus": [torch.cuda.get_device_name(index) for index in range(gpus)],
+        "bf16": [has_bf16(index) for index in range(gpus)],
         "cuda": torch.version.cuda,
         "cudnn": cudnn,
         "cudnn_error": error,

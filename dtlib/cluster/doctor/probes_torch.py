@@ -36,7 +36,11 @@ def gpu(machine: Machine) -> Finding:
             f"{len(facts['gpus'])} × {facts['gpus'][0]}, driver {driver or 'unknown'}, "
             f"CUDA {facts['cuda']}, cuDNN {facts['cudnn']}, NCCL {facts['nccl_version']}"
         )
-        return Finding("GPU", "ok", found)
+        bf16 = facts.get("bf16")
+        if bf16 is None or all(bf16):
+            return Finding("GPU", "ok", f"{found}, bf16" if bf16 else found)
+        lacking = "no bf16" if not any(bf16) else f"no bf16 on GPU {bf16.index(False)}"
+        return Finding("GPU", "note", f"{found}, {lacking}", "train with --precision fp16 or fp32")
     if driver:
         version = facts.get("version", "")
         found = f"the driver {driver} sees a GPU, but torch {version} cannot use it"

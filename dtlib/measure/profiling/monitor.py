@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from dtlib.config.files import back_up
+from dtlib.config.sheets import read_sheet
 from dtlib.errors import BadInput
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ MISSING = (
     "No figures of the GPU: NVML cannot be asked ({why}); `pip install 'dtlib[gpu]'` brings"
     " nvidia-ml-py, and the NVIDIA driver has the library."
 )
+_HEAD = ",".join(FIELDS).encode()
 Sample = dict[str, float | None]
 
 
@@ -162,6 +165,10 @@ def _process() -> Callable[[], Sample]:
 def _opened(path: Path, append: bool) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_bytes()[: len(_HEAD)] if append and path.exists() else b""
+        if not _HEAD.startswith(before):
+            print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
+            append = False
         if append and path.exists():  # what a kill cut short is no line to go on after
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return path.open("a" if append else "w", newline="", encoding="utf-8")
@@ -175,9 +182,9 @@ def read_samples(path: Path) -> Iterator[Sample]:
     Raises `BadInput` when it is none.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = [line for line in file if line.endswith("\n")]
-        for row in csv.DictReader(lines):
+        sheet = read_sheet(path, FIELDS, FIELDS)
+        torn = not path.read_bytes().endswith((b"\n", b"\n\0"))
+        for row in sheet.dicts()[: -1 if torn else None]:
             yield {name: float(row[name]) if row[name] else None for name in FIELDS}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtlib.config.sheets import decode
 from dtlib.errors import BadInput
 from dtlib.measure.profiling.metrics import DURATION, dram_bytes, flop
 
@@ -89,13 +90,13 @@ def _reached(kernel: str, gpu: str, some: list[Launch]) -> Reached:
 def read_launches(path: str | Path) -> list[Launch]:
     """Read each launch of a file; see `read`."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text, _ = decode(Path(path).read_bytes())  # PowerShell writes UTF-16
         lines = csv.reader(text.splitlines())
         head = next((row for row in lines if row[:1] == ["ID"] and "Kernel Name" in row), None)
         if head is None or ("Metric Name" in head and "Metric Value" not in head):
             raise BadInput(f"{path} has no table of ncu in it; {MAKE}.")
         rows = [dict(zip(head, row, strict=True)) for row in lines if len(row) == len(head)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise BadInput(f"{path} cannot be read as CSV of ncu ({error}); {MAKE}.") from None
     found = list(_by_row(rows) if "Metric Name" in head else _by_column(rows))
     if not found:

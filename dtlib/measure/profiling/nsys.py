@@ -6,7 +6,7 @@ import bisect
 import sqlite3
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtlib.errors import BadInput
@@ -63,11 +63,15 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class Export:
-    """What an export tells: its GPUs, its NVTX ranges and its kernels, the longest first."""
+    """What an export tells: its GPUs, its NVTX ranges and its kernels, the longest first.
+
+    `unknown` has the names of tables with times in them that are not read.
+    """
 
     gpus: list[GpuShares]
     ranges: list[RangeTime]
     kernels: list[KernelTime]
+    unknown: list[str] = field(default_factory=list)
 
 
 def read(path: str | Path) -> Export:
@@ -96,8 +100,12 @@ def analyse(database: sqlite3.Connection) -> Export:
             "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
             " --type sqlite`."
         )
-    activities = nsys_rows.activities_of(database)
+    activities, unknown = nsys_rows.activities_of(database), nsys_rows.unknown_tables(database)
     if not activities:
+        if unknown:
+            raise BadInput(
+                f"has no kernel and no copy in a table that is known; {not_read(unknown)}"
+            )
         raise BadInput(
             "has no kernel and no copy in it: the run had no GPU, or ended before the first"
             " step to capture."
@@ -112,7 +120,17 @@ def analyse(database: sqlite3.Connection) -> Export:
         _shares(some, process, device, names.get(device, ""), windows[process])
         for (process, device), some in sorted(by_gpu.items())
     ]
-    return Export(gpus, _range_times(database, ranges, activities), _kernel_times(activities))
+    return Export(
+        gpus, _range_times(database, ranges, activities), _kernel_times(activities), unknown
+    )
+
+
+def not_read(unknown: list[str]) -> str:
+    """Say which tables of an export were not read."""
+    return (
+        f"not read, since dtlib does not know them: {', '.join(unknown)}. Another version of Nsight"
+        " Systems may have written them."
+    )
 
 
 def _windows(activities: list[Activity], ranges: Named) -> dict[int, tuple[int, int]]:

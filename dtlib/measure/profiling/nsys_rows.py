@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", ("MEMCPY", "MEMSET")
+# One row for each launch of a CUDA graph, in place of its kernels (--cuda-graph-trace=graph)
+GRAPHS, GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA graph, whose kernels are not told apart"
 LAUNCHES, RANGES, GPUS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "TARGET_INFO_GPU"
+
+# Tables of what is no work of a GPU
+_OTHER = ("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", "DRIVER")
+_TIMES = ("CUPTI_ACTIVITY_KIND_", RANGES)
 
 
 class Activity(NamedTuple):
@@ -38,6 +44,12 @@ def activities_of(database: sqlite3.Connection) -> list[Activity]:
         for process, device, start, end, correlation, text in _rows(database, query):
             named = text or "unknown kernel"
             found.append(Activity(_number(process), device, named, start, end, correlation))
+    there = _columns(database, GRAPHS)
+    if there:
+        for process, device, start, end, correlation in _rows(
+            database, f"SELECT {_fields(there)} FROM {GRAPHS}"
+        ):
+            found.append(Activity(_number(process), device, GRAPH, start, end, correlation))
     for kind in COPIES:
         table = f"CUPTI_ACTIVITY_KIND_{kind}"
         there = _columns(database, table)
@@ -46,6 +58,14 @@ def activities_of(database: sqlite3.Connection) -> list[Activity]:
         ):
             found.append(Activity(_number(process), device, "", start, end, correlation))
     return found
+
+
+def unknown_tables(database: sqlite3.Connection) -> list[str]:
+    """Names of the tables with times in them that nothing here reads, as a later version's."""
+    known = {KERNELS, GRAPHS, LAUNCHES, RANGES}
+    known |= {f"CUPTI_ACTIVITY_KIND_{kind}" for kind in (*COPIES, *_OTHER)}
+    tables = _rows(database, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    return [name for (name,) in tables if name.startswith(_TIMES) and name not in known]
 
 
 def has_texts(database: sqlite3.Connection) -> bool:

@@ -28,6 +28,8 @@ def systems(run: Run, missing: list[str]) -> Section | None:
         except BadInput as error:
             missing.append(str(error))
             continue
+        if export.unknown:
+            missing.append(f"{path.name}: tables {nsys.not_read(export.unknown)}")
         section.tables.append(_table(f"{path.name}: shares of the time", tables.of_gpus(export)))
         for what, rows in (("ranges", tables.of_ranges(export)),
                            ("kernels", tables.of_kernels(export))):  # fmt: skip

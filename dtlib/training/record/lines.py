@@ -21,11 +21,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return []
     lines = []
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            continue
         try:
             lines.append(restore(json.loads(line)))
         except (ValueError, AttributeError) as error:
+            if not line.endswith(b"\n"):  # an editor may leave out the last line's end, too
+                continue
             raise BadInput(
                 f"line {number} of {path} is not the record of a step: remove that line, or the "
                 "whole folder and start the run anew."

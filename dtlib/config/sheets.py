@@ -1,0 +1,133 @@
+"""CSV files as spreadsheets save them: byte order marks, semicolons, decimal commas, code pages."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SEPARATORS = ",;\t"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A CSV file that was understood as a whole.
+
+    Attributes
+    ----------
+    columns
+        Their names in order; one that has no name is "".
+    rows
+        Each as long as `columns`; empty lines are left out.
+    plain
+        Whether the file has commas and is in UTF-8, as dtlib writes it.
+    marked
+        Whether it begins with UTF-8's byte order mark, by which Excel knows that encoding.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
+    plain: bool = True
+    marked: bool = False
+
+    def dicts(self) -> list[dict[str, str]]:
+        """Return the rows by name of column; a column without a name is left out."""
+        return [
+            {name: cell for name, cell in zip(self.columns, row, strict=True) if name}
+            for row in self.rows
+        ]
+
+
+def decode(content: bytes) -> tuple[str, str]:
+    """Return the text of a file and its encoding: by its mark, else UTF-8, else Windows' cp1252.
+
+    Raises `ValueError` when it is in none of them.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding != "utf-8":
+            raise
+        text, encoding = content.decode("cp1252"), "cp1252"
+    if "\0" in text:
+        raise ValueError("it has zero bytes in it, which no text has")
+    return text, encoding
+
+
+def read_sheet(path: Path, known: Sequence[str], numbers: Collection[str] = ()) -> Sheet:
+    """Read a CSV file that a spreadsheet may have saved.
+
+    Parameters
+    ----------
+    known
+        Columns that the file may have; they tell which separator it uses.
+    numbers
+        Those of them that hold numbers, whose decimal commas become points. Only a file with
+        another separator than the comma has any.
+
+    Raises
+    ------
+    ValueError
+        When not all of it is understood: another encoding, an open quote, a known column twice.
+    OSError
+        When it cannot be read.
+    """
+    text, encoding = decode(path.read_bytes())
+    if said := re.match(r"sep=(.)\r?\n", text):  # Excel's own first line
+        text = text[said.end() :]
+    head = text.partition("\n")[0]
+    names = {name.lower(): name for name in known}
+    separator = max(SEPARATORS, key=lambda each: len(names.keys() & set(_names(head, each))))
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+    lines = [lines[0], *(line for line in lines[1:] if any(map(str.strip, line)))] if lines else []
+    width = max((len(_trimmed(line)) for line in lines), default=0)
+    lines = [[*line, *[""] * width][:width] for line in lines]
+    columns = [names.get(cell.strip().lower(), cell.strip()) for cell in (lines or [[]])[0]]
+    twice = [name for name in columns if name and columns.count(name) > 1]
+    if twice:
+        raise ValueError(f"it has the column {twice[0]} twice")
+    if separator != ",":
+        at = [columns.index(name) for name in numbers if name in columns]
+        for line in lines[1:]:
+            for number in at:
+                line[number] = with_point(line[number])
+    plain = separator == "," and encoding in ("utf-8", "utf-8-sig")
+    return Sheet(columns, lines[1:], plain, encoding == "utf-8-sig")
+
+
+def with_point(cell: str) -> str:
+    """Return a number that has a decimal comma with a point; any other text as it is."""
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+
+
+def written(columns: Sequence[str], rows: Sequence[Sequence[str]], marked: bool = False) -> bytes:
+    """Return the file of a sheet: commas, UTF-8, one line a row."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue().encode("utf-8-sig" if marked else "utf-8")
+
+
+def _names(line: str, separator: str) -> list[str]:
+    cells = line.rstrip("\r").split(separator)
+    return [cell.strip().strip('"').strip().lower() for cell in cells]
+
+
+def _trimmed(line: list[str]) -> list[str]:
+    """A line without the empty cells at its end, of which spreadsheets write many."""
+    while line and not line[-1].strip():
+        line = line[:-1]
+    return line
