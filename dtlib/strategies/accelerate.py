@@ -54,7 +54,12 @@ class Accelerate(DDP):
         return Accelerator(
             cpu=device.type == "cpu",
             mixed_precision="no",
-            kwargs_handlers=[DistributedDataParallelKwargs(**reducer_settings(self.config))],
+            # no rank may lose its running statistics to rank 0's, see Strategy.share_buffers
+            kwargs_handlers=[
+                DistributedDataParallelKwargs(
+                    broadcast_buffers=False, **reducer_settings(self.config)
+                )
+            ],
         )
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:

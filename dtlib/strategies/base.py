@@ -16,6 +16,7 @@ import torch
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
+from dtlib.strategies.buffers import alike_on_all_ranks
 from dtlib.strategies.needs import compiled
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
@@ -198,10 +199,9 @@ class Strategy:
         self.module.train()
 
     def share_buffers(self) -> None:
-        """Give every rank rank 0's buffers (running statistics) before they are evaluated."""
+        """Give every rank the same buffers, before they are evaluated or saved."""
         if self.world.world_size > 1:
-            for buffer in self.module.buffers():
-                torch.distributed.broadcast(buffer, src=0)
+            alike_on_all_ranks(self.module, self.world)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return all of a tensor of which this rank may hold a shard; called on every rank."""

@@ -31,8 +31,8 @@ SYNC_BUFFERS = next(
 class DDP(Strategy):
     """The whole model on every rank; gradients are averaged in buckets while backward runs.
 
-    Buffers (running statistics of BatchNorm) are each rank's own in training and rank 0's in
-    evaluation and checkpoints; broadcasting them before every forward would change no loss.
+    Buffers (running statistics of BatchNorm) are each rank's own in training and the ranks' mean
+    in evaluation and checkpoints; broadcasting them before every forward would change no loss.
 
     Without `deterministic` DDP lays its buckets out anew after the first step, so from three ranks
     on a resumed run sums its first step in another order and may differ in the last bits. With it

@@ -83,6 +83,13 @@ def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_the_checkpoint_befor
     assert last is not None and math.isfinite(last.shared["progress"]["loss"])
 
 
+def test_a_resumed_run_says_from_where(story, capsys):
+    alone(little(story, steps=2, schedule="constant"))
+    alone(little(story, steps=3, schedule="constant", resume=True))
+    said = capsys.readouterr().out
+    assert "Resuming run after step 2, from step-" in said and "another run" not in said
+
+
 def test_a_run_is_never_written_over(story):
     first, second = (alone(little(story, steps=1, out=None)) for _ in range(2))
     assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]

@@ -88,7 +88,7 @@ def test_images_on_two_ranks_are_bit_equal_to_one_with_accumulation_two(pictures
 
 
 def parameters(run: Run) -> dict[str, torch.Tensor]:
-    """The weights without batch norm's running statistics, of which DDP keeps rank 0's."""
+    """The weights without batch norm's running statistics, of which the ranks' mean is saved."""
     loaded = Checkpoints(run.folder / "checkpoints").latest()
     assert loaded is not None
     model = loaded.shared["strategy"]["model"]

@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
+from dtlib.strategies.optim import learning_rate
 from dtlib.training.checkpoint.checkpoints import Checkpoints
 from dtlib.training.checkpoint.content import (
     refuse_other_model,
@@ -27,6 +29,15 @@ SAME_ON_RESUME = (
     "task", "model", "width", "norm", "data", "tokenizer", "max_length", "num_samples", "augment",
     "global_batch", "seed", "optimizer", "precision", "dropout",
 )  # fmt: skip
+# What may change, and changes how the run goes on: a start that resumes names each of them.
+NAMED_ON_RESUME = (
+    "lr", "momentum", "adam_eps", "weight_decay", "warmup_steps", "schedule", "lr_floor", "clip",
+    "compress_gradients", "deepspeed",
+)  # fmt: skip
+# What dropout and batch norm see: other random numbers, means over other micro-batches.
+CUT = ("world_size", "micro_batch")
+# Where a cosine ends; under a constant rate it only says when to stop.
+LENGTH = ("steps", "epochs")
 
 
 @dataclass
@@ -80,7 +91,8 @@ class Checkpointer:
         if dist.is_main():
             where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
             step = progress.step if progress else 0
-            print(f"Resuming {self._folder} after step {step}, {where}.")
+            changed = self._changed(loaded.shared["config"], progress) if loaded else ""
+            print(f"Resuming {self._folder} after step {step}, {where}.{changed}")
         return progress
 
     def save(self, progress: Progress, held_out_loss: float | None) -> None:
@@ -95,6 +107,7 @@ class Checkpointer:
         """
         if self._saved_at == progress.step:
             return
+        self._strategy.share_buffers()
         state = self._strategy.state()
         wrong = dist.broadcast_object(what_is_incomplete(self._strategy.shapes, state))
         if wrong:
@@ -107,6 +120,28 @@ class Checkpointer:
         own = {"rng": rng_state(self._strategy.world.device)}
         self._checkpoints.save(progress.step, shared, own, held_out_loss)
         self._saved_at = progress.step
+
+    def _changed(self, saved: Mapping[str, Any], progress: Progress | None) -> str:
+        """Say which settings differ from the checkpoint's and change how the run goes on."""
+        now = self._settings
+        names = list(NAMED_ON_RESUME)
+        if now["schedule"] == "cosine":
+            names += LENGTH
+        if now["dropout"] or (now["task"] == "images" and now["norm"] == "batch"):
+            names += CUT
+        differ = [name for name in names if name in saved and saved[name] != now[name]]
+        if not differ:
+            return ""
+        said = ", ".join(f"{name} was {saved[name]} and is now {now[name]}" for name in differ)
+        rates = []
+        for each in (saved, now):
+            if progress and each["steps"]:
+                config: Any = SimpleNamespace(**each)  # has what the rate follows from
+                rate = learning_rate(config, progress.optimizer_steps, config.steps)
+                rates.append(f"{rate:.3g}")
+        if len(set(rates)) == 2:
+            said += f"; the learning rate of the next step is {rates[1]} instead of {rates[0]}"
+        return f" It goes on as another run: {said}."
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:
