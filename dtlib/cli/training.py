@@ -9,6 +9,7 @@ from pathlib import Path
 from dtlib import strategies
 from dtlib.cli.describing import describe, own_rank
 from dtlib.config import RunConfig
+from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import read_yaml
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput, DtlibError, Stopped
@@ -55,7 +56,9 @@ def parse_train(words: list[str]) -> tuple[RunConfig, bool]:
     content = read_yaml(path) if path else {}
     if "task" not in flags and "task" not in content:
         raise BadInput("say what to train: `dtlib train images` or `dtlib train text`.")
-    return RunConfig.from_mapping({**content, **flags}), as_json
+    config = RunConfig.from_mapping({**content, **flags})
+    refuse_without_effect(vars(config), flags)  # a flag says what somebody wants, default or not
+    return config, as_json
 
 
 def train_parser() -> Parser:

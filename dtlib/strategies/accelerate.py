@@ -27,8 +27,6 @@ class Accelerate(DDP):
     schedulers, which step once for each rank.
     """
 
-    options = ("bucket_cap_mb", "static_graph")
-
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
         super().check(config, world_size)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.errors import BadInput, DtlibError
+from dtlib.config.belonging import refuse_without_effect
+from dtlib.errors import DtlibError
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.needs import compiled
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
-
-# What one strategy heeds and others would silently ignore; each names its own in `options`.
-OPTIONS = (
-    "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
-    "shard_ranks", "cpu_offload",
-)  # fmt: skip
-
 
 MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
 
@@ -49,15 +43,12 @@ class Strategy:
     ----------
     model
         what the loop calls in training; `module` is the bare model below it.
-    options
-        the fields among `OPTIONS` that the strategy heeds.
     shapes, parameters
         shapes and number of parameters of the whole model, counted before any of it is sharded.
     steps
         optimizer steps that moved the weights.
     """
 
-    options: ClassVar[tuple[str, ...]] = ()
     shapes: dict[str, dict[str, torch.Size]]
     parameters: int
     model: torch.nn.Module
@@ -83,13 +74,7 @@ class Strategy:
         """
         if config.precision == "tf32" or config.device == "cuda":
             refuse_tf32(config.precision, foresee(world_size, config.device)[0])
-        for key in OPTIONS:
-            value = getattr(config, key)
-            if key not in cls.options and value != type(config).__dataclass_fields__[key].default:
-                raise BadInput(
-                    f"{key} {value} means nothing to strategy {config.strategy}; leave it out, or"
-                    f" use {' or '.join(_heeding(key))}."
-                )
+        refuse_without_effect(vars(config), config.chosen(), of_strategy=True)
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
@@ -272,9 +257,3 @@ class Strategy:
 def _local(tensor: torch.Tensor) -> torch.Tensor:
     """Return what this rank holds of a tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
-
-
-def _heeding(option: str) -> list[str]:
-    from dtlib import strategies
-
-    return sorted(name for name, kind in strategies.available().items() if option in kind.options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
@@ -38,8 +38,6 @@ class DDP(Strategy):
     on a resumed run sums its first step in another order and may differ in the last bits. With it
     the layout stays as it is: `find_unused_parameters` forbids the rebuild.
     """
-
-    options: ClassVar[tuple[str, ...]] = ("bucket_cap_mb", "compress_gradients", "static_graph")
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:

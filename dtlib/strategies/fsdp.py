@@ -35,7 +35,6 @@ class FSDP(Strategy):
     (layer norms too, batch norms not), gradients are reduced in fp32.
     """
 
-    options = ("shard_ranks", "cpu_offload")
     root: FSDPModule
 
     @classmethod

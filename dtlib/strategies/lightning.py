@@ -26,7 +26,6 @@ class Lightning(DDP):
     autocast is the base's; so the optimizer needs no wrapper of Fabric's either.
     """
 
-    options = ("bucket_cap_mb", "static_graph")
     model: _FabricModule
 
     @classmethod

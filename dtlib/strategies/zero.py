@@ -36,7 +36,6 @@ class Zero(Strategy):
     nothing runs under autocast: inputs go in as 16 bits, logits come out as 32.
     """
 
-    options: ClassVar[tuple[str, ...]] = ("zero_stage", "deepspeed")
     optimizer: Any  # DeepSpeed's, around torch's
     operators: ClassVar[tuple[str, ...]] = ()  # compiled ones that it loads, if they are built
 
@@ -198,7 +197,6 @@ class Offload(Zero):
 class Infinity(Zero):
     """Stage 3 with weights and optimizer in files: on NVMe, or whatever disk there is."""
 
-    options = ("zero_stage", "deepspeed", "nvme")
     operators = ops.NEEDED["infinity"]
 
     @classmethod
