@@ -5,12 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import os
+import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dtlib.errors import BadInput
+
+
+def writable_folder(folder: Path, setting: str = "--out") -> Path:
+    """Make a folder unless it is there, see that files can be made in it, and return it.
+
+    Raises `BadInput` when they cannot; the sentence names the setting to choose another by.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise BadInput(
+            f"the folder {folder} cannot be written to ({error.strerror}): choose another"
+            f" {setting}."
+        ) from None
 
 
 def fsync_folder(folder: Path) -> None:

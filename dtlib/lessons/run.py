@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import queue
-import re
 import signal
 import subprocess
 import sys
@@ -18,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.config.files import writable_folder
+from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
+from dtlib.lessons.parameters import read_parameters
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.validate import validate_all
 from dtlib.ranks import processes
@@ -104,6 +105,7 @@ def run_all(
     if chosen:
         validate_all(lessons(chosen[0].room.parent))
     values = read_parameters(chosen, parameters)
+    writable_folder(out)
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as temporary:
         everything = _jobs(chosen, kinds, out.resolve(), values, timeout, Path(temporary))
         reporter = Reporter(len(everything))
@@ -113,33 +115,6 @@ def run_all(
     if any(job.error and not _stopped(job) for job in everything):
         return 1
     return 75 if any(_requeue(job) for job in everything) else 0
-
-
-def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str, Any]:
-    """Read `name=value` and refuse a name that a chosen lesson does not have."""
-    values = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise BadInput(f"a parameter is given as name=value, not as {text!r}.")
-        values[name] = _value(value)
-    for lesson in chosen:
-        for name in values:
-            if name not in lesson.parameters:
-                raise BadInput(
-                    f"lesson {lesson.number} has no parameter {name!r}; it has "
-                    f"{', '.join(lesson.parameters)}." + did_you_mean(name, lesson.parameters)
-                )
-    return values
-
-
-def _value(text: str) -> Any:
-    import yaml
-
-    # YAML 1.1 takes 1e-5 for a text.
-    if re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text, re.I):
-        return float(text)
-    return yaml.safe_load(text)
 
 
 def _jobs(

@@ -94,7 +94,7 @@ def submit(
 
 def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
     """The lesson's name, the words for its script, and what to do where there is no Slurm."""
-    from dtlib.lessons.run import read_parameters
+    from dtlib.lessons.parameters import read_parameters
     from dtlib.lessons.validate import validate_all
 
     lesson = find(args.what)
