@@ -138,7 +138,8 @@ def train_on_rank(prepared: Prepared) -> str:
     try:
         task = tasks.find(config.task)(config, world)
         if world.rank == 0:
-            print(dist.devices_in_words(), flush=True)
+            told = f"strategy {config.strategy}, records in {config.out}"
+            print(f"{dist.devices_in_words()}; {told}", flush=True)
         return str(train_task(task, config, plan, world))
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):
