@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
+from dtlib.learn import places
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 
 
 def _folder() -> Path:
-    return Path.cwd() / ".dtlib"
+    return places.home() / ".dtlib"
 
 
 @contextlib.contextmanager
@@ -68,7 +69,7 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
 
 def runs() -> list[dict[str, str]]:
     """The rows of `my_runs.csv`, in the order in which they were made."""
-    path = Path.cwd() / "my_runs.csv"
+    path = places.home() / "my_runs.csv"
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -85,4 +86,4 @@ def add_run(row: dict[str, Any]) -> None:
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows([*rows, new])
-        write_atomically(Path.cwd() / "my_runs.csv", text.getvalue())
+        write_atomically(places.home() / "my_runs.csv", text.getvalue())
