@@ -62,6 +62,8 @@ def _reader_left() -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if len(words) > 1 and words[0] == "help":
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
         return 0

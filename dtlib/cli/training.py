@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dtlib import strategies
 from dtlib.cli.describing import describe, own_rank
@@ -56,9 +58,23 @@ def parse_train(words: list[str]) -> tuple[RunConfig, bool]:
     content = read_yaml(path) if path else {}
     if "task" not in flags and "task" not in content:
         raise BadInput("say what to train: `dtlib train images` or `dtlib train text`.")
-    config = RunConfig.from_mapping({**content, **flags})
+    try:
+        config = RunConfig.from_mapping({**content, **flags})
+    except BadInput as error:
+        if path and _refused(content, flags.get("task", "text")):
+            raise BadInput(f"in the configuration {path}, {error}") from None
+        raise
     refuse_without_effect(vars(config), flags)  # a flag says what somebody wants, default or not
     return config, as_json
+
+
+def _refused(content: Mapping[str, Any], task: str) -> bool:
+    """Tell whether a file's settings are refused even without the flags."""
+    try:
+        RunConfig.from_mapping({"task": task, **content})
+    except BadInput:
+        return True
+    return False
 
 
 def train_parser() -> Parser:
