@@ -85,7 +85,8 @@ def write_story(folder: Path) -> str:
 
 def config(**settings: Any) -> RunConfig:
     """Return a configuration with plain SGD and a constant rate of 1."""
-    plain = {"optimizer": "sgd", "momentum": 0.0, "lr": 1.0, "schedule": "constant"}
+    plain: dict[str, Any] = {"optimizer": "sgd", "lr": 1.0, "schedule": "constant"}
+    plain |= {"momentum": 0.0} if settings.get("optimizer") != "adamw" else {}
     plain |= {"weight_decay": 0.0, "data": "toy", "model": "toy", "global_batch": 64}
     return RunConfig("text", **{**plain, **settings})
 

@@ -44,14 +44,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("dtlib: interrupted.", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # Where output still waits to be written, Python would complain once more at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        print("dtlib: ended, since nobody reads its output any more.", file=sys.stderr)
-        return PIPE_CLOSED
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _reader_left()
+        if error.filename is None:  # nothing that a person could mend by another name
+            raise
+        print(f"dtlib: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
+        return 1
+
+
+def _reader_left() -> int:
+    """Say that nobody reads the output; return the exit code."""
+    # Where output still waits to be written, Python would complain once more at the end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    print("dtlib: ended, since nobody reads its output any more.", file=sys.stderr)
+    return PIPE_CLOSED
 
 
 def _dispatch(words: list[str]) -> int:
+    if len(words) > 1 and words[0] == "help":
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
         return 0

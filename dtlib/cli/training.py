@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dtlib import strategies
 from dtlib.cli.describing import describe, own_rank
 from dtlib.config import RunConfig
+from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import read_yaml
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput, DtlibError, Stopped
@@ -55,7 +58,23 @@ def parse_train(words: list[str]) -> tuple[RunConfig, bool]:
     content = read_yaml(path) if path else {}
     if "task" not in flags and "task" not in content:
         raise BadInput("say what to train: `dtlib train images` or `dtlib train text`.")
-    return RunConfig.from_mapping({**content, **flags}), as_json
+    try:
+        config = RunConfig.from_mapping({**content, **flags})
+    except BadInput as error:
+        if path and _refused(content, flags.get("task", "text")):
+            raise BadInput(f"in the configuration {path}, {error}") from None
+        raise
+    refuse_without_effect(vars(config), flags)  # a flag says what somebody wants, default or not
+    return config, as_json
+
+
+def _refused(content: Mapping[str, Any], task: str) -> bool:
+    """Tell whether a file's settings are refused even without the flags."""
+    try:
+        RunConfig.from_mapping({"task": task, **content})
+    except BadInput:
+        return True
+    return False
 
 
 def train_parser() -> Parser:

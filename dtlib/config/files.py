@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import os
+import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,22 @@ from typing import Any
 
 from dtlib.config.sheets import decode
 from dtlib.errors import BadInput
+
+
+def writable_folder(folder: Path, setting: str = "--out") -> Path:
+    """Make a folder unless it is there, see that files can be made in it, and return it.
+
+    Raises `BadInput` when they cannot; the sentence names the setting to choose another by.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise BadInput(
+            f"the folder {folder} cannot be written to ({error.strerror}): choose another"
+            f" {setting}."
+        ) from None
 
 
 def fsync_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.plan import BatchPlan, cut
 from dtlib.config.values import DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
 from dtlib.errors import BadInput, did_you_mean
@@ -211,7 +212,8 @@ class RunConfig:
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        refuse_out_of_range({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        refuse_out_of_range(vars(self))
+        refuse_without_effect(vars(self), self.chosen())
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
@@ -222,19 +224,18 @@ class RunConfig:
             raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
         if self.dropout >= 1:
             raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
-        if self.task == "text" and self.width is not None:
-            raise BadInput(f"width {self.width} belongs to images; text takes a model's name.")
-        if self.task == "text" and self.channels_last:
-            raise BadInput("channels_last belongs to images: text has no channels; leave it out.")
         if self.resume and self.out is None:
             raise BadInput("resume needs out, the folder of the run to go on with.")
-        if self.loader == "device" and self.workers:
-            raise BadInput(f"workers {self.workers} serve loader dataloader; loader is device.")
         if self.nvtx_last < self.nvtx_first:
             steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
             raise BadInput(
                 f"{steps} leave no step to record; the last may not be before the first."
             )
+
+    def chosen(self) -> list[str]:
+        """Return the names of the settings that are not what they are by default."""
+        fields = dataclasses.fields(self)
+        return [field.name for field in fields if getattr(self, field.name) != field.default]
 
     def resolved(self, device_type: str) -> RunConfig:
         """Return this configuration with every default that follows from the task filled in."""

@@ -15,13 +15,14 @@ from typing import Any
 
 from dtlib.config.files import back_up, write_atomically
 from dtlib.config.sheets import Sheet, read_sheet, written
+from dtlib.learn import places
 from dtlib.learn.show import say
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 
 
 def _folder() -> Path:
-    return Path.cwd() / ".dtlib"
+    return places.home() / ".dtlib"
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ def add_run(row: dict[str, Any]) -> None:
     """
     new = {c: "" if row.get(c) is None else str(row[c]) for c in COLUMNS}
     with _locked():
-        path = Path.cwd() / "my_runs.csv"
+        path = places.home() / "my_runs.csv"
         sheet = Sheet(list(COLUMNS), [])
         try:
             sheet = _sheet()
@@ -111,7 +112,7 @@ def add_run(row: dict[str, Any]) -> None:
 
 def _sheet() -> Sheet:
     """`my_runs.csv`; raises `ValueError` when not all of it is understood."""
-    sheet = read_sheet(Path.cwd() / "my_runs.csv", COLUMNS, ("predicted", "measured"))
+    sheet = read_sheet(places.home() / "my_runs.csv", COLUMNS, ("predicted", "measured"))
     if not sheet.columns and not sheet.rows:
         return Sheet(list(COLUMNS), [])
     if "lesson" not in sheet.columns:

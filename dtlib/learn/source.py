@@ -157,17 +157,19 @@ class Lesson:
         return there[name]
 
     @cached_property
-    def parameters(self) -> list[str]:
-        """The names that the cell tagged `parameters` assigns."""
-        names: list[str] = []
+    def parameters(self) -> dict[str, Any]:
+        """The names that the cell tagged `parameters` assigns, with their values where plain."""
+        found: dict[str, Any] = {}
         for cell in self.cells:
             if "parameters" in cell.tags and cell.kind == "code":
                 for node in ast.parse(cell.text).body:
-                    if isinstance(node, ast.Assign):
-                        names += [t.id for t in node.targets if isinstance(t, ast.Name)]
-                    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                        names.append(node.target.id)
-        return names
+                    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+                        continue
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for target in targets:
+                        if isinstance(target, ast.Name):
+                            found[target.id] = _plain(node.value)
+        return found
 
     def definition(self, name: str, *, as_stub: bool = False) -> str | None:
         """The source of function or class `name`: the last one in cells of exercises or solutions.
@@ -282,3 +284,11 @@ def find(number: str | int, folder: Path | None = None) -> Lesson:
         f"there is no lesson {number!s}; those here are {', '.join(names) or 'none'}."
         + did_you_mean(wanted, names)
     )
+
+
+def _plain(node: ast.expr | None) -> Any:
+    """The value of an expression that is written out, such as 40 or [1, 2]; else None."""
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtlib.config.flags import Parser
 from dtlib.learn.source import find, lessons, sources_folder
 from dtlib.lessons.build import KINDS, build_notebooks
 from dtlib.lessons.validate import validate_all
@@ -33,9 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `dtlib lessons`."""
-    top = argparse.ArgumentParser(
-        prog="dtlib lessons", description="List, make, build or run lessons."
-    )
+    top = Parser(prog="dtlib lessons", description="List, make, build or run lessons.")
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="number, title, minutes and needs of every lesson")
     making = commands.add_parser("new", help="make the room of a new lesson, an example that runs")

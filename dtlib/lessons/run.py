@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import queue
-import re
 import signal
 import subprocess
 import sys
@@ -19,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.config.files import writable_folder
+from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
+from dtlib.lessons.parameters import read_parameters
 from dtlib.lessons.reporting import Reporter
 from dtlib.lessons.validate import validate_all
 from dtlib.ranks import processes
@@ -99,8 +100,9 @@ def run_all(
     refuse_numbers(timeout, jobs)
     if chosen:
         validate_all(lessons(chosen[0].room.parent))
-    values, out = read_parameters(chosen, parameters), out.resolve()
-    pairs = itertools.product(chosen, kinds)
+    values = read_parameters(chosen, parameters)
+    writable_folder(out)
+    out, pairs = out.resolve(), itertools.product(chosen, kinds)
     everything = [Job(one, kind, out / kind / f"{one.stem}.ipynb") for one, kind in pairs]
     run_notebooks(everything, values, jobs, timeout).table(everything)
     if any(job.error and not _stopped(job) for job in everything):
@@ -126,33 +128,6 @@ def run_notebooks(
         with processes.terminate_as_interrupt():
             run_jobs(everything, jobs, kernel_environment(temporary), timeout, reporter)
     return reporter
-
-
-def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str, Any]:
-    """Read `name=value` and refuse a name that a chosen lesson does not have."""
-    values = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise BadInput(f"a parameter is given as name=value, not as {text!r}.")
-        values[name] = _value(value)
-    for lesson in chosen:
-        for name in values:
-            if name not in lesson.parameters:
-                raise BadInput(
-                    f"lesson {lesson.number} has no parameter {name!r}; it has "
-                    f"{', '.join(lesson.parameters)}." + did_you_mean(name, lesson.parameters)
-                )
-    return values
-
-
-def _value(text: str) -> Any:
-    import yaml
-
-    # YAML 1.1 takes 1e-5 for a text.
-    if re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text, re.I):
-        return float(text)
-    return yaml.safe_load(text)
 
 
 def warnings_of_kernels(env: Mapping[str, str] = os.environ) -> str | None:

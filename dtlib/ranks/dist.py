@@ -152,14 +152,14 @@ def join(
     return world()
 
 
-def tell_devices(*, always: bool = False) -> None:
+def tell_devices(also: str = "") -> None:
     """Print on rank 0 on what the ranks compute, once, and why where nobody would expect it.
 
-    Unless it is wanted `always`, only what is not expected is worth a line.
+    Without anything that is to be said `also`, only what is not expected is worth a line.
     """
     global _told
-    if is_main() and not (_told and in_world()) and (_why or always):
-        print(devices_in_words(), flush=True)
+    if is_main() and not (_told and in_world()) and (_why or also):
+        print("; ".join(filter(None, (devices_in_words(), also))), flush=True)
         _told = True
 
 

@@ -204,6 +204,9 @@ def _run(group: Group) -> list[Outcome]:
         raise
 
 
+Place = dist.EnvWorld | dist.World
+
+
 def default_ranks() -> int:
     """Return how many ranks a launch has that does not say: the allocation's, else 2."""
     nodes = allocation.spread(None)
@@ -222,7 +225,7 @@ def progress(done: int, total: int, **numbers: Any) -> None:
         worker.send_progress(done, total, numbers)
 
 
-def world_that_is_there(ranks: int | None = None) -> dist.EnvWorld | dist.World | None:
+def world_that_is_there(ranks: int | None = None) -> Place | None:
     """Return the world that this process is already in, if any; refuse `ranks` if it is another.
 
     Raises `BadInput` when `ranks` contradicts that world.

@@ -67,9 +67,10 @@ class Lines(Silent):
 
 
 class Terminal(Lines):
-    """For a terminal: one line of progress that is written over."""
+    """For a terminal: one line of progress that is written over, with speed and time left."""
 
     _shown = False
+    _first: tuple[int, float] | None = None  # what was done when the first news came, and when
 
     def line(self, rank: int, text: str) -> None:
         self._clear()
@@ -78,9 +79,27 @@ class Terminal(Lines):
     def _draw(self, done: int, total: int, numbers: dict[str, Any]) -> None:
         filled = 20 * done // max(total, 1)
         bar = "█" * filled + "·" * (20 - filled)
-        sys.stderr.write(f"\r\x1b[K{bar} {self._who}{progress_words(done, total, numbers)}")
+        words = self._who + progress_words(done, total, numbers) + self._pace(done, total)
+        sys.stderr.write(f"\r\x1b[K{bar} {words}")
         sys.stderr.flush()
         self._shown = True
+
+    def _pace(self, done: int, total: int) -> str:
+        """Say how fast it goes and how long it will still take; nothing before two are done.
+
+        The first is left out: it has what is compiled and allocated once.
+        """
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (done, now)
+        since, begun = self._first
+        if done <= since or now <= begun:
+            return ""
+        speed = (done - since) / (now - begun)
+        minutes, seconds = divmod(round((total - done) / speed), 60)
+        hours, minutes = divmod(minutes, 60)
+        left = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        return f", {speed:.3g}/s, {left} left"
 
     def _clear(self) -> None:
         if self._shown:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.errors import BadInput, DtlibError
+from dtlib.config.belonging import no_effect
+from dtlib.errors import DtlibError
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
@@ -84,12 +85,8 @@ class Strategy:
         if config.precision == "tf32" or config.device == "cuda":
             refuse_tf32(config.precision, foresee(world_size, config.device)[0])
         for key in OPTIONS:
-            value = getattr(config, key)
-            if key not in cls.options and value != type(config).__dataclass_fields__[key].default:
-                raise BadInput(
-                    f"{key} {value} means nothing to strategy {config.strategy}; leave it out, or"
-                    f" use {' or '.join(_heeding(key))}."
-                )
+            if key in config.chosen() and key not in cls.options:
+                raise no_effect(key, vars(config), "strategy", _heeding(key))
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:

@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import write_csv
+from dtlib.config import RunConfig
+from dtlib.config.belonging import refuse_without_effect
+from dtlib.config.files import writable_folder, write_csv
 from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
+from dtlib.training import start
+from dtlib.training.instruments import untimed_steps
 from dtlib.training.record import Run
 
 DIFFERENCES_CSV = "differences.csv"
@@ -35,6 +39,8 @@ def study_strategies(
         When a signal stopped a run; the same call resumes it.
     """
     planned = list(strategies.plans(settings, ranks, wanted))
+    refuse_without_effect(vars(planned[0].config), settings)
+    writable_folder(out)
     family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])
     outcomes = _carried_out(out, planned, lambda run: f"loss {run.loss:.6f}")
     table, named = rows.tidy(outcomes, strategies.KIND), rows.differences(outcomes)
@@ -59,12 +65,31 @@ def study_timed(
     if part is not None and part >= len(planned):
         print(f"There is no part {part}: the study has {len(planned)} runs, and nothing is left.")
         return 0
+    refuse_first([one.config for one in planned], settings)
+    writable_folder(out)
     names = [one.name for one in planned]
     family.open_folder(out, kind, settings, names)
     outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
     collect(kind, out)
     _refuse([outcome for outcome in outcomes if outcome.status != "done"], "are not done")
     return 0
+
+
+def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> None:
+    """Refuse, before anything starts, what would fail or show nothing once the runs are done.
+
+    Raises `BadInput` or `Unavailable` for a run that cannot start, or that would have no timed
+    step.
+    """
+    for config in dict.fromkeys(configs):
+        refuse_without_effect(vars(config), settings)
+        start.check(config)
+        left_out = untimed_steps(config)
+        if config.steps is not None and config.steps <= left_out:
+            raise BadInput(
+                f"--steps {config.steps} leaves no step to time: the first {left_out} are left out"
+                f" of the timing; give at least {left_out + 1}."
+            )
 
 
 def collect(kind: str, out: Path) -> None:

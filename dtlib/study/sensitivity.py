@@ -60,7 +60,8 @@ def plans(
             " such as --precision fp32,bf16."
         )
     shared = {"steps": STEPS, "threads": 1, "strategy": "ddp", "profile": True, **settings}
-    if "workers" in axes:  # all settings take the path that has workers, so that only they differ
+    if "workers" in axes and shared["task"] == "images":
+        # all settings take the path that has workers, so that only they differ
         shared = {"loader": "dataloader", **shared}
     configs = [RunConfig.from_mapping({**shared, **dict(zip(axes, one))}) for one in grid]  # noqa: B905
     names = [setting_name(vars(config), axes) for config in configs]

@@ -25,6 +25,12 @@ PROFILED = 5  # one step left alone, one for the profiler to warm up, three that
 WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
 
 
+def untimed_steps(config: RunConfig) -> int:
+    """The first steps, which enter no timing: as many as asked for, or as measuring slows."""
+    nvtx = config.nvtx_last * config.nvtx
+    return max(config.untimed_steps, WATCHED * config.ledger, PROFILED * config.profile, nvtx)
+
+
 class Instruments:
     """Measure one rank's steps, and tell the summary what they found."""
 
@@ -37,10 +43,8 @@ class Instruments:
 
     @property
     def untimed(self) -> int:
-        """The first steps, which enter no timing: as many as asked for, or as measuring slows."""
-        config = self.config
-        nvtx = config.nvtx_last * config.nvtx
-        return max(config.untimed_steps, WATCHED * config.ledger, PROFILED * config.profile, nvtx)
+        """The first steps, which enter no timing."""
+        return untimed_steps(self.config)
 
     @contextlib.contextmanager
     def around(self, left: int) -> Iterator[tuple[profiling.Recording, profiling.Steps]]:

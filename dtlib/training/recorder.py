@@ -59,6 +59,7 @@ class Recorder:
         self._device = strategy.world.device
         self.timer = StepTimer(untimed, synchronize=synchronizer(self._device))
         self._waiting: list[dict[str, Any]] = []
+        self._loss_step = self.progress.step  # whose loss `progress.loss` is
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
         resumed_from = progress.step if progress else None
         self._files = RunFiles(folder, settings, strategy.world, resumed_from=resumed_from)
@@ -74,9 +75,13 @@ class Recorder:
         if result.grad_norm is not None:
             line["grad_norm"] = result.grad_norm
         self._waiting.append({**line, "loss_sum": loss_sum, "count": count})
-        if self.progress.due(FLUSH_EVERY) or self.progress.step == 1:
+        if self.progress.due(FLUSH_EVERY) or self.progress.step in (1, self.total):
             self.flush()
-        launcher.progress(self.progress.step, self.total, loss=self.progress.loss)
+        launcher.progress(
+            self.progress.step,
+            self.total,
+            **loss_of(self.progress.loss, self._loss_step, self.progress.step),
+        )
 
     def flush(self) -> None:
         """Collect the losses of the waiting steps in one all_reduce, and write their lines.
@@ -90,7 +95,7 @@ class Recorder:
         for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
             step, seconds = line.pop("step"), line["seconds"]
             line["count"] = int(line["count"])
-            self.progress.loss = total / max(1, line["count"])
+            self.progress.loss, self._loss_step = total / max(1, line["count"]), step
             self._files.step(step, loss=self.progress.loss, **line)
             self._files.rank_step(step, loss_sum=mine, seconds=seconds)
             if not (math.isfinite(self.progress.loss) or line["skipped"]):
@@ -130,3 +135,10 @@ class Recorder:
         summary |= {"steps": progress.pop("step"), **progress, "metric": figures[task.metric]}
         summary |= {"evaluation": {**figures, **task.extras()}, **timing}
         self._files.finish(summary | memory_columns(self._device) | dict(measured))
+
+
+def loss_of(loss: float, of: int, step: int) -> dict[str, float]:
+    """Name a loss for the progress: one of an earlier step says of which, none says nothing."""
+    if of == 0 or math.isnan(loss):
+        return {}
+    return {"loss" if of == step else f"loss of step {of}:": loss}

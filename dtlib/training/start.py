@@ -92,8 +92,8 @@ class Prepared:
         return dataclasses.replace(config, out=dist.broadcast_object(str(new)))
 
 
-def prepare(config: RunConfig) -> Prepared:
-    """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
+def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
+    """Refuse all that is wrong with a run without touching a file; return its plan and its world.
 
     Raises `BadInput` or `Unavailable` when the settings cannot be run, here or at all.
     """
@@ -101,11 +101,20 @@ def prepare(config: RunConfig) -> Prepared:
     there = launcher.world_that_is_there(config.ranks)
     default = 1 if config.strategy == "single" else launcher.default_ranks()
     world_size = there.world_size if there else config.ranks or default
-    leads = not there or there.rank == 0
     strategy.check(config, world_size)
     tasks.find(config.task).check(config)
     plan = config.plan(world_size)
     strategy.check_plan(config, plan)
+    return plan, there
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
+
+    Raises `BadInput` or `Unavailable` as `check`, or when the folder cannot hold the run.
+    """
+    plan, there = check(config)
+    leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)
     if config.out is None and not there:
@@ -128,7 +137,7 @@ def train_on_rank(prepared: Prepared) -> str:
     task = None
     try:
         task = tasks.find(config.task)(config, world)
-        dist.tell_devices(always=True)
+        dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):

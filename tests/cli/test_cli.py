@@ -70,12 +70,10 @@ def test_help_needs_no_torch():
 
 def test_flags_win_over_the_file(tmp_path):
     (tmp_path / "run.yaml").write_text("task: text\nlr: 1e-5\nsteps: 7\nglobal_batch: 8\n")
-    words = ["--config", "run.yaml", "--steps", "9", "--no-augment", "--deterministic"]
+    words = ["--config", "run.yaml", "--steps", "9", "--nvtx", "--deterministic"]
     config, as_json = cli.parse_train([*words, "--json"])
     assert as_json
-    expected = RunConfig(
-        "text", lr=1e-5, steps=9, global_batch=8, augment=False, deterministic=True
-    )
+    expected = RunConfig("text", lr=1e-5, steps=9, global_batch=8, nvtx=True, deterministic=True)
     assert config == expected
     assert isinstance(config.lr, float)
 

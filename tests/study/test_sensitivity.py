@@ -12,6 +12,7 @@ from dtlib.study import drawing, sensitivity, sensitivity_view, tables
 from dtlib.training.record import COLUMNS
 
 SETTINGS = {"task": "text", "ranks": 2}
+IMAGES = {"task": "images", "ranks": 2}
 AXES = {"bucket_cap_mb": [1.0, 25.0], "precision": ["fp32", "bf16"]}
 
 
@@ -35,7 +36,7 @@ MADE = made({
 
 
 def test_the_whole_grid_in_turns() -> None:
-    planned = list(sensitivity.plans(SETTINGS, {**AXES, "workers": [0, 2]}, repeats=2))
+    planned = list(sensitivity.plans(IMAGES, {**AXES, "workers": [0, 2]}, repeats=2))
     assert len(planned) == len({one.name for one in planned}) == 16
     assert planned[0].name == "bucket1-fp32-workers0-repeat0"
     assert planned[-1].name == "bucket1-fp32-workers0-repeat1"  # every other turn goes backwards
@@ -49,6 +50,7 @@ def test_the_whole_grid_in_turns() -> None:
 @pytest.mark.parametrize(("axes", "said"), [
     ({}, "the grid has one setting"),
     ({"precision": ["fp32"]}, "the grid has one setting"),
+    ({"workers": [0, 2]}, "workers 2 means nothing to task text; leave it out, or use images"),
     ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a study of sensitivity"),
     ({"bucket_cap_mb": ["1", "1.0"]}, "the setting bucket1 stands twice"),
     ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),

@@ -21,6 +21,7 @@ from dtlib.cluster.batch.following import (
     read,
     refresh,
     refreshed,
+    refuse_other,
     status,
 )
 from dtlib.cluster.batch.submitting import home, out_folder, script_names, site_variables, submit
@@ -49,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise BadInput(f"{args.command} does not know {unknown[0]!r}; see `dtlib batch --help`.")
     if further:
         raise BadInput(f"{args.command} takes nothing after --.")
+    if out.exists() or args.out:
+        refuse_other(out)
+    elif args.command == "collect":
+        raise BadInput(f"there are no jobs in {out} to collect from; `dtlib batch submit` first.")
     return status(out) if args.command == "status" else collect(out, args.to)
 
 

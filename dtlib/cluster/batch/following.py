@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dtlib.config.files import write_atomically, write_csv
+from dtlib.config.files import writable_folder, write_atomically, write_csv
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
@@ -61,6 +61,18 @@ def read(path: Path) -> Job:
 def jobs(out: Path) -> list[Job]:
     """The jobs that were submitted from here, oldest first, as their files say."""
     return sorted((read(path) for path in out.glob("*/job.json")), key=lambda job: job.id)
+
+
+def refuse_other(out: Path) -> None:
+    """Refuse a path that is there and holds no jobs, or that is not there though it was given.
+
+    Raises `BadInput` for what is no folder of jobs; one that is empty may become one.
+    """
+    if not out.is_dir() or (any(out.iterdir()) and not any(out.glob("*/job.json"))):
+        raise BadInput(
+            f"{out} is no folder of jobs: give the --out with which `dtlib batch submit` was run"
+            " (default: batch)."
+        )
 
 
 def refreshed(out: Path) -> list[Job]:
@@ -156,8 +168,7 @@ def collect(out: Path, to: Path | None = None) -> int:
     """Copy all notebooks into one folder, their names with job and restart, and write a table."""
     from dtlib.training.record import COLUMNS, Run
 
-    target = (to or out / "collected").resolve()
-    target.mkdir(parents=True, exist_ok=True)
+    target = writable_folder((to or out / "collected").resolve(), "--to" if to else "--out")
     runs: list[Run] = []
     count = 0
     for job in refreshed(out):

@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtlib.cluster.batch.following import Job
+from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 from dtlib.learn.source import find, lessons
 from dtlib.ranks.processes import run
 
 LESSON = "lesson"
+NO_CONTROLLER = re.compile(
+    r"[Uu]nable to contact slurm controller|configuration source|[Uu]nable to establish controller"
+)
 
 
 def home() -> Path:
@@ -82,12 +86,12 @@ def submit(
             "there is no sbatch here: run `dtlib batch` on a login node of a Slurm cluster "
             f"({instead})."
         )
-    out.mkdir(parents=True, exist_ok=True)
+    writable_folder(out)
     script = home() / "slurm" / f"{LESSON if number else name}.sbatch"
     job = Job(0, f"dtlib-{name}", args.what if number else name, wanted)
     job.array = "#SBATCH --array" in script.read_text(encoding="utf-8")
     command = [*_options(args, job, out), *further, str(script), *words]
-    job.id, job.arguments = _sbatch(command, out), command[1:]
+    job.id, job.arguments = _sbatch(command, out, instead), command[1:]
     job.save(out)
     what = f"lesson {args.what}" if number else name
     nodes = f"{job.nodes} node" + "s" * (job.nodes > 1)
@@ -98,7 +102,7 @@ def submit(
 
 def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
     """The lesson's name, the words for its script, and what to do where there is no Slurm."""
-    from dtlib.lessons.run import read_parameters
+    from dtlib.lessons.parameters import read_parameters
     from dtlib.lessons.validate import validate_all
 
     lesson = find(args.what)
@@ -151,7 +155,7 @@ def _shares(args: argparse.Namespace) -> list[str]:
     return [f"--cpus-per-task={cpus}"] * bool(cpus) + [f"--mem={memory}G"] * bool(memory)
 
 
-def _sbatch(command: Sequence[str], out: Path) -> int:
+def _sbatch(command: Sequence[str], out: Path, instead: str) -> int:
     site = site_variables()
     ours = {"DTLIB_HOME": str(home()), "DTLIB_BATCH_OUT": str(out)}
     if not site.get("DTLIB_IMAGE"):  # a container brings its own
@@ -161,5 +165,10 @@ def _sbatch(command: Sequence[str], out: Path) -> int:
     if done.code != 0 or number is None:
         lines = [line for line in done.errors.splitlines() if line.startswith("sbatch: error: ")]
         said = (lines or done.errors.strip().splitlines() or ["no message"])[-1]
+        if NO_CONTROLLER.search(done.errors):
+            raise Unavailable(
+                "sbatch is here and reaches no controller of Slurm, so no job was submitted; try"
+                f" again on a login node, or without Slurm: {instead}."
+            )
         raise BadInput(f"sbatch refused the job: {said.removeprefix('sbatch: error: ')}.")
     return int(number[0])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import writable_folder, write_atomically
 from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 from dtlib.models import gpt
@@ -38,7 +38,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     Raises
     ------
     BadInput
-        There is no checkpoint in the run.
+        There is no checkpoint in the run, or the folder cannot be written to.
     """
     from safetensors.torch import save
 
@@ -46,8 +46,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     if loaded is None:
         raise BadInput(f"{run} holds no checkpoint; give the folder that `dtlib train` printed.")
     weights, config = loaded.shared["strategy"]["model"], loaded.shared["config"]
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = writable_folder(Path(folder), "FOLDER")
     if config["task"] == "text":
         described = json.dumps(describe_gpt2(weights, config), indent=2)
         write_atomically(folder / "config.json", described + "\n")

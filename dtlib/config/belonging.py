@@ -1,0 +1,84 @@
+"""Which setting belongs to which task, optimizer, strategy, device …: the one table of it.
+
+A setting that nothing would read is refused, since whoever gave it believes that it did something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dtlib.errors import BadInput
+
+# A setting, the one that decides whether it is read, and the values with which it is. Those that
+# a strategy heeds stand in its own file, as its `options`.
+BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "norm": ("task", ("images",)),
+    "width": ("task", ("images",)),
+    "augment": ("task", ("images",)),
+    "channels_last": ("task", ("images",)),
+    "baseline": ("task", ("images",)),
+    "loader": ("task", ("images",)),
+    "max_length": ("task", ("text",)),
+    "dropout": ("task", ("text",)),
+    "tokenizer": ("task", ("text",)),
+    "momentum": ("optimizer", ("sgd",)),
+    "adam_eps": ("optimizer", ("adamw",)),
+    "lr_floor": ("schedule", ("cosine",)),
+    "skip_limit": ("precision", ("fp16",)),
+    "workers": ("loader", ("dataloader",)),
+    "nvtx": ("device", ("auto", "cuda")),
+    "nvtx_first": ("nvtx", (True,)),
+    "nvtx_last": ("nvtx", (True,)),
+}
+
+
+def without_effect(values: Mapping[str, Any], given: Iterable[str]) -> list[str]:
+    """Return those of the `given` settings that nothing reads beside these values, in order."""
+    return [key for key in given if key in BELONGS and not _is_read(key, values)]
+
+
+def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> None:
+    """Refuse the first of the `given` settings that nothing would read.
+
+    Parameters
+    ----------
+    values
+        All settings of a run.
+    given
+        Names of those that somebody chose.
+
+    Raises
+    ------
+    BadInput
+        The sentence says with what the setting would have an effect.
+    """
+    for key in without_effect(values, given):
+        decides, where = BELONGS[key]
+        while decides in BELONGS and not _is_read(decides, values):  # no remedy is refused next
+            decides, where = BELONGS[decides]
+        raise no_effect(key, values, decides, where)
+
+
+def no_effect(key: str, values: Mapping[str, Any], decides: str, where: Iterable[Any]) -> BadInput:
+    """Say that a setting means nothing beside the one that decides, and with which it would."""
+    return BadInput(
+        f"{_shown(key, values[key])} means nothing to {_shown(decides, values[decides])};"
+        f" leave it out, or use {_one_of(decides, where)}."
+    )
+
+
+def _is_read(key: str, values: Mapping[str, Any]) -> bool:
+    decides, where = BELONGS[key]
+    return values[decides] in where
+
+
+def _shown(key: str, value: Any) -> str:
+    """`nvtx` is said of a switch that is on, `no nvtx` of one that is off."""
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
+    return f"{key} {value}"
+
+
+def _one_of(decides: str, where: Iterable[Any]) -> str:
+    return " or ".join(decides if value is True else str(value) for value in where)
