@@ -15,6 +15,8 @@ BY_COMMAND = {"dtlib.ranks.node:agent"}  # srun's command line calls it, see `ra
 METHODS = {
     "dtlib.learn.rank_answers:RankAnswer.verdicts",  # a bank's answers in one launch: tests' own
     "dtlib.measure.ledger.collectives:CollectiveLog.ignore_compile_internals",  # torch asks it
+    "dtlib.learn.verdicts:_WithoutSurroundings.visit_ClassDef",  # ast calls it, and the next
+    "dtlib.learn.verdicts:_WithoutSurroundings.visit_FunctionDef",
     "dtlib.models.gpt:GPT.load_hf_state_dict",  # for the weights that `dtlib fetch gpt2` brings
     "dtlib.ranks.aliases:_Finder.create_module",  # Python's import asks it
 }

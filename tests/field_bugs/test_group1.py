@@ -174,7 +174,8 @@ def test_adam_would_not_have_shown_it():
     moved = {}
     for optimizer in ("sgd", "adamw"):
         for factor in (1, 4):
-            strategy = ready(Single, config(optimizer=optimizer, adam_eps=1e-30), Scale())
+            eps = {"adam_eps": 1e-30} if optimizer == "adamw" else {}
+            strategy = ready(Single, config(optimizer=optimizer, **eps), Scale())
             strategy.backward(strategy.model(torch.tensor([2.0 * factor])).sum(), torch.tensor(1))
             strategy.step(lr=0.1)
             moved[optimizer, factor] = strategy.module.w.item() - 1

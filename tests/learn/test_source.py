@@ -46,7 +46,7 @@ def test_two_regions_become_two_stubs_and_what_is_between_stays() -> None:
 def test_header_sidecar_parameters_and_definitions() -> None:
     lesson = source.find(90, FOLDER)
     assert lesson.header["title"] == "A lesson for the tests"
-    assert lesson.parameters == ["times"]
+    assert lesson.parameters == {"times": 3}
     assert lesson.definition("double") == 'def double(x):\n    """Twice x."""\n    return 2 * x'
     assert "your code here" not in (lesson.definition("double", as_stub=True) or "")
     assert "return" not in (lesson.definition("double", as_stub=True) or "")

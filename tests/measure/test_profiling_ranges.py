@@ -96,6 +96,6 @@ def test_torch_is_told_where_there_is_cuda(monkeypatch):
 
 def test_steps_that_leave_nothing_to_capture_are_refused():
     with pytest.raises(BadInput, match="nvtx_first 5 and nvtx_last 4 leave no step"):
-        RunConfig("text", nvtx_last=4)
+        RunConfig("text", nvtx=True, nvtx_last=4)
     with pytest.raises(BadInput, match="nvtx_first is 0"):
-        RunConfig("text", nvtx_first=0)
+        RunConfig("text", nvtx=True, nvtx_first=0)

@@ -162,5 +162,6 @@ def test_every_run_says_its_device_and_backend(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"steps": 1, "global_batch": 4, "max_length": 8}
     start.train("text", ranks=2, **settings)
-    assert "[rank 0] 2 ranks on cpu with gloo\n" in capsys.readouterr().out
+    line = "[rank 0] 2 ranks on cpu with gloo; strategy ddp, records in runs/text-ddp-001\n"
+    assert line in capsys.readouterr().out
     assert launcher.default_ranks() == 2
