@@ -182,7 +182,7 @@ if here:
         port = free.getsockname()[1]
     start = f"deepspeed -q --num_gpus=2 --master_port={port}"
     stages = "train_zero.py zero.json losses.json 0 1 2 3"
-    learn.shell(f"{start} {stages}", timeout=120)
+    learn.shell(f"{start} {stages}", timeout=300)
     found["losses"] = json.loads(Path("losses.json").read_text())
 
 # %% [markdown]
