@@ -139,7 +139,8 @@ def test_an_endless_line_is_cut_into_lines() -> None:
 SCRIPT = """
 import os, subprocess, sys, time
 import rank_functions
-from dtlib.ranks import launcher
+from dtlib.ranks import group, launcher
+group.STOP_GRACE = {grace}
 def f():
     import torch.distributed as dist, torch
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -156,9 +157,9 @@ print("result", launcher.launch(f, ranks=2, timeout=300))
 class Script:
     """A script that launches two ranks, and the ids of its ranks and of all that they started."""
 
-    def __init__(self, folder: Path, what: str) -> None:
+    def __init__(self, folder: Path, what: str, grace: float = 600) -> None:
         path = folder / "script.py"
-        path.write_text(textwrap.dedent(SCRIPT.format(what=what)))
+        path.write_text(textwrap.dedent(SCRIPT.format(what=what, grace=grace)))
         self.popen = subprocess.Popen(
             [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": str(HERE)}, cwd=folder,
@@ -233,7 +234,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 def test_a_signal_ends_ranks_that_never_ask_whether_to_stop(tmp_path: Path) -> None:
     """As `timeout`, Slurm or a container send it, once: a script may not live on."""
-    script = Script(tmp_path, "wait")
+    script = Script(tmp_path, "wait", grace=1)
     script.popen.send_signal(signal.SIGTERM)
     _, errors = script.finish()
     assert "Interrupted: rank 0 was waiting" in errors
