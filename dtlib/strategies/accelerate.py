@@ -42,6 +42,10 @@ class Accelerate(DDP):
             self.accelerator = self.make_accelerator()
             prepared = self.accelerator.prepare(whole, make_optimizer(self.module))
         self.model, self.optimizer = prepared
+        # No rank may lose its running statistics to rank 0's, see Strategy.share_buffers. As an
+        # argument torch 2.14 has another name for it, which Accelerate does not know.
+        if self.world.world_size > 1:
+            prepared[0].broadcast_buffers = False
 
     def make_accelerator(self) -> Accelerator:
         """Return an Accelerator that finds itself in the world that is there."""
@@ -54,12 +58,7 @@ class Accelerate(DDP):
         return Accelerator(
             cpu=device.type == "cpu",
             mixed_precision="no",
-            # no rank may lose its running statistics to rank 0's, see Strategy.share_buffers
-            kwargs_handlers=[
-                DistributedDataParallelKwargs(
-                    broadcast_buffers=False, **reducer_settings(self.config)
-                )
-            ],
+            kwargs_handlers=[DistributedDataParallelKwargs(**reducer_settings(self.config))],
         )
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
