@@ -116,7 +116,8 @@ def placed(held, strategy, cpu_offload):
     if strategy == "offload":
         where["gradients"] = where["optimizer"] = where["fp32_copy"] = "host"
     if strategy == "infinity":
-        where = {**dict.fromkeys(held, "disk"), "gradients": "host"}
+        where = dict.fromkeys(held, "disk")
+        where["gradients"] = "host"
     if strategy == "fsdp" and cpu_offload:
         where = dict.fromkeys(held, "host")
     return {
