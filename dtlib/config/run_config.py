@@ -65,8 +65,14 @@ class RunConfig:
         over fp32 weights; fp16 with loss scaling), or fp64
     skip_limit
         most fp16 steps in a row that may overflow before the run is given up
+    activation_checkpointing
+        what a GPT's blocks compute again in backward instead of keeping it: none, full (all but
+        their inputs) or selective (all but inputs, products and attention)
     compile
         compile the model with torch.compile
+    compile_mode
+        default, reduce-overhead (a GPU replays recorded kernels, which small ones gain by) or
+        max-autotune (kernels are tried against each other first, which takes minutes)
     bucket_cap_mb
         size in MiB of DDP's gradient buckets (default: torch's 25)
     compress_gradients
@@ -171,7 +177,9 @@ class RunConfig:
     clip: float | None = None
     precision: str = "fp32"
     skip_limit: int = 20
+    activation_checkpointing: str = "none"
     compile: bool = False
+    compile_mode: str = "default"
     bucket_cap_mb: float | None = None
     compress_gradients: str | None = None
     static_graph: bool = False

@@ -20,6 +20,8 @@ CHOICES = {
     "norm": ("batch", "group"),
     "loader": ("device", "dataloader"),
     "device": ("auto", "cpu", "cuda", "mps"),
+    "activation_checkpointing": ("none", "full", "selective"),
+    "compile_mode": ("default", "reduce-overhead", "max-autotune"),
     "compress_gradients": ("bf16",),
     "wandb": ("offline", "online"),
 }

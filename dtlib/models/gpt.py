@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.models import drawn_from
+from dtlib.models.recompute import recomputed
 from dtlib.sim import shapes
 
 
@@ -96,13 +97,18 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each behind a layer norm and around a residual connection."""
 
-    def __init__(self, config: GPTConfig) -> None:
+    def __init__(self, config: GPTConfig, checkpointing: str = "none") -> None:
         super().__init__()
+        self.checkpointing = checkpointing
         self.ln_1, self.attn = nn.LayerNorm(config.width), Attention(config)
         self.ln_2, self.mlp = nn.LayerNorm(config.width), MLP(config)
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
+        # in here, so that what gathers a sharded block's weights stands around the block as ever
+        return recomputed(self.checkpointing, self._compute, x)
+
+    def _compute(self, x: Tensor) -> Tensor:
         x = x + self.drop(self.attn(self.ln_1(x)))
         return x + self.drop(self.mlp(self.ln_2(x)))
 
@@ -117,16 +123,18 @@ class GPT(nn.Module):
     seed : int
         The weights are drawn from it alone: normal with deviation 0.02, divided by sqrt(2L) for the
         projections that add to the residual stream (GPT-2's rule).
+    checkpointing : str
+        What blocks keep for backward: a kind of `recomputed`.
     """
 
-    def __init__(self, config: GPTConfig, *, seed: int = 0) -> None:
+    def __init__(self, config: GPTConfig, *, seed: int = 0, checkpointing: str = "none") -> None:
         super().__init__()
         self.config = config
         with drawn_from(seed):
             self.wte = nn.Embedding(config.vocab_size, config.width)
             self.wpe = nn.Embedding(config.context, config.width)
             self.drop = nn.Dropout(config.dropout)
-            self.h = nn.ModuleList(Block(config) for _ in range(config.layers))
+            self.h = nn.ModuleList(Block(config, checkpointing) for _ in range(config.layers))
             self.ln_f = nn.LayerNorm(config.width)
             self._initialise()
 

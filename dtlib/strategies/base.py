@@ -108,7 +108,11 @@ class Strategy:
         """Put the model on the device, in its precision, and make its optimizer."""
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
         self.optimizer = make_optimizer(self.module)
-        self.model = self.wrap(compiled(self.module) if self.config.compile else self.module)
+        self.model = self.wrap(self.compiled(self.module))
+
+    def compiled(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Return the model under torch.compile if the run asks for it."""
+        return compiled(model, self.config.compile_mode) if self.config.compile else model
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         """Return what the loop calls in training."""

@@ -67,7 +67,7 @@ class FSDP(Strategy):
         units = blocks(model)
         for module in units if self.config.compile else []:
             need_compiler()
-            module.compile()  # in place: names stay
+            module.compile(mode=self.config.compile_mode)  # in place: names stay
         for unit in units:  # each moves to the device and is cut before the next one
             self.shard(unit)
         self.root = self.shard(model, output_dtype=torch.float32)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 
-def compiled(model: torch.nn.Module) -> torch.nn.Module:
+def compiled(model: torch.nn.Module, mode: str) -> torch.nn.Module:
     """Return the model under torch.compile; the bare model keeps its names and its parameters."""
     need_compiler()
-    return torch.compile(model)  # type: ignore[return-value]
+    return torch.compile(model, mode=mode)  # type: ignore[return-value]
 
 
 def need_compiler() -> None:

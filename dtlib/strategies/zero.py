@@ -93,7 +93,7 @@ class Zero(Strategy):
         self.model = self.engine
         if self.config.compile:
             need_compiler()
-            self.engine.compile()
+            self.engine.compile(compile_kwargs={"mode": self.config.compile_mode})
 
     def configuration(self, sizes: Sizes) -> dict[str, Any]:
         """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""

@@ -125,7 +125,7 @@ def _padding(facts: Facts) -> Iterator[Difference]:
 
 def _activations(facts: Facts) -> Iterator[Line]:
     setup = facts.setup()
-    if setup is None:
+    if setup is None or setup.checkpointing == "selective":  # keeps its choice out of sight
         return
     rows = {row.kind: row.size for row in estimate(setup).rows}
     kept = rows["activations"] + rows["logits"] // 3  # of the logits' three, one is saved

@@ -81,6 +81,7 @@ class Facts:
             strategy=states.ALIASES.get(self.strategy, self.strategy),
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
             dropout=text and self.dropout > 0,
+            checkpointing=self.config.get("activation_checkpointing", "none"),  # once not there
         )
 
 

@@ -35,7 +35,7 @@ def unexplained(run: Run) -> dict[tuple[int, str], int]:
 
 @pytest.mark.parametrize(("strategy", "settings"), [
     ("ddp", {}),
-    ("fsdp", {"clip": 1.0, "accumulation": 2}),
+    ("fsdp", {"clip": 1.0, "accumulation": 2, "activation_checkpointing": "full"}),
 ])  # fmt: skip
 def test_every_byte_of_two_ranks_is_explained(strategy, settings):
     run = train(strategy, 2, **settings)

@@ -1,5 +1,6 @@
 """The models: known sizes, known outputs, weights from the seed alone."""
 
+import dataclasses
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from torch.nn import functional as F
 from dtlib.errors import BadInput
 from dtlib.models.gpt import GPT, SHAPES, GPTConfig, shape, to_hf_state_dict
 from dtlib.models.resnet import resnet18
+from tests.sim.alive import Live
 
 TINY = GPTConfig(vocab_size=61, context=16, layers=2, heads=4, width=32)
 
@@ -223,3 +225,22 @@ def test_gpt_refuses_what_does_not_fit():
     with pytest.raises(BadInput, match=r"dropout 1\.0"):
         shape("nano", dropout=1.0)
     assert set(SHAPES) == {"nano", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"}
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_recomputation_gives_the_same_bits_and_forward_keeps_less(autocast):
+    """Dropout, too, is drawn again as it was."""
+    config = dataclasses.replace(TINY, dropout=0.1)
+    tokens = torch.randint(0, 61, (2, 16))
+
+    def step(kind: str) -> tuple[list[torch.Tensor], int]:
+        model, live = GPT(config, checkpointing=kind), Live()
+        torch.manual_seed(3)
+        with live, torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        return [loss.detach(), *(p.grad for p in model.parameters())], live.most
+
+    (plain, most), (full, least), (selective, between) = map(step, ("none", "full", "selective"))
+    assert all(map(torch.equal, plain, full)) and all(map(torch.equal, plain, selective))
+    assert least < 0.8 * between < 0.8 * 0.9 * most

@@ -73,7 +73,8 @@ def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_o
     """A setting that is new belongs into one of these."""
     nothing = {
         "strategy", "ranks", "accumulation", "skip_limit", "compile", "bucket_cap_mb", "nvme",
-        "static_graph", "zero_stage", "shard_ranks", "cpu_offload", "ledger", "profile", "nvtx",
+        "activation_checkpointing", "static_graph", "zero_stage", "shard_ranks", "cpu_offload",
+        "ledger", "profile", "nvtx",
         "nvtx_first", "nvtx_last", "monitor", "channels_last", "deterministic", "loader", "workers",
         "device", "threads", "baseline", "untimed_steps", "out", "resume", "eval_every",
         "checkpoint_every", "tensorboard", "wandb", "timeout",

@@ -45,7 +45,8 @@ class Text(Task):
         self.units_per_sample = context
         self.vocab_size = self.data.tokenizer.vocab_size
         shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
-        self.model = gpt.GPT(shape, seed=config.seed)
+        checkpointing = config.activation_checkpointing
+        self.model = gpt.GPT(shape, seed=config.seed, checkpointing=checkpointing)
 
     @classmethod
     def check(cls, config: RunConfig) -> None:

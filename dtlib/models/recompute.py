@@ -1,0 +1,48 @@
+"""Activation checkpointing: what forward did not keep, backward computes once more.
+
+T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import checkpoint
+
+# What selective checkpointing keeps, since it is dear to compute: products and attention. The rest
+# (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic.
+DEAR = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_attention_math_for_mps",
+    )
+    if hasattr(torch.ops.aten, name)
+)  # fmt: skip
+
+
+def recomputed(kind: str, compute: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return compute(x); backward sees the same bits, computed anew from what was kept.
+
+    Parameters
+    ----------
+    kind
+        "none" keeps all that autograd saves, "full" x alone, "selective" x and what is `DEAR`.
+    """
+    if kind == "none" or not torch.is_grad_enabled():
+        return compute(x)
+    more: dict[str, Any] = {"context_fn": _selective} if kind == "selective" else {}
+    return checkpoint.checkpoint(compute, x, use_reentrant=False, **more)
+
+
+def _keep(_: Any, operation: Any, *args: Any, **kwargs: Any) -> checkpoint.CheckpointPolicy:
+    policy = checkpoint.CheckpointPolicy
+    return policy.MUST_SAVE if operation in DEAR else policy.PREFER_RECOMPUTE
+
+
+_selective = functools.partial(checkpoint.create_selective_checkpoint_contexts, _keep)
