@@ -67,7 +67,8 @@ class RunConfig:
         most fp16 steps in a row that may overflow before the run is given up
     activation_checkpointing
         what a GPT's blocks compute again in backward instead of keeping it: none, full (all but
-        their inputs) or selective (all but inputs, products and attention)
+        their inputs) or selective (all but inputs, products and attention; under ZeRO's stage 3
+        products too)
     compile
         compile the model with torch.compile
     compile_mode

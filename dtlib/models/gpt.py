@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.models import drawn_from
+from dtlib.models.chunked_loss import summed_loss
 from dtlib.models.recompute import recomputed
 from dtlib.sim import shapes
 
@@ -147,8 +148,12 @@ class GPT(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map tokens [b, s] (int64) to logits [b, s, vocab_size]; s is at most `context`."""
+    def forward(self, tokens: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Map tokens [b, s] (int64) to logits [b, s, vocab_size]; s is at most `context`.
+
+        With labels [b, s] to their summed loss, of which negative ones are no part, without ever
+        having all logits: in here, where what shards the model has gathered its weights.
+        """
         s = tokens.shape[1]
         if s > self.config.context:
             raise BadInput(
@@ -157,7 +162,10 @@ class GPT(nn.Module):
         x = self.drop(self.wte(tokens) + self.wpe(torch.arange(s, device=tokens.device)))
         for block in self.h:
             x = block(x)
-        return F.linear(self.ln_f(x), self.wte.weight)
+        x = self.ln_f(x)
+        if labels is not None:
+            return summed_loss(x.flatten(0, 1), self.wte.weight, labels.flatten())
+        return F.linear(x, self.wte.weight)
 
     def load_hf_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load the state dict of transformers' GPT2LMHeadModel or GPT2Model, in place.

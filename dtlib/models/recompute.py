@@ -5,20 +5,22 @@ T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:160
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import checkpoint
+from torch.utils._python_dispatch import TorchDispatchMode
 
 # What selective checkpointing keeps, since it is dear to compute: products and attention. The rest
-# (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic.
+# (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic. Every linear
+# layer of a block is an addmm. A bare mm would be that of DeepSpeed's stage 3, which adds the bias
+# in place to what is kept, unseen by torch: there, products are computed again.
 DEAR = frozenset(
     getattr(torch.ops.aten, name).default
     for name in (
-        "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention",
+        "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention",
         "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
         "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_attention_math_for_mps",
     )
@@ -45,4 +47,29 @@ def _keep(_: Any, operation: Any, *args: Any, **kwargs: Any) -> checkpoint.Check
     return policy.MUST_SAVE if operation in DEAR else policy.PREFER_RECOMPUTE
 
 
-_selective = functools.partial(checkpoint.create_selective_checkpoint_contexts, _keep)
+def _selective() -> tuple[Any, Any]:
+    forward, backward = checkpoint.create_selective_checkpoint_contexts(_keep)
+    return forward, _Again(backward)
+
+
+class _Again(TorchDispatchMode):
+    """Ask torch for what is `DEAR`, and compute all else.
+
+    Torch's own mode refuses every operation that forward did not have, as those by which ZeRO
+    gathers a block's weights once more.
+    """
+
+    def __init__(self, kept: TorchDispatchMode) -> None:
+        super().__init__()
+        self.kept = kept
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in DEAR:
+            return self.kept.__torch_dispatch__(func, types, args, kwargs)
+        return func(*args, **(kwargs or {}))

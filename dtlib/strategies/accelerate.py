@@ -10,7 +10,7 @@ import torch
 
 from dtlib.strategies.base import MakeOptimizer
 from dtlib.strategies.ddp import DDP, reducer_settings
-from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
+from dtlib.strategies.needs import need_package, refuse_mps, unchanged_process
 from dtlib.strategies.precision import weights_dtype
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Accelerate(DDP):
 
     def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
         self.module = model.to(self.world.device, weights_dtype(self.config.precision))
-        whole = compiled(self.module) if self.config.compile else self.module
         with unchanged_process():
             self.accelerator = self.make_accelerator()
+            whole = self.compiled(self.module)
             prepared = self.accelerator.prepare(whole, make_optimizer(self.module))
         self.model, self.optimizer = prepared
         # No rank may lose its running statistics to rank 0's, see Strategy.share_buffers. As an

@@ -18,7 +18,7 @@ from dtlib.errors import DtlibError
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
-from dtlib.strategies.needs import compiled
+from dtlib.strategies.needs import need_compiler
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
 if TYPE_CHECKING:
@@ -111,8 +111,11 @@ class Strategy:
         self.model = self.wrap(self.compiled(self.module))
 
     def compiled(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Return the model under torch.compile if the run asks for it."""
-        return compiled(model, self.config.compile_mode) if self.config.compile else model
+        """Return the model, under torch.compile if the run asks for it: the bare one stays."""
+        if not self.config.compile:
+            return model
+        need_compiler()
+        return torch.compile(model, mode=self.config.compile_mode)  # type: ignore[return-value]
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
         """Return what the loop calls in training."""

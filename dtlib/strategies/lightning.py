@@ -9,7 +9,7 @@ import torch
 
 from dtlib.strategies.base import MakeOptimizer
 from dtlib.strategies.ddp import DDP, SYNC_BUFFERS, reducer_settings
-from dtlib.strategies.needs import compiled, need_package, refuse_mps, unchanged_process
+from dtlib.strategies.needs import need_package, refuse_mps, unchanged_process
 from dtlib.strategies.precision import weights_dtype
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class Lightning(DDP):
         with unchanged_process():
             self.fabric = self.make_fabric()
             self.fabric.launch()  # joins: its environment says that the ranks are there
-            self.model = self.fabric.setup_module(
-                compiled(module) if self.config.compile else module
-            )
+            self.model = self.fabric.setup_module(self.compiled(module))
         self.module = module
         self.optimizer = make_optimizer(module)
 

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
 
 
-def compiled(model: torch.nn.Module, mode: str) -> torch.nn.Module:
-    """Return the model under torch.compile; the bare model keeps its names and its parameters."""
-    need_compiler()
-    return torch.compile(model, mode=mode)  # type: ignore[return-value]
-
-
 def need_compiler() -> None:
     """Refuse torch.compile where its generated CPU kernels could not be built.
 

@@ -145,7 +145,7 @@ def accumulate(
     for number, (inputs, labels) in enumerate(micro_batches, start=1):
         with strategy.micro_step(last=number == len(micro_batches)):
             with mark("forward"), strategy.autocast():
-                loss_sum = task.loss_sum(strategy.model(inputs), labels)
+                loss_sum = task.training_loss(strategy.model, inputs, labels)
             with mark("backward"):
                 strategy.backward(loss_sum, count)
         loss += loss_sum.detach()

@@ -133,6 +133,8 @@ class Recorder:
         progress = dataclasses.asdict(self.progress)
         summary = dataclasses.asdict(self._plan) | {"parameters": self._strategy.parameters}
         summary |= {"steps": progress.pop("step"), **progress, "metric": figures[task.metric]}
+        config = self._strategy.config
+        summary["compile_mode"] = config.compile_mode if config.compile else None
         summary |= {"evaluation": {**figures, **task.extras()}, **timing}
         self._files.finish(summary | memory_columns(self._device) | dict(measured))
 

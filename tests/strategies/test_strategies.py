@@ -230,7 +230,29 @@ def test_compile_without_a_compiler_is_unavailable(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install"):
-        needs.compiled(Scale())
+        needs.need_compiler()
+
+
+def modes_asked_for(names):
+    asked = []
+
+    def compiled(model=None, mode=None, **_):
+        asked.extend([mode] if mode else [])
+        return model or (lambda function: function)  # as a decorator, which DeepSpeed has
+
+    torch.compile = torch.nn.Module.compile = compiled
+    for name in names:
+        for more in ({"compile_mode": "max-autotune"}, {}, {"compile": False}):
+            model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+            settings = config(strategy=name, **{"compile": True, **more})
+            ready(strategies.find(name), settings, model).close()
+    return asked
+
+
+def test_the_mode_of_torch_compile_is_the_one_asked_for():
+    several = "single", "accelerate", "lightning", "fsdp", "zero1"
+    names = [name for name in several if name in HERE]
+    assert launch(modes_asked_for, names, ranks=1)[0] == ["max-autotune", "default"] * len(names)
 
 
 def test_a_decay_spares_biases_and_norms():

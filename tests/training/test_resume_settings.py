@@ -72,9 +72,9 @@ def test_another_cut_is_named_where_a_step_follows_from_it(settings, named):
 def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_on():
     """A setting that is new belongs into one of these."""
     nothing = {
-        "strategy", "ranks", "accumulation", "skip_limit", "compile", "bucket_cap_mb", "nvme",
-        "activation_checkpointing", "static_graph", "zero_stage", "shard_ranks", "cpu_offload",
-        "ledger", "profile", "nvtx",
+        "strategy", "ranks", "accumulation", "skip_limit", "compile", "compile_mode",
+        "bucket_cap_mb", "nvme", "activation_checkpointing", "static_graph", "zero_stage",
+        "shard_ranks", "cpu_offload", "ledger", "profile", "nvtx",
         "nvtx_first", "nvtx_last", "monitor", "channels_last", "deterministic", "loader", "workers",
         "device", "threads", "baseline", "untimed_steps", "out", "resume", "eval_every",
         "checkpoint_every", "tensorboard", "wandb", "timeout",

@@ -127,6 +127,12 @@ class Task(ABC):
             logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
         )
 
+    def training_loss(
+        self, model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
+    ) -> torch.Tensor:
+        """Return `loss_sum` of what the model gives for a micro-batch."""
+        return self.loss_sum(model(inputs), labels)
+
     def count(self, labels: torch.Tensor) -> torch.Tensor:
         """Return how many labels count (0-d tensor)."""
         return (labels != IGNORE).sum()

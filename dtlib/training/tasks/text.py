@@ -11,7 +11,7 @@ import torch
 from dtlib.data import open_text
 from dtlib.data.batches import DeviceText
 from dtlib.errors import BadInput
-from dtlib.models import gpt
+from dtlib.models import chunked_loss, gpt
 from dtlib.training.tasks.base import Batch, Share, Task
 
 if TYPE_CHECKING:
@@ -63,6 +63,15 @@ class Text(Task):
         for share in shares:
             for part in share.parts:
                 yield self.train.batch(share.indices[part])
+
+    def training_loss(
+        self, model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
+    ) -> torch.Tensor:
+        assert self.vocab_size is not None
+        # logits that are few stay whole: their loss has the bits that it always had
+        if labels.numel() * self.vocab_size <= chunked_loss.LARGE:
+            return super().training_loss(model, inputs, labels)
+        return model(inputs, labels)
 
     def evaluation_batches(self) -> int:
         return -(-len(self.valid) // self._windows())
