@@ -63,10 +63,6 @@ class _Again(TorchDispatchMode):
         super().__init__()
         self.kept = kept
 
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
-
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -282,6 +282,7 @@ def test_a_compiled_model_has_the_same_losses(story):
     plain = dtlib.train(little(story, strategy="ddp", out="plain"), ranks=2)
     compiled = dtlib.train(little(story, strategy="ddp", compile=True), ranks=2, timeout=120)
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-5)  # fused, so rounded otherwise
+    assert [run.summary["compile_mode"] for run in (plain, compiled)] == [None, "default"]
 
 
 def test_second_run_in_the_folder_of_one_at_work_is_refused(story):
