@@ -14,10 +14,10 @@ from dtlib.errors import BadInput
 
 # Another value than the default for each setting of the table.
 OTHER: dict[str, Any] = {
+    "activation_checkpointing": "full", "compile_mode": "reduce-overhead",
     "norm": "group", "width": 8, "augment": False, "channels_last": True, "baseline": True,
     "loader": "dataloader", "max_length": 16, "dropout": 0.1, "tokenizer": "gpt2",
-    "activation_checkpointing": "full", "momentum": 0.5, "adam_eps": 1e-8, "lr_floor": 0.5,
-    "skip_limit": 3, "workers": 2, "compile_mode": "reduce-overhead",
+    "momentum": 0.5, "adam_eps": 1e-8, "lr_floor": 0.5, "skip_limit": 3, "workers": 2,
     "nvtx": True, "nvtx_first": 6, "nvtx_last": 8,
 }  # fmt: skip
 VALUES = {**CHOICES, "nvtx": (False, True), "compile": (False, True)}
