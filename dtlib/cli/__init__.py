@@ -15,7 +15,6 @@ from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
 from dtlib.cli.launched import share_hash_seed, without_local_rank
 from dtlib.cli.training import parse_train, train_parser
-from dtlib.config.flags import COMPLETION, Parser
 from dtlib.errors import DtlibError, refuse_unknown
 
 __all__ = ["main", "parse_train", "train_parser"]
@@ -62,25 +61,7 @@ def _reader_left() -> int:
     return PIPE_CLOSED
 
 
-def _asked(line: str) -> list[str]:
-    """Return the command whose parser knows what a shell wants to complete in this line.
-
-    argcomplete leaves out as many words as the variable says: one more, and the command's parser
-    reads on behind its name. The name itself is completed here, which ends the process.
-    """
-    typed = line.split()[1:]
-    if typed and typed[0] in COMMANDS and (typed[1:] or line.endswith(" ")):
-        os.environ[COMPLETION] = str(int(os.environ[COMPLETION]) + 1)
-        return typed[:1]
-    parser = Parser(prog="dtlib", add_help=False)
-    parser.add_argument("command", choices=[*COMMANDS, "help"])
-    parser.add_argument("--version", "--help", action="store_true")
-    return [parser.parse_args().command]
-
-
 def _dispatch(words: list[str]) -> int:
-    if COMPLETION in os.environ:
-        words = _asked(os.environ["COMP_LINE"])
     if len(words) > 1 and words[0] == "help":
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):

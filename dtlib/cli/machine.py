@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlib.config.flags import Parser, add_json, print_json
+from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 
 
@@ -34,9 +34,8 @@ def fetch(words: list[str]) -> int:
         help="take it from a file, or a folder of files, that you carried here; no network is used",
     )
     parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
-    add_json(parser)
     settings = parser.parse_args(words)
-    from dtlib.data.fetch import SOURCES, addresses, get, listed, listing
+    from dtlib.data.fetch import SOURCES, addresses, get, listing
 
     if settings.urls:
         for name in settings.names or SOURCES:
@@ -45,8 +44,6 @@ def fetch(words: list[str]) -> int:
         get(settings.names, settings.carried)
     elif settings.carried:
         raise BadInput("say what the file is: `dtlib fetch NAME --from FILE`.")
-    elif settings.json:
-        print_json(listed())
     else:
         print(listing())
     return 0
@@ -63,7 +60,6 @@ def ops(words: list[str]) -> int:
     )
     parser.add_argument("what", choices=("build", "list"), help="compile what is missing, or look")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ops.OPERATORS)}")
-    add_json(parser)
     settings = parser.parse_args(words)
     names = settings.names or list(ops.OPERATORS)
     for name in names:
@@ -71,8 +67,6 @@ def ops(words: list[str]) -> int:
             raise BadInput(f"unknown operator {name!r}; there is {', '.join(ops.OPERATORS)}.")
     if settings.what == "build":
         ops.build(names)
-    elif settings.json:
-        print_json([{"name": name, "built": ops.built(name)} for name in names])
     else:
         for name in names:
             print(f"{name:<10}  {ops.built(name) or 'not built: dtlib ops build'}")

@@ -81,7 +81,7 @@ def train_parser() -> Parser:
     """The parser of `dtlib train`: a flag for each field of `RunConfig`."""
     parser = Parser(
         prog="dtlib train",
-        usage="dtlib train images|text [--ranks RANKS] [--steps STEPS] [--SETTING WORD] …",
+        usage="dtlib train images|text [--ranks N] [--steps K] [--model M] [--strategy S] …",
         description=(inspect.getdoc(RunConfig) or "").partition("\n\nParameters")[0],
         epilog="exit codes: 0 done, 1 failed, 2 bad input, 69 not available here, 75 stopped",
         argument_default=argparse.SUPPRESS,

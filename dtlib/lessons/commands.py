@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.config.flags import Parser, add_json, print_json
+from dtlib.config.flags import Parser
 from dtlib.learn.source import find, lessons, sources_folder
 from dtlib.lessons.build import KINDS, build_notebooks
 from dtlib.lessons.validate import validate_all
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = parser().parse_args(argv)
     if args.command == "list":
-        return _list(as_json=args.json)
+        return _list()
     if args.command == "new":
         return _new(args.number, args.name)
     if args.command == "build":
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line of `dtlib lessons`."""
     top = Parser(prog="dtlib lessons", description="List, make, build or run lessons.")
     commands = top.add_subparsers(dest="command", required=True)
-    add_json(commands.add_parser("list", help="number, title, minutes and needs of every lesson"))
+    commands.add_parser("list", help="number, title, minutes and needs of every lesson")
     making = commands.add_parser("new", help="make the room of a new lesson, an example that runs")
     making.add_argument("number", metavar="NN", help="a number that is free, as 03")
     making.add_argument("name", help="words with _ between them, as text_pipeline")
@@ -78,18 +78,14 @@ def _pages(args: argparse.Namespace) -> int:
     return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
 
 
-def _list(*, as_json: bool) -> int:
+def _list() -> int:
     everything = lessons()
     validate_all(everything)
-    rows = [{"number": one.number, "title": one.header["title"],
-             "minutes": sum(one.header["minutes"].values()), "needs": one.header["needs"]}
-            for one in everything]  # fmt: skip
-    if as_json:
-        print_json(rows)
-        return 0
-    for row in rows:
-        needs = ", ".join(row["needs"])
-        print(f"{row['number']}  {row['title']}  ({row['minutes']} min; needs {needs})")
+    for lesson in everything:
+        header = lesson.header
+        total = sum(header["minutes"].values())
+        needs = ", ".join(header["needs"])
+        print(f"{lesson.number}  {header['title']}  ({total} min; needs {needs})")
     return 0
 
 

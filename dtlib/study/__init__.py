@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.flags import Parser, add_json, add_settings, hyphens, print_json
+from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.errors import BadInput
 from dtlib.strategies import names as strategy_names
 
@@ -36,13 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if kind == "strategies":
         ranks = _numbers(args.pop("ranks"))
         return running.study_strategies(args, ranks, _words(args.pop("strategies")), out)
-    part, parts, as_json = _part(args.pop("part")), args.pop("parts"), args.pop("json")
+    part, parts = _part(args.pop("part")), args.pop("parts")
     planned, settings = _planned(kind, args)
-    if as_json and not parts:
-        raise BadInput("--json is for the list that --parts prints.")
-    if as_json:
-        print_json([one.name for one in planned])
-        return 0
     if parts:
         print(f"{len(planned)} runs: --part 0 to --part {len(planned) - 1}")
         print("\n".join(f"{number} {one.name}" for number, one in enumerate(planned)))
@@ -92,7 +87,7 @@ def parser() -> Parser:
         " its spread. Started again, it goes on where it stopped.", OWN - {"strategy"}, "2",
     )  # fmt: skip
     drawing = commands.add_parser("figure", help="the figures again, from a study's CSV file")
-    drawing.add_argument("study", metavar="FOLDER|FILE", help="a study's folder, or its CSV file")
+    drawing.add_argument("study", metavar="DIR|CSV", help="a study's folder, or its CSV file")
     return top
 
 
@@ -102,17 +97,16 @@ def _timed(
     """Add the parser of a study whose runs are repeated, and which may be carried out in parts."""
     study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
-        "--repeats", type=int, metavar="TIMES", default=REPEATS,
+        "--repeats", type=int, metavar="n", default=REPEATS,
         help=f"how often each is run (default: {REPEATS})",
     )  # fmt: skip
     study.add_argument(
-        "--part", metavar="NUMBER", default=None,
+        "--part", metavar="K", default=None,
         help="only run number K, from 0; then the table of all that are done (for job arrays)",
     )  # fmt: skip
     study.add_argument(
         "--parts", action="store_true", default=False, help="list the runs, and start none"
     )
-    add_json(study)
 
 
 def _command(
@@ -123,17 +117,16 @@ def _command(
     study: Parser = commands.add_parser(
         kind,
         help=note,
-        usage=f"dtlib study {kind} [text|images] [--ranks {ranks}] [--out FOLDER]"
-        " [--SETTING WORD …]",
+        usage=f"dtlib study {kind} [text|images] [--ranks {ranks}] [--out DIR] [--SETTING VALUE …]",
         description=description,
         argument_default=argparse.SUPPRESS,
     )
     study.add_argument(
-        "--ranks", metavar="A,B,…" if many else "RANKS", default=ranks,
+        "--ranks", metavar="A,B,…" if many else "N", default=ranks,
         help=f"number{'s' * many} of ranks (default: {ranks})",
     )  # fmt: skip
     study.add_argument(
-        "--out", metavar="FOLDER", default=None, help="the study's folder (default: studies/…)"
+        "--out", metavar="DIR", default=None, help="the study's folder (default: studies/…)"
     )
     add_settings(study, but=own, choices={"strategy": strategy_names()})
     return study

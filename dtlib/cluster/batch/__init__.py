@@ -25,7 +25,7 @@ from dtlib.cluster.batch.following import (
     status,
 )
 from dtlib.cluster.batch.submitting import home, out_folder, script_names, site_variables, submit
-from dtlib.config.flags import Parser, add_json
+from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 
 __all__ = [
@@ -54,9 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         refuse_other(out)
     elif args.command == "collect":
         raise BadInput(f"there are no jobs in {out} to collect from; `dtlib batch submit` first.")
-    if args.command == "status":
-        return status(out, as_json=args.json)
-    return collect(out, args.to)
+    return status(out) if args.command == "status" else collect(out, args.to)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -74,20 +72,20 @@ def parser() -> argparse.ArgumentParser:
         "submit",
         parents=[out],
         help="hand a lesson or a script to sbatch",
-        usage="dtlib batch submit NN|SCRIPT [--nodes NODES] [--gpus-per-node GPUS] [--time TIME] "
+        usage="dtlib batch submit NN|SCRIPT [--nodes N] [--gpus-per-node G] [--time T] "
         "[-p NAME=VALUE] [SETTING OF THE SCRIPT …] [-- SBATCH-OPTION …]",
         epilog=f"scripts: {', '.join(script_names())}",
     )
     submitting.add_argument("what", metavar="NN|SCRIPT", help="a lesson's number, a script's name")
-    submitting.add_argument("--nodes", type=int, metavar="NODES")
-    submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="GPUS")
-    submitting.add_argument("--cpus-per-task", type=int, metavar="CPUS", help="CPUs of each node")
-    submitting.add_argument("--time", metavar="TIME", help="as sbatch reads it: 90, 1:30:00, 1-0")
+    submitting.add_argument("--nodes", type=int, metavar="N")
+    submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
+    submitting.add_argument("--cpus-per-task", type=int, metavar="C", help="CPUs of each node")
+    submitting.add_argument("--time", metavar="T", help="as sbatch reads it: 90, 1:30:00, 1-0")
     submitting.add_argument("--kind", choices=("student", "instructor"), help="of a lesson")
     submitting.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
     )
-    add_json(commands.add_parser("status", parents=[out], help="how each job stands"))
+    commands.add_parser("status", parents=[out], help="how each job stands")
     collecting = commands.add_parser(
         "collect", parents=[out], help="gather the notebooks, and a table of the runs"
     )

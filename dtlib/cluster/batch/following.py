@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dtlib.config.files import writable_folder, write_atomically, write_csv
-from dtlib.config.flags import print_json
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
@@ -151,12 +150,9 @@ def _of_all(tasks: Sequence[tuple[str, Told]]) -> Told | None:
     return state, exit_code, reason
 
 
-def status(out: Path, *, as_json: bool = False) -> int:
-    """Print a line for each job, or all that is known of them as JSON."""
+def status(out: Path) -> int:
+    """Print a line for each job."""
     everything = refreshed(out)
-    if as_json:
-        print_json([asdict(job) | {"log": job.log(out)} for job in everything])
-        return 0
     if not everything:
         print(f"No jobs in {out}: `dtlib batch submit NN` makes one.")
         return 0

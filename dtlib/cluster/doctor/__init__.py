@@ -7,7 +7,6 @@ can take any part of it away. A probe never hangs and never shows a traceback.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,7 +29,6 @@ __all__ = [
 Probe = Callable[[Machine], Finding]
 PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TRAINING, *TOOLS)
 PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machine
-COLOURS = {"ok": "32", "note": "33", "missing": "31"}  # green, yellow, red, as terminals count
 CANNOT_RUN = Unavailable.exit_code
 # Where no answer means that lessons cannot be promised to run.
 REQUIRED = ("python", "packages", "torch", "ports", "collective")
@@ -88,25 +86,13 @@ def report(
         where = "over these nodes"
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        state = _coloured(finding.state, file)
-        print(f"{state} {finding.name:<{width}}  {finding.found}", file=file)
+        print(f"{finding.state:<8} {finding.name:<{width}}  {finding.found}", file=file)
         if finding.remedy:
             print(f"{'':<{8 + width}}   → {finding.remedy}", file=file)
     names = ", ".join(finding.name for finding in failed)
     verdict = f"Lessons cannot run {where} yet: {names}." if failed else f"Lessons can run {where}."
     print(f"\n{verdict}", file=file)
     return CANNOT_RUN if failed else 0
-
-
-def _coloured(state: str, file: TextIO) -> str:
-    """The word for a state, eight columns wide; on a terminal that shows colours, in one.
-
-    A set NO_COLOR forbids it (https://no-color.org).
-    """
-    word = f"{state:<8}"
-    if not file.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return word
-    return f"\033[{COLOURS[state]}m{word}\033[0m"
 
 
 def _unanswered(probe: Probe, error: BaseException) -> Finding:

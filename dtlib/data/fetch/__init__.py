@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from dtlib.data.fetch.place import bring, follow
 from dtlib.data.fetch.progress import amount
@@ -66,25 +65,16 @@ def resolve(name: str) -> Source:
     return SOURCES[name]
 
 
-def listed() -> list[dict[str, Any]]:
-    """What can be fetched: name, what it is, bytes, and its folder if it is here (by the sizes)."""
-    found = []
-    for source in SOURCES.values():
-        folders = (root / source.folder for root in roots())
-        here = next((f for f in folders if not damaged(source.files, f, hashes=False)), None)
-        found.append(
-            {"name": source.name, "what": source.what, "bytes": source.size, "folder": here}
-        )
-    return found
-
-
 def listing() -> str:
-    """Say what can be fetched, how large it is, and whether it is here."""
+    """Say what can be fetched, how large it is, and whether it is here (by the sizes of files)."""
     width = max(map(len, SOURCES))
     lines = []
-    for one in listed():
-        state = f"in {one['folder']}" if one["folder"] else "not here"
-        lines.append(f"{one['name']:<{width}}  {amount(one['bytes']):>7}  {one['what']}; {state}")
+    for source in SOURCES.values():
+        here = next(
+            (r for r in roots() if not damaged(source.files, r / source.folder, hashes=False)), None
+        )
+        state = f"in {here / source.folder}" if here else "not here"
+        lines.append(f"{source.name:<{width}}  {amount(source.size):>7}  {source.what}; {state}")
     lines.append(f"\n`dtlib fetch NAME` puts it into {roots()[0]} (set DTLIB_DATA to change that);")
     lines.append("`dtlib fetch NAME --from FILE` takes it from a file that you carried here.")
     return "\n".join(lines)
