@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
 from dtlib.errors import BadInput, did_you_mean
@@ -16,8 +16,16 @@ from dtlib.errors import BadInput, did_you_mean
 class Parser(argparse.ArgumentParser):
     """A parser that raises what is wrong in one sentence, and names the nearest right flag."""
 
+    asked: ClassVar[Callable[[Parser], None] | None] = None  # by a shell that completes a line
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if Parser.asked:
+            answer, Parser.asked = Parser.asked, None  # which itself parses
+            answer(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         hint = f" `{self.prog} --help` lists all settings."
