@@ -97,6 +97,11 @@ def _add_flag(
         offer(action, choices)
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json to a command that lists something."""
+    parser.add_argument("--json", action="store_true", default=False, help="print the list as JSON")
+
+
 def offer(action: argparse.Action, words: Iterable[str]) -> None:
     """Let a shell complete these words after a flag that takes others, too, and refuses them later.
 
