@@ -262,7 +262,8 @@ class RunConfig:
         total = self.global_batch
         if total is None and not (self.micro_batch and self.accumulation):
             total = DEFAULTS[self.task]["global_batch"]
-        return cut(total, self.micro_batch, self.accumulation, world_size)
+        alone = self.strategy == "single"
+        return cut(total, self.micro_batch, self.accumulation, world_size, alone=alone)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
