@@ -25,7 +25,7 @@ from dtlib.cluster.batch.following import (
     status,
 )
 from dtlib.cluster.batch.submitting import home, out_folder, script_names, site_variables, submit
-from dtlib.config.flags import Parser
+from dtlib.config.flags import Parser, add_json
 from dtlib.errors import BadInput
 
 __all__ = [
@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         refuse_other(out)
     elif args.command == "collect":
         raise BadInput(f"there are no jobs in {out} to collect from; `dtlib batch submit` first.")
-    return status(out) if args.command == "status" else collect(out, args.to)
+    if args.command == "status":
+        return status(out, as_json=args.json)
+    return collect(out, args.to, as_json=args.json)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -85,10 +87,11 @@ def parser() -> argparse.ArgumentParser:
     submitting.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
     )
-    commands.add_parser("status", parents=[out], help="how each job stands")
+    add_json(commands.add_parser("status", parents=[out], help="how each job stands"))
     collecting = commands.add_parser(
         "collect", parents=[out], help="gather the notebooks, and a table of the runs"
     )
+    add_json(collecting)
     collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
     commands.add_parser("launch", help="start a training as a file says: `launch --help`")
     return top
