@@ -118,6 +118,9 @@ class RunConfig:
         a data set's name or a folder (default: pictures, grammar)
     tokenizer
         gpt2, trained, or a folder (default: what suits the data)
+    pad_vocab_to
+        entries that mean nothing fill the model's vocabulary up to a multiple of so many, since
+        GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
     loader
         device (data lie on the training device) or dataloader (workers hand batches over)
     workers
@@ -197,6 +200,7 @@ class RunConfig:
     deterministic: bool = False
     data: str | None = None
     tokenizer: str | None = None
+    pad_vocab_to: int | None = None
     loader: str = "device"
     workers: int = 0
     device: str = "auto"
