@@ -14,7 +14,7 @@ from dtlib.strategies.deepspeed_config import Sizes
 from dtlib.study import family
 from dtlib.training.tasks import text
 
-from . import runs
+from . import rehearse, runs
 
 EIGHT = ["single", "ddp", "zero1", "zero2", "zero3", "offload", "infinity", "fsdp"]
 FULL = {**runs.shared(True, 4), "model": "gpt2", "max_length": 1024}
@@ -111,3 +111,18 @@ def test_a_study_that_is_started_again_runs_only_what_is_left(tmp_path, monkeypa
     assert done == ["single", "ddp"] and not any((tmp_path / "r1").iterdir())
     monkeypatch.delenv(family.FOLDER)
     assert family.place("gpt2").parent.name == "studies"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_settings_of_full_size_train_on_two_cpu_ranks_too(tmp_path):
+    """Padding, 16 bits, the fused AdamW and overlap: only model and text are small."""
+    small = {"model": "nano", "max_length": 16, "num_samples": 64, "steps": 4, "timeout": 60}
+    settings = {**runs.shared(True, 2, "grammar"), **small}
+    names = ["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]
+    found = rehearse.together(tmp_path, runs.plans(settings, 2, names, tmp_path, full=True))
+    assert [outcome.status for outcome in found] == ["done"] * 6
+    rows = [outcome.run.summary | runs.brings(outcome.run.config) for outcome in found]
+    assert {row["parameters"] for row in rows} == {811_520 + 50 * 128}  # 78 words, padded to 128
+    assert all(row["fused"] for row in rows) and all(row["overlap"] for row in rows[1:])
+    assert max(row["loss"] for row in rows) - min(row["loss"] for row in rows) < 0.02
