@@ -32,6 +32,9 @@ class RunConfig:
         a data set's name or a folder (default: pictures, grammar)
     tokenizer : NAME|FOLDER
         gpt2, trained, or a folder (default: what suits the data)
+    pad_vocab_to : ENTRIES
+        entries that mean nothing fill the model's vocabulary up to a multiple of so many, since
+        GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
     max_length : TOKENS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from dtlib.training.record import Run, to_json
 from dtlib.training.record.lines import read_object
 
 FILE = "study.json"
+FOLDER = "DTLIB_STUDIES"
+"""The variable by which a batch script says where the studies of its notebooks lie."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,15 @@ class Outcome:
     run: Run | None = None
     status: str = "done"
     because: str = ""
+
+
+def place(name: str) -> Path:
+    """Return where a notebook's study of this name lies.
+
+    A job that was requeued runs its notebook anew, in another folder: there it is one that all
+    starts of the job share, so that the study goes on.
+    """
+    return Path(os.environ.get(FOLDER) or "studies") / name
 
 
 def open_folder(

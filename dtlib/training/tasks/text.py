@@ -43,7 +43,8 @@ class Text(Task):
         self.valid = DeviceText(self.data.valid, context, world.device)
         self.train_size = self.train.complete
         self.units_per_sample = context
-        self.vocab_size = self.data.tokenizer.vocab_size
+        multiple = config.pad_vocab_to or 1
+        self.vocab_size = -(-self.data.tokenizer.vocab_size // multiple) * multiple
         shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
         self.model = gpt.GPT(shape, seed=config.seed)
 
