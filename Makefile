@@ -109,12 +109,15 @@ $(STAMP): pyproject.toml constraints.txt
 endif
 
 # The newest Python that is there, answers, and is not too old; pyenv's shims exist and do not answer.
+# pip is told PIP_FLAGS when it renews itself, too, which venv's --upgrade-deps would keep from it; an
+# older pip does as well, if it cannot.
 define MAKE_VENV
 if "$(PY)" -c 'import pip' 2>/dev/null; then exit 0; fi; \
 for python in $$PYTHON python3.13 python3.12 python3.11 python3 python; do \
   "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
   echo "Making $(VENV) with $$("$$python" --version)"; \
-  exec "$$python" -m venv --clear --upgrade-deps "$(VENV)"; \
+  "$$python" -m venv --clear "$(VENV)" || exit; \
+  "$(PY)" -m pip install --quiet $(PIP_FLAGS) --upgrade pip; exit 0; \
 done; \
 echo "The course needs Python 3.11 or newer with its venv module, and none was found: install one" \
   "(apt install python3 python3-venv; brew install python@3.13), or name it: make $(MAKECMDGOALS) PYTHON=path." >&2; \

@@ -184,21 +184,29 @@ rates = {name: found for name, found in rates.items() if found}
 # %%
 import statistics
 
+from dtlib.measure.noise import compare
+
 fastest = max(rates, key=lambda name: statistics.median(rates[name]))
 first = statistics.median(rates["fp32"])
+told = {
+    name: compare(statistics.median(found) / first, rates["fp32"])
+    for name, found in rates.items()
+}
 learn.table(
     [
         [name, statistics.median(found), min(found), max(found)]
         + [statistics.median(found) / first]
+        + ["" if told[name].real else "within the noise"]
         for name, found in rates.items()
     ],
-    ["setting", "images/s", "from", "to", "times fp32"],
+    ["setting", "images/s", "from", "to", "times fp32", ""],
     f"One process on {run.summary['device']}, medians of {repeats} repeats",
 )
 
 # %%
 learn.my_run("one process, fp32", first, "images/s")
-learn.my_run(f"fastest: {fastest}", max(rates[fastest]), "images/s")
+best = max(rates[fastest])
+learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 
 # %% [markdown]
 # Whether bf16 helps depends on the processor: it pays where the hardware has
@@ -232,11 +240,14 @@ def studied(kind, *words):
 
 
 counts = ",".join(map(str, ranks))
-strong = scaling.efficiency(studied("strong", f"--ranks={counts}"))
+rows = studied("strong", f"--ranks={counts}")
+strong = scaling.efficiency(rows)
 
 # %%
 last = strong[-1]
-learn.measured("efficiency", 100 * last["efficiency"])
+alone = [row["step_time_s"] for row in rows if row["world_size"] == 1]
+effect = compare(last["efficiency"], alone)
+learn.measured("efficiency", 100 * last["efficiency"], effect=effect)
 
 # %% [markdown]
 # ## Weak scaling
