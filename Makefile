@@ -35,12 +35,16 @@ STAMP := $(VENV)/.dtlib-installed
 # torchrun and its like are found by name.
 export PATH := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin:$(PATH)
 
+# Where all durations stand: $(ENV_MINUTES) prints those of `make env`.
+ENV_MINUTES = sed -n 's/^  env: {seconds: \([0-9]*\),.*/\1/p' book/durations.yaml | awk '{printf "%.0f", $$1 / 60}'
+
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r name what; do printf '  %-10s  %s\n' "$$name" "$$what"; done
 	@echo
-	@echo "The first one makes the environment .venv: 3 to 10 minutes and 7 GB on Linux, less on a Mac."
+	@echo "The first one makes the environment .venv: $$($(ENV_MINUTES)) minutes here, without a download;" \
+	  "7 GB on Linux, less on a Mac."
 	@echo "make TARGET VENV=path uses an environment that is there already, and installs nothing into it."
 
 lab: env ## open JupyterLab at lesson 00: the first command of a student
@@ -62,7 +66,7 @@ test-slow: env ## the slow tests: a browser, long runs
 bare: env ## the tests of what must hold without DeepSpeed and without a compiler
 	DTLIB_BARE=1 "$(PY)" -m pytest tests/strategies/test_zero_config.py $(PYTEST_FLAGS)
 
-ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once, ten minutes
+ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once
 	"$(PY)" -m dtlib ops build
 
 notebooks: env ## write notebooks/ from lessons_src/

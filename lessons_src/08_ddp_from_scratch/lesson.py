@@ -419,8 +419,9 @@ learn.measured("messages", len(together[0]["naive", "AdamW"][1]))
 # ## Timed here
 #
 # A step of a larger network on two ranks, forward, backward and averaging:
-# the median of some steps, taken in turns after a warm-up. Both ranks and gloo's sums share
-# this machine's cores. `none` averages nothing; it is the time to beat.
+# the median of some steps after a warm-up; the ways take turns. Both ranks
+# and gloo's sums share this machine's cores. `none` averages nothing; it is
+# the time to beat.
 
 # %%
 import statistics

@@ -123,7 +123,9 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     text = finish({"cells": cells, "metadata": {"papermill": ran}}, "a key")
     done = json.loads(text)
     assert "somewhere" not in text
-    assert done["metadata"] == {"dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02"}}
+    assert done["metadata"] == {
+        "dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02", "noise": 0}
+    }
     alt = "Figure of the section “Watch it”. The table below it has the numbers: Steps & sums."
     assert len(done["cells"]) == 3  # not what ran for the student's notebook alone
     assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}
