@@ -195,23 +195,30 @@ rates = plan.climb(folder("ladder"), base, settings, repeats)
 # %%
 import statistics
 
+from dtlib.measure.noise import compare
+
 fastest = plan.fastest(rates)
 first = statistics.median(rates["fp32"])
 device = torch.cuda.get_device_name() if size == "full" and GPUS else "cpu"
+told = {
+    name: compare(statistics.median(found) / first, rates["fp32"])
+    for name, found in rates.items()
+}
 learn.table(
     [
         [name, statistics.median(found), min(found), max(found)]
         + [statistics.median(found) / first]
+        + ["" if told[name].real else "within the noise"]
         for name, found in rates.items()
     ],
-    ["setting", "images/s", "from", "to", "times fp32"],
+    ["setting", "images/s", "from", "to", "times fp32", ""],
     f"One process on {device}, medians of {repeats} repeats",
 )
 
 # %%
 learn.my_run("one process, fp32", first, "images/s")
 best = statistics.median(rates[fastest])
-learn.my_run(f"fastest: {fastest}", best, "images/s")
+learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 
 # %% [markdown]
 # Whether bf16 helps depends on the processor: it pays where the hardware has
@@ -250,7 +257,9 @@ strong = scaling.efficiency(strong)
 
 # %%
 last = strong[-1]
-learn.measured("efficiency", 100 * last["efficiency"])
+alone = [row["step_time_s"] for row in rows if row["world_size"] == 1]
+effect = compare(last["efficiency"], alone)
+learn.measured("efficiency", 100 * last["efficiency"], effect=effect)
 
 # %% [markdown]
 # ## Weak scaling
