@@ -167,7 +167,7 @@ def test_infinity_without_its_operators_names_the_command(monkeypatch):
 @pytest.mark.parametrize("place", ["/proc/x", "/dev/null"])
 def test_a_place_that_cannot_be_written_is_refused_first(place, monkeypatch):
     monkeypatch.setattr(ops, "built", lambda name: "here")
-    with pytest.raises(BadInput, match="cannot be written to .*choose another --nvme"):
+    with pytest.raises(BadInput, match=r"cannot be written to .*choose another --nvme"):
         nvme.check(config(strategy="infinity", nvme=place))
 
 
