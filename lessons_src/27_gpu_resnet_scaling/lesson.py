@@ -213,19 +213,17 @@ learn.my_run(f"fastest: {fastest}", max(rates[fastest]), "images/s")
 # terminal: `dtlib study strong images --ranks 1,2 --repeats 3`.
 
 # %%
-import shutil
 from pathlib import Path
 
 from dtlib import study
-from dtlib.study import scaling, tables
+from dtlib.study import family, scaling, tables
 
 flags = [f"--{key.replace('_', '-')}={base[key]}" for key in base]
 
 
 def studied(kind, *words):
     """Carry out a study in a folder of its own; the rows of its table."""
-    out = Path("studies") / kind
-    shutil.rmtree(out, ignore_errors=True)  # of an earlier sitting
+    out = family.begin(Path("studies") / kind)
     words = [*flags, "--no-profile", f"--repeats={repeats}", *words]
     assert study.main([kind, "images", *words, f"--out={out}"]) == 0
     return tables.read(out / f"{kind}.csv")
