@@ -52,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
         "--kind", choices=(*KINDS, "both"), default="student",
         help="whose notebooks (default: the student's; pages run the solutions)",
     )  # fmt: skip
+    running.add_argument(
+        "--work", type=Path, metavar="DIR", help="where they run (default: beside the notebooks)"
+    )
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
     paging = commands.add_parser(
         "pages", help="run for the website those lessons that changed since they last were"
@@ -69,8 +72,8 @@ def _run(args: argparse.Namespace) -> int:
     chosen = [find(number) for number in args.lessons] if args.lessons else lessons()
     kinds = list(KINDS) if args.kind == "both" else [args.kind]
     return run_all(
-        chosen, kinds=kinds, out=args.out, jobs=args.jobs, parameters=args.parameter,
-        timeout=args.timeout,
+        chosen, kinds=kinds, out=args.out, work=args.work, jobs=args.jobs,
+        parameters=args.parameter, timeout=args.timeout,
     )  # fmt: skip
 
 

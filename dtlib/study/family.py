@@ -23,8 +23,6 @@ from dtlib.training.record import Run, to_json
 from dtlib.training.record.lines import read_object
 
 FILE = "study.json"
-FOLDER = "DTLIB_STUDIES"
-"""The variable by which a batch script says where the studies of its notebooks lie."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,6 @@ class Outcome:
     run: Run | None = None
     status: str = "done"
     because: str = ""
-
-
-def place(name: str) -> Path:
-    """Return where a notebook's study of this name lies.
-
-    A job that was requeued runs its notebook anew, in another folder: there it is one that all
-    starts of the job share, so that the study goes on.
-    """
-    return Path(os.environ.get(FOLDER) or "studies") / name
 
 
 def open_folder(
@@ -100,6 +89,17 @@ def open_folder(
     if not found or runs != before:
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(out / FILE, to_json({**wanted, "runs": runs}, indent=2) + "\n")
+
+
+def begin(out: Path) -> Path:
+    """Make a study's folder empty, and return it; a job that was requeued goes on in what it has.
+
+    For a lesson, which shows a study from its first run on whenever somebody executes it.
+    """
+    if int(os.environ.get("SLURM_RESTART_COUNT", 0)) == 0:
+        shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    return out
 
 
 def _shown(value: Any) -> str:

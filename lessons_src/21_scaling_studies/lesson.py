@@ -135,11 +135,11 @@ learn.check("efficiency", efficiency)
 # What the runs say goes into a file; their tables come below.
 
 # %%
-import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from dtlib import study
+from dtlib.study import family
 
 small = f"text --model nano --max-length {length} --global-batch {batch}"
 small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
@@ -147,9 +147,7 @@ small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
 
 def run(kind, *more):
     """Carry out a study in a folder of its own, and show its table."""
-    out = Path("studies") / kind
-    shutil.rmtree(out, ignore_errors=True)  # of an earlier sitting
-    out.mkdir(parents=True)
+    out = family.begin(Path("studies") / kind)
     with (out / "runs.log").open("w") as log, redirect_stdout(log):
         code = study.main([kind, *small.split(), *more, "--out", str(out)])
     assert code == 0

@@ -162,7 +162,7 @@ learn.table(
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html).
 
 # %%
-import shutil
+from pathlib import Path
 
 from dtlib.study import family
 
@@ -183,11 +183,9 @@ if size == "full" and GPUS:
 
 
 def folder(name):
-    """Where a study lies; a rehearsal begins anew, a requeued job goes on."""
-    place = family.place(name)
-    if size != "full":
-        shutil.rmtree(place, ignore_errors=True)
-    return place
+    """Where a study lies; a rehearsal begins anew, but not in a requeued job."""
+    place = Path("studies") / name
+    return place if size == "full" else family.begin(place)
 
 
 rates = plan.climb(folder("ladder"), base, settings, repeats)

@@ -106,14 +106,15 @@ from lesson import rehearse
 from dtlib.sim.shapes import GPT
 from dtlib.study import family, rows
 
+place = Path("studies") / "gpt2"
 if not full:
-    rmtree(family.place("gpt2"), ignore_errors=True)
+    rmtree(place, ignore_errors=True)
 
 
 def carry_out(model, names):
     """What came of a model's runs under these strategies."""
     settings = {"max_length": GPT[model]["context"], **shared, "model": model}
-    folder = family.place("gpt2") / model
+    folder = place / model
     family.open_folder(folder, "strategies", settings)
     planned = runs.plans(settings, world, names, folder, full)
     if full:

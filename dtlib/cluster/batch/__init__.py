@@ -1,8 +1,9 @@
 """`dtlib batch submit | status | collect | launch`: lessons and scripts as Slurm jobs.
 
 Every job has a folder, `batch/NAME-JOBID`: `job.json` says what was submitted, `r0/`, `r1/` … hold
-what each start of the job made (a requeued job starts again), `exit-code.r0` how it ended. The log
-lies beside it. So the state of a job can be told when Slurm has long forgotten it.
+the notebook of each start of the job (a requeued job starts again), `work/` what it made in all of
+them, `exit-code.r0` how the first one ended. The log lies beside it. So the state of a job can be
+told when Slurm has long forgotten it.
 """
 
 from __future__ import annotations

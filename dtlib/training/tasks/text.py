@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.data import open_text
+from dtlib.config.values import DEFAULTS
+from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
 from dtlib.errors import BadInput
 from dtlib.models import gpt
@@ -58,6 +59,10 @@ class Text(Task):
                 f"max_length {config.max_length} exceeds the context of {config.model}, which is"
                 f" {context} tokens."
             )
+
+    @classmethod
+    def check_data(cls, config: RunConfig) -> None:
+        check_text(config.data or DEFAULTS["text"]["data"], config.tokenizer)
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         for share in shares:
