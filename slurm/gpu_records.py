@@ -177,7 +177,8 @@ def _write(name: str, suffix: str, write: Callable[[Path], None]) -> None:
     path = find(name[:2]).room / "records" / (name + suffix)
     path.parent.mkdir(exist_ok=True)
     write(path)
-    print(f"{path}: {recorded(name)}")
+    recorded(name)  # says on what and when
+    print(f"It is in {path}.")
 
 
 def measure(settings: argparse.Namespace, out: Path) -> dict[str, Any]:
