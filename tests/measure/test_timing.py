@@ -48,6 +48,22 @@ def test_timer_leaves_out_work_from_before_its_start():
     assert timer.times == [101]
 
 
+def test_events_in_the_queue_are_waited_for_only_when_the_times_are_read():
+    device = FakeDevice()
+
+    def seconds(begin: int, end: int) -> int:
+        device.synchronize()
+        return end - begin
+
+    timer = StepTimer(1, clock=lambda: device.now + device.queued, seconds=seconds)
+    for _ in range(3):
+        with timer:
+            device.launch()
+    assert (device.now, device.waits) == (3, 0)
+    assert timer.times == [101, 101, 101]
+    assert timer.timed == [101, 101] and device.waits == 3  # each is read once
+
+
 def timed(times: list[float], warmup: int) -> StepTimer:
     now = [0.0]
     timer = StepTimer(warmup, clock=lambda: now[0])
