@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from tests.strategy_runs import HERE, TABLE, plain, settings_of
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
-TASKS = {
+TASKS: dict[str, dict[str, Any]] = {
     "text": {"model": "nano", "max_length": 8, "num_samples": 100},
     "images": {"width": 8, "num_samples": 100},
 }
@@ -40,7 +41,12 @@ def _one_thread():
 def waits_by_step(task: str, **settings) -> dict[int, dict[str, int]]:
     """Train here, and return the steady steps in which the host waited, and for what."""
     seen: list[Counter[str]] = [Counter()]
-    usual = {"steps": STEADY[-1], "global_batch": 4, "clip": 1.0, "checkpoint_every": 0}
+    usual: dict[str, Any] = {
+        "steps": STEADY[-1],
+        "global_batch": 4,
+        "clip": 1.0,
+        "checkpoint_every": 0,
+    }
     with (
         HostWaits() as waits,
         pytest.MonkeyPatch.context() as patch,
