@@ -1,4 +1,4 @@
-"""Take the seconds of book/durations.yaml from the last run of .ci/run: python book/durations.py."""
+"""Take the seconds of book/durations.yaml from the last run of .ci/run."""
 
 import re
 import subprocess

@@ -165,6 +165,7 @@ class RunConfig:
     model: str | None = None
     data: str | None = None
     tokenizer: str | None = None
+    pad_vocab_to: int | None = None
     num_samples: int | None = None
     max_length: int | None = None
     norm: str = "batch"

@@ -1,4 +1,4 @@
-"""What pages say of lessons, strategies, durations and the course's address, made from what is there and never by hand.
+"""What pages say of lessons, strategies, durations and the course's address: never by hand.
 
 A page holds a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
 Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is not in the folder.
@@ -136,8 +136,8 @@ def _address(sources: Path) -> str:
     text = f"```bash\ngit clone {url.geturl()}\ncd {folder}\n```"
     if url.hostname == "example.org":
         text += (
-            "\n\nThe course is not published yet, so that address is a placeholder: give git the one "
-            f"that you\nwere given, and end the line with `{folder}`."
+            "\n\nThe course is not published yet, so that address is a placeholder: give git the"
+            f" one that you\nwere given, and end the line with `{folder}`."
         )
     return text
 

@@ -183,7 +183,7 @@ if size == "full" and GPUS:
 
 
 def folder(name):
-    """Where a study lies; a rehearsal begins anew, but not in a requeued job."""
+    """A study's folder; a rehearsal begins anew, but not in a requeued job."""
     place = Path("studies") / name
     return place if size == "full" else family.begin(place)
 
@@ -250,8 +250,8 @@ def studied(kind, *words):
 
 
 counts = "--ranks=" + ",".join(map(str, ranks))
-strong = studied("strong", counts, f"--global-batch={together}")
-strong = scaling.efficiency(strong)
+rows = studied("strong", counts, f"--global-batch={together}")
+strong = scaling.efficiency(rows)
 
 # %%
 last = strong[-1]

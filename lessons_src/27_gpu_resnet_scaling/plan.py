@@ -40,7 +40,7 @@ def climb(folder, base, settings, repeats):
         for run, name in runs.items()
     ]
     family.open_folder(folder, "ladder", base, [one.name for one in planned])
-    rates = {}
+    rates: dict[str, list[float]] = {}
     for one in family.carry_out(folder, planned):
         name = runs[split(one.planned.name)[0]]
         if one.run is None:  # TF32 on an old GPU, say

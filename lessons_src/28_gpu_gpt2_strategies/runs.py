@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from typing import Any
 
 from dtlib.config.files import write_atomically
 from dtlib.sim import flops, hardware, shapes, states
@@ -32,7 +33,7 @@ def plans(settings, world, names, folder, full):
     """
     found = []
     for one in strategies.plans(settings, [world], names):
-        own = {}
+        own: dict[str, Any] = {}
         if one.config.strategy in ("zero1", "zero2", "zero3"):
             own["optimizer"] = {"params": {"fused": True}}
         if full and one.config.strategy in ("zero1", "zero2", "zero3", "offload"):
