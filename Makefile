@@ -35,12 +35,16 @@ STAMP := $(VENV)/.dtlib-installed
 # torchrun and its like are found by name.
 export PATH := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin:$(PATH)
 
+# Where all durations stand: $(ENV_MINUTES) prints those of `make env`.
+ENV_MINUTES = sed -n 's/^  env: {seconds: \([0-9]*\),.*/\1/p' book/durations.yaml | awk '{printf "%.0f", $$1 / 60}'
+
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r name what; do printf '  %-10s  %s\n' "$$name" "$$what"; done
 	@echo
-	@echo "The first one makes the environment .venv: 3 to 10 minutes and 7 GB on Linux, less on a Mac."
+	@echo "The first one makes the environment .venv: $$($(ENV_MINUTES)) minutes here, without a download;" \
+	  "7 GB on Linux, less on a Mac."
 	@echo "make TARGET VENV=path uses an environment that is there already, and installs nothing into it."
 
 lab: env ## open JupyterLab at lesson 00: the first command of a student
@@ -62,7 +66,7 @@ test-slow: env ## the slow tests: a browser, long runs
 bare: env ## the tests of what must hold without DeepSpeed and without a compiler
 	DTLIB_BARE=1 "$(PY)" -m pytest tests/strategies/test_zero_config.py $(PYTEST_FLAGS)
 
-ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once, ten minutes
+ops: env ## compile DeepSpeed's operators, for strategies offload and infinity: once
 	"$(PY)" -m dtlib ops build
 
 notebooks: env ## write notebooks/ from lessons_src/
@@ -109,12 +113,15 @@ $(STAMP): pyproject.toml constraints.txt
 endif
 
 # The newest Python that is there, answers, and is not too old; pyenv's shims exist and do not answer.
+# pip is told PIP_FLAGS when it renews itself, too, which venv's --upgrade-deps would keep from it; an
+# older pip does as well, if it cannot.
 define MAKE_VENV
 if "$(PY)" -c 'import pip' 2>/dev/null; then exit 0; fi; \
 for python in $$PYTHON python3.13 python3.12 python3.11 python3 python; do \
   "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
   echo "Making $(VENV) with $$("$$python" --version)"; \
-  exec "$$python" -m venv --clear --upgrade-deps "$(VENV)"; \
+  "$$python" -m venv --clear "$(VENV)" || exit; \
+  "$(PY)" -m pip install --quiet $(PIP_FLAGS) --upgrade pip; exit 0; \
 done; \
 echo "The course needs Python 3.11 or newer with its venv module, and none was found: install one" \
   "(apt install python3 python3-venv; brew install python@3.13), or name it: make $(MAKECMDGOALS) PYTHON=path." >&2; \

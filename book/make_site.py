@@ -147,7 +147,8 @@ def lesson_table() -> str:
     """A row for each lesson: its page, what its header says, and how long it ran here."""
     from dtlib.learn.source import lessons
 
-    rows = ["| | lesson | minutes | needs | ran in | on |", "| --- | --- | --- | --- | --- | --- |"]
+    head = ["", "lesson", "minutes", "needs", "ran in", "on", "effects within the noise"]
+    rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head))]
     for lesson in lessons():
         header = lesson.header
         ran = json.loads((BOOK / "lessons" / f"{lesson.stem}.ipynb").read_text("utf-8"))
@@ -157,7 +158,7 @@ def lesson_table() -> str:
         needs = ", ".join(header["needs"])
         rows.append(
             f"| {lesson.number} | {link} | {minutes} | {needs} | {ran['seconds']:.0f} s "
-            f"| {ran['on']} |"
+            f"| {ran['on']} | {ran.get('noise') or ''} |"
         )
     return "\n".join(rows) + "\n"
 

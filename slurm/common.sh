@@ -45,19 +45,29 @@ supervise() {
   trap - USR1 TERM
 }
 
-# gained: what all starts have come to: the runs that are done, and after which steps others stopped.
-# Other tasks of an array may write there at the same time, so that files vanish while find looks.
+# What runs of this job add a line to when they are stopped, wherever they lie: "STEP FOLDER".
+export DTLIB_STOPPED=$out/stopped${task:+.t$task}
+
+# gained BEFORE: the best that all starts have come to, lines like those of the file BEFORE: after
+# which step each run stopped, or a step that none has when it is done. A run whose folder was new
+# (runs/text-ddp-001) begins anew in the next start, so it is nothing that is gained. Other tasks of
+# an array may write there at the same time, so that files vanish while find looks.
 gained() {
-  find "$out" -name checkpoints -prune -o -name summary.json -print 2>/dev/null |
-    sed 's|/summary.json$||; s|.*/||' | sort -u || true
-  find "$out" -name checkpoints -prune -o -name requeue -exec cat {} + 2>/dev/null | sort -u || true
+  {
+    cat "$1" "$DTLIB_STOPPED" 2>/dev/null || true
+    find "$out" -name checkpoints -prune -o -name summary.json -printf '999999999 %h\n' \
+      -o -name requeue -exec awk '{ sub("/requeue$", "", FILENAME); print $NF, FILENAME }' {} + \
+      2>/dev/null || true
+  } | awk 'NF < 2 || /\/runs\/(images|text)-[a-z0-9_]+-[0-9]+$/ { next }
+    { step = $1 + 0; sub(/^[^ ]* /, ""); if (!($0 in best) || step > best[$0]) best[$0] = step }
+    END { for (folder in best) print best[folder], folder }' | sort
 }
 
 # finish_gaining CODE: finish, but a start that has gained neither a run nor a step is the last one:
-# it would be followed by others like it, for ever. For runs that lie in $out.
+# it would be followed by others like it, for ever.
 finish_gaining() {
   local code=$1 before=$out/gained${task:+.t$task} now
-  now=$(gained)
+  now=$(gained "$before")
   if [ "$code" = 75 ] && [ -e "$before" ] && [ "$now" = "$(cat "$before")" ]; then
     echo "this start gained no step and no run, so the job is not requeued: give it more time" \
       "(sbatch --time=…), or an earlier warning (--signal=B:USR1@…)" >&2

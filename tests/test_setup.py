@@ -13,6 +13,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from book import durations
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
@@ -88,6 +90,7 @@ def test_the_environment_is_made_once_and_redone_when_dependency_files_change(cl
     assert code == 0
     assert any("-m venv" in line for line in asked)
     assert any("pip install" in line and "-c constraints.txt" in line for line in asked)
+    assert not any("--upgrade-deps" in line for line in asked)  # it asks an index for pip
 
     code, asked, _ = made(clone, "test")
     assert (code, asked) == (0, ["-m pytest -n 2"])
@@ -110,6 +113,24 @@ def test_an_install_that_failed_is_tried_again(clone):
     code, asked, _ = made(clone, "test")
     assert code == 0
     assert any("pip install" in line for line in asked)
+
+
+def test_a_folder_of_wheels_is_all_that_pip_is_told_of(clone):
+    flags = "--no-index --find-links wheels"
+    code, asked, _ = made(clone, "env", f"PIP_FLAGS={flags}")
+    installs = [line for line in asked if "pip install" in line]
+    assert code == 0
+    assert len(installs) == 2 and "--upgrade pip" in installs[0]
+    assert all(flags in line for line in installs)
+
+
+def test_set_up_fills_that_folder_with_all_that_make_installs():
+    page, makefile = (ROOT / "book/set_up.md").read_text(), (ROOT / "Makefile").read_text()
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    extras = re.search(r"^EXTRAS \?= (\S+)$", makefile, re.M)[1]
+    filled = re.search(r"pip wheel .*", page)[0]
+    assert f" pip {' '.join(map(repr, build))} '.[{extras}]'" in filled
+    assert 'PIP_FLAGS="--no-index --find-links wheels"' in page
 
 
 def test_a_python_that_is_too_old_is_told_in_one_sentence(clone):
@@ -188,6 +209,41 @@ def test_ci_goes_on_after_a_failure_and_names_it_last(ci):
     assert code == 1
     assert said.rstrip().endswith("1 stage(s) failed: lint")
     assert any(line.startswith("make test ") for line in asked)
+
+
+# --- the way in ---------------------------------------------------------------------------------
+
+PAGES = ["README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md"]
+
+
+def test_every_page_clones_the_course_from_the_address_of_the_project():
+    for page in PAGES:
+        cloned = re.findall(r"git clone ([^\s`,]+)", (ROOT / page).read_text())
+        assert cloned == [PROJECT["urls"]["Repository"]], page
+
+
+def test_no_page_tells_a_duration_of_make_by_hand():
+    for page in [*PAGES, "Makefile"]:
+        text = re.sub(
+            r"<!-- lessons: \w+ -->.*?<!-- lessons: end -->",
+            "",
+            (ROOT / page).read_text(),
+            flags=re.S,
+        )
+        for line in text.splitlines():
+            if re.search(r"\bmake\b", line):
+                assert not re.search(r"\b(\d+|two|five|ten) (min\b|minutes)", line), (page, line)
+
+
+def test_the_help_of_make_and_the_pages_have_the_seconds_that_ci_measured():
+    text = (ROOT / "book/durations.yaml").read_text()
+    told = yaml.safe_load(text)["commands"]
+    assert f".venv: {told['env']['seconds'] / 60:.0f} minutes here" in make().stdout
+    assert set(told) <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+    summary = "install    passed  301 s   x\ntest       FAILED  9 s   1 failed\nlint passed 7 s x\n"
+    new = yaml.safe_load(durations.taken(text, summary, "abc"))["commands"]
+    assert new == told | {"env": told["env"] | {"seconds": 301, "at": "abc"}}
 
 
 # --- versions -----------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Words after `dtlib`; those of this process when left out.
     """
+    if argv is None and "_ARGCOMPLETE" in os.environ:
+        from dtlib.cli.completing import complete
+
+        complete()
+        return 1
     if argv is None:
         share_hash_seed()
     words = list(sys.argv[1:] if argv is None else argv)

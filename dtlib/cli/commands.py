@@ -33,7 +33,7 @@ def elsewhere(module: str) -> Callable[[list[str]], int]:
     return lambda words: importlib.import_module(module).main(words)
 
 
-COMMANDS = {
+COMMANDS: dict[str, Command] = {
     "doctor": Command(
         machine.doctor, {"": "what this machine can run; a remedy for all that is missing"}
     ),
@@ -89,6 +89,10 @@ COMMANDS = {
     "sim": Command(
         elsewhere("dtlib.cli.simulate"),
         {"memory": "what a rank would hold and send, also on devices that are not here"},
+    ),
+    "completion": Command(
+        lambda words: importlib.import_module("dtlib.cli.completing").completion(words),
+        {"bash|zsh|fish": "make your shell complete commands, settings and choices"},
     ),
 }
 

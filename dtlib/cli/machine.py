@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dtlib.config.flags import Parser
+from dtlib.config.flags import Parser, add_json
+from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 
 
@@ -34,12 +35,22 @@ def fetch(words: list[str]) -> int:
         help="take it from a file, or a folder of files, that you carried here; no network is used",
     )
     parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
+    add_json(parser)
     settings = parser.parse_args(words)
-    from dtlib.data.fetch import SOURCES, addresses, get, listing
+    from dtlib.data.fetch import SOURCES, addresses, get, listing, places, resolve
 
     if settings.urls:
-        for name in settings.names or SOURCES:
-            print(addresses(name))
+        names = settings.names or SOURCES
+        found = {name: resolve(name).downloads for name in names}
+        print(to_json(found) if settings.json else "\n".join(map(addresses, names)))
+    elif settings.json:
+        if settings.names or settings.carried:
+            raise BadInput("--json goes with a list: give no NAME and no --from, or add --urls.")
+        print(
+            to_json(
+                [{**vars(source), "bytes": source.size, "here": here} for source, here in places()]
+            )
+        )
     elif settings.names:
         get(settings.names, settings.carried)
     elif settings.carried:
@@ -60,13 +71,18 @@ def ops(words: list[str]) -> int:
     )
     parser.add_argument("what", choices=("build", "list"), help="compile what is missing, or look")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ops.OPERATORS)}")
+    add_json(parser)
     settings = parser.parse_args(words)
     names = settings.names or list(ops.OPERATORS)
     for name in names:
         if name not in ops.OPERATORS:
             raise BadInput(f"unknown operator {name!r}; there is {', '.join(ops.OPERATORS)}.")
     if settings.what == "build":
+        if settings.json:
+            raise BadInput("--json goes with `dtlib ops list`; leave it out.")
         ops.build(names)
+    elif settings.json:
+        print(to_json({name: ops.built(name) for name in names}))
     else:
         for name in names:
             print(f"{name:<10}  {ops.built(name) or 'not built: dtlib ops build'}")

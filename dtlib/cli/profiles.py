@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlib.config.flags import Parser
+from dtlib.config.flags import Parser, add_json
+from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput, Unavailable, refuse_unknown
 from dtlib.measure.columns import aligned
 from dtlib.measure.profiling import commands, tables
@@ -186,6 +187,7 @@ def read(words: list[str]) -> int:
     device = "whose peaks to compare with (default: the GPU's, by its name)"
     parser.add_argument("--device", metavar="NAME", help=device)
     _number(parser, "top", 10, "ranges and kernels to list", least=1)
+    add_json(parser)
     settings = parser.parse_args(words)
     path = Path(settings.file)
     if not path.exists():
@@ -193,14 +195,15 @@ def read(words: list[str]) -> int:
     if path.suffix in (".nsys-rep", ".ncu-rep"):
         raise BadInput(f"{path} is for NVIDIA's own viewer; first `{_remedy(path)}`.")
     if path.suffix == ".csv":
-        print(_ncu(path, settings.device, settings.top))
+        print(_ncu(path, settings.device, settings.top, settings.json))
     elif settings.device is not None:
         raise BadInput(
             f"device {settings.device} has peaks to compare a CSV of ncu with, which {path} is not:"
             " leave --device out."
         )
     else:
-        print(_traces(path) if path.is_dir() else _nsys(path, settings.top))
+        as_json = settings.json
+        print(_traces(path, as_json) if path.is_dir() else _nsys(path, settings.top, as_json))
     return 0
 
 
@@ -212,17 +215,23 @@ def _remedy(path: Path) -> str:
     return f"{shlex.join(commands.ncu_csv(str(path)))} > {table}"
 
 
-def _traces(folder: Path) -> str:
+def _traces(folder: Path, as_json: bool) -> str:
     from dtlib.measure import profiling
 
     shares = profiling.shares(profiling.read(folder))
+    if as_json:
+        return to_json({"ranks": shares, "verdict": str(profiling.verdict(shares))})
     return f"{aligned(tables.of_ranks(shares))}\n{profiling.verdict(shares)}"
 
 
-def _nsys(path: Path, top: int) -> str:
+def _nsys(path: Path, top: int, as_json: bool) -> str:
     from dtlib.measure.profiling import nsys
 
     export = nsys.read(path)
+    if as_json:
+        return to_json(
+            {**vars(export), "ranges": export.ranges[:top], "kernels": export.kernels[:top]}
+        )
     none = "There is no NVTX range: `dtlib profile nsys` makes them."
     parts = [
         "Shares of the captured time; kinds may overlap, exposed NCCL runs beside no kernel.\n"
@@ -235,11 +244,21 @@ def _nsys(path: Path, top: int) -> str:
     return "\n\n".join(parts)
 
 
-def _ncu(path: Path, device: str | None, top: int) -> str:
+def _ncu(path: Path, device: str | None, top: int, as_json: bool) -> str:
     from dtlib.measure.profiling import ncu
 
     reached = ncu.read(path)
     rows = tables.of_reached(reached, device, top)
+    if as_json:
+        kernels = [
+            {
+                **vars(one),
+                "flop_per_second": one.flop_per_second(),
+                "bytes_per_second": one.bytes_per_second(),
+            }
+            for one in reached[:top]
+        ]
+        return to_json({"kernels": kernels, "peaks": tables.peaks_of(reached[:top], device)})
     return f"{_aligned(rows)}\n{tables.peaks_of(reached[:top], device)}"
 
 

@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
 from dtlib.errors import BadInput, did_you_mean
@@ -16,8 +16,16 @@ from dtlib.errors import BadInput, did_you_mean
 class Parser(argparse.ArgumentParser):
     """A parser that raises what is wrong in one sentence, and names the nearest right flag."""
 
+    asked: ClassVar[Callable[[Parser], None] | None] = None  # by a shell that completes a line
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if Parser.asked:
+            answer, Parser.asked = Parser.asked, None  # which itself parses
+            answer(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         hint = f" `{self.prog} --help` lists all settings."
@@ -54,36 +62,80 @@ def add_settings(
         Field to the words that it may be, for the help, beside those that this floor knows.
     """
     notes, words = parameter_notes(kind), {**CHOICES, **(choices or {})}
+    groups = {group: parser.add_argument_group(group) for group in _groups(notes)}
     for field in dataclasses.fields(kind):
-        note = notes.get(field.name, "")
+        note = notes.get(field.name, Note())
         if field.name == "task":
-            parser.add_argument("task", nargs="?", metavar="images|text", help=note)
+            task = parser.add_argument("task", nargs="?", metavar="images|text", help=note.text)
+            offer(task, CHOICES["task"])
         elif field.name not in but:
-            _add_flag(parser, field, note, words.get(field.name))
+            _add_flag(groups.get(note.group, parser), field, note, words.get(field.name))
+
+
+def _groups(notes: Mapping[str, Note]) -> list[str]:
+    return list(dict.fromkeys(note.group for note in notes.values() if note.group))
 
 
 def _add_flag(
-    parser: Parser, field: dataclasses.Field[Any], note: str, choices: Iterable[str] | None
+    parser: argparse._ActionsContainer,
+    field: dataclasses.Field[Any],
+    note: Note,
+    choices: Iterable[str] | None,
 ) -> None:
-    flag, kind = "--" + field.name.replace("_", "-"), str(field.type)
-    if field.default is not None and "(default" not in note:
+    flag, kind, text = "--" + field.name.replace("_", "-"), str(field.type), note.text
+    if field.default is not None and "(default" not in text:
         shown = ("on" if field.default else "off") if kind == "bool" else field.default
-        note = f"{note} (default: {shown})"
-    note = note.replace("%", "%%")
+        text = f"{text} (default: {shown})"
+    text = text.replace("%", "%%")
     if kind == "bool":
-        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=note)
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         return
-    name = "N" if kind.startswith("int") else "X" if kind.startswith("float") else "NAME"
-    name = "|".join(choices or [name])
-    parser.add_argument(flag, metavar=name, help=note)
+    name = "N" if kind.startswith("int") else "NUMBER" if kind.startswith("float") else "NAME"
+    shown = f"{{{','.join(choices)}}}" if choices else note.placeholder or name
+    action = parser.add_argument(flag, metavar=shown, help=text)
+    if choices:
+        offer(action, choices)
 
 
-def parameter_notes(kind: type) -> dict[str, str]:
-    """Text of each entry under "Parameters" in a NumPy-style docstring."""
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json to a command that lists something."""
+    parser.add_argument("--json", action="store_true", default=False, help="print the list as JSON")
+
+
+def offer(action: argparse.Action, words: Iterable[str]) -> None:
+    """Let a shell complete these words after a flag that takes others, too, and refuses them later.
+
+    The attribute is argcomplete's; without it, it would offer the names of files.
+    """
+    offered = tuple(words)
+    action.completer = lambda **_: offered  # type: ignore[attr-defined]
+
+
+class Note(NamedTuple):
+    """What a docstring says of a setting: text, what stands for its value, and its group."""
+
+    text: str = ""
+    placeholder: str = ""
+    group: str = ""
+
+
+def parameter_notes(kind: type) -> dict[str, Note]:
+    """What each entry under "Parameters" in a NumPy-style docstring says.
+
+    What follows `name : ` stands for the value; a line in `**` is the group of the entries below.
+    """
     text = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
     text = re.split(r"\n\n\w+\n-+\n", text)[0]
-    entries = re.findall(r"^(\w+)[^\n]*\n((?:[ ]+[^\n]*\n?)+)", text, flags=re.MULTILINE)
-    return {name: " ".join(note.split()) for name, note in entries}
+    notes, group = {}, ""
+    for head, said in re.findall(
+        r"^(\S[^\n]*)\n((?:[ ]+[^\n]*(?:\n|$))*)", text, flags=re.MULTILINE
+    ):
+        if head.startswith("**"):
+            group = head.strip("*")
+        else:
+            name, _, placeholder = head.partition(" : ")
+            notes[name] = Note(" ".join(said.split()), placeholder, group)
+    return notes
 
 
 def hyphens(word: str) -> str:

@@ -27,9 +27,16 @@ class BatchPlan:
 
 
 def cut(
-    global_batch: int | None, micro_batch: int | None, accumulation: int | None, world_size: int
+    global_batch: int | None,
+    micro_batch: int | None,
+    accumulation: int | None,
+    world_size: int,
+    *,
+    alone: bool = False,
 ) -> BatchPlan:
     """Derive the one of the three sizes that is not given; accumulation is 1 unless asked for.
+
+    `alone` says that there cannot be more ranks, so that none are proposed.
 
     Raises `BadInput` when the numbers contradict each other; the sentence holds them.
     """
@@ -50,7 +57,7 @@ def cut(
     product = micro_batch * accumulation * world_size
     if product != global_batch:
         fit, rest = divmod(global_batch, micro_batch * accumulation)
-        remedy = f"run {_ranks(fit)}, or " if rest == 0 else ""
+        remedy = f"run {_ranks(fit)}, or " if rest == 0 and not alone else ""
         raise BadInput(
             f"global batch {global_batch} is not micro-batch {micro_batch}"
             f" × accumulation {accumulation} × {_ranks(world_size)} = {product};"

@@ -22,16 +22,41 @@ class RunConfig:
 
     Parameters
     ----------
+    **model and data**
     task
         what is learnt: images or text
     model
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
         (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
-    strategy
-        how the task is spread over ranks, a file of dtlib/strategies each; dp is ddp
-    ranks
-        number of processes (default: the world that is there, else those of the Slurm allocation,
-        else 2; 1 for single)
+    data : NAME|FOLDER
+        a data set's name or a folder (default: pictures, grammar)
+    tokenizer : NAME|FOLDER
+        gpt2, trained, or a folder (default: what suits the data)
+    pad_vocab_to : ENTRIES
+        entries that mean nothing fill the model's vocabulary up to a multiple of so many, since
+        GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
+    num_samples
+        number of training pictures, or of training windows of text (default: all there are)
+    max_length : TOKENS
+        tokens in a window of text (default: the model's context)
+    norm
+        batch or group: the normalisation of the ResNet
+    width : CHANNELS
+        channels of the ResNet's first stage (default: 64, narrow 16)
+    dropout : SHARE
+        share of activations dropped, drawn from (seed, rank, step)
+    augment
+        crop and flip the training pictures
+    channels_last
+        keep pictures and kernels in memory with their channels side by side; strategies that shard
+        take no such parameters
+    loader
+        device (data lie on the training device) or dataloader (workers hand batches over)
+    workers
+        worker processes of the dataloader, per rank
+    baseline
+        also fit a linear model to the same pictures and report its test accuracy
+    **batch and steps**
     steps
         optimizer steps to take (default: 100); not together with epochs
     epochs
@@ -42,24 +67,54 @@ class RunConfig:
         samples that one rank computes at once (default: derived)
     accumulation
         micro-batches per rank and optimizer step (default: derived, else 1)
-    lr
-        peak learning rate of the global batch (default: by task and optimizer)
+    **optimizer**
     optimizer
         adamw or sgd
-    momentum
+    lr : RATE
+        peak learning rate of the global batch (default: by task and optimizer)
+    momentum : SHARE
         momentum of sgd
-    adam_eps
+    adam_eps : EPSILON
         the epsilon of adamw: gradients far below it, mere rounding, do not move a weight
-    weight_decay
+    weight_decay : DECAY
         decay of matrices and kernels, never of biases, norms (default: by task and optimizer)
     warmup_steps
         optimizer steps over which the learning rate rises linearly to lr
     schedule
         what the learning rate does after its warm-up: cosine or constant
-    lr_floor
+    lr_floor : SHARE
         where cosine ends, as a share of lr
-    clip
+    clip : NORM
         largest 2-norm of the global gradient; larger ones are scaled down to it
+    **strategy and ranks**
+    strategy
+        how the task is spread over ranks, a file of dtlib/strategies each; dp is ddp
+    ranks
+        number of processes (default: the world that is there, else those of the Slurm allocation,
+        else 2; 1 for single)
+    bucket_cap_mb : MIB
+        size in MiB of DDP's gradient buckets (default: torch's 25)
+    compress_gradients
+        bf16: DDP's gradients travel in half as many bytes, and lose half of their digits
+    static_graph
+        tell DDP that every step uses the same parameters in the same order
+    zero_stage : {1,2,3}
+        what ZeRO shards: 1 optimizer, 2 also gradients, 3 also weights (offload: 2, or 3)
+    deepspeed : FILE
+        a DeepSpeed configuration of your own (JSON), which may not contradict the batch sizes
+    nvme : FOLDER
+        folder on a fast disk for infinity's tensors (default: nvme in the run's folder)
+    shard_ranks
+        ranks that share one copy of the weights under fsdp (default: all; fewer: hybrid sharding)
+    cpu_offload
+        fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
+    timeout : SECONDS
+        seconds that a collective may take before the run is given up
+    **device and precision**
+    device
+        auto, cpu, cuda or mps
+    threads
+        threads per rank on a CPU; the same number whatever the ranks, so that runs compare
     precision
         fp32, tf32 (an NVIDIA GPU multiplies fp32 with 10 bits of mantissa), bf16 or fp16 (autocast
         over fp32 weights; fp16 with loss scaling), or fp64
@@ -74,83 +129,38 @@ class RunConfig:
     compile_mode
         default, reduce-overhead (a GPU replays recorded kernels, which small ones gain by) or
         max-autotune (kernels are tried against each other first, which takes minutes)
-    bucket_cap_mb
-        size in MiB of DDP's gradient buckets (default: torch's 25)
-    compress_gradients
-        bf16: DDP's gradients travel in half as many bytes, and lose half of their digits
-    static_graph
-        tell DDP that every step uses the same parameters in the same order
-    zero_stage
-        what ZeRO shards: 1 optimizer, 2 also gradients, 3 also weights (offload: 2, or 3)
-    deepspeed
-        a DeepSpeed configuration of your own (JSON), which may not contradict the batch sizes
-    nvme
-        folder on a fast disk for infinity's tensors (default: nvme in the run's folder)
-    shard_ranks
-        ranks that share one copy of the weights under fsdp (default: all; fewer: hybrid sharding)
-    cpu_offload
-        fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
+    seed
+        model initialisation, order, augmentation and generated data follow from it
+    deterministic
+        only deterministic kernels, and one fixed bucket layout, so that a resumed run is bit-equal
+    **records and checkpoints**
+    out : FOLDER
+        folder of the run (default: a new one in runs/)
+    resume
+        go on from the last complete checkpoint in out; without one, start
+    eval_every : STEPS
+        optimizer steps between evaluations (default: only at the end)
+    checkpoint_every : STEPS
+        optimizer steps between checkpoints (default: only at the end; 0: not even there)
+    tensorboard
+        also write the steps and evaluations as TensorBoard events, in the run's folder
+    wandb
+        also log them to Weights & Biases: offline (in the run's folder) or online
+    **measuring and profiling**
+    untimed_steps
+        first steps that enter no timing
     ledger
         also measure the bytes and the collectives of one step
     profile
         also record three of the first steps on every rank, and say what bounds them
     nvtx
         name the parts of each step for NVIDIA's profilers, and let them record some steps
-    nvtx_first
+    nvtx_first : STEP
         first step of this start that they record, counted from 1
-    nvtx_last
+    nvtx_last : STEP
         last step that they record
     monitor
         also note what device and process are at, once a second, in monitor.rankN.csv
-    num_samples
-        number of training pictures, or of training windows of text (default: all there are)
-    max_length
-        tokens in a window of text (default: the model's context)
-    norm
-        batch or group: the normalisation of the ResNet
-    width
-        channels of the ResNet's first stage (default: 64, narrow 16)
-    dropout
-        share of activations dropped, drawn from (seed, rank, step)
-    augment
-        crop and flip the training pictures
-    channels_last
-        keep pictures and kernels in memory with their channels side by side; strategies that shard
-        take no such parameters
-    seed
-        model initialisation, order, augmentation and generated data follow from it
-    deterministic
-        only deterministic kernels, and one fixed bucket layout, so that a resumed run is bit-equal
-    data
-        a data set's name or a folder (default: pictures, grammar)
-    tokenizer
-        gpt2, trained, or a folder (default: what suits the data)
-    loader
-        device (data lie on the training device) or dataloader (workers hand batches over)
-    workers
-        worker processes of the dataloader, per rank
-    device
-        auto, cpu, cuda or mps
-    threads
-        threads per rank on a CPU; the same number whatever the ranks, so that runs compare
-    baseline
-        also fit a linear model to the same pictures and report its test accuracy
-    untimed_steps
-        first steps that enter no timing
-    out
-        folder of the run (default: a new one in runs/)
-    resume
-        go on from the last complete checkpoint in out; without one, start
-    eval_every
-        optimizer steps between evaluations (default: only at the end)
-    checkpoint_every
-        optimizer steps between checkpoints (default: only at the end; 0: not even there)
-    tensorboard
-        also write the steps and evaluations as TensorBoard events, in the run's folder
-    wandb
-        also log them to Weights & Biases: offline (in the run's folder) or online
-    timeout
-        seconds that a collective may take before the run is given up
 
     Raises
     ------
@@ -160,15 +170,26 @@ class RunConfig:
 
     task: str
     model: str | None = None
-    strategy: str = "ddp"
-    ranks: int | None = None
+    data: str | None = None
+    tokenizer: str | None = None
+    pad_vocab_to: int | None = None
+    num_samples: int | None = None
+    max_length: int | None = None
+    norm: str = "batch"
+    width: int | None = None
+    dropout: float = 0.0
+    augment: bool = True
+    channels_last: bool = False
+    loader: str = "device"
+    workers: int = 0
+    baseline: bool = False
     steps: int | None = None
     epochs: int | None = None
     global_batch: int | None = None
     micro_batch: int | None = None
     accumulation: int | None = None
-    lr: float | None = None
     optimizer: str = "adamw"
+    lr: float | None = None
     momentum: float = 0.9
     adam_eps: float = 1e-5
     weight_decay: float | None = None
@@ -176,11 +197,8 @@ class RunConfig:
     schedule: str = "cosine"
     lr_floor: float = 0.1
     clip: float | None = None
-    precision: str = "fp32"
-    skip_limit: int = 20
-    activation_checkpointing: str = "none"
-    compile: bool = False
-    compile_mode: str = "default"
+    strategy: str = "ddp"
+    ranks: int | None = None
     bucket_cap_mb: float | None = None
     compress_gradients: str | None = None
     static_graph: bool = False
@@ -189,36 +207,29 @@ class RunConfig:
     nvme: str | None = None
     shard_ranks: int | None = None
     cpu_offload: bool = False
-    ledger: bool = False
-    profile: bool = False
-    nvtx: bool = False
-    nvtx_first: int = 5
-    nvtx_last: int = 7
-    monitor: bool = False
-    num_samples: int | None = None
-    max_length: int | None = None
-    norm: str = "batch"
-    width: int | None = None
-    dropout: float = 0.0
-    augment: bool = True
-    channels_last: bool = False
-    seed: int = 0
-    deterministic: bool = False
-    data: str | None = None
-    tokenizer: str | None = None
-    loader: str = "device"
-    workers: int = 0
+    timeout: float = 60.0
     device: str = "auto"
     threads: int = 1
-    baseline: bool = False
-    untimed_steps: int = 2
+    precision: str = "fp32"
+    skip_limit: int = 20
+    activation_checkpointing: str = "none"
+    compile: bool = False
+    compile_mode: str = "default"
+    seed: int = 0
+    deterministic: bool = False
     out: str | None = None
     resume: bool = False
     eval_every: int | None = None
     checkpoint_every: int | None = None
     tensorboard: bool = False
     wandb: str | None = None
-    timeout: float = 60.0
+    untimed_steps: int = 2
+    ledger: bool = False
+    profile: bool = False
+    nvtx: bool = False
+    nvtx_first: int = 5
+    nvtx_last: int = 7
+    monitor: bool = False
 
     def __post_init__(self) -> None:
         refuse_out_of_range(vars(self))
@@ -264,7 +275,8 @@ class RunConfig:
         total = self.global_batch
         if total is None and not (self.micro_batch and self.accumulation):
             total = DEFAULTS[self.task]["global_batch"]
-        return cut(total, self.micro_batch, self.accumulation, world_size)
+        alone = self.strategy == "single"
+        return cut(total, self.micro_batch, self.accumulation, world_size, alone=alone)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:

@@ -50,7 +50,7 @@ AT_LEAST = {
     "momentum": 0, "weight_decay": 0, "warmup_steps": 0, "untimed_steps": 0, "skip_limit": 1,
     "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
     "lr_floor": 0, "eval_every": 1, "checkpoint_every": 0, "threads": 1,
-    "zero_stage": 1, "shard_ranks": 1, "nvtx_first": 1, "nvtx_last": 1,
+    "pad_vocab_to": 1, "zero_stage": 1, "shard_ranks": 1, "nvtx_first": 1, "nvtx_last": 1,
 }  # fmt: skip
 AT_MOST = {  # what numpy, torch and gloo take, and as many stages as ZeRO has
     "seed": 2**32 - 1,

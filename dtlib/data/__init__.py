@@ -5,10 +5,10 @@ from __future__ import annotations
 from dtlib.data import cifar10, pictures
 from dtlib.data.images import ImageData
 from dtlib.data.places import is_folder_name
-from dtlib.data.text import TextData, open_text
+from dtlib.data.text import TextData, check_text, open_text
 from dtlib.errors import BadInput, did_you_mean
 
-__all__ = ["ImageData", "TextData", "open_images", "open_text"]
+__all__ = ["ImageData", "TextData", "check_images", "check_text", "open_images", "open_text"]
 
 IMAGES = ("pictures", "cifar10")
 
@@ -39,8 +39,24 @@ def open_images(
         raise BadInput(f"split {split!r} is unknown: pictures have train and test.")
     if name_or_folder == "pictures":
         return pictures.load(split, count, seed)
+    _refuse_unknown(name_or_folder)
+    return cifar10.load(name_or_folder, split, count)
+
+
+def check_images(name_or_folder: str, count: int | None = None) -> None:
+    """Refuse pictures that are not there, without reading any.
+
+    Raises `BadInput` as `open_images`, for both splits; `count` is of the training pictures.
+    """
+    if name_or_folder != "pictures":
+        _refuse_unknown(name_or_folder)
+        cifar10.check(name_or_folder, "train", count)
+        cifar10.check(name_or_folder, "test")
+
+
+def _refuse_unknown(name_or_folder: str) -> None:
     if name_or_folder == "cifar10" or is_folder_name(name_or_folder):
-        return cifar10.load(name_or_folder, split, count)
+        return
     raise BadInput(
         f"there are no pictures called {name_or_folder!r} and no such folder: choose from "
         f"{', '.join(IMAGES)}, or give a folder.{did_you_mean(name_or_folder, IMAGES)}"

@@ -27,6 +27,17 @@ def seed_of(*parts: int | str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Bring a tensor of the host's to a device without waiting for what the device still does.
+
+    A GPU copies pinned memory by itself. On mps a copy waits: it would read the host's memory
+    later, when something else may be in it.
+    """
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=device.type != "mps")
+
+
 def _generator(*parts: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(seed_of(*parts))
 
@@ -143,10 +154,11 @@ class DeviceImages:
         dtype : torch.dtype
             float32, float64, float16 or bfloat16.
         """
-        indices = indices.to(self.device)
+        indices = to_device(indices, self.device)
         pixels = self.pixels.index_select(0, indices)  # copies whole pictures
         if augmentation is not None:
-            pixels = crop_and_flip(pixels, augmentation)
+            there = Augmentation(*(to_device(each, self.device) for each in augmentation))
+            pixels = crop_and_flip(pixels, there)
         if dtype not in self._normalise:
             self._normalise[dtype] = Normalise(self.data, self.device, dtype)
         return self._normalise[dtype](pixels), self.labels[indices]
@@ -202,5 +214,5 @@ class DeviceText:
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Return the windows `indices` [b] as inputs and targets, each int64 [b, s]."""
-        indices = indices.to(self.device)
+        indices = to_device(indices, self.device)
         return self._inputs[indices], self._targets[indices]

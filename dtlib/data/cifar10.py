@@ -43,6 +43,21 @@ def locate(name_or_folder: str) -> Path:
     return folder / FOLDER if (folder / FOLDER).is_dir() else folder
 
 
+def check(name_or_folder: str, split: str, count: int | None = None) -> Path:
+    """Return the folder whose files hold `count` pictures of a split, by their sizes alone.
+
+    Raises `BadInput` as `load`, but for labels, which are not read.
+    """
+    folder = locate(name_or_folder)
+    there = sum(_size(folder / name) for name in FILES[split])
+    if there < (1 if count is None else count):
+        raise BadInput(
+            f"{folder} holds {there} {split} pictures, fewer than the {count or 1} asked "
+            "for: ask for fewer, or bring the whole archive."
+        )
+    return folder
+
+
 def _has_files(folder: Path) -> bool:
     return any((folder / name).is_file() for names in FILES.values() for name in names)
 
@@ -55,14 +70,8 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     Raises `BadInput` if a file is missing, is not a whole number of records, or holds a label above
     9; if the archive has fewer than `count` pictures.
     """
-    folder = locate(name_or_folder)
-    records = np.concatenate([_records(folder / name) for name in FILES[split]])
-    if len(records) < (1 if count is None else count):
-        raise BadInput(
-            f"{folder} holds {len(records)} {split} pictures, fewer than the {count or 1} asked "
-            "for: ask for fewer, or bring the whole archive."
-        )
-    records = records[:count]
+    folder = check(name_or_folder, split, count)
+    records = np.concatenate([_records(folder / name) for name in FILES[split]])[:count]
     return ImageData(
         pixels=torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()),
         labels=torch.from_numpy(records[:, 0].astype(np.int64)),
@@ -73,18 +82,23 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     )
 
 
-def _records(path: Path) -> np.ndarray:
-    """Return the records of one file, uint8 [n, 3073]."""
+def _size(path: Path) -> int:
+    """Return how many records one file has."""
     if not path.is_file():
         raise BadInput(f"{path.parent} has no {path.name}: unpack the whole of {ARCHIVE} there.")
-    content = np.fromfile(path, dtype=np.uint8)
-    if content.size % RECORD_BYTES:
+    size = path.stat().st_size
+    if size % RECORD_BYTES:
         raise BadInput(
-            f"{path} has {content.size} bytes, which is not a whole number of records of "
+            f"{path} has {size} bytes, which is not a whole number of records of "
             f"{RECORD_BYTES}: it is cut off or another file, so unpack {ARCHIVE} again."
         )
-    records = content.reshape(-1, RECORD_BYTES)
-    if content.size and records[:, 0].max() >= len(CLASSES):
+    return size // RECORD_BYTES
+
+
+def _records(path: Path) -> np.ndarray:
+    """Return the records of one file, uint8 [n, 3073]."""
+    records = np.fromfile(path, dtype=np.uint8).reshape(-1, RECORD_BYTES)
+    if len(records) and records[:, 0].max() >= len(CLASSES):
         raise BadInput(
             f"{path} has the label {records[:, 0].max()}, but CIFAR-10 has labels 0 to 9: "
             f"it is another file, so unpack {ARCHIVE} again."

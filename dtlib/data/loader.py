@@ -15,7 +15,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from dtlib.data.batches import Augmentation, DeviceImages, Normalise, Plan, crop_and_flip, seed_of
+from dtlib.data.batches import (
+    Augmentation,
+    DeviceImages,
+    Normalise,
+    Plan,
+    crop_and_flip,
+    seed_of,
+    to_device,
+)
 from dtlib.data.images import ImageData
 from dtlib.errors import BadInput
 
@@ -110,19 +118,15 @@ class LoaderImages:
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the batch of each entry of `plan`, in order: what `DeviceImages.batches` yields."""
         normalise = Normalise(self.data, self.device, dtype)
-        on_gpu = self.device.type == "cuda"
         loader = DataLoader(
             _Samples(self.data),
             batch_sampler=_keys(plan),
             num_workers=self.workers,
-            pin_memory=on_gpu,
+            pin_memory=self.device.type == "cuda",
             worker_init_fn=partial(seed_worker, seed=self.seed, rank=self.rank, epoch=epoch),
         )
         for pixels, labels in loader:
-            yield (
-                normalise(pixels.to(self.device, non_blocking=on_gpu)),
-                labels.to(self.device, non_blocking=on_gpu),
-            )
+            yield normalise(to_device(pixels, self.device)), to_device(labels, self.device)
 
 
 def image_source(

@@ -13,7 +13,7 @@ from dtlib.data.corpus import Corpus
 from dtlib.data.english import english
 from dtlib.data.grammar import Grammar
 from dtlib.data.places import is_folder_name
-from dtlib.data.tokenizer import Closed, Tokenizer, from_folder, gpt2, train
+from dtlib.data.tokenizer import BYTES, Closed, Tokenizer, from_folder, gpt2, train
 from dtlib.errors import BadInput, did_you_mean
 
 NAMES = ("grammar", *corpus.NAMES)
@@ -84,12 +84,7 @@ def open_text(
         raise BadInput(f"a text of {size} tokens is too short: training needs at least 2.")
     if name_or_folder == "grammar":
         return _from_grammar(tokenizer, seed, size)
-    if name_or_folder not in corpus.NAMES and not is_folder_name(name_or_folder):
-        raise BadInput(
-            f"there is no text called {name_or_folder!r} and no such folder: choose from "
-            f"{', '.join(NAMES)}, or give a folder.{did_you_mean(name_or_folder, NAMES)}"
-        )
-    text = corpus.load(name_or_folder)
+    text = _corpus(name_or_folder)
     if tokenizer is None:
         tokenizer = "characters" if name_or_folder == "shakespeare" else "trained"
     chosen = _tokenizer(tokenizer, text, vocab_size)
@@ -109,12 +104,38 @@ def open_text(
     )
 
 
-def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextData:
+def check_text(name_or_folder: str, tokenizer: str | None = None) -> None:
+    """Refuse a text or a tokenizer that is not there or cannot be read, without making tokens.
+
+    Raises `BadInput` as `open_text`.
+    """
+    if name_or_folder == "grammar":
+        _refuse_for_grammar(tokenizer)
+        return
+    text = _corpus(name_or_folder)
+    if tokenizer not in (None, "trained"):
+        _tokenizer(tokenizer, text, BYTES)
+
+
+def _corpus(name_or_folder: str) -> Corpus:
+    if name_or_folder not in corpus.NAMES and not is_folder_name(name_or_folder):
+        raise BadInput(
+            f"there is no text called {name_or_folder!r} and no such folder: choose from "
+            f"{', '.join(NAMES)}, or give a folder.{did_you_mean(name_or_folder, NAMES)}"
+        )
+    return corpus.load(name_or_folder)
+
+
+def _refuse_for_grammar(tokenizer: str | None) -> None:
     if tokenizer is not None:
         raise BadInput(
             "text from the grammar has a tokenizer of its own, a token a word, so that its "
             f"entropy per token is known: leave out the tokenizer {tokenizer!r}."
         )
+
+
+def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextData:
+    _refuse_for_grammar(tokenizer)
     if seed < 0:
         raise BadInput(f"the grammar's seed {seed} must be at least 0.")
     grammar = english()

@@ -7,6 +7,9 @@ from typing import Any
 from dtlib.learn import progress, session
 from dtlib.learn.sentences import evaluate
 from dtlib.learn.show import say, show, table
+from dtlib.measure.noise import WITHIN, Effect
+
+_NOISE = ", within the noise"
 
 
 def predict(key: str) -> None:
@@ -22,7 +25,13 @@ def predict(key: str) -> None:
     show(PredictionForm(lesson.stem, key, spec))
 
 
-def measured(key: str, value: Any, unit: str | None = None, source: str = "measured") -> None:
+def measured(
+    key: str,
+    value: Any,
+    unit: str | None = None,
+    source: str = "measured",
+    effect: Effect | None = None,
+) -> None:
     """Show a measurement beside the prediction and add it to `my_runs.csv`.
 
     Parameters
@@ -35,17 +44,19 @@ def measured(key: str, value: Any, unit: str | None = None, source: str = "measu
         Unit of the number; by default the sidecar's.
     source
         Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it.
+    effect
+        What `measure.noise.compare` says of it. Within the noise, no prediction is judged by it.
     """
     lesson = session.current()
     spec = lesson.entry("predictions", key)
     unit = spec.get("unit", "") if unit is None else unit
     mine = progress.read(lesson.stem, "predictions", key)
     guess = mine.get("value")
-    my_run(spec.get("what", key), value, unit, predicted=guess, source=source)
+    my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)
     if guess is None:
         say("Measured:", f"{_number(value)} {unit}".strip() + ". No prediction was made.")
         return
-    right = verdict(spec, guess, value)
+    right = verdict(spec, guess, value) if effect is None or effect.real else None
     with progress.change(lesson.stem, "predictions", key) as entry:
         entry.update(measured=value, unit=unit, right=right)
     sure = "sure" if mine.get("sure") else "unsure"
@@ -83,7 +94,13 @@ def _number(value: Any) -> str:
 
 
 def my_run(
-    what: str, measured: Any, unit: str = "", *, predicted: Any = None, source: str = "measured"
+    what: str,
+    measured: Any,
+    unit: str = "",
+    *,
+    predicted: Any = None,
+    source: str = "measured",
+    effect: Effect | None = None,
 ) -> None:
     """Add a row to the student's `my_runs.csv`; the capstone is made from that table.
 
@@ -97,7 +114,14 @@ def my_run(
         What the student had expected, if anything.
     source
         `"measured"`, `"simulated"` or `"recorded"`.
+    effect
+        What `measure.noise.compare` says of it. Where it lies within the noise, that is said, and
+        the row's source says so, too.
     """
+    if effect is not None and not effect.real:
+        source += _NOISE
+        text = f"{what}: {effect}. A busy machine hides an effect, or there is none: no result."
+        say(WITHIN, text)
     progress.add_run(
         {"lesson": session.current().number, "what": what, "predicted": predicted,
          "measured": measured, "unit": unit, "source": source}
@@ -119,5 +143,9 @@ def take_away() -> None:
     if wrong:
         title = "You were sure, and it came out otherwise. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
+    mine = [row for row in progress.runs() if row["lesson"] == lesson.number]
+    lost = "; ".join(row["what"] for row in mine if row["source"].endswith(_NOISE))
+    if lost:
+        say("No results:", f"{lost}. These lie within the noise of the machine.")
     nothing = "No later lesson of the path is in this folder."
     print(f"Next on the path: lesson {lesson.next}." if lesson.next else nothing)

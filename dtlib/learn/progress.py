@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +102,18 @@ def add_run(row: dict[str, Any]) -> None:
         rows, line = [], [""] * len(columns)
         for cells in sheet.rows:
             old = [*cells, *[""] * (len(columns) - len(cells))]
-            if all(old[columns.index(c)] == new[c] for c in ("lesson", "what", "source")):
+            if _same_run(dict(zip(columns, old, strict=True)), new):
                 line = old  # whose notes in columns of the student's own stay
             else:
                 rows.append(old)
         line = [new.get(c, cell) for c, cell in zip(columns, line, strict=True)]
         write_atomically(path, written(columns, [*rows, line], sheet.marked))
+
+
+def _same_run(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """What a source adds after its comma, that the machine was busy, is the result of a run."""
+    same = one["lesson"] == other["lesson"] and one["what"] == other["what"]
+    return same and one["source"].split(",")[0] == other["source"].split(",")[0]
 
 
 def _sheet() -> Sheet:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.config.flags import Parser
+from dtlib.config.flags import Parser, add_json
+from dtlib.config.terminal import to_json
 from dtlib.learn.source import find, lessons, sources_folder
 from dtlib.lessons.build import KINDS, build_notebooks
 from dtlib.lessons.validate import validate_all
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = parser().parse_args(argv)
     if args.command == "list":
-        return _list()
+        return _list(as_json=args.json)
     if args.command == "new":
         return _new(args.number, args.name)
     if args.command == "build":
@@ -36,7 +37,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line of `dtlib lessons`."""
     top = Parser(prog="dtlib lessons", description="List, make, build or run lessons.")
     commands = top.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="number, title, minutes and needs of every lesson")
+    listing = commands.add_parser("list", help="number, title, minutes and needs of every lesson")
+    add_json(listing)
     making = commands.add_parser("new", help="make the room of a new lesson, an example that runs")
     making.add_argument("number", metavar="NN", help="a number that is free, as 03")
     making.add_argument("name", help="words with _ between them, as text_pipeline")
@@ -50,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
         "--kind", choices=(*KINDS, "both"), default="student",
         help="whose notebooks (default: the student's; pages run the solutions)",
     )  # fmt: skip
+    running.add_argument(
+        "--work", type=Path, metavar="DIR", help="where they run (default: beside the notebooks)"
+    )
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
     paging = commands.add_parser(
         "pages", help="run for the website those lessons that changed since they last were"
@@ -67,8 +72,8 @@ def _run(args: argparse.Namespace) -> int:
     chosen = [find(number) for number in args.lessons] if args.lessons else lessons()
     kinds = list(KINDS) if args.kind == "both" else [args.kind]
     return run_all(
-        chosen, kinds=kinds, out=args.out, jobs=args.jobs, parameters=args.parameter,
-        timeout=args.timeout,
+        chosen, kinds=kinds, out=args.out, work=args.work, jobs=args.jobs,
+        parameters=args.parameter, timeout=args.timeout,
     )  # fmt: skip
 
 
@@ -78,9 +83,12 @@ def _pages(args: argparse.Namespace) -> int:
     return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
 
 
-def _list() -> int:
+def _list(*, as_json: bool) -> int:
     everything = lessons()
     validate_all(everything)
+    if as_json:
+        print(to_json([{"number": lesson.number, **lesson.header} for lesson in everything]))
+        return 0
     for lesson in everything:
         header = lesson.header
         total = sum(header["minutes"].values())

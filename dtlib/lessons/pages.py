@@ -21,6 +21,7 @@ from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
 from dtlib.lessons.run import Job, refuse_numbers, run_notebooks
 from dtlib.lessons.validate import validate_all
+from dtlib.measure.noise import WITHIN
 
 _CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
 
@@ -119,8 +120,31 @@ def finish(page: dict[str, Any], key: str) -> str:
     for cell in page["cells"]:
         for name in ("papermill", "execution", "lines_to_next_cell"):
             cell["metadata"].pop(name, None)
+    noise = [text for cell in page["cells"] for text in _said(cell) if text.startswith(WITHIN)]
+    page["metadata"]["dtlib"]["noise"] = len(noise)
+    if noise:
+        page["cells"].insert(1, _busy(noise))
     _describe_figures(page["cells"])
     return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _busy(noise: Sequence[str]) -> dict[str, Any]:
+    """The cell that tells a reader, before anything else, what of this page is no result."""
+    lines = [f"- {text.removeprefix(WITHIN).strip()}\n" for text in noise]
+    text = (
+        "When this page ran, these effects were not larger than what the same measurement shows "
+        "where nothing was changed. Neither a number of them on this page, nor a figure or a "
+        "sentence about them, is a result:\n"
+    )
+    source = [":::{warning}\n", text, "\n", *lines, ":::"]
+    return {"cell_type": "markdown", "id": "busy", "metadata": {}, "source": source}
+
+
+def _said(cell: dict[str, Any]) -> list[str]:
+    """What the cell displayed or printed, as plain text."""
+    outputs = [one.get("text") or one.get("data", {}).get("text/plain", "")
+               for one in cell.get("outputs", [])]  # fmt: skip
+    return ["".join(text) for text in outputs]
 
 
 def _describe_figures(cells: list[dict[str, Any]]) -> None:

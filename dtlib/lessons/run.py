@@ -35,10 +35,16 @@ class Job:
     lesson: Lesson
     kind: str
     target: Path
+    work: Path | None = None
     task: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     cell: int | None = None
     seconds: float = 0.0
+
+    @property
+    def folder(self) -> Path:
+        """Where it runs: beside the executed notebook, unless somebody said where."""
+        return self.work or self.target.parent
 
     @property
     def name(self) -> str:
@@ -48,17 +54,23 @@ class Job:
     def prepare(self, temporary: Path, values: dict[str, Any], timeout: int) -> None:
         """Write what is to be executed below `temporary`, and the task that says how."""
         source = temporary / self.kind / self.target.name
-        for folder in (source.parent, self.target.parent):
+        for folder in (source.parent, self.target.parent, self.folder):
             folder.mkdir(parents=True, exist_ok=True)
+        for stale in self.requeues():
+            stale.unlink(missing_ok=True)
         source.write_text(derive(self.lesson, self.kind), encoding="utf-8")
         env = {
             "DTLIB_LESSONS": str(self.lesson.room.parent), "PYTHONWARNINGS": warnings_of_kernels(),
             "DTLIB_STRICT": None if self.kind == "student" else "1",
         }  # fmt: skip
         self.task = {
-            "source": str(source), "target": str(self.target), "folder": str(self.target.parent),
+            "source": str(source), "target": str(self.target), "folder": str(self.folder),
             "parameters": values, "timeout": timeout, "env": env,
         }  # fmt: skip
+
+    def requeues(self) -> list[Path]:
+        """What says that a run of the notebook's was stopped, and wants to go on."""
+        return list(self.folder.glob("runs/**/requeue"))
 
 
 def run_all(
@@ -66,6 +78,7 @@ def run_all(
     *,
     kinds: Sequence[str],
     out: Path,
+    work: Path | None = None,
     jobs: int = 2,
     parameters: Sequence[str] = (),
     timeout: int = 300,
@@ -80,6 +93,8 @@ def run_all(
         Which lessons, and which of `student` and `instructor`.
     out
         Where the executed notebooks go, a failed one included: `out/kind/stem.ipynb`.
+    work
+        Where they run, each kind in a folder of its own (default: beside the notebooks).
     jobs
         Notebooks at a time.
     parameters
@@ -101,9 +116,12 @@ def run_all(
     if chosen:
         validate_all(lessons(chosen[0].room.parent))
     values = read_parameters(chosen, parameters)
-    writable_folder(out)
-    out, pairs = out.resolve(), itertools.product(chosen, kinds)
-    everything = [Job(one, kind, out / kind / f"{one.stem}.ipynb") for one, kind in pairs]
+    out = writable_folder(out).resolve()
+    place = writable_folder(work, "--work").resolve() if work else out
+    everything = [
+        Job(one, kind, out / kind / f"{one.stem}.ipynb", place / kind)
+        for one, kind in itertools.product(chosen, kinds)
+    ]
     run_notebooks(everything, values, jobs, timeout).table(everything)
     if any(job.error and not _stopped(job) for job in everything):
         return 1
@@ -260,4 +278,4 @@ def _stopped(job: Job) -> bool:
 
 
 def _requeue(job: Job) -> bool:
-    return _stopped(job) or any(job.target.parent.glob("runs/**/requeue"))
+    return _stopped(job) or bool(job.requeues())

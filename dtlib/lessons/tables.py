@@ -1,4 +1,4 @@
-"""What pages say of lessons and strategies, made from what is there and never by hand.
+"""What pages say of lessons, strategies, durations and the course's address: never by hand.
 
 A page holds a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
 Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is not in the folder.
@@ -7,15 +7,19 @@ Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
 
 from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, course, lessons, path_of
 
-PAGES = ("README.md", "book/index.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md")
 _BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?(<!-- lessons: end -->)", re.S)
 _ASKED = re.compile(r"\{\{lessons: (\w+)\}\}")
 
@@ -102,10 +106,17 @@ def _route(route: dict[str, Any], there: dict[str, Lesson]) -> str:
     parts = [route.get("about", "")]
     if stops:
         words = ", ".join(route["stops"][number] for number in stops)
-        parts.append(f"{', '.join(stops)}: {words}")
+        parts.append(f"{_numbers(stops, there)}: {words}")
     if days:
-        parts.append(" · ".join(", ".join(day) for day in days if day))
+        parts.append(" · ".join(_numbers(day, there) for day in days if day))
     return ": ".join(filter(None, parts))
+
+
+def _numbers(numbers: list[str], there: dict[str, Lesson]) -> str:
+    """Lessons, and what their headers' minutes add up to."""
+    minutes = sum(sum(there[number].header["minutes"].values()) for number in numbers)
+    hours = f"{minutes // 60} h " if minutes >= 60 else ""
+    return f"{', '.join(numbers)} ({hours}{minutes % 60} min)"
 
 
 def _there(sources: Path) -> dict[str, Lesson]:
@@ -117,6 +128,32 @@ def _strategies(sources: Path) -> str:
     return ", ".join(strategies.names())
 
 
+def _address(sources: Path) -> str:
+    """The first step: how a clone of the course is made."""
+    project = tomllib.loads((sources.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    url = urlsplit(project["urls"]["Repository"])
+    folder = Path(url.path).stem
+    text = f"```bash\ngit clone {url.geturl()}\ncd {folder}\n```"
+    if url.hostname == "example.org":
+        text += (
+            "\n\nThe course is not published yet, so that address is a placeholder: give git the"
+            f" one that you\nwere given, and end the line with `{folder}`."
+        )
+    return text
+
+
+def _durations(sources: Path) -> str:
+    """A row a command of make: how long it took, and what it did in that time."""
+    told = yaml.safe_load((sources.parent / "book" / "durations.yaml").read_text("utf-8"))
+    rows = ["| | time | what it does | measured at |", "| --- | --- | --- | --- |"]
+    for name, one in told["commands"].items():
+        rows.append(
+            f"| `make {name}` | {one['seconds'] / 60:.0f} min | {one['note']} | {one['at']} |"
+        )
+    return "\n".join([*rows, "", f"Measured on {told['machine']}."])
+
+
 _TABLES: dict[str, Callable[[Path], str]] = {
     "table": _table, "path": _path, "parts": _parts, "routes": _routes, "strategies": _strategies,
+    "address": _address, "durations": _durations,
 }  # fmt: skip

@@ -19,44 +19,47 @@ class StepTimer:
     """Time each step; the first `warmup` of them never enter a result.
 
     A device works through a queue, so a clock read before the queue is empty measures the launch
-    and not the work: `synchronize` is called before each start and before each stop.
+    and not the work. Either `synchronize` is called before each start and before each stop; or the
+    clock is the device's own, and its marks are read later (`step_timer`).
 
     Parameters
     ----------
     warmup
         Steps at the start to leave out (allocation, compilation, cold caches).
     clock
-        Returns seconds; injected by tests.
+        Returns a mark: seconds, or an event in the device's queue.
     synchronize
         Waits until the device is idle; see `synchronizer`.
+    seconds
+        Of the time from one mark to another.
     """
 
     def __init__(
         self,
         warmup: int = 1,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], Any] = time.perf_counter,
         synchronize: Callable[[], None] = lambda: None,
+        seconds: Callable[[Any, Any], float] = lambda begin, end: end - begin,
     ) -> None:
         self.warmup = warmup
-        self.times: list[float] = []
-        self._clock, self._synchronize = clock, synchronize
-        self._started: float | None = None
+        self._clock, self._synchronize, self._seconds = clock, synchronize, seconds
+        self._started: Any = None
+        self._marks: list[tuple[Any, Any]] = []  # of steps whose time was not asked for yet
+        self._times: list[float] = []
 
     def start(self) -> None:
         """Wait for the device, then read the clock."""
         self._synchronize()
         self._started = self._clock()
 
-    def stop(self) -> float:
-        """Wait for the device, read the clock, keep and return the seconds since `start`."""
+    def stop(self) -> None:
+        """Wait for the device, read the clock, and keep the step that began with `start`."""
         if self._started is None:
             raise RuntimeError("StepTimer.stop() was called before start()")
         self._synchronize()
-        seconds = self._clock() - self._started
+        self._marks.append((self._started, self._clock()))
         self._started = None
-        self.times.append(seconds)
-        return seconds
 
     def __enter__(self) -> StepTimer:
         self.start()
@@ -65,6 +68,13 @@ class StepTimer:
     def __exit__(self, kind: object, *rest: object) -> None:
         if kind is None:
             self.stop()
+
+    @property
+    def times(self) -> list[float]:
+        """Seconds of each step so far; with events, the device has taken them all after this."""
+        self._times += [self._seconds(*marks) for marks in self._marks]
+        self._marks.clear()
+        return self._times
 
     @property
     def timed(self) -> list[float]:
@@ -96,6 +106,35 @@ class StepTimer:
             "throughput": units_per_step / seconds if seconds else None,
             "throughput_unit": unit,
         }
+
+
+def step_timer(warmup: int, device: torch.device, *, waits: bool = False) -> StepTimer:
+    """Return what times a run's steps on a device: a GPU is not waited for, unless told so.
+
+    Two events mark a step in a GPU's queue. They are not in the way of the host, which fills the
+    queue ahead, and they are read once somebody asks for the times.
+
+    Parameters
+    ----------
+    warmup
+        As of `StepTimer`.
+    waits
+        Leave the device idle at both ends of each step, so that what it did in a step lies in it.
+    """
+    if device.type != "cuda" or waits:
+        return StepTimer(warmup, synchronize=synchronizer(device))
+    import torch
+
+    def mark() -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(device))
+        return event
+
+    def seconds(begin: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
+
+    return StepTimer(warmup, clock=mark, seconds=seconds)
 
 
 def synchronizer(device: torch.device) -> Callable[[], None]:

@@ -72,6 +72,7 @@ class Strategy:
         # fp16 has no number below 6e-8: the loss is scaled up before backward, gradients down after
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
+        self.loss_scale = self.scaler.get_scale()  # as the host knows it
         self.skipped_in_a_row = 0
         self.steps = 0
 
@@ -163,12 +164,12 @@ class Strategy:
             group["lr"] = lr
         self.scaler.unscale_(self.optimizer)  # before the clip, which must see true gradients
         grad_norm = None if self.config.clip is None else self.clip(self.config.clip)
-        scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        skipped = self.scaler.get_scale() < scale
         self.optimizer.zero_grad(set_to_none=True)
-        return self.counted(grad_norm, skipped, self.scaler.get_scale())
+        # fp16 waits for the device here: the next step's rate depends on whether this one counted
+        before, self.loss_scale = self.loss_scale, self.scaler.get_scale()
+        return self.counted(grad_norm, self.loss_scale < before, self.loss_scale)
 
     def clip(self, largest: float) -> torch.Tensor:
         """Scale the gradients down to that 2-norm, and return the one they had (0-d)."""
@@ -241,6 +242,7 @@ class Strategy:
         neutral.load_moments(self.module, self.optimizer, state, self.share)
         self.steps = state["steps"]
         self.scaler.load_state_dict(state["scaler"])
+        self.loss_scale = self.scaler.get_scale()
         self.skipped_in_a_row = state["skipped_in_a_row"]
 
     def held(self) -> dict[str, list[torch.Tensor]]:

@@ -138,7 +138,8 @@ def _make_moments(optimizer: torch.optim.Optimizer, flat: Tensor, state: dict[st
         if kind not in entry:
             entry[kind] = torch.zeros_like(flat, requires_grad=False)
     if isinstance(optimizer, torch.optim.AdamW):
-        entry["step"] = torch.tensor(float(state["steps"]))
+        fused = any(group["fused"] for group in optimizer.param_groups)  # counts on the device
+        entry["step"] = torch.tensor(float(state["steps"]), device=flat.device if fused else "cpu")
     elif "exp_avg" in entry:  # DeepSpeed's own Adam counts in whole numbers
         entry["step"] = state["steps"]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from dtlib.config import RUNS
+from dtlib.config.files import writable_folder
 from dtlib.errors import Unavailable
 from dtlib.models import gpt
 from dtlib.strategies import operators as ops
@@ -41,8 +42,8 @@ def folder(config: RunConfig) -> Path:
 def check(config: RunConfig) -> None:
     """Refuse what cannot run here, before any process starts.
 
-    Raises `Unavailable` when an operator is not built, or the disk cannot be written or is too
-    small.
+    Raises `Unavailable` when an operator is not built or the disk is too small; `BadInput` when the
+    disk cannot be written.
     """
     missing = ops.not_built(ops.NEEDED["infinity"])
     if missing:
@@ -52,8 +53,7 @@ def check(config: RunConfig) -> None:
         )
     place = folder(config)
     there = next(parent for parent in (place, *place.parents) if parent.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        raise Unavailable(f"{there} cannot be written, so infinity has no place; choose --nvme.")
+    writable_folder(there, "--nvme")  # a file is made in it and goes: /proc only looks writable
     refuse_full(place, _at_least(config))
 
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.flags import Parser, add_settings, hyphens
+from dtlib.config.flags import Parser, add_json, add_settings, hyphens
+from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 from dtlib.strategies import names as strategy_names
 
@@ -37,7 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         ranks = _numbers(args.pop("ranks"))
         return running.study_strategies(args, ranks, _words(args.pop("strategies")), out)
     part, parts = _part(args.pop("part")), args.pop("parts")
+    as_json = args.pop("json")
     planned, settings = _planned(kind, args)
+    if as_json and not parts:
+        raise BadInput("--json goes with --parts, the list of runs; add it, or leave --json out.")
+    if as_json:
+        print(to_json([{"part": number, "name": one.name} for number, one in enumerate(planned)]))
+        return 0
     if parts:
         print(f"{len(planned)} runs: --part 0 to --part {len(planned) - 1}")
         print("\n".join(f"{number} {one.name}" for number, one in enumerate(planned)))
@@ -107,6 +114,7 @@ def _timed(
     study.add_argument(
         "--parts", action="store_true", default=False, help="list the runs, and start none"
     )
+    add_json(study)
 
 
 def _command(

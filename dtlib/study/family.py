@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,17 @@ def open_folder(
     if not found or runs != before:
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(out / FILE, to_json({**wanted, "runs": runs}, indent=2) + "\n")
+
+
+def begin(out: Path) -> Path:
+    """Make a study's folder empty, and return it; a job that was requeued goes on in what it has.
+
+    For a lesson, which shows a study from its first run on whenever somebody executes it.
+    """
+    if int(os.environ.get("SLURM_RESTART_COUNT", 0)) == 0:
+        shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    return out
 
 
 def _shown(value: Any) -> str:

@@ -40,6 +40,7 @@ def study_strategies(
     """
     planned = list(strategies.plans(settings, ranks, wanted))
     refuse_without_effect(vars(planned[0].config), settings)
+    _refuse_all([one.config for one in planned if not family.finished(out, [one.name])])
     writable_folder(out)
     family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])
     outcomes = _carried_out(out, planned, lambda run: f"loss {run.loss:.6f}")
@@ -90,6 +91,20 @@ def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> N
                 f"--steps {config.steps} leaves no step to time: the first {left_out} are left out"
                 f" of the timing; give at least {left_out + 1}."
             )
+    start.check_data(configs)
+
+
+def _refuse_all(configs: Sequence[RunConfig]) -> None:
+    """Refuse, before anything starts, runs of which none can start, or whose data are not there."""
+    refusals: list[DtlibError] = []
+    for config in configs:
+        try:
+            start.check(config)
+        except (BadInput, Unavailable) as error:
+            refusals.append(error)
+    if refusals and len(refusals) == len(configs):
+        raise refusals[0]
+    start.check_data(configs)
 
 
 def collect(kind: str, out: Path) -> None:

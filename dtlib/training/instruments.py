@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.measure import ledger, profiling
+from dtlib.measure.timing import StepTimer, step_timer
 from dtlib.ranks import dist
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ class Instruments:
         self._profiled = False
         self._gpu_util: float | None = None
 
-    @property
-    def untimed(self) -> int:
-        """The first steps, which enter no timing."""
-        return untimed_steps(self.config)
+    def timer(self) -> StepTimer:
+        """Return the clock of the steps; a trace shows each with the device idle at both ends."""
+        waits = self.config.profile or self.config.nvtx
+        return step_timer(untimed_steps(self.config), self.world.device, waits=waits)
 
     @contextlib.contextmanager
     def around(self, left: int) -> Iterator[tuple[profiling.Recording, profiling.Steps]]:

@@ -1,10 +1,13 @@
 """The training loop: the one place where tasks, strategies and records meet.
 
 for each global batch
-    agree with the other ranks on how many samples count, and whether to stop
+    add up over the ranks how many samples count
     for each micro-batch of this rank
         forward, backward: add its share to the gradient of the global mean
     clip, step, note the loss; evaluate and save when it is time
+
+Nothing in a step reads a number from the device, which would make it wait for the host. The
+recorder does so every few steps, and then also learns whether any rank was asked to stop.
 """
 
 from __future__ import annotations
@@ -48,9 +51,8 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
         instruments = Instruments(config, world, folder)
         checkpointer = Checkpointer(folder, strategy, settings)
         progress = checkpointer.resume() if config.resume else None
-        recorder = Recorder(
-            folder, settings, strategy, total, progress=progress, untimed=instruments.untimed
-        )
+        timer = instruments.timer()
+        recorder = Recorder(folder, settings, strategy, total, timer, progress=progress)
         take_steps(task, strategy, recorder, checkpointer, instruments)
         figures = task.evaluate(strategy)
         recorder.evaluated(task, figures)
@@ -76,15 +78,16 @@ def take_steps(
     config, progress, total = strategy.config, recorder.progress, recorder.total
     with instruments.around(left=total - progress.step) as (profile, marked):
         batches = profile.input_of(task.steps(strategy.plan, first=progress.step))
+        recorder.read()  # from here on, a signal is heeded
         while progress.step < total:
+            if recorder.asked_to_stop:
+                end_early(checkpointer, recorder)
             recorder.timer.start()
             with marked.step():
                 with mark("data"):
                     micro_batches = next(batches)
                 with instruments.around_step(strategy):
-                    count, stop = agree(task, micro_batches)
-                    if stop:
-                        end_early(checkpointer, recorder)
+                    count = global_count(task, micro_batches)
                     seed_dropout(config, strategy.world.rank, progress.step)
                     loss_sum = accumulate(task, strategy, micro_batches, count)
                     # the rate belongs to the step that moves the weights: a skipped one keeps it
@@ -124,17 +127,11 @@ def seed_dropout(config: RunConfig, rank: int, step: int) -> None:
         torch.manual_seed(seed_of("dropout", config.seed, rank, step))
 
 
-def agree(task: Task, micro_batches: Sequence[Batch]) -> tuple[torch.Tensor, bool]:
-    """Return how many samples of the global batch count, and whether any rank was asked to stop.
-
-    One all_reduce tells both, so every rank stops before the same step.
-    """
+def global_count(task: Task, micro_batches: Sequence[Batch]) -> torch.Tensor:
+    """Return how many samples of the global batch count, over all ranks (0-d, on the device)."""
     count = torch.stack([task.count(labels) for _, labels in micro_batches]).sum()
-    message = count.to(sums_dtype(count.device)).new_tensor([0, dist.stop_requested()])
-    message[0] = count
     with mark("communication"):
-        count, stop = dist.sum_over_ranks(message)
-    return count, bool(stop)
+        return dist.sum_over_ranks(count.to(sums_dtype(count.device)))
 
 
 def accumulate(

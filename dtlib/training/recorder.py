@@ -6,24 +6,28 @@ It keeps the loop free of files and clocks. Its methods are called on every rank
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dtlib.data.batches import to_device
 from dtlib.errors import DtlibError
 from dtlib.ranks import dist, launcher
 from dtlib.strategies.precision import sums_dtype
 from dtlib.training.checkpoint import Progress
-from dtlib.training.record import RunFiles, StepTimer, memory_columns, synchronizer
+from dtlib.training.record import RunFiles, StepTimer, memory_columns
 
 if TYPE_CHECKING:
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.training.tasks.base import Task
 
-FLUSH_EVERY = 10  # steps between two collections of the losses, which wait for the device
+READ_EVERY = 10  # steps at most between two readings, each of which waits for the device
+READ_WITHIN = 1.0  # seconds at most, so that a signal is heard long before a job's end
 
 
 class Recorder:
@@ -37,10 +41,15 @@ class Recorder:
         What the run trains with.
     total
         Steps that the run takes in all.
+    timer
+        Of the steps from here on.
     progress
         How far an earlier start came, or None for a new run; kept up to date from here on.
-    untimed
-        Steps from here on that enter no timing.
+
+    Attributes
+    ----------
+    asked_to_stop
+        Whether any rank had been asked to stop at the last reading; the same on all ranks.
     """
 
     def __init__(
@@ -49,34 +58,37 @@ class Recorder:
         settings: Mapping[str, Any],
         strategy: Strategy,
         total: int,
+        timer: StepTimer,
         *,
         progress: Progress | None = None,
-        untimed: int = 0,
     ) -> None:
         self.folder, self.total = folder, total
         self.progress = progress or Progress()
         self._strategy, self._plan = strategy, strategy.plan
         self._device = strategy.world.device
-        self.timer = StepTimer(untimed, synchronize=synchronizer(self._device))
-        self._waiting: list[dict[str, Any]] = []
+        self.timer = timer
+        self.asked_to_stop = False
+        self._waiting: list[tuple[dict[str, Any], list[torch.Tensor]]] = []
+        self._next_reading = 0  # after which step
+        self._seconds: list[float] = []  # of the steps of the last reading
         self._loss_step = self.progress.step  # whose loss `progress.loss` is
         self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
         resumed_from = progress.step if progress else None
         self._files = RunFiles(folder, settings, strategy.world, resumed_from=resumed_from)
 
-    def step(self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: Any) -> None:
-        """Note one step; the loss is added up over the ranks at the next flush."""
-        seconds = self.timer.stop()
+    def step(
+        self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: torch.Tensor
+    ) -> None:
+        """Note one step; what it left on the device stays there until the next reading."""
+        self.timer.stop()
         self.progress.step += 1
         self.progress.skipped_steps += result.skipped
         self.progress.optimizer_steps += not result.skipped
-        line: dict[str, Any] = {"step": self.progress.step, "lr": lr, "seconds": seconds}
-        line["skipped"] = result.skipped
-        if result.grad_norm is not None:
-            line["grad_norm"] = result.grad_norm
-        self._waiting.append({**line, "loss_sum": loss_sum, "count": count})
-        if self.progress.due(FLUSH_EVERY) or self.progress.step in (1, self.total):
-            self.flush()
+        line = {"step": self.progress.step, "lr": lr, "skipped": result.skipped}
+        norm = [] if result.grad_norm is None else [result.grad_norm]
+        self._waiting.append((line, [loss_sum, count, *norm]))
+        if self.progress.step >= min(self._next_reading, self.total):
+            self.read()
         launcher.progress(
             self.progress.step,
             self.total,
@@ -84,26 +96,54 @@ class Recorder:
         )
 
     def flush(self) -> None:
-        """Collect the losses of the waiting steps in one all_reduce, and write their lines.
+        """Read the waiting steps, if there are any, and write their lines."""
+        if self._waiting:
+            self.read()
+
+    def read(self) -> None:
+        """Read what the waiting steps left on the device, and whether any rank is to stop.
+
+        The one place where training waits for the device, and one all_reduce for both. In it rank
+        0 also says how many steps away the next reading is, so that no two ranks differ in that.
 
         Raises `DtlibError` when a loss is not finite.
         """
-        if not self._waiting:
-            return
-        own = torch.stack([line.pop("loss_sum") for line in self._waiting])
-        sums = dist.sum_over_ranks(own.to(sums_dtype(self._device), copy=True)).tolist()
-        for line, mine, total in zip(self._waiting, own.tolist(), sums, strict=True):
-            step, seconds = line.pop("step"), line["seconds"]
-            line["count"] = int(line["count"])
-            self.progress.loss, self._loss_step = total / max(1, line["count"]), step
-            self._files.step(step, loss=self.progress.loss, **line)
-            self._files.rank_step(step, loss_sum=mine, seconds=seconds)
-            if not (math.isfinite(self.progress.loss) or line["skipped"]):
-                raise DtlibError(
-                    f"the loss is {self.progress.loss} in step {step}, so the weights are lost; try"
-                    f" a lower lr than {self._strategy.config.lr}, a warm-up, or clip 1."
-                )
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        dtype = sums_dtype(self._device)
+        ahead = self._steps_ahead() if dist.is_main() else 0
+        message = torch.tensor([dist.stop_requested(), ahead], dtype=dtype)
+        losses = [left[0].to(dtype) for _, left in waiting]
+        shared = torch.stack([*to_device(message, self._device), *losses])
+        own = [each.to(dtype) for _, left in waiting for each in left]
+        numbers = torch.stack([*dist.sum_over_ranks(shared), *own]).tolist()
+        stop, ahead, *sums = numbers[: len(shared)]
+        self.asked_to_stop = stop > 0
+        self._next_reading = self.progress.step + int(ahead)
+        self._seconds = self.timer.times[len(self.timer.times) - len(waiting) :]
+        rest = iter(numbers[len(shared) :])
+        for (line, left), total, seconds in zip(waiting, sums, self._seconds, strict=True):
+            self._write(line | {"seconds": seconds}, total, *itertools.islice(rest, len(left)))
+
+    def _steps_ahead(self) -> int:
+        """How many steps away the next reading shall be, by the steps of the last one."""
+        if not self._seconds:
+            return 1
+        return max(1, min(READ_EVERY, int(READ_WITHIN / statistics.fmean(self._seconds))))
+
+    def _write(
+        self, line: dict[str, Any], total: float, own: float, count: float, *norm: float
+    ) -> None:
+        """Write the line of a step: its loss over all ranks, and this rank's own share of it."""
+        step = line.pop("step")
+        line |= {"count": int(count)} | ({"grad_norm": norm[0]} if norm else {})
+        self.progress.loss, self._loss_step = total / max(1, line["count"]), step
+        self._files.step(step, loss=self.progress.loss, **line)
+        self._files.rank_step(step, loss_sum=own, seconds=line["seconds"])
+        if not (math.isfinite(self.progress.loss) or line["skipped"]):
+            raise DtlibError(
+                f"the loss is {self.progress.loss} in step {step}, so the weights are lost; try"
+                f" a lower lr than {self._strategy.config.lr}, a warm-up, or clip 1."
+            )
 
     def evaluated(self, task: Task, figures: Mapping[str, Any]) -> None:
         """Note what an evaluation found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,9 @@ class Prepared:
 
 
 def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
-    """Refuse all that is wrong with a run without touching a file; return its plan and its world.
+    """Refuse all that is wrong with a run's settings; return its plan and its world.
+
+    Its data are read by `check_data`, since the runs of a study often share them.
 
     Raises `BadInput` or `Unavailable` when the settings cannot be run, here or at all.
     """
@@ -102,18 +105,33 @@ def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
     default = 1 if config.strategy == "single" else launcher.default_ranks()
     world_size = there.world_size if there else config.ranks or default
     strategy.check(config, world_size)
-    tasks.find(config.task).check(config)
+    task = tasks.find(config.task)
+    task.check(config)
     plan = config.plan(world_size)
     strategy.check_plan(config, plan)
+    if config.num_samples is not None:
+        task.refuse_few(config.num_samples, plan)
     return plan, there
+
+
+def check_data(configs: Iterable[RunConfig]) -> None:
+    """Refuse data and tokenizers that are not there or cannot be read, looking once at each.
+
+    Raises `BadInput`.
+    """
+    different = {(one.task, one.data, one.tokenizer, one.num_samples): one for one in configs}
+    for config in different.values():
+        tasks.find(config.task).check_data(config)
 
 
 def prepare(config: RunConfig) -> Prepared:
     """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
 
-    Raises `BadInput` or `Unavailable` as `check`, or when the folder cannot hold the run.
+    Raises `BadInput` or `Unavailable` as `check` and `check_data`, or when the folder cannot hold
+    the run.
     """
     plan, there = check(config)
+    check_data([config])
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)

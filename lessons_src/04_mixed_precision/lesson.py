@@ -550,18 +550,15 @@ learn.table(rows, ["device", *columns, "source"], "TFLOP/s, cited")
 from statistics import median
 from time import perf_counter
 
-
-def product_seconds(dtype, tries=9):
-    a = torch.randn(matrix, matrix, device=device).to(dtype)
-    seconds = []
-    for _ in range(1 + tries):  # the first warms up
+a = torch.randn(matrix, matrix, device=device)
+operands = {name: a.to(TYPES[name]) for name in ("fp32", "bf16", "fp16")}
+turns = {name: [] for name in operands}
+for _ in range(1 + 9):  # the first turn warms up
+    for name, a in operands.items():
         begin = perf_counter()
         (a @ a)[0, 0].item()  # a number on the CPU: the device is done
-        seconds.append(perf_counter() - begin)
-    return median(seconds[1:])
-
-
-seconds = {n: product_seconds(TYPES[n]) for n in ("fp32", "bf16", "fp16")}
+        turns[name].append(perf_counter() - begin)
+seconds = {name: median(found[1:]) for name, found in turns.items()}
 learn.table(
     [[n, t * 1e3, seconds["fp32"] / t] for n, t in seconds.items()],
     ["format", "ms", "times as fast as fp32"],
@@ -569,9 +566,17 @@ learn.table(
 )
 
 # %%
-learn.measured("half_speed", seconds["fp16"] / seconds["fp32"])
+from dtlib.measure.noise import compare
+
+slower = seconds["fp16"] / seconds["fp32"]
+same = turns["fp32"][1:]  # nothing was changed between these
+learn.measured("half_speed", slower, effect=compare(1 / slower, same))
 faster = seconds["fp32"] / seconds["bf16"]
-learn.my_run("bf16 product, times as fast as fp32", faster)
+learn.my_run(
+    "bf16 product, times as fast as fp32",
+    faster,
+    effect=compare(faster, same),
+)
 
 # %% [markdown]
 # These ratios are your machine's. torch carries out each format, fast or

@@ -401,6 +401,8 @@ import time
 
 from torch.utils.flop_counter import FlopCounterMode
 
+from dtlib.measure.noise import compare
+
 seconds = {name: [] for name in ways}
 for name, way in [*ways.items()] * (repeats + 1):
     gpt.zero_grad()
@@ -466,7 +468,8 @@ for name in ways:
 again = 100 * (flop["yours"] / flop["plain"] - 1)
 learn.measured("flop_again", again)
 slower = 100 * (times["yours"] / times["plain"] - 1)
-learn.my_run("time that checkpointing adds", slower, "%")
+effect = compare(times["plain"] / times["yours"], seconds["plain"][1:])
+learn.my_run("time that checkpointing adds", slower, "%", effect=effect)
 assert 0 < again <= 100 / 3
 
 # %% [markdown]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -75,21 +74,21 @@ def step_times(
     width: int,
     layers: int,
     repeats: int,
-) -> dict[str, float]:
-    """Milliseconds of forward, backward and what `ready(way, model)` returns: medians."""
-    x, seen = torch.randn(SAMPLES, width), {}
-    for way in ways:
-        model, times = network(width, layers), []
-        finish = ready(way, model)
-        for _ in range(repeats + WARM_UP):
+) -> dict[str, list[float]]:
+    """Milliseconds of forward, backward and what `ready(way, model)` returns, in turns."""
+    x = torch.randn(SAMPLES, width)
+    models = {way: network(width, layers) for way in ways}
+    finishes = {way: ready(way, model) for way, model in models.items()}
+    seen: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(repeats + WARM_UP):
+        for way, model in models.items():
             model.zero_grad()
             dist.barrier()
             begin = time.perf_counter()
             model(x).square().mean().backward()
-            finish()
-            times.append(1000 * (time.perf_counter() - begin))
-        seen[way] = median(times[WARM_UP:])
-    return seen
+            finishes[way]()
+            seen[way].append(1000 * (time.perf_counter() - begin))
+    return {way: times[WARM_UP:] for way, times in seen.items()}
 
 
 def timeline(

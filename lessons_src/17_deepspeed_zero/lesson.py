@@ -403,6 +403,8 @@ import statistics
 
 from lesson.deepspeed_ablation import ablate
 
+from dtlib.measure.noise import compare
+
 if here:
     arguments = (ablate, SETTINGS, width, timed)
     found["ablation"] = dtlib.launch(
@@ -489,13 +491,17 @@ runs = [
     for second in result["seconds"]
 ]
 gained = learn.given("gains")(runs)
+same = measured[0]["seconds"]  # the baseline against itself
+told = {factor: compare(gain, same) for factor, gain in gained.items()}
 for factor, gain in gained.items():
     what = f"gain of {factor} on one rank"
-    learn.my_run(what, gain, "times", source=source)
+    learn.my_run(what, gain, "times", source=source, effect=told[factor])
 best = max(gained, key=gained.get)
 word = f"the {best}" if gained[best] > 1 else "none"
-learn.measured("largest_gain", word, source=source)
-learn.measured("sharding_alone", gained["stage"], source=source)
+learn.measured("largest_gain", word, source=source, effect=told[best])
+learn.measured(
+    "sharding_alone", gained["stage"], source=source, effect=told["stage"]
+)
 
 # %% [markdown]
 # The bytes do not depend on the machine, and they settle the matter:

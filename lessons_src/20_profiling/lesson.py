@@ -88,9 +88,12 @@ first, *later = dtlib.launch(times, repeats + 1, ranks=1, device="cpu")[0]
 # %%
 import statistics
 
+from dtlib.measure.noise import compare
+
 typical = statistics.median(later)
 print(f"first {first * 1e3:.1f} ms, median of later {typical * 1e3:.2f} ms")
-learn.measured("first_call", first / typical)
+effect = compare(first / typical, later)
+learn.measured("first_call", first / typical, effect=effect)
 
 # %% [markdown]
 # First calls allocate, choose algorithms, make AdamW's moments and load

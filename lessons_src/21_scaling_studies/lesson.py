@@ -135,11 +135,11 @@ learn.check("efficiency", efficiency)
 # What the runs say goes into a file; their tables come below.
 
 # %%
-import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from dtlib import study
+from dtlib.study import family
 
 small = f"text --model nano --max-length {length} --global-batch {batch}"
 small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
@@ -147,9 +147,7 @@ small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
 
 def run(kind, *more):
     """Carry out a study in a folder of its own, and show its table."""
-    out = Path("studies") / kind
-    shutil.rmtree(out, ignore_errors=True)  # of an earlier sitting
-    out.mkdir(parents=True)
+    out = family.begin(Path("studies") / kind)
     with (out / "runs.log").open("w") as log, redirect_stdout(log):
         code = study.main([kind, *small.split(), *more, "--out", str(out)])
     assert code == 0
@@ -168,9 +166,10 @@ run("weak", "--ranks", ranks)
 # Your function, on your rows:
 
 # %%
+from dtlib.measure.noise import compare
 from dtlib.study import scaling, tables
 
-mine, course = {}, {}
+mine, course, alone = {}, {}, {}
 worth = learn.given("efficiency")
 for kind in ("strong", "weak"):
     runs = tables.read(Path(f"studies/{kind}/{kind}.csv"))
@@ -183,13 +182,17 @@ for kind in ("strong", "weak"):
         for row in runs
     ]
     mine[kind] = worth(kind, rows)
+    alone[kind] = [r["step_time_s"] for r in rows if r["ranks"] == 1]
     course[kind] = scaling.efficiency(runs)
     for row in course[kind]:
         n = row["world_size"]
         assert abs(mine[kind][n] - row["efficiency"]) < 1e-9
 most = max(mine["strong"])
-learn.measured("strong_here", mine["strong"][most])
-learn.my_run(f"weak efficiency on {most} ranks", mine["weak"][most], "of 1")
+# One rank against itself may look as far from 1 as that.
+strong, weak = (compare(mine[kind][most], alone[kind]) for kind in mine)
+learn.measured("strong_here", strong.times, effect=strong)
+what = f"weak efficiency on {most} ranks"
+learn.my_run(what, weak.times, "of 1", effect=weak)
 
 # %%
 import matplotlib.pyplot as plt
@@ -289,8 +292,10 @@ for row in runs:
     by_cap[row["bucket_cap_mb"]].append(row["throughput"])
 said = judge(by_cap[0.5], by_cap[25])
 gain = statistics.median(b / a - 1 for a, b in zip(by_cap[0.5], by_cap[25]))
+effect = compare(1 + gain, by_cap[0.5])
+said = said if effect.real else "noise"
 print(f"buckets of 25 MiB instead of 0.5: {gain:+.1%}, which is {said}")
-learn.my_run("gain of larger buckets", 100 * gain, "%")
+learn.my_run("gain of larger buckets", 100 * gain, "%", effect=effect)
 
 # %% [markdown]
 # ## How far can it go?

@@ -402,6 +402,8 @@ learn.check("faster_step", faster_step)
 # | twice the batch | fewer steps; another experiment |
 
 # %%
+from dtlib.measure.noise import compare
+
 mine = learn.given("faster_step")
 levers = {
     "my step, which sends once": dict(step=mine),
@@ -420,6 +422,8 @@ turns, losses, sent = dtlib.launch(
     measure, settings, repeats, steps, ranks=ranks, device=device
 )[0]
 gains = {name: gain_of(turns["slow"], turns[name]) for name in settings}
+placebo = [turns[name][1:] for name in two]
+told = {name: compare(gains[name][0], *placebo) for name in gains}
 apart = {
     name: max(abs(a - b) for a, b in zip(losses["slow"], losses[name]))
     for name in settings
@@ -430,14 +434,16 @@ import matplotlib.pyplot as plt
 
 names = list(gains)[1:]
 figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-axes.barh(names, [gains[name][0] for name in names], color="C0", alpha=0.5)
+hatches = ["" if told[name].real else "//" for name in names]
+middles = [gains[name][0] for name in names]
+axes.barh(names, middles, color="C0", alpha=0.5, hatch=hatches)
 for row, name in enumerate(names):
     middle, low, high = gains[name]
     axes.plot([low, high], [row, row], color="black", marker="|")
 axes.axvline(1, color="black", linewidth=1)
 axes.axvline(1.2, color="black", linewidth=1, linestyle="--")
 axes.invert_yaxis()
-axes.set(xlabel="times the throughput; dashed: 1.2")
+axes.set(xlabel="times the throughput; dashed: 1.2, hatched: within the noise")
 plt.show()
 
 # %%
@@ -445,12 +451,14 @@ learn.table(
     [
         [name, sent[name], *(f"{x:.2f}" for x in gains[name])]
         + [f"{apart[name]:.0e}" if apart[name] else "0"]
+        + ["" if told[name].real else "within the noise"]
         for name in gains
     ],
-    ["lever", "all-reduces", "gain", "smallest", "largest", "losses apart"],
+    ["lever", "all-reduces", "gain", "smallest", "largest", "losses apart",
+     ""],
     f"Each lever alone against slow, {repeats} pairs; all-reduces of a step;"
     " largest difference between the loss curves",
-)
+)  # fmt: skip
 
 # %% [markdown]
 # Read three things. **The ends:** a bar whose line crosses 1 may be luck, as
@@ -463,7 +471,7 @@ learn.table(
 # %%
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
 best = max(levers, key=lambda name: gains[name][0])
-learn.measured("most", best)
+learn.measured("most", best, effect=told[best])
 close = 1e-5 if device == "cpu" else 1e-2  # GPUs convolve in TF32
 for name in free:  # the same numbers but for the order of sums
     first = list(zip(losses["slow"], losses[name]))[:2]
@@ -543,7 +551,7 @@ worth = [name for name in free if gains[name][0] > 1.05] or [
     max(free, key=lambda name: gains[name][0])
 ]
 worth.sort(key=lambda name: -gains[name][0])
-chain, setting = {"slow": slow}, slow
+chain, setting = two.copy(), slow
 for name in worth:
     setting = {**setting, **levers[name]}
     chain[f"+ {name}"] = setting
@@ -559,7 +567,7 @@ from statistics import median
 
 rates = {name: 1000 / median(turns[name][1:]) for name in chain}
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-hatches = ["//", *[""] * (len(chain) - 2), ".."]
+hatches = ["//", "//", *[""] * (len(chain) - 3), ".."]
 bars = axes.barh(list(chain), list(rates.values()), hatch=hatches, ec="white")
 axes.bar_label(bars, [f"{proof[name][0]:.2f} times" for name in chain])
 axes.invert_yaxis()
@@ -569,8 +577,10 @@ plt.show()
 
 # %%
 rows = []
-for name, before in zip(chain, [None, *chain]):
-    step = gain_of(turns[before], turns[name])[0] if before else 1.0
+before = "slow"
+for name in chain:
+    step = gain_of(turns[before], turns[name])[0]
+    before = "slow" if name in two else name
     rows.append(
         [name, f"{rates[name]:.0f}", sent[name], f"{step:.2f}"]
         + [f"{x:.2f}" for x in proof[name]]
@@ -605,11 +615,18 @@ over = sum(before / after > 1.2 for before, after in fresh)
 luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
 print(f"{over} of {repeats} pairs lie above 1.2. Were the median no more,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
-if luck / 2**repeats < 0.05:
+effect = compare(middle, *(turns[name][1:] for name in two))
+print(f"Beside no change at all: {effect}.")
+if effect.real and luck / 2**repeats < 0.05:
     print("At least 20 %: proven here, as far as that goes.")
 else:
     print("At least 20 %: not proven here. Take longer turns, and more.")
-learn.my_run("gain of all levers that keep the numbers", middle, "times")
+learn.my_run(
+    "gain of all levers that keep the numbers",
+    middle,
+    "times",
+    effect=effect,
+)
 
 # %% [markdown]
 # ## Exercise 4: torch.compile has a price

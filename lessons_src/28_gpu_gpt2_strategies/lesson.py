@@ -1,7 +1,7 @@
 # %% [raw]
 # ---
 # number: "28"
-# title: GPT-2 under seven strategies
+# title: GPT-2 under eight strategies
 # does: >-
 #   say what fits and which rows of a table are fair; train under every
 #   strategy
@@ -41,8 +41,8 @@ learn.start("28")
 
 # %% [markdown]
 # As it stands this is the **rehearsal**: a small GPT on two processes of this
-# machine. On a node with GPUs, `size = "full"` trains the published sizes on
-# all of them. As a job with four cards:
+# machine. On nodes with GPUs, `size = "full"` trains the published sizes on
+# all of them; a job that is requeued goes on. With four cards:
 #
 # ```
 # dtlib batch submit 28 --gpus-per-node 4 -p size=full
@@ -81,24 +81,16 @@ learn.predict("how_many_fit")
 # `shared`, once.
 
 # %%
-from dtlib.ranks.devices import available_here
+from lesson import runs
 
-cards = available_here().cuda_devices
+from dtlib.study import worlds
+
+cards = worlds.gpus()
 full = size == "full" and cards > 0
 if size == "full" and not full:
     print("size=full needs an NVIDIA GPU, and none is here: a rehearsal.")
 world = ranks or (cards if full else 2)
-rehearsal = {"max_length": 32, "num_samples": 256}
-shared = {
-    "task": "text",
-    "data": data or ("wikitext2" if full else "grammar"),
-    "precision": "bf16" if full else "fp32",
-    "global_batch": 4 * world,
-    "micro_batch": 4,
-    "steps": 20 if full else 6,
-    "timeout": 600 if full else 60,
-    **({} if full else rehearsal),
-}
+shared = runs.shared(full, world, data)
 shared
 
 # %% [markdown]
@@ -113,18 +105,18 @@ from lesson import rehearse
 
 from dtlib.sim.shapes import GPT
 from dtlib.study import family, rows
-from dtlib.study.strategies import plans
 
+place = Path("studies") / "gpt2"
 if not full:
-    rmtree("gpt2_study", ignore_errors=True)
+    rmtree(place, ignore_errors=True)
 
 
 def carry_out(model, names):
     """What came of a model's runs under these strategies."""
     settings = {"max_length": GPT[model]["context"], **shared, "model": model}
-    planned = list(plans(settings, [world], names))
-    folder = Path("gpt2_study") / model
+    folder = place / model
     family.open_folder(folder, "strategies", settings)
+    planned = runs.plans(settings, world, names, folder, full)
     if full:
         return list(family.carry_out(folder, planned))
     return rehearse.together(folder, planned)
@@ -149,9 +141,14 @@ import math
 
 from dtlib.data import open_text
 
-text = open_text(shared["data"], seed=0)
-entries = text.tokenizer.vocab_size
+tokens = shared.get("tokenizer")
+text = open_text(shared["data"], seed=0, tokenizer=tokens)
+multiple = shared.get("pad_vocab_to", 1)
+entries = math.ceil(text.tokenizer.vocab_size / multiple) * multiple
 print(f"V = {entries:,}: ln V = {math.log(entries):.3f}")
+if multiple > 1:  # whole tiles for a GPU; the rows beyond mean nothing
+    print(f"{text.tokenizer.vocab_size:,}, padded to {entries:,}")
+print(f"{sizes[0]}: {first.run.summary['parameters']:,} parameters")
 print(f"first loss = {losses[0]:.3f}; for GPT-2: {math.log(50257):.2f}")
 learn.measured("first_loss", losses[0] / math.log(entries))
 
@@ -170,10 +167,14 @@ learn.measured("first_loss", losses[0] / math.log(entries))
 
 # %%
 SEVEN = "single,ddp,zero1,zero2,zero3,offload,infinity"
-names = (strategies or SEVEN).split(",")
+names = (strategies or SEVEN + ",fsdp").split(",")
 outcomes = [o for model in sizes for o in carry_out(model, names)]
 table = rows.tidy(outcomes, "strategies")
 done = [row for row in table if row["status"] == "done"]
+for outcome, row in zip(outcomes, table):
+    if outcome.run:
+        length = outcome.run.config["max_length"]
+        row["mfu"] = runs.mfu(row, length, entries)
 for row in table:
     if row["status"] != "done":
         print(f"{row['strategy']}: {row['status']}. {row['because']}")
@@ -383,7 +384,7 @@ def peaks(row):
     """GiB at the peak of a run on a GPU: foretold, measured."""
     place = (row["model"], row["strategy"], row["world_size"])
     counts = [row[key] for key in COUNTS]
-    setup = Setup(*place, *counts, vocab_size=entries if full else 50_257)
+    setup = Setup(*place, *counts, vocab_size=entries if full else 50_304)
     return fitting.peak(setup) / 2**30, row["memory_peak_bytes"] / 2**30
 
 
@@ -429,7 +430,8 @@ SETTINGS = [
     "micro_batch",
     "max_length",
 ]
-RESULTS = ["throughput", "peak", "reserved", "loss", "device", "commit"]
+RESULTS = ["throughput", "mfu", "peak", "reserved"]
+RESULTS += ["loss", "device", "commit"]
 
 
 def row_of(outcome, tidy):
@@ -442,16 +444,23 @@ def row_of(outcome, tidy):
         "optimizer": "DeepSpeed's Adam" if adam is False else "torch's AdamW",
         "peak": tidy["memory_peak_bytes"],
         "reserved": tidy["memory_reserved_bytes"],
-        **{k: tidy[k] for k in ("throughput", "loss", "device", "commit")},
+        **runs.brings(config),
+        **{key: tidy[key] for key in RESULTS if key in tidy},
     }
 
 
 mine = [row_of(o, row) for o, row in zip(outcomes, table) if o.run]
 learn.table(
-    [[row[key] for key in SETTINGS] for row in mine],
-    SETTINGS,
-    "Your table: settings",
+    [[row[key] for key in SETTINGS + runs.BRINGS] for row in mine],
+    SETTINGS + runs.BRINGS,
+    "Your table: settings, and what a strategy brings with it",
 )
+
+# %% [markdown]
+# The last three columns belong to the strategy, and a caption must say so:
+# `recipe` (under `autocast` weights stay in fp32, under FSDP's `policy` and
+# DeepSpeed's `mixed` each rank computes with copies in 16 bits), whether AdamW
+# is one *fused* kernel, and whether the exchange *overlaps* with backward.
 
 # %%
 learn.table(
@@ -459,6 +468,7 @@ learn.table(
         [
             row["strategy"],
             row["throughput"],
+            100 * row["mfu"] if row["mfu"] else "",
             *((row[key] or 0) / 1e6 or "" for key in ("peak", "reserved")),
             f"{row['loss']:.5f}",
             row["device"],
@@ -466,8 +476,10 @@ learn.table(
         ]
         for row in mine
     ],
-    ["strategy", "tokens/s", "peak, MB", "reserved, MB", *RESULTS[3:]],
-    "Your table: results. Tokens/s of all ranks, bytes of rank 0",
+    ["strategy", "tokens/s", "MFU, %", "peak, MB", "reserved, MB"]
+    + RESULTS[4:],
+    "Your table: results. Tokens/s of all ranks, bytes of rank 0; the MFU is"
+    " the share of a GPU's peak (lesson 01), and a CPU has none here",
 )
 
 # %% [markdown]

@@ -28,9 +28,20 @@ def rows_of(bench: str, *flags: str) -> list[dict] | dict:
 @needs_lightning
 def test_five_loops_reach_the_same_loss():
     rows = rows_of("bench_text_loop.py")
-    assert len(rows) == 5
+    assert len(rows) == 11  # and six plain loops with one thing changed
     # Six AdamW steps on equal batches: only the rounding of a sum's order is left.
     assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 1e-6} == {}
+    # Kernels, precision and threads of the five are the same, so the rest is the loop.
+    five = [row for row in rows if not row["name"].startswith("plain, ")]
+    told = [[row[key] for key in ("kernels", "precision", "threads")] for row in five]
+    assert told == 5 * [told[0]]
+    assert {"_fused_adamw_", "_scaled_dot_product_flash_attention_for_cpu"} <= set(told[0][0])
+    # Two changes are those of a kernel, and were made.
+    kernels = {row["name"]: row["kernels"] for row in rows}
+    assert "_fused_adamw_" not in kernels["plain, AdamW not fused"]
+    assert "_scaled_dot_product_attention_math" in kernels["plain, attention by torch's math"]
+    reads = {row["name"]: row["reads"] for row in rows}
+    assert reads["plain, loss.item() every step"] == reads["plain"] + 1
     # And they did learn: the loss is below that of the first step, ln(vocabulary).
     assert all(0 < row["loss"] < row["first_loss"] for row in rows)
 

@@ -3,20 +3,24 @@
 All train the same GPT from the same weights, on the same windows of text in the same order, with
 the same AdamW, learning rate and clipping; everything else is how each framework's own guide
 writes the loop, with logging, progress bars, evaluation and checkpoints switched off as it says.
-Started by torchrun, a contestant trains on several ranks with its framework's own data parallelism.
+Started as several ranks, a contestant trains with its framework's own data parallelism. One whose
+name begins with "plain, " is the plain loop with one thing changed: what that thing is worth.
 """
 
-import contextlib
+import functools
 import json
 import os
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from table import Stopwatch
+import turns
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader, Dataset
 
@@ -33,16 +37,11 @@ RANK = int(os.environ.get("RANK", "0"))
 class Problem:
     """What every contestant is given."""
 
-    warmup: int  # optimizer steps before the first clock is read
-    steps: int  # timed optimizer steps
+    total: int  # optimizer steps
     global_batch: int
     folder: str  # empty, the same on every rank
     seed: int = 0
     model_name: str = "nano"
-
-    @property
-    def total(self) -> int:
-        return self.warmup + self.steps
 
     @property
     def micro_batch(self) -> int:
@@ -85,7 +84,7 @@ class WithLoss(nn.Module):
         return {"loss": F.cross_entropy(self.gpt(x).flatten(0, 1), y.flatten())}
 
 
-def build(problem: Problem) -> tuple[Windows, WithLoss, torch.optim.AdamW]:
+def build(problem: Problem, fused: bool = True) -> tuple[Windows, WithLoss, torch.optim.AdamW]:
     """The data, the model and the optimizer, the same for everybody."""
     windows = Windows(problem)
     model = WithLoss(GPT(problem.config(windows.vocab_size), seed=problem.seed))
@@ -95,30 +94,46 @@ def build(problem: Problem) -> tuple[Windows, WithLoss, torch.optim.AdamW]:
         {"params": matrices, "weight_decay": WEIGHT_DECAY},
         {"params": others, "weight_decay": 0.0},
     ]
-    return windows, model, torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=True)
+    return windows, model, torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=fused)
 
 
-def plain(problem: Problem) -> list[float]:
+def plain(problem: Problem, change: str = "") -> list[float]:
     """PyTorch alone, batches indexed out of one tensor; DistributedDataParallel over ranks."""
-    windows, model, optimizer = build(problem)
+    windows, model, optimizer = build(problem, fused=change != "AdamW not fused")
     if WORLD > 1:
         torch.distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
+    kernels = list(SDPBackend.__members__.values())[1:]  # the first is that of an error
+    if change == "attention by torch's math":
+        kernels = [SDPBackend.MATH]
+    loader = iter(DataLoader(windows, batch_size=problem.micro_batch))
     losses = []
-    for step in range(problem.total):
-        start = step * problem.global_batch + RANK * problem.micro_batch
-        x, y = windows.packed.batch(windows.order[start : start + problem.micro_batch])
-        loss = model(x, y)["loss"]
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.detach())
+    with sdpa_kernel(kernels), Path(os.devnull).open("w") as log:
+        for step in range(problem.total):
+            if change == "windows from a DataLoader":
+                x, y = next(loader).values()
+            else:
+                start = step * problem.global_batch + RANK * problem.micro_batch
+                x, y = windows.packed.batch(windows.order[start : start + problem.micro_batch])
+            loss = model(x, y)["loss"]
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=change != "gradients set to 0")
+            losses.append(loss.detach())
+            if change == "loss.item() every step":
+                loss.item()
+            if change == "a line printed every step":
+                print(json.dumps({"step": step, "loss": loss.item()}), file=log, flush=True)
     return mean_over_ranks(losses)
 
 
+CHANGES = ["AdamW not fused", "attention by torch's math", "windows from a DataLoader",
+           "gradients set to 0", "loss.item() every step", "a line printed every step"]  # fmt: skip
+
+
 def ours(problem: Problem) -> list[float]:
-    """`dtlib.train`, inside the ranks that `dtlib.launch` or torchrun started."""
+    """`dtlib.train`, inside the ranks that somebody started."""
     import dtlib
 
     run = dtlib.train(
@@ -215,54 +230,64 @@ def mean_over_ranks(losses: list[Tensor]) -> list[float]:
     return (own / WORLD).tolist()
 
 
-def timed(name: str, problem: Problem) -> dict:
-    """Train, and read the clocks after optimizer step `warmup` and after the last one.
+class Kernels:
+    """What one step calls: watched by torch's profiler from the end of a step to the next one's."""
 
-    Torch's own global hook reads them, so that every contestant is timed at the same two points,
-    whoever wrote its loop.
+    def __init__(self) -> None:
+        self.profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+
+    def told(self, optimizer: torch.optim.Optimizer) -> dict:
+        """Kernels, precision and threads, which have to be the same, and how much is called."""
+        self.profiler.stop()
+        called = [event.name for event in self.profiler.events() if event.name.startswith("aten::")]
+        main = {name for name in called if "scaled_dot_product" in name or "adamw" in name}
+        weights = {str(p.dtype) for group in optimizer.param_groups for p in group["params"]}
+        return {
+            "kernels": sorted(name.removeprefix("aten::") for name in main),
+            "precision": sorted(weights), "threads": torch.get_num_threads(),
+            "calls": len(called), "reads": called.count("aten::_local_scalar_dense"),
+        }  # fmt: skip
+
+
+def train(name: str, problem: Problem) -> None:
+    """Train in turns, and answer with the losses of all steps after the last one.
+
+    Torch's own global hook ends a turn, so that every contestant is timed at the same points,
+    whoever wrote its loop. The second step, one of the warm-up, is watched for its kernels.
     """
     torch.set_num_threads(1)
-    watch, taken = Stopwatch(), [0]
+    pace, kernels, told = turns.Pace(problem.total), Kernels(), {}
 
-    def after_step(*_: object) -> None:
-        taken[0] += 1
-        if taken[0] in (problem.warmup, problem.total):
-            watch.read()
+    def after_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        if pace.taken == 0:
+            kernels.profiler.start()
+        elif pace.taken == 1:
+            told.update(kernels.told(optimizer))
+        pace.after_step()
 
-    hook = register_optimizer_step_post_hook(after_step)
-    try:
-        losses = CONTESTANTS[name](problem)
-    finally:
-        hook.remove()
-    assert taken[0] == problem.total, f"{name} took {taken[0]} steps of {problem.total}"
+    register_optimizer_step_post_hook(after_step)
+    turns.answer({"ready": True})
+    pace.begin()
+    losses = CONTESTANTS[name](problem)
+    assert pace.taken == problem.total, f"{name} took {pace.taken} steps of {problem.total}"
     assert len(losses) == problem.total, f"{name} kept {len(losses)} losses of {problem.total}"
-    return {"losses": losses, "threads": torch.get_num_threads(), **watch.seconds()}
+    pace.finish(losses, told)
 
 
-CONTESTANTS = {"plain": plain, "dtlib": ours, "accelerate": accelerate,
-               "transformers": transformers, "lightning": lightning}  # fmt: skip
+CONTESTANTS = {
+    "plain": plain, "dtlib": ours, "accelerate": accelerate,
+    "transformers": transformers, "lightning": lightning,
+    **{f"plain, {change}": functools.partial(plain, change=change) for change in CHANGES},
+}  # fmt: skip
 
 
 def main() -> None:
-    request = json.loads(sys.argv[1])
-    name = request.pop("name")
-    problem = Problem(**request)
+    turns.keep_stdout_clean()
     warnings.simplefilter("ignore")
-    # What frameworks print belongs to nobody's table.
-    with contextlib.redirect_stdout(sys.stderr):
-        if name == "dtlib" and WORLD == 1:
-            import cloudpickle
-            import table
-
-            import dtlib
-
-            # A rank is another process: the functions of these two scripts travel by value.
-            cloudpickle.register_pickle_by_value(table)
-            result = dtlib.launch(timed, name, problem, ranks=1, device="cpu")[0]
-        else:
-            result = timed(name, problem)
-    if RANK == 0:
-        print(json.dumps(result), flush=True)
+    request = json.loads(sys.argv[1])
+    with tempfile.TemporaryDirectory() as own:
+        folder = request.pop("folder", own)
+        train(request.pop("name"), Problem(folder=folder, **request))
 
 
 if __name__ == "__main__":

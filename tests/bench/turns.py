@@ -15,17 +15,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from table import HERE, end
+from table import HERE, Stopwatch, end
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 class Contestant:
     """The processes of one contestant, one a rank, started like torchrun's.
 
-    `script` lies beside this file, calls `serve`, and reads `request` from its first argument; a
-    turn, or the start, may take `timeout` seconds.
+    `script` lies beside this file, calls `serve` or keeps a `Pace`, and reads `request` from its
+    first argument; a turn, or the start, may take `timeout` seconds. Without `ranks` it is one
+    process that nobody launched: some frameworks take one launched rank for data parallelism.
     """
 
-    def __init__(self, script: str, request: dict, ranks: int, timeout: float) -> None:
+    def __init__(self, script: str, request: dict, ranks: int | None, timeout: float) -> None:
         self.name, self.timeout = request["name"], timeout
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -34,11 +37,11 @@ class Contestant:
         self.processes = [
             subprocess.Popen(
                 [sys.executable, str(HERE / script), json.dumps(request)],
-                env={**os.environ, **self._world(rank, ranks, port)},
+                env=os.environ | ONE_THREAD | (self._world(rank, ranks, port) if ranks else {}),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                 text=True, start_new_session=True,
             )
-            for rank in range(ranks)
+            for rank in range(ranks or 1)
         ]  # fmt: skip
 
     def turn(self, steps: int) -> dict:
@@ -82,7 +85,7 @@ class Contestant:
                 "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
                 "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-                "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}  # fmt: skip
+                "DS_ACCELERATOR": "cpu"}  # fmt: skip
 
 
 def take_turns(
@@ -118,6 +121,33 @@ def serve(steps: Callable[[int], list[float]], more: Callable[[], dict] = dict) 
         losses = steps(int(line))
         took = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
         answer({**took, "losses": losses, "more": more()})
+
+
+class Pace:
+    """Holds a training that has a loop of its own after a step, until its next turn comes.
+
+    Call `begin` before the training, `after_step` after every step, and `finish` with what the
+    whole training gave: only then is the last turn answered.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.taken, self.total = 0, total
+
+    def begin(self) -> None:
+        self.until = self.taken + int(sys.stdin.readline())
+        self.watch = Stopwatch()
+        self.watch.read()
+
+    def after_step(self) -> None:
+        self.taken += 1
+        if self.taken == self.until:
+            self.watch.read()
+            if self.taken < self.total:
+                self.finish([], {})
+                self.begin()
+
+    def finish(self, losses: list[float], more: dict) -> None:
+        answer({**self.watch.seconds(), "losses": losses, "more": more})
 
 
 _answers: list = []

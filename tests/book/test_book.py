@@ -20,6 +20,7 @@ from dtlib.learn.source import find, lessons
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.pages import build_pages, finish, key
+from dtlib.measure.noise import WITHIN
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -87,6 +88,28 @@ def test_a_form_stands_without_the_line_that_made_it():
     assert "remove-input" not in page()[position("learn.measured(")].metadata.get("tags", [])
 
 
+def test_a_page_says_first_what_of_it_is_within_the_noise():
+    def cell(*outputs):
+        return {"cell_type": "code", "source": "", "metadata": {}, "outputs": list(outputs)}
+
+    title = {"cell_type": "markdown", "source": "# 21", "metadata": {}}
+    ran = {"duration": 1.0, "end_time": "2026-11-29"}
+    shown = {
+        "data": {"text/plain": [f"{WITHIN} gain of larger buckets: placebo spread 1.50 times."]}
+    }
+    for outputs, noise in (([{"text": "a gain"}, shown], 1), ([{"text": "a gain"}], 0)):
+        page = {"cells": [title, cell(*outputs)], "metadata": {"papermill": dict(ran)}}
+        page = json.loads(finish(page, "a key"))
+        assert page["metadata"]["dtlib"]["noise"] == noise
+        assert len(page["cells"]) == 2 + noise
+    page = {"cells": [title, cell(shown)], "metadata": {"papermill": dict(ran)}}
+    first, busy, _ = json.loads(finish(page, "a key"))["cells"]
+    assert first["source"] == "# 21"
+    text = "".join(busy["source"])
+    assert text.startswith(":::{warning}\nWhen this page ran, these effects were not larger")
+    assert "- gain of larger buckets: placebo spread 1.50 times.\n:::" in text
+
+
 def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     figure = {"output_type": "display_data", "data": {"image/png": ""}, "metadata": {}}
     table = {"data": {"text/html": ["<table><caption>Steps &amp; ", "sums.</caption>"]}}
@@ -100,7 +123,9 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     text = finish({"cells": cells, "metadata": {"papermill": ran}}, "a key")
     done = json.loads(text)
     assert "somewhere" not in text
-    assert done["metadata"] == {"dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02"}}
+    assert done["metadata"] == {
+        "dtlib": {"key": "a key", "seconds": 12.3, "on": "2030-01-02", "noise": 0}
+    }
     alt = "Figure of the section “Watch it”. The table below it has the numbers: Steps & sums."
     assert len(done["cells"]) == 3  # not what ran for the student's notebook alone
     assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}

@@ -32,6 +32,9 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "config.json").write_text("{}")
     (tmp_path / "x.yaml").write_text("task: text\nstepps: 3\n")
+    (tmp_path / "list.json").write_text("[1]\n")
+    (tmp_path / "latin").mkdir()
+    (tmp_path / "latin" / "text.txt").write_bytes("café au lait\n".encode("latin-1"))
     monkeypatch.chdir(tmp_path)
     for module, name in ((launcher, "launch"), (processes, "start")):
         monkeypatch.setattr(module, name, None)  # calling it would be a TypeError

@@ -1,12 +1,12 @@
 """One configuration: what is filled in, what is derived, what is refused and in which words."""
 
 import dataclasses
-import re
 
 import pytest
 
 from dtlib.config import DEFAULTS, RunConfig, read_yaml
 from dtlib.config.files import write_csv
+from dtlib.config.flags import parameter_notes
 from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput
 
@@ -120,10 +120,9 @@ def test_a_configuration_survives_a_mapping():
 
 
 def test_every_setting_has_its_line_of_help():
-    named = re.findall(r"^    (\w+)\n        \w", RunConfig.__doc__ or "", flags=re.MULTILINE)
-    assert [name for name in named if name != "BadInput"] == [
-        field.name for field in dataclasses.fields(RunConfig)
-    ]
+    notes = parameter_notes(RunConfig)
+    assert [*notes] == [field.name for field in dataclasses.fields(RunConfig)]
+    assert [name for name, note in notes.items() if not (note.text and note.group)] == []
 
 
 def test_a_configuration_is_read_as_an_editor_saved_it(tmp_path):

@@ -7,6 +7,7 @@ from dtlib.errors import BadInput
 from dtlib.learn import progress, session
 from dtlib.learn.predictions import verdict
 from dtlib.learn.widgets import PredictionForm
+from dtlib.measure.noise import WITHIN, compare
 
 pytestmark = pytest.mark.usefixtures("demo_lesson")
 
@@ -83,3 +84,25 @@ def test_verdicts(spec: dict, guess: object, value: object, right: bool | None) 
 def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(BadInput, match=r"no prediction 'grow'; it has result, grows"):
         learn.predict("grow")
+
+
+def test_within_the_noise_nothing_is_a_result_until_a_quiet_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    form().answer = {"value": 50, "sure": True}
+    busy, quiet = compare(1.2, [1.0, 1.5]), compare(1.2, [1.0, 1.01])
+    learn.measured("result", 6, effect=busy)
+    said = capsys.readouterr().out
+    assert f"{WITHIN} result: placebo spread 1.50 times, effect 1.20 times." in said
+    assert "s predicted." not in said
+    assert [row["source"] for row in progress.runs()] == ["measured, within the noise"]
+    learn.take_away()
+    said = capsys.readouterr().out
+    assert "No results: result." in said and "You were sure" not in said
+
+    learn.measured("result", 6, effect=quiet)
+    learn.take_away()
+    said = capsys.readouterr().out
+    assert "Not as predicted." in said and "You were sure" in said
+    assert WITHIN not in said and "No results" not in said
+    assert [row["source"] for row in progress.runs()] == ["measured"]

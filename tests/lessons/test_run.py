@@ -255,6 +255,15 @@ def test_a_lesson_that_a_signal_stopped_asks_to_be_started_again(
     assert main(["run", "--kind", "student", "--out", str(tmp_path / "out")]) == code
 
 
+def test_it_runs_where_it_is_told_and_leaves_its_notebook_elsewhere(sources, tmp_path):
+    write(sources, "80", "open('made', 'a').write('x')")
+    for start in ("r0", "r1"):
+        words = ["run", "80", "--out", str(tmp_path / start), "--work", str(tmp_path / "work")]
+        assert main(words) == 0
+        assert [path.suffix for path in (tmp_path / start / "student").iterdir()] == [".ipynb"]
+    assert (tmp_path / "work/student/made").read_text() == "xx"
+
+
 def test_a_requeue_file_makes_the_exit_code_75(sources, tmp_path, monkeypatch):
     def stopped(everything: list[run.Job], *_: object) -> None:
         folder = everything[0].target.parent / "runs/text"
@@ -264,7 +273,6 @@ def test_a_requeue_file_makes_the_exit_code_75(sources, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "run_jobs", stopped)
     words = ["run", "--kind", "student", "--out", str(tmp_path / "out")]
     assert main(words) == 75
-    (tmp_path / "out/student/runs/text/requeue").unlink()
     monkeypatch.setattr(run, "run_jobs", lambda *_: None)
     assert main(words) == 0
 

@@ -61,10 +61,22 @@ def test_a_lesson_shows_the_routes_through_the_lessons_that_are_there(sources: P
     cells = json.loads(derive(find("00", sources), "student"))["cells"]
     text = "".join(cells[-1]["source"])
     assert text.splitlines()[4:] == [
-        "| a day | 00, 01: split, add |",
-        "| a week | the path: 01 · 00 |",
+        "| a day | 00, 01 (2 min): split, add |",
+        "| a week | the path: 01 (1 min) · 00 (1 min) |",
         "| time | pick |",
     ]
+
+
+def test_the_address_and_the_durations_come_from_one_file_each(sources: Path) -> None:
+    project, durations = sources.parent / "pyproject.toml", sources.parent / "book/durations.yaml"
+    project.write_text('[project.urls]\nRepository = "https://git.school.edu/gpu/course.git"\n')
+    clone = "```bash\ngit clone https://git.school.edu/gpu/course.git\ncd course\n```"
+    assert tables.made("address", sources) == clone
+    durations.parent.mkdir()
+    test = "test: {seconds: 700, at: abc, note: all}"
+    durations.write_text(f"machine: a laptop\ncommands:\n  {test}\n")
+    said = tables.made("durations", sources).splitlines()
+    assert said[2:] == ["| `make test` | 12 min | all | abc |", "", "Measured on a laptop."]
 
 
 def test_an_unknown_table_is_refused(sources: Path) -> None:

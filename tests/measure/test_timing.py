@@ -28,13 +28,15 @@ def test_timer_waits_for_the_device():
     naive = StepTimer(0, clock=lambda: device.now)
     naive.start()
     device.launch()
-    assert naive.stop() == 1  # the launch alone: what the timer must not report
+    naive.stop()
+    assert naive.times == [1]  # the launch alone: what the timer must not report
 
     device = FakeDevice()
     timer = StepTimer(0, clock=lambda: device.now, synchronize=device.synchronize)
     timer.start()
     device.launch()
-    assert timer.stop() == 101
+    timer.stop()
+    assert timer.times == [101]
     assert device.waits == 2
 
 
@@ -44,6 +46,22 @@ def test_timer_leaves_out_work_from_before_its_start():
     with StepTimer(0, clock=lambda: device.now, synchronize=device.synchronize) as timer:
         device.launch()
     assert timer.times == [101]
+
+
+def test_events_in_the_queue_are_waited_for_only_when_the_times_are_read():
+    device = FakeDevice()
+
+    def seconds(begin: int, end: int) -> int:
+        device.synchronize()
+        return end - begin
+
+    timer = StepTimer(1, clock=lambda: device.now + device.queued, seconds=seconds)
+    for _ in range(3):
+        with timer:
+            device.launch()
+    assert (device.now, device.waits) == (3, 0)
+    assert timer.times == [101, 101, 101]
+    assert timer.timed == [101, 101] and device.waits == 3  # each is read once
 
 
 def timed(times: list[float], warmup: int) -> StepTimer:

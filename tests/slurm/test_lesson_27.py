@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def test_the_rehearsal_scales_over_two_nodes(slurm: Slurm) -> None:
     number = slurm.submit("27", "--nodes=2", "-p", "repeats=1")
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.log(number)
-    made = slurm.made(number) / "r0" / "student" / "studies"
+    made = slurm.made(number) / "work" / "student" / "studies"
     for kind in ("strong", "weak"):
         with (made / kind / f"{kind}.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))

@@ -132,7 +132,7 @@ def test_a_cancelled_job_leaves_its_finished_cells_and_no_process(slurm: Slurm) 
     found = slurm.lesson("print('first')", SLEEP)
     number = slurm.submit("80", "--nodes=2", **found)
 
-    slurm.until(lambda: len(list(slurm.made(number).glob("r0/student/n[12]"))) == 2, number)
+    slurm.until(lambda: len(list(slurm.made(number).glob("work/student/n[12]"))) == 2, number)
     assert len(slurm.processes(number)) > 4
     slurm.run("scancel", number)
     assert slurm.waited(number).startswith("CANCELLED")

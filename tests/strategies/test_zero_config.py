@@ -164,6 +164,13 @@ def test_infinity_without_its_operators_names_the_command(monkeypatch):
         nvme.check(config(strategy="infinity"))
 
 
+@pytest.mark.parametrize("place", ["/proc/x", "/dev/null"])
+def test_a_place_that_cannot_be_written_is_refused_first(place, monkeypatch):
+    monkeypatch.setattr(ops, "built", lambda name: "here")
+    with pytest.raises(BadInput, match=r"cannot be written to .*choose another --nvme"):
+        nvme.check(config(strategy="infinity", nvme=place))
+
+
 def test_a_disk_too_small_is_refused_with_the_numbers(tmp_path):
     with pytest.raises(Unavailable, match=r"infinity needs .* GiB for 1,000,000,000,000,000 param"):
         nvme.refuse_full(tmp_path / "nvme", 10**15)

@@ -273,3 +273,14 @@ def test_a_foreign_csv_file_is_a_sentence(content, tmp_path):
     path.write_text(content)
     with pytest.raises(BadInput, match="other"):
         rows.read(path)
+
+
+@pytest.mark.parametrize(("restart", "left"), [(None, []), ("0", []), ("1", ["ranks1"])])
+def test_a_lessons_study_begins_anew_unless_its_job_was_requeued(
+    tmp_path, monkeypatch, restart, left
+):
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    if restart:
+        monkeypatch.setenv("SLURM_RESTART_COUNT", restart)
+    (tmp_path / "strong" / "ranks1").mkdir(parents=True)
+    assert [path.name for path in family.begin(tmp_path / "strong").iterdir()] == left

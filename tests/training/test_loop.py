@@ -15,7 +15,7 @@ from dtlib.config import RunConfig
 from dtlib.errors import BadInput, DtlibError, Stopped
 from dtlib.ranks import dist
 from dtlib.strategies.optim import learning_rate
-from dtlib.training import start, tasks
+from dtlib.training import recorder, start, tasks
 from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.record import COLUMNS, Run, claimed
 from tests.saved_checkpoints import assert_same_bits
@@ -136,12 +136,14 @@ def test_epochs_are_whole_global_batches(story):
 
 
 def ask_to_stop(asked: int, after: int) -> None:
-    """Let the rank `asked` be asked to stop once it has taken `after` steps."""
+    """Let the rank `asked` be asked to stop once it has read `after` times whether it was."""
     calls = iter(range(1_000_000))
     dist.stop_requested = lambda: dist.world().rank == asked and next(calls) >= after
 
 
 def stopped_on_ranks(settings: RunConfig, asked: int, after: int) -> str:
+    """Ranks that read every three steps; rank 2 would every step, if its own clock decided."""
+    recorder.READ_EVERY, recorder.READ_WITHIN = 3, 0.0 if dist.world().rank == 2 else 60.0
     ask_to_stop(asked, after)
     return start.train_on_rank(start.prepare(settings))
 
@@ -152,8 +154,8 @@ def test_a_stopped_run_goes_on_to_the_same_bits_at_three_ranks(story):
         story, strategy="ddp", deterministic=True, dropout=0.1, accumulation=2, warmup_steps=2
     )
     whole = dtlib.train(dataclasses.replace(settings, out="whole"), ranks=3, timeout=30)
-    with pytest.raises(Stopped, match=r"stopped after step 4 of 6 .* --resume"):
-        launch(stopped_on_ranks, settings, 1, 4, ranks=3, timeout=30)
+    with pytest.raises(Stopped, match=r"stopped after step 5 of 6 .* --resume"):
+        launch(stopped_on_ranks, settings, 1, 3, ranks=3, timeout=30)  # it reads at 0, 1, 2 and 5
     assert Run.load("run").summary == {}
     assert (Run.load("run").folder / "requeue").exists()
     resumed = dtlib.train(dataclasses.replace(settings, resume=True), ranks=3, timeout=30)
@@ -168,6 +170,7 @@ def test_a_stopped_run_of_one_rank_goes_on_to_the_same_bits(story, precision):
     whole = alone(dataclasses.replace(settings, out="whole"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dist, "stop_requested", None)
+        patch.setattr(recorder, "READ_EVERY", 1)
         ask_to_stop(asked=0, after=3)
         with pytest.raises(Stopped, match="after step 3"):
             alone(settings)

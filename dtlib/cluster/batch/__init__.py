@@ -1,8 +1,9 @@
 """`dtlib batch submit | status | collect | launch`: lessons and scripts as Slurm jobs.
 
 Every job has a folder, `batch/NAME-JOBID`: `job.json` says what was submitted, `r0/`, `r1/` … hold
-what each start of the job made (a requeued job starts again), `exit-code.r0` how it ended. The log
-lies beside it. So the state of a job can be told when Slurm has long forgotten it.
+the notebook of each start of the job (a requeued job starts again), `work/` what it made in all of
+them, `exit-code.r0` how the first one ended. The log lies beside it. So the state of a job can be
+told when Slurm has long forgotten it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dtlib.cluster.batch.following import (
     status,
 )
 from dtlib.cluster.batch.submitting import home, out_folder, script_names, site_variables, submit
-from dtlib.config.flags import Parser
+from dtlib.config.flags import Parser, add_json
 from dtlib.errors import BadInput
 
 __all__ = [
@@ -54,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         refuse_other(out)
     elif args.command == "collect":
         raise BadInput(f"there are no jobs in {out} to collect from; `dtlib batch submit` first.")
-    return status(out) if args.command == "status" else collect(out, args.to)
+    if args.command == "status":
+        return status(out, as_json=args.json)
+    return collect(out, args.to, as_json=args.json)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -85,10 +88,11 @@ def parser() -> argparse.ArgumentParser:
     submitting.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
     )
-    commands.add_parser("status", parents=[out], help="how each job stands")
+    add_json(commands.add_parser("status", parents=[out], help="how each job stands"))
     collecting = commands.add_parser(
         "collect", parents=[out], help="gather the notebooks, and a table of the runs"
     )
+    add_json(collecting)
     collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
     commands.add_parser("launch", help="start a training as a file says: `launch --help`")
     return top

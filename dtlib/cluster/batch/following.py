@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dtlib.config.files import writable_folder, write_atomically, write_csv
+from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
@@ -150,9 +151,12 @@ def _of_all(tasks: Sequence[tuple[str, Told]]) -> Told | None:
     return state, exit_code, reason
 
 
-def status(out: Path) -> int:
+def status(out: Path, *, as_json: bool = False) -> int:
     """Print a line for each job."""
     everything = refreshed(out)
+    if as_json:
+        print(to_json([{**asdict(job), "log": job.log(out)} for job in everything]))
+        return 0
     if not everything:
         print(f"No jobs in {out}: `dtlib batch submit NN` makes one.")
         return 0
@@ -164,22 +168,27 @@ def status(out: Path) -> int:
     return 0
 
 
-def collect(out: Path, to: Path | None = None) -> int:
+def collect(out: Path, to: Path | None = None, *, as_json: bool = False) -> int:
     """Copy all notebooks into one folder, their names with job and restart, and write a table."""
     from dtlib.training.record import COLUMNS, Run
 
     target = writable_folder((to or out / "collected").resolve(), "--to" if to else "--out")
     runs: list[Run] = []
-    count = 0
+    copied: list[dict[str, str]] = []
     for job in refreshed(out):
         for notebook in sorted(job.folder(out).glob("r*/*/*.ipynb")):
             kind, restart = notebook.parent.name, notebook.parent.parent.name
             name = f"{notebook.stem}-{kind}-job{job.id}-{restart}.ipynb"
             shutil.copy2(notebook, target / name)
-            print(f"{job.state:<12}{target / name}")
-            count += 1
+            copied.append({"state": job.state, "file": str(target / name)})
+            if not as_json:
+                print(f"{job.state:<12}{target / name}")
         found = job.folder(out).rglob("summary.json")
         runs += [Run.load(path.parent) for path in sorted(found)]
     write_csv(target / "runs.csv", COLUMNS, [run.row() for run in runs])
-    print(f"{count} notebooks, and {len(runs)} runs in {target / 'runs.csv'}")
+    table = target / "runs.csv"
+    if as_json:
+        print(to_json({"notebooks": copied, "runs": len(runs), "table": table}))
+    else:
+        print(f"{len(copied)} notebooks, and {len(runs)} runs in {table}")
     return 0

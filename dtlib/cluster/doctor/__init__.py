@@ -19,6 +19,7 @@ from dtlib.cluster.doctor.probes_system import SYSTEM
 from dtlib.cluster.doctor.probes_torch import TORCH
 from dtlib.cluster.doctor.probes_training import TRAINING
 from dtlib.cluster.doctor.tools import TOOLS, missing_tools
+from dtlib.config.terminal import painted
 from dtlib.errors import Unavailable
 from dtlib.ranks.waiting import answers_within
 
@@ -86,7 +87,8 @@ def report(
         where = "over these nodes"
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:<8} {finding.name:<{width}}  {finding.found}", file=file)
+        state = painted(f"{finding.state:<8}", file)
+        print(f"{state} {finding.name:<{width}}  {finding.found}", file=file)
         if finding.remedy:
             print(f"{'':<{8 + width}}   → {finding.remedy}", file=file)
     names = ", ".join(finding.name for finding in failed)

@@ -18,7 +18,7 @@ from dtlib.data.folders import roots
 from dtlib.errors import BadInput, did_you_mean
 from dtlib.ranks.environment import environment_world
 
-__all__ = ["SOURCES", "addresses", "get", "listing", "resolve"]
+__all__ = ["SOURCES", "addresses", "get", "listing", "places", "resolve"]
 
 
 def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
@@ -65,15 +65,22 @@ def resolve(name: str) -> Source:
     return SOURCES[name]
 
 
+def places() -> list[tuple[Source, Path | None]]:
+    """Return each source and the folder in which it is (by the sizes of files), or None."""
+    found = []
+    for source in SOURCES.values():
+        folders = (root / source.folder for root in roots())
+        whole = (f for f in folders if not damaged(source.files, f, hashes=False))
+        found.append((source, next(whole, None)))
+    return found
+
+
 def listing() -> str:
     """Say what can be fetched, how large it is, and whether it is here (by the sizes of files)."""
     width = max(map(len, SOURCES))
     lines = []
-    for source in SOURCES.values():
-        here = next(
-            (r for r in roots() if not damaged(source.files, r / source.folder, hashes=False)), None
-        )
-        state = f"in {here / source.folder}" if here else "not here"
+    for source, here in places():
+        state = f"in {here}" if here else "not here"
         lines.append(f"{source.name:<{width}}  {amount(source.size):>7}  {source.what}; {state}")
     lines.append(f"\n`dtlib fetch NAME` puts it into {roots()[0]} (set DTLIB_DATA to change that);")
     lines.append("`dtlib fetch NAME --from FILE` takes it from a file that you carried here.")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # What a checkpoint's next step follows from; where these differ, going on is another experiment.
 SAME_ON_RESUME = (
-    "task", "model", "width", "norm", "data", "tokenizer", "max_length", "num_samples", "augment",
-    "global_batch", "seed", "optimizer", "precision", "dropout",
+    "task", "model", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
+    "num_samples", "augment", "global_batch", "seed", "optimizer", "precision", "dropout",
 )  # fmt: skip
 # What may change, and changes how the run goes on: a start that resumes names each of them.
 NAMED_ON_RESUME = (

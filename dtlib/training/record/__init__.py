@@ -14,7 +14,7 @@ A run's folder holds
 A number that was not measured is None here, and empty in a CSV file.
 """
 
-from dtlib.measure.timing import StepTimer, memory_columns, synchronizer
+from dtlib.measure.timing import StepTimer, memory_columns
 from dtlib.training.record.files import RunFiles
 from dtlib.training.record.folders import claimed, make_folder, new_folder
 from dtlib.training.record.lines import read_lines, to_json
@@ -24,5 +24,5 @@ from dtlib.training.record.run import COLUMNS, Run
 
 __all__ = [
     "COLUMNS", "Run", "RunFiles", "StepTimer", "check_loggers", "claimed", "commit", "make_folder",
-    "memory_columns", "new_folder", "origin", "read_lines", "synchronizer", "to_json",
+    "memory_columns", "new_folder", "origin", "read_lines", "to_json",
 ]  # fmt: skip

@@ -104,6 +104,9 @@ class RunFiles:
         """Say in the folder that the run was stopped after `step` and wants to go on."""
         if self.world.rank == 0:
             write_atomically(self.folder / "requeue", f"stopped after step {step}\n")
+            if "DTLIB_STOPPED" in os.environ:  # of a job, which wants to know what it has gained
+                with Path(os.environ["DTLIB_STOPPED"]).open("a") as file:
+                    file.write(f"{step} {self.folder.resolve()}\n")
 
     def close(self) -> None:
         """Close the files; safe to call twice."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
+from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 
 
@@ -59,23 +59,6 @@ class Lines:
         # One write of a whole line, at once: a rank killed between two steps loses none.
         self.file.write(to_json(line) + "\n")
         self.file.flush()
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(_plain(value), indent=indent, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """Turn a value into what JSON can say; nan and infinity, which it cannot, into their names."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return _plain(value.item()) if hasattr(value, "item") else str(value)
 
 
 def restore(line: dict[str, Any]) -> dict[str, Any]:

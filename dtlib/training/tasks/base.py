@@ -69,6 +69,20 @@ class Task(ABC):
         """Refuse a configuration that this task cannot serve, before any rank starts."""
         del config
 
+    @classmethod
+    def check_data(cls, config: RunConfig) -> None:
+        """Refuse data that are not there or cannot be read, before any rank starts."""
+        del config
+
+    @classmethod
+    def refuse_few(cls, size: int, plan: BatchPlan) -> None:
+        """Refuse training data that have not even one global batch."""
+        if size < plan.global_batch:
+            raise BadInput(
+                f"the training data hold {size} {cls.sample}, fewer than the global"
+                f" batch of {plan.global_batch}; use a smaller global batch, or more data."
+            )
+
     @abstractmethod
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         """Yield the micro-batches of each share, on the device."""
@@ -94,11 +108,7 @@ class Task(ABC):
 
         Raises `BadInput` when there is not even one.
         """
-        if self.train_size < plan.global_batch:
-            raise BadInput(
-                f"the training data hold {self.train_size} {self.sample}, fewer than the global"
-                f" batch of {plan.global_batch}; use a smaller global batch, or more data."
-            )
+        self.refuse_few(self.train_size, plan)
         return self.train_size // plan.global_batch
 
     def steps(self, plan: BatchPlan, first: int) -> Iterator[list[Batch]]:

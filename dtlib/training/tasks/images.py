@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
-from dtlib.data import open_images
+from dtlib.config.values import DEFAULTS
+from dtlib.data import check_images, open_images
 from dtlib.data.batches import Augmentation, DeviceImages, augmentation
 from dtlib.data.loader import image_source
 from dtlib.errors import BadInput, did_you_mean
@@ -53,6 +54,10 @@ class Images(Task):
                 f"unknown model {config.model!r} for images; there is {', '.join(shapes.RESNET)}."
                 f"{did_you_mean(config.model, shapes.RESNET)}"
             )
+
+    @classmethod
+    def check_data(cls, config: RunConfig) -> None:
+        check_images(config.data or DEFAULTS["images"]["data"], config.num_samples)
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         for pixels, labels in self.source.batches(self._cut(shares), self.dtype):

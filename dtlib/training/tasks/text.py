@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dtlib.data import open_text
+from dtlib.config.values import DEFAULTS
+from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
 from dtlib.errors import BadInput
 from dtlib.models import chunked_loss, gpt
@@ -43,7 +44,8 @@ class Text(Task):
         self.valid = DeviceText(self.data.valid, context, world.device)
         self.train_size = self.train.complete
         self.units_per_sample = context
-        self.vocab_size = self.data.tokenizer.vocab_size
+        multiple = config.pad_vocab_to or 1
+        self.vocab_size = -(-self.data.tokenizer.vocab_size // multiple) * multiple
         shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
         checkpointing = config.activation_checkpointing
         self.model = gpt.GPT(shape, seed=config.seed, checkpointing=checkpointing)
@@ -58,6 +60,10 @@ class Text(Task):
                 f"max_length {config.max_length} exceeds the context of {config.model}, which is"
                 f" {context} tokens."
             )
+
+    @classmethod
+    def check_data(cls, config: RunConfig) -> None:
+        check_text(config.data or DEFAULTS["text"]["data"], config.tokenizer)
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         for share in shares:

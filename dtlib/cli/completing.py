@@ -1,0 +1,64 @@
+"""Completion of command lines by a shell: argcomplete asks the parsers that read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from dtlib.cli.commands import COMMANDS
+from dtlib.config.flags import Parser, offer
+from dtlib.errors import Unavailable
+
+ASKED = "_ARGCOMPLETE"  # set by the shell's function, with the place of `dtlib` among the words
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(words: list[str]) -> int:
+    """Print the function that a shell completes by."""
+    parser = Parser(
+        prog="dtlib completion",
+        description="Print what makes a shell complete dtlib's commands, settings and choices.",
+        epilog='bash and zsh: eval "$(dtlib completion bash)" in ~/.bashrc, or zsh in ~/.zshrc;'
+        " fish: dtlib completion fish > ~/.config/fish/completions/dtlib.fish",
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell that you use")
+    shell = parser.parse_args(words).shell
+    try:
+        import argcomplete
+    except ImportError:
+        raise Unavailable("completion needs argcomplete: pip install argcomplete.") from None
+    print(argcomplete.shellcode(["dtlib"], shell=shell))
+    return 0
+
+
+def complete(env: Mapping[str, str] = os.environ) -> None:
+    """Answer the shell and end this process; return only where nothing can be offered."""
+    import argcomplete
+    from argcomplete.lexers import split_line
+
+    line, point, first = env["COMP_LINE"], int(env["COMP_POINT"]), int(env[ASKED])
+    words = split_line(line, point)[3][first:]
+
+    def answer(parser: Parser) -> None:
+        os.environ[ASKED] = str(first + len(parser.prog.split()) - 1)
+        argcomplete.autocomplete(parser, always_complete_options=False)
+
+    if words[:1] == ["help"]:
+        answer(_one_of("dtlib help", COMMANDS))
+    elif not words:
+        answer(_one_of("dtlib", COMMANDS))
+    elif words[0] in COMMANDS:
+        command = COMMANDS[words[0]]
+        uses = [name for use in command.uses for name in use.split(" ")[0].split("|")]
+        if len(words) == 1 and words[0] in ("profile", "sim"):  # these read the next word by hand
+            answer(_one_of(f"dtlib {words[0]}", uses))
+        Parser.asked = staticmethod(answer)
+        command.run(words[1:])
+
+
+def _one_of(prog: str, words: Iterable[str]) -> Parser:
+    parser = Parser(prog=prog)
+    if prog == "dtlib":
+        parser.add_argument("--version", action="store_true")
+    offer(parser.add_argument("what"), words)
+    return parser

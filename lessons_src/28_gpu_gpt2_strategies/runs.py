@@ -1,0 +1,82 @@
+"""What lesson 28 runs, what its rows share, and what a strategy brings with it."""
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+from dtlib.config.files import write_atomically
+from dtlib.sim import flops, hardware, shapes, states
+from dtlib.study import strategies
+
+MULTIPLE = 128  # 50,257 is a product of no small numbers; GPUs multiply whole tiles: 50,304
+BRINGS = ["recipe", "fused", "overlap"]
+
+
+def shared(full, world, data=""):
+    """The settings of all runs: at full size GPT-2's own tokens, its vocabulary padded."""
+    batch = {"global_batch": 4 * world, "micro_batch": 4}
+    if not full:
+        small = {"max_length": 32, "num_samples": 256, "steps": 6, "timeout": 60}
+        return {"task": "text", "data": data or "grammar", "precision": "fp32", **batch, **small}
+    own = {} if data == "grammar" else {"tokenizer": "gpt2"}  # it has words of its own
+    tokens = {**own, "pad_vocab_to": MULTIPLE}
+    found = {"task": "text", "data": data or "wikitext2", **tokens, "precision": "bf16"}
+    return {**found, **batch, "steps": 20, "timeout": 600}
+
+
+def plans(settings, world, names, folder, full):
+    """The runs of a study in `folder`; DeepSpeed's are asked for what the other rows have anyway.
+
+    Those are torch's fused AdamW, which only takes what lies on the device, and, at full size,
+    reductions while backward still computes: DeepSpeed's first two stages wait with them.
+    """
+    found = []
+    for one in strategies.plans(settings, [world], names):
+        own: dict[str, Any] = {}
+        if one.config.strategy in ("zero1", "zero2", "zero3"):
+            own["optimizer"] = {"params": {"fused": True}}
+        if full and one.config.strategy in ("zero1", "zero2", "zero3", "offload"):
+            own["zero_optimization"] = {"overlap_comm": True}
+        if own:
+            file = folder.resolve() / f"{one.config.strategy}.json"
+            write_atomically(file, json.dumps(own))
+            config = dataclasses.replace(one.config, deepspeed=str(file))
+            one = dataclasses.replace(one, config=config)
+        found.append(one)
+    return found
+
+
+def brings(config):
+    """What a run's strategy brings beside its settings: `BRINGS` of its config.json.
+
+    `recipe` says in how many bits weights, gradients and moments are kept, a key of
+    `dtlib.sim.states.RECIPES`; `overlap` is None where there is nobody to talk to.
+    """
+    name, engine = config["strategy"], config.get("framework", {}).get("deepspeed")
+    found = {"recipe": states.recipe(name, config["precision"]), "fused": True}
+    found["overlap"] = None if config["world_size"] == 1 else True
+    if engine:
+        zero = engine["zero_optimization"]
+        found["fused"] = bool(engine["optimizer"]["params"].get("fused"))
+        found["overlap"] = bool(zero.get("overlap_comm", zero["stage"] == 3))
+    return found
+
+
+def mfu(row, sequence, entries):
+    """The share of its GPUs' peak that a run reaches; None where no table has that peak.
+
+    `entries` are those of the vocabulary, with its padding: they are computed.
+    """
+    shape = shapes.GPT[row["model"]]
+    known = (
+        one["peak"].get(row["precision"])
+        for one in hardware.DEVICES.values()
+        if "board" in one and re.search(one["board"], row["device"] or "")
+    )
+    peak = next(known, None)
+    if not peak or not row["throughput"]:
+        return None
+    tokens = row["throughput"]
+    done = flops.gpt_step(tokens, sequence, shape["layers"], shape["width"], entries)[0]
+    return done / (row["world_size"] * peak)
