@@ -199,7 +199,7 @@ def test_ci_runs_every_stage_and_ends_with_the_lines_of_pytest(ci):
     assert code == 0, said
     end = said[said.rindex("=== test-slow:") :]
     assert set(re.findall(r"^([a-z-]+) +passed +\d+ s", end, re.M)) == STAGES
-    assert re.search(r"^test +passed +\d+ s +7 passed in 1.0s$", end, re.M)
+    assert re.search(r"^test +passed +\d+ s +\d+ CPU-s +7 passed in 1.0s$", end, re.M)
     for command in ("make test ", "make test-slow ", "make lessons", "make book"):
         assert any(line.startswith(command) for line in asked), command
 

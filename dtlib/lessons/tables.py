@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, course, lessons, path_of
@@ -144,6 +142,8 @@ def _address(sources: Path) -> str:
 
 def _durations(sources: Path) -> str:
     """A row a command of make: how long it took, and what it did in that time."""
+    import yaml
+
     told = yaml.safe_load((sources.parent / "book" / "durations.yaml").read_text("utf-8"))
     rows = ["| | time | what it does | measured at |", "| --- | --- | --- | --- |"]
     for name, one in told["commands"].items():

@@ -16,7 +16,7 @@ from dtlib.study import shards
 from dtlib.study.facts import Facts
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "send")
-COUNT = 16  # two numbers in fp64: samples of the global batch, and whether to stop
+COUNT = 8  # one number in fp64: samples of the global batch
 
 
 class Difference(NamedTuple):
@@ -167,7 +167,7 @@ def _sent(facts: Facts) -> Iterator[Line]:
 def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
     weight, times = facts.recipe[0], facts.accumulation
     if name == "all_reduce":
-        yield Difference(COUNT, "the loop's own: how many samples count, and whether to stop")
+        yield Difference(COUNT, "the loop's own: how many samples count")
         if facts.stage in (1, 2):
             yield Difference(4 * len(facts.groups), "norms of the gradients, one for each group")
         if facts.stage == 3:

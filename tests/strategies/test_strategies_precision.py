@@ -14,6 +14,7 @@ from tests.toy import Scale, config, ready
 def fp16(scale: float, **settings) -> base.Strategy:
     strategy = ready(Single, config(precision="fp16", **settings), Scale())
     strategy.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    strategy.loss_scale = scale
     return strategy
 
 

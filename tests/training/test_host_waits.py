@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from host_waits import HostWaits
 
 from dtlib import launch
 from dtlib.config import RunConfig
 from dtlib.data import pictures
 from dtlib.data.batches import DeviceImages, DeviceText, augmentation
-from dtlib.measure.waits import HostWaits
 from dtlib.ranks import launcher
 from dtlib.training import loop, recorder, start
 from dtlib.training.tasks.base import Task
