@@ -11,7 +11,8 @@ STAGES = {"install": "env"}  # the others have the name of what they make
 
 def taken(text: str, summary: str, commit: str) -> str:
     """The text of durations.yaml with what passed in a summary of .ci/run, measured at `commit`."""
-    for stage, seconds in re.findall(r"^(\S+) +passed +(\d+) s", summary, re.M):
+    # What took no second had been made before, such as the operators.
+    for stage, seconds in re.findall(r"^(\S+) +passed +([1-9]\d*) s", summary, re.M):
         row = rf"^(  {re.escape(STAGES.get(stage, stage))}: {{seconds: )\d+, at: [^,]+"
         text = re.sub(row, rf"\g<1>{seconds}, at: {commit}", text, flags=re.M)
     return text
