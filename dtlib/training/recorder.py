@@ -125,7 +125,7 @@ class Recorder:
             self._write(line | {"seconds": seconds}, total, *itertools.islice(rest, len(left)))
 
     def _steps_ahead(self) -> int:
-        """How many steps away the next reading shall be, by the steps of the last one."""
+        """Return the number of steps until the next reading, from the times of those just read."""
         if not self._seconds:
             return 1
         return max(1, min(READ_EVERY, int(READ_WITHIN / statistics.fmean(self._seconds))))

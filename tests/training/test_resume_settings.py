@@ -1,4 +1,4 @@
-"""A run that goes on with other settings says which of them change how it goes on."""
+"""A run that is resumed with other settings says which of them change its course."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dtlib.data.fetch.sources import File
 
 
 def damaged(files: Sequence[File], folder: Path, *, hashes: bool = True) -> list[File]:
-    """Return those files that `folder`, which need not exist, lacks or has wrong.
+    """Return the files that are missing or damaged in `folder`, which need not exist.
 
     Without `hashes` it looks at sizes alone, which takes no time.
     """
