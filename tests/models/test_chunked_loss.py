@@ -9,8 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from dtlib import launch
+from dtlib.config import RunConfig
 from dtlib.models import chunked_loss
 from dtlib.models.gpt import GPT, GPTConfig
+from dtlib.ranks import dist
+from dtlib.training.tasks.text import Text
 from tests.strategy_runs import HERE, train_each
 
 CONFIG = GPTConfig(vocab_size=61, context=16, layers=1, heads=2, width=8)
@@ -95,3 +98,16 @@ def test_strategies_train_to_the_same_losses_in_pieces(story):
     found = launch(trained, names, 300, data=story, steps=2, ranks=2, timeout=100)[0]
     for name in names:
         assert found[name]["losses"] == pytest.approx(whole[name]["losses"], abs=1e-5)
+
+
+def test_fp16_keeps_its_logits_whole_since_only_a_scaled_loss_keeps_small_gradients(story):
+    task = Text(RunConfig("text", model="nano", data=story, precision="fp16"), dist.world())
+    asked = []
+
+    def model(inputs: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        asked.append(labels)
+        return task.model(inputs)
+
+    inputs = labels = torch.zeros(1, 64, dtype=torch.int64)
+    task.training_loss(model, inputs, labels)
+    assert asked == [None]

@@ -74,8 +74,10 @@ class Text(Task):
         self, model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
         assert self.vocab_size is not None
-        # logits that are few stay whole: their loss has the bits that it always had
-        if labels.numel() * self.vocab_size <= chunked_loss.LARGE:
+        # Logits that are few stay whole: their loss has the bits that it always had. So do those of
+        # fp16, whose small gradients vanish unless the loss is scaled before they are taken.
+        few = labels.numel() * self.vocab_size <= chunked_loss.LARGE
+        if few or self.config.precision == "fp16":
             return super().training_loss(model, inputs, labels)
         return model(inputs, labels)
 
