@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtur
 
 def test_loss_on_fresh_text_approaches_the_entropy_from_above():
     run = dtlib.train(
-        "text", 1, data="grammar", steps=600, warmup_steps=50, eval_every=100, strategy="single"
+        "text", 1, data="grammar", steps=150, warmup_steps=25, eval_every=50, strategy="single"
     )
     entropy, error, best = (
         run.summary["evaluation"][key]
@@ -43,7 +43,7 @@ def cifar10(real_data: Path, tmp_path: Path) -> str:
 
 @pytest.mark.data
 def test_narrow_resnet_learns_cifar10_better_than_a_linear_model(cifar10):
-    run = dtlib.train("images", 2, data=cifar10, epochs=4, baseline=True)
+    run = dtlib.train("images", 2, data=cifar10, epochs=2, baseline=True)
     found = run.summary["evaluation"]
     print(found)
     # Three standard errors of the difference of two shares of 1,000 pictures: 3 * sqrt(2 / 4 / n)
@@ -55,8 +55,8 @@ def test_narrow_resnet_learns_cifar10_better_than_a_linear_model(cifar10):
 @pytest.mark.data
 def test_perplexity_of_wikitext2_falls(real_data, monkeypatch):
     monkeypatch.setenv("DTLIB_DATA", str(real_data))
-    run = dtlib.train("text", 2, data="wikitext2", steps=120, eval_every=40, lr=3e-3)
+    run = dtlib.train("text", 2, data="wikitext2", steps=40, eval_every=20, lr=3e-3)
     perplexity = [line["valid_perplexity"] for line in run.evaluations]
     print(perplexity, run.summary["evaluation"]["protocol"])
     assert perplexity == sorted(perplexity, reverse=True)
-    assert len(perplexity) == 3 and perplexity[-1] < 0.9 * perplexity[0]
+    assert len(perplexity) == 2 and perplexity[-1] < 0.9 * perplexity[0]

@@ -101,7 +101,7 @@ def test_clip_and_accumulation_on_three_ranks(story):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 4])
 def test_the_grammar_is_learnt_alike_in_twenty_steps(ranks):
     """What the course claims, at the sizes that it names: 1e-5, where measured is 2e-6."""
     settings = {"max_length": 64, "tokenizer": None, "global_batch": 16, "steps": 20}

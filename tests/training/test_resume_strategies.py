@@ -21,7 +21,7 @@ from tests.saved_checkpoints import assert_same_bits
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, plain, ranks_of, settings_of, state
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-RANKS, STEPS = 2, 60
+RANKS, STEPS = 2, 24
 EVERY = bool(os.environ.get("DTLIB_EVERY"))
 NAMES = [name for name in plain(HERE) if not TABLE[name].apart]
 PATIENCE = 60.0  # seconds that something may take here before the test fails
