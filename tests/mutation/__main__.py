@@ -51,10 +51,9 @@ def main() -> int:
 
 def lesson(given: argparse.Namespace) -> int:
     """Count the exercises of a lesson; 1 when a survivor has no verdict."""
+    from dtlib.learn import ladder, source
     from mutation import record, trial
     from mutation.mutants import mutants_of
-
-    from dtlib.learn import ladder, source
 
     one = source.find(given.lesson)
     told, counts, open_ = record.verdicts(one), {}, 0

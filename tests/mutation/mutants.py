@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mutation import operators
-
 from dtlib.learn import source
 from dtlib.learn.solutions import compiled, parameters
 from dtlib.learn.verdicts import fingerprint
+from mutation import expressions, statements
 
 SEED = 13
 CAP = 60  # mutants of one exercise
@@ -143,18 +142,18 @@ def _texts(
             yield operator, ast.unparse(ast.fix_missing_locations(function))
             setattr(parent, field, container)
     yield from _swapped_statements(function, region)
-    for line, twin in operators.kept_state(function):
+    for line, twin in statements.kept_state(function):
         if line in region:
             yield "kept_state", ast.unparse(ast.fix_missing_locations(twin))
 
 
 def _replacements(node: ast.AST, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(node, ast.stmt):
-        for statement in operators.STATEMENTS:
+        for statement in statements.STATEMENTS:
             for several in statement(node):
                 yield statement.__name__, several
     else:
-        for expression in operators.EXPRESSIONS:
+        for expression in expressions.EXPRESSIONS:
             for new in expression(node, values):
                 yield expression.__name__, new
 

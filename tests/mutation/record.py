@@ -1,7 +1,8 @@
 """What is kept of the counts: each room's verdicts and last count, and the table of all lessons.
 
 A room's `bank/mutants.yaml` is written by hand: exercise → `{mutant, why}` of each survivor that is
-right in truth; several that are so for one reason may be a list. `bank/mutation.json` is written by `--keep`: what was counted, and who survived.
+right in truth; several that are so for one reason may be a list. `bank/mutation.json` is written
+by `--keep`: what was counted, and who survived.
 """
 
 import json
@@ -11,9 +12,9 @@ from typing import Any
 
 import banks
 import yaml
-from mutation import mutants, trial
 
 from dtlib.learn import ladder, source
+from mutation import mutants, trial
 
 HERE = Path(__file__).parent
 BEFORE = HERE / "before.json"  # rows and cases of each exercise when the operators were fixed
@@ -104,7 +105,7 @@ def _line(name: str, row: Any) -> str:
 
 def _row(lesson: source.Lesson, counts: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
     told = verdicts(lesson)
-    row: Counter[str] = Counter({key: 0 for key in _KEYS})
+    row: Counter[str] = Counter(dict.fromkeys(_KEYS, 0))
     for exercise, one in counts.items():
         for key in ("mutants", "refused", "specific", "rows", "cases"):
             row[key] += one[key]
@@ -120,9 +121,9 @@ INTRO = """\
 
 Written by `python tests/mutation --table` from what `--keep` left in each room's
 `bank/mutation.json`; `book/writing_lessons.md` says how to use it. The operators are in
-`operators.py`; seed {seed} and at most {cap} mutants an exercise are in `mutants.py`. Every
-survivor is in its room's `bank/mutants.yaml`, with the reason why it is right in truth. "Before" is
-when operators and seed were fixed: whatever was added since then came from survivors, or from the
-rest of the work on a lesson.
+`statements.py` and `expressions.py`; seed {seed} and at most {cap} mutants an exercise are in
+`mutants.py`. Every survivor is in its room's `bank/mutants.yaml`, with the reason why it is right
+in truth. "Before" is when operators and seed were fixed: whatever was added since then came from
+survivors, or from the rest of the work on a lesson.
 
 """

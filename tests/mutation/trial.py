@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import banks
-from mutation.mutants import Mutant, mutants_of
 
 from dtlib.learn import ladder, source
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.verdicts import COMMON, NotJudged, Passed, Stub, Verdict, Wrong, fingerprint
+from mutation.mutants import Mutant, mutants_of
 
 BATCH = 12  # mutants in a launch of ranks
 WAIT = 1.5  # seconds that a rank waits for another before that is called a hang

@@ -1,101 +1,13 @@
-"""The mutation operators: each takes a node of a solution and yields what may stand in its place.
+"""Mutation operators on expressions: each yields what may stand in place of one.
 
-`EXPRESSIONS` replace an expression by another, `STATEMENTS` a statement by some statements, and
-`kept_state` changes a whole function. All are pure: they yield new nodes and change none. Names
-and order are part of the record; a change here asks for new counts.
+All are pure: they yield new nodes and change none. `values` has what the parameters are in the
+smallest case. Names and order are part of the record; a change here asks for new counts.
 """
 
 import ast
-import builtins
-import copy
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
-Values = Mapping[str, Any]  # what a parameter is in the smallest case, where that is plain
-
-
-def parsed(text: str, **parts: ast.AST) -> Any:
-    """The node of an expression, each name of `parts` replaced by a copy of its node."""
-
-    class Fill(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:
-            return copy.deepcopy(parts[node.id]) if node.id in parts else node
-
-    return Fill().visit(ast.parse(text, mode="eval").body)
-
-
-def called(node: ast.AST) -> str:
-    """The last word of what a node calls: `all_reduce` for `dist.all_reduce(x)`."""
-    if not isinstance(node, ast.Call):
-        return ""
-    return getattr(node.func, "attr", getattr(node.func, "id", ""))
-
-
-def changed(node: Any, **fields: Any) -> Any:
-    """A copy of a node with other fields."""
-    twin = copy.copy(node)
-    for name, value in fields.items():
-        setattr(twin, name, value)
-    return twin
-
-
-# --- statements ---------------------------------------------------------------------------------
-
-
-def drop(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statement is left out."""
-    if not isinstance(node, (ast.FunctionDef, ast.Pass)):
-        yield []
-
-
-def unwrap(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """What an `if`, `with`, `for` or `try` holds, without it; a loop that ends after one round."""
-    if isinstance(node, (ast.If, ast.With, ast.Try)):
-        yield node.body
-    if isinstance(node, ast.If) and node.orelse:
-        yield node.orelse
-    if isinstance(node, (ast.For, ast.While)):
-        yield [changed(node, body=[*node.body, ast.Break()])]
-
-
-def out_of_loop(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """A statement of a loop's body comes once, behind it or before it."""
-    if isinstance(node, (ast.For, ast.While, ast.With)) and len(node.body) > 1:
-        yield [changed(node, body=node.body[:-1]), node.body[-1]]
-        yield [node.body[0], changed(node, body=node.body[1:])]
-
-
-def into_loop(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The last statement of a loop's body comes first."""
-    if isinstance(node, (ast.For, ast.While)) and len(node.body) > 2:
-        yield [changed(node, body=[node.body[-1], *node.body[:-1]])]
-
-
-def in_place(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """`x = x + y` becomes `x += y`, and the other way round: one changes what others hold."""
-    if isinstance(node, ast.AugAssign):
-        load = ast.parse(ast.unparse(node.target), mode="eval").body
-        value = ast.BinOp(load, node.op, node.value)
-        yield [ast.Assign([node.target], value, lineno=node.lineno)]
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target, value = node.targets[0], node.value
-        if isinstance(value, ast.BinOp) and ast.unparse(value.left) == ast.unparse(target):
-            yield [ast.AugAssign(target, value.op, value.right)]
-        if isinstance(target, ast.Name):  # a local name in place of what the caller holds
-            return
-        yield [ast.Assign([ast.Name("own", ast.Store())], value, lineno=node.lineno)]
-
-
-def overwrite(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """`+=` becomes `=` or `-=`, `/=` becomes `*=`."""
-    if isinstance(node, ast.AugAssign):
-        yield [ast.Assign([node.target], node.value, lineno=node.lineno)]
-        other = OTHER_SIGN.get(type(node.op))
-        if other:
-            yield [changed(node, op=other())]
-
-
-# --- expressions --------------------------------------------------------------------------------
+from mutation.nodes import OTHER_SIGN, Values, called, changed, parsed
 
 
 def swap_arguments(node: ast.AST, values: Values) -> Iterator[ast.AST]:
@@ -123,7 +35,7 @@ def off_by_one(node: ast.AST, values: Values) -> Iterator[ast.AST]:
         yield ast.Constant(node.value - 1)
     if called(node) == "range":
         for sign in "+-":
-            more = [*node.args[:-1], parsed(f"x {sign} 1", x=node.args[-1])]  # type: ignore[attr-defined]
+            more = [*node.args[:-1], parsed(f"x {sign} 1", x=node.args[-1])]
             yield changed(node, args=more)
     if called(node) in ("len", "numel", "get_world_size", "get_rank"):
         yield parsed("x + 1", x=node)
@@ -152,7 +64,7 @@ def rounding(node: ast.AST, values: Values) -> Iterator[ast.AST]:
             if inner is not None:
                 yield parsed(ways[own].replace("x", "(a * x)"), a=factor, x=inner)
     if called(node) == "bit_length":
-        number = node.func.value  # type: ignore[attr-defined]
+        number = node.func.value
         for way in ("round", "int"):
             yield parsed(f"{way}(__import__('math').log2(x + 1))", x=number)
 
@@ -163,12 +75,12 @@ def _rounded(node: ast.AST) -> tuple[ast.AST | None, str]:
         down, _ = _rounded(node.operand)
         negative = getattr(node.operand, "left", None)
         if down is not None and isinstance(negative, ast.UnaryOp):
-            return parsed("a / b", a=negative.operand, b=node.operand.right), "ceil"  # type: ignore[attr-defined]
+            return parsed("a / b", a=negative.operand, b=node.operand.right), "ceil"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
         return parsed("a / b", a=node.left, b=node.right), "floor"
     own = {"floor": "floor", "int": "floor", "ceil": "ceil", "round": "nearest"}.get(called(node))
-    if own and len(node.args) == 1:  # type: ignore[attr-defined]
-        return node.args[0], own  # type: ignore[attr-defined]
+    if own and len(node.args) == 1:
+        return node.args[0], own
     return None, ""
 
 
@@ -188,7 +100,7 @@ def comparison(node: ast.AST, values: Values) -> Iterator[ast.AST]:
 
 
 def condition(node: ast.AST, values: Values) -> Iterator[ast.AST]:
-    """`and` becomes `or`, a part of a condition, a `not` or an `if` of a comprehension is left out."""
+    """`and` becomes `or`; a part of a condition, a `not` or a comprehension's `if` is left out."""
     if isinstance(node, ast.BoolOp):
         yield changed(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
         for i in range(len(node.values)):
@@ -201,13 +113,8 @@ def condition(node: ast.AST, values: Values) -> Iterator[ast.AST]:
         yield node.orelse
     for i, loop in enumerate(getattr(node, "generators", [])):
         if loop.ifs:
-            plain = [*node.generators[:i], changed(loop, ifs=[]), *node.generators[i + 1 :]]  # type: ignore[attr-defined]
+            plain = [*node.generators[:i], changed(loop, ifs=[]), *node.generators[i + 1 :]]
             yield changed(node, generators=plain)
-
-
-OTHER_SIGN: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
-}  # fmt: skip
 
 
 def arithmetic(node: ast.AST, values: Values) -> Iterator[ast.AST]:
@@ -262,10 +169,10 @@ MAKERS = ("list", "dict", "tuple", "set", "copy", "deepcopy", "sorted", "reverse
 
 def view(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     """A view for a copy: `.clone()`, `.detach()`, `list(…)`, `sorted(…)` and the like left out."""
-    if called(node) in COPIES and isinstance(node.func, ast.Attribute) and not node.args:  # type: ignore[attr-defined]
-        yield node.func.value  # type: ignore[attr-defined]
-    if called(node) in MAKERS and len(node.args) == 1:  # type: ignore[attr-defined]
-        yield node.args[0]  # type: ignore[attr-defined]
+    if called(node) in COPIES and isinstance(node.func, ast.Attribute) and not node.args:
+        yield node.func.value
+    if called(node) in MAKERS and len(node.args) == 1:
+        yield node.args[0]
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred):
         yield node.elts[0].value
 
@@ -291,10 +198,10 @@ def callers_data(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     The other way round, too: `x.add_(y)` becomes `x.add(y)`, whose result may be lost.
     """
     if called(node) == "sorted":
-        sort = changed(node, func=ast.Attribute(node.args[0], "sort", ast.Load()), args=[])  # type: ignore[attr-defined]
-        yield parsed("(s, x)[1]", s=sort, x=node.args[0])  # type: ignore[attr-defined]
+        sort = changed(node, func=ast.Attribute(node.args[0], "sort", ast.Load()), args=[])
+        yield parsed("(s, x)[1]", s=sort, x=node.args[0])
     if called(node) == "reversed":
-        yield parsed("(x.reverse(), x)[1]", x=node.args[0])  # type: ignore[attr-defined]
+        yield parsed("(x.reverse(), x)[1]", x=node.args[0])
     if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "::-1":
         yield parsed("(x.reverse(), x)[1]", x=node.value)
     if isinstance(node, ast.List) and len(node.elts) == 2:
@@ -316,8 +223,8 @@ def dtype(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     """The dtype is dropped, or fixed to 32 bits: `numel() * 4` for `numel() * element_size()`."""
     if called(node) in ("element_size", "itemsize"):
         yield ast.Constant(4)
-    if called(node) in CASTS and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
-        yield node.func.value  # type: ignore[attr-defined]
+    if called(node) in CASTS and isinstance(node.func, ast.Attribute):
+        yield node.func.value
     if isinstance(node, ast.Attribute) and node.attr in ("dtype", "itemsize"):
         yield parsed("torch.float32" if node.attr == "dtype" else "4")
 
@@ -342,7 +249,7 @@ TWINS = [
 
 
 def other_function(node: ast.AST, values: Values) -> Iterator[ast.AST]:
-    """A function is taken for its neighbour: `min` and `max`, `mean` and `sum`, `send` and `recv`."""
+    """A function is taken for its neighbour: `min` for `max`, `mean` for `sum`."""
     field = {ast.Name: "id", ast.Attribute: "attr"}.get(type(node))
     if field is None or not isinstance(getattr(node, "ctx", None), ast.Load):
         return
@@ -352,35 +259,6 @@ def other_function(node: ast.AST, values: Values) -> Iterator[ast.AST]:
             yield changed(node, **{field: b if word == a else a})
 
 
-def kept_state(function: ast.FunctionDef) -> Iterator[tuple[int, ast.FunctionDef]]:
-    """A value that the first call computed is kept for all later ones; with its line."""
-    for i, node in enumerate(function.body):
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        if not _depends(node.value):
-            continue
-        name = node.targets[0].id
-        twin = copy.deepcopy(function)
-        twin.args.kwonlyargs.append(ast.arg("_kept"))
-        twin.args.kw_defaults.append(ast.Dict([], []))
-        value = ast.unparse(node.value)
-        twin.body[i : i + 1] = ast.parse(
-            f"if {name!r} not in _kept:\n    _kept[{name!r}] = {value}\n{name} = _kept[{name!r}]"
-        ).body
-        yield node.lineno, twin
-
-
-def _depends(value: ast.AST) -> bool:
-    """Whether a value can differ from call to call: it has a variable, or something that fills."""
-    nodes = list(ast.walk(value))
-    words = {node.id for node in nodes if isinstance(node, ast.Name)}
-    filled = any(isinstance(node, (ast.List, ast.Dict, ast.Set)) for node in nodes)
-    return filled or bool(words - set(dir(builtins)))
-
-
-STATEMENTS: list[Callable[[ast.stmt], Iterator[list[ast.stmt]]]] = [
-    drop, unwrap, out_of_loop, into_loop, in_place, overwrite,
-]  # fmt: skip
 EXPRESSIONS: list[Callable[[ast.AST, Values], Iterator[ast.AST]]] = [
     swap_arguments, off_by_one, rounding, comparison, condition, arithmetic, literal, constant,
     view, callers_data, dtype, keyword, other_function,
