@@ -5,6 +5,7 @@ smallest case. Names and order are part of the record; a change here asks for ne
 """
 
 import ast
+import builtins
 from collections.abc import Callable, Iterator
 
 from mutation.nodes import OTHER_SIGN, Values, called, changed, parsed
@@ -14,7 +15,7 @@ def swap_arguments(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     """Two arguments, operands, places of a tuple or branches change places."""
     for field in ("args", "elts"):
         several = getattr(node, field, None)
-        if called(node) in ("max", "min"):  # the order says nothing
+        if called(node) in ("max", "min") or _only_words(node):  # the order says nothing
             continue
         if isinstance(several, list) and not isinstance(getattr(node, "ctx", None), ast.Store):
             for i in range(len(several) - 1):
@@ -95,8 +96,23 @@ def comparison(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     """`<` becomes `<=` or `>`, `==` becomes `!=`, `>=` or `<=`, and so on."""
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
-            for other in OTHER_COMPARISON.get(type(op), ()):
+            sides = node.left, *node.comparators
+            others = OTHER_COMPARISON.get(type(op), ())
+            for other in others[:1] if any(map(_unordered, sides)) else others:
                 yield changed(node, ops=[*node.ops[:i], other(), *node.ops[i + 1 :]])
+
+
+def _only_words(node: ast.AST) -> bool:
+    """Whether it is a row of words, as behind `in`, or a set."""
+    elements = getattr(node, "elts", None) or [None]
+    words = [isinstance(e, ast.Constant) and isinstance(e.value, str) for e in elements]
+    return isinstance(node, ast.Set) or all(words)
+
+
+def _unordered(node: ast.AST) -> bool:
+    """Whether it is a word, a set or the like, of which none is less than another."""
+    word = isinstance(node, ast.Constant) and type(node.value) not in (int, float)
+    return word or isinstance(node, (ast.Set, ast.List, ast.Tuple, ast.Dict))
 
 
 def condition(node: ast.AST, values: Values) -> Iterator[ast.AST]:
@@ -149,7 +165,7 @@ def constant(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     if isinstance(node, ast.Constant) and type(node.value) is bool:
         yield ast.Constant(not node.value)
     if isinstance(node, ast.Constant) and node.value is None:
-        yield ast.Constant(0)
+        yield ast.Constant(False)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and len(node.elts) > 1:
         if isinstance(getattr(node, "ctx", None), ast.Store):
             return
@@ -254,6 +270,8 @@ def other_function(node: ast.AST, values: Values) -> Iterator[ast.AST]:
     if field is None or not isinstance(getattr(node, "ctx", None), ast.Load):
         return
     word = getattr(node, field)
+    if field == "id" and not hasattr(builtins, word):  # a variable of that name
+        return
     for a, b in TWINS:
         if word in (a, b):
             yield changed(node, **{field: b if word == a else a})

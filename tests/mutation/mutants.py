@@ -175,6 +175,11 @@ def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+def _stays(node: ast.stmt) -> bool:
+    """Whether a statement keeps its place: behind a `return` nothing happens."""
+    return isinstance(node, ast.Return) or _is_docstring(node)
+
+
 def _swapped_statements(function: ast.FunctionDef, region: set[int]) -> Iterator[tuple[str, str]]:
     """Two statements in a row change places."""
     for parent in list(ast.walk(function)):
@@ -183,7 +188,8 @@ def _swapped_statements(function: ast.FunctionDef, region: set[int]) -> Iterator
             if not isinstance(body, list):
                 continue
             for i in range(len(body) - 1):
-                if body[i].lineno in region and body[i + 1].lineno in region:
+                two = body[i], body[i + 1]
+                if all(node.lineno in region for node in two) and not any(map(_stays, two)):
                     new = [*body[:i], body[i + 1], body[i], *body[i + 2 :]]
                     setattr(parent, field, new)
                     yield "swap_statements", ast.unparse(function)
@@ -191,15 +197,42 @@ def _swapped_statements(function: ast.FunctionDef, region: set[int]) -> Iterator
 
 
 def difference(old: str, new: str) -> str:
-    """The lines that differ, in one line: `old => new`, or which line moved where."""
+    """What differs, in one line: `old => new`, or which line moved where."""
     before, after = old.splitlines(), new.splitlines()
-    gone, come = [], []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
-        if tag != "equal":
-            gone += [(k + 1, before[k].strip()) for k in range(a, b)]
-            come += [(k + 1, after[k].strip()) for k in range(c, d)]
-    words = [" | ".join(text for _, text in side) for side in (gone, come)]
-    if sorted(text for _, text in gone) == sorted(text for _, text in come):
+    gone, come = _lines(*([line.strip() for line in text] for text in (before, after)))
+    if not gone and not come:  # one that left a loop in its place
+        gone, come = _lines(before, after)
+    words = [[text.strip() for _, text in side] for side in (gone, come)]
+    if sorted(words[0]) == sorted(words[1]):
         lines = [", ".join(str(number) for number, _ in side) for side in (gone, come)]
-        return f"{words[0]} => moved from line {lines[0]} to {lines[1]}"
-    return " => ".join(words).strip()
+        return f"{' | '.join(words[0])} => moved from line {lines[0]} to {lines[1]}"
+    if len(gone) == len(come) == 1:
+        words = [[text] for text in _cut(words[0][0], words[1][0])]
+    return " => ".join(" | ".join(side) for side in words).strip()
+
+
+def _lines(old: list[str], new: list[str]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The lines that only one of the two texts has, with their numbers."""
+    gone, come = [], []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            gone += [(k + 1, old[k]) for k in range(a, b)]
+            come += [(k + 1, new[k]) for k in range(c, d)]
+    return gone, come
+
+
+def _cut(old: str, new: str, most: int = 80, around: int = 20) -> tuple[str, str]:
+    """Two long lines without most of what they begin and end with alike."""
+    if max(len(old), len(new)) <= most:
+        return old, new
+    start = _alike(old, new)
+    end = _alike(old[start:][::-1], new[start:][::-1])
+    first, last = max(0, start - around), max(0, end - around)
+    ends = "…" * (first > 0), "…" * (last > 0)
+    return tuple(f"{ends[0]}{t[first : len(t) - last]}{ends[1]}" for t in (old, new))
+
+
+def _alike(a: str, b: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((k for k, (x, y) in pairs if x != y), min(len(a), len(b)))

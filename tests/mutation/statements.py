@@ -87,8 +87,8 @@ def _depends(value: ast.AST) -> bool:
     """Whether a value can differ from call to call: it has a variable, or something that fills."""
     nodes = list(ast.walk(value))
     words = {node.id for node in nodes if isinstance(node, ast.Name)}
-    filled = any(isinstance(node, (ast.List, ast.Dict, ast.Set)) for node in nodes)
-    return filled or bool(words - set(dir(builtins)))
+    fills = [getattr(node, "elts", getattr(node, "keys", None)) == [] for node in nodes]
+    return any(fills) or bool(words - set(dir(builtins)))
 
 
 STATEMENTS: list[Callable[[ast.stmt], Iterator[list[ast.stmt]]]] = [
