@@ -5,7 +5,8 @@ python tests/mutation 07 tree_time     one exercise
 python tests/mutation 07 --keep        … and write the counts into the room
 python tests/mutation --table          write the table of all lessons from what was kept
 
-Exits with 1 when a survivor has no verdict in the room's bank/mutants.yaml.
+Exits with 1 when a survivor has no verdict in the room's bank/mutants.yaml, or when a verdict there
+has no survivor.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main() -> int:
 
 
 def lesson(given: argparse.Namespace) -> int:
-    """Count the exercises of a lesson; 1 when a survivor has no verdict."""
+    """Count the exercises of a lesson; 1 when a verdict is missing or stale."""
     from dtlib.learn import ladder, source
     from mutation import record, trial
     from mutation.mutants import mutants_of
@@ -64,17 +65,18 @@ def lesson(given: argparse.Namespace) -> int:
             continue
         start = time.monotonic()
         findings = trial.try_exercise(one.number, exercise)
-        counts[exercise] = record.count(one, exercise, findings)
+        seconds = time.monotonic() - start
+        counts[exercise] = record.count(one, exercise, findings, seconds)
         mine = told.get(exercise, {})
         open_ += report(one, exercise, findings, mine, counts[exercise], given.all)
-        print(f"   {time.monotonic() - start:.0f} s", flush=True)
+        print(f"   {seconds:.0f} s", flush=True)
     if given.keep:
         record.keep(one, counts)
     return 1 if open_ else 0
 
 
-def report(one, exercise, findings, told, count, everything) -> int:  # type: ignore[no-untyped-def]
-    """Print what became of an exercise's mutants; returns how many survivors have no verdict."""
+def report(one, exercise, findings, told, count, everything) -> int:
+    """Print what became of the mutants; returns how many verdicts are missing or stale."""
     print(
         f"{one.number} {exercise}: {count['mutants']} mutants, {count['refused']} refused"
         f" ({count['specific']} by a sentence of their own), {len(count['survivors'])} accepted"
@@ -92,7 +94,8 @@ def report(one, exercise, findings, told, count, everything) -> int:  # type: ig
             print(f"   right       {name}")
     for name in told:
         if name not in count["survivors"]:
-            print(f"   STALE VERDICT (no such survivor)  {name}")
+            open_ += 1
+            print(f"   NO SUCH SURVIVOR, though it has a verdict  {name}")
     return open_
 
 

@@ -38,11 +38,15 @@ class Mutant:
 
 def mutants_of(lesson: source.Lesson, check: Any) -> list[Mutant]:
     """The sample of an exercise."""
+    return sample(all_of(lesson, check), f"{SEED} {lesson.number} {check.reference.__name__}")
+
+
+def all_of(lesson: source.Lesson, check: Any) -> list[Mutant]:
+    """All mutants of an exercise that are another program than its solution."""
     text, region = solution_of(lesson, check.reference.__name__)
     everything = make(text, region, plain_values(check))
     own = fingerprint(check.reference)
-    kept = [m for m in everything if fingerprint(m.program(check.reference)) != own]
-    return sample(kept, f"{SEED} {lesson.number} {check.reference.__name__}")
+    return [m for m in everything if fingerprint(m.program(check.reference)) != own]
 
 
 def sample(everything: list[Mutant], seed: str, cap: int = CAP) -> list[Mutant]:

@@ -35,17 +35,21 @@ def verdicts(lesson: source.Lesson) -> dict[str, dict[str, str]]:
     }
 
 
-def count(lesson: source.Lesson, exercise: str, findings: list[trial.Finding]) -> dict[str, Any]:
+def count(
+    lesson: source.Lesson, exercise: str, findings: list[trial.Finding], seconds: float
+) -> dict[str, Any]:
     """What is kept of one exercise."""
     check = ladder.find_exercise(lesson, exercise)
     refused = Counter(f.key for f in findings if not f.survived)
     own = sum(n for key, n in refused.items() if not trial.is_fallback(key, check))
     return {
+        "made": len(mutants.all_of(lesson, check)),
         "mutants": len(findings),
         "refused": sum(refused.values()),
         "specific": own,
         "survivors": [f.mutant.name for f in findings if f.survived],
         "keys": dict(sorted(refused.items())),
+        "seconds": round(seconds),
         **sizes(exercise, check, lesson),
     }
 
@@ -93,10 +97,10 @@ def table() -> str:
     return intro + "\n".join(lines) + "\n" + left
 
 
-_HEADS = ("lesson", "mutants", "refused", "by a sentence of their own", "accepted",
-          "right in truth", "cases before", "after", "bank before", "after")  # fmt: skip
-_KEYS = ("mutants", "refused", "specific", "accepted", "right", "cases before", "cases",
-         "rows before", "rows")  # fmt: skip
+_HEADS = ("lesson", "possible", "tried", "refused", "by a sentence of their own", "accepted",
+          "right in truth", "cases before", "after", "bank before", "after", "seconds")  # fmt: skip
+_KEYS = ("made", "mutants", "refused", "specific", "accepted", "right", "cases before", "cases",
+         "rows before", "rows", "seconds")  # fmt: skip
 
 
 def _line(name: str, row: Any) -> str:
@@ -107,12 +111,12 @@ def _row(lesson: source.Lesson, counts: dict[str, Any], before: dict[str, Any]) 
     told = verdicts(lesson)
     row: Counter[str] = Counter(dict.fromkeys(_KEYS, 0))
     for exercise, one in counts.items():
-        for key in ("mutants", "refused", "specific", "rows", "cases"):
+        for key in ("made", "mutants", "refused", "specific", "rows", "cases", "seconds"):
             row[key] += one[key]
         row["accepted"] += len(one["survivors"])
         row["right"] += sum(name in told.get(exercise, {}) for name in one["survivors"])
-        row["rows before"] += before[exercise]["rows"]
-        row["cases before"] += before[exercise]["cases"]
+        row["rows before"] += before.get(exercise, {}).get("rows", 0)
+        row["cases before"] += before.get(exercise, {}).get("cases", 0)
     return row
 
 
@@ -123,7 +127,9 @@ Written by `python tests/mutation --table` from what `--keep` left in each room'
 `bank/mutation.json`; `book/writing_lessons.md` says how to use it. The operators are in
 `statements.py` and `expressions.py`; seed {seed} and at most {cap} mutants an exercise are in
 `mutants.py`. Every survivor is in its room's `bank/mutants.yaml`, with the reason why it is right
-in truth. "Before" is when operators and seed were fixed: whatever was added since then came from
-survivors, or from the rest of the work on a lesson.
+in truth. "Refused" by another sentence than one of its own is a mutant that stopped with an error,
+returned nothing, waited, or got the sentence for all other wrong answers. "Bank" counts the answers
+of the room's bank, "cases" those of its checks; "before" is when operators and seed were fixed.
+Seconds are those of one run on two cores that did other work, too; it is no part of the tests.
 
 """

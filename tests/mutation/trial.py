@@ -22,14 +22,14 @@ import banks
 
 from dtlib.learn import ladder, source
 from dtlib.learn.rank_answers import RankAnswer
-from dtlib.learn.verdicts import COMMON, NotJudged, Passed, Stub, Verdict, Wrong, fingerprint
+from dtlib.learn.verdicts import COMMON, NotJudged, Passed, Stub, Verdict, Wrong
 from mutation.mutants import Mutant, mutants_of
 
 BATCH = 12  # mutants in a launch of ranks
 WAIT = 1.5  # seconds that a rank waits for another before that is called a hang
 QUIET = 60.0  # seconds in which a mutant in one process is judged, or it is lost
 QUIET_ON_RANKS = 420.0  # the same for a batch
-LOST = ("died", "loops")  # what takes the rest of a launch along
+DOUBTFUL = ("waits", "died", "loops")  # what a busy machine may show of a right answer, too
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _here(
 def _on_ranks(
     lesson: source.Lesson, exercise: str, check: Any, programs: list[Callable[..., Any]]
 ) -> Iterator[Verdict]:
-    """As `Bank.verdicts`. One that took its launch along is followed by those behind it, alone."""
+    """As `Bank.verdicts`, some at a time."""
     import cloudpickle
 
     for module in banks.MODULES:
@@ -137,14 +137,18 @@ def _on_ranks(
 
 
 def _judged(check: Any, programs: list[Callable[..., Any]]) -> list[Verdict]:
-    """All in one launch, the solution last: if that is refused, each in a launch of its own."""
+    """All in one launch, the solution last; whom a busy machine may have wronged, once more alone.
+
+    Those are all where the solution is refused, too, else those of which ranks waited or ended.
+    """
     if not programs:
         return []
-    found = [v for _, v in check._judged([*programs, check.reference], WAIT)]
-    lost = [isinstance(v, Wrong) and v.mistake in LOST for v in found]
-    if isinstance(found[-1], Passed) and not any(lost):
-        return found[:-1]
-    return [v for program in programs for _, v in check._judged([program], WAIT)]
+    *found, control = (v for _, v in check._judged([*programs, check.reference], WAIT))
+    for k, verdict in enumerate(found):
+        doubtful = isinstance(verdict, Wrong) and verdict.mistake in DOUBTFUL
+        if doubtful or not isinstance(control, Passed):
+            [found[k]] = check.verdicts([programs[k]])
+    return found
 
 
 def key_of(verdict: Verdict) -> str:
@@ -157,11 +161,3 @@ def key_of(verdict: Verdict) -> str:
 def is_fallback(key: str, check: Any) -> bool:
     """Whether a sentence is one of those that any exercise, or any wrong answer of it, may get."""
     return key in COMMON or key in (check.other, "lost", "not_judged", "stub")
-
-
-def right_answers(lesson: source.Lesson, exercise: str) -> set[str]:
-    """What the right answers of the bank do, as fingerprints."""
-    bank = next(
-        b for b in banks.banks() if b.lesson.number == lesson.number and b.exercise == exercise
-    )
-    return {fingerprint(row.answer) for row in bank.rows if not row.key}
