@@ -16,6 +16,7 @@ from dtlib.learn import source
 from dtlib.learn.solutions import compiled, parameters
 from dtlib.learn.verdicts import fingerprint
 from mutation import expressions, statements
+from mutation.nodes import called
 
 SEED = 13
 CAP = 60  # mutants of one exercise
@@ -44,7 +45,7 @@ def mutants_of(lesson: source.Lesson, check: Any) -> list[Mutant]:
 def all_of(lesson: source.Lesson, check: Any) -> list[Mutant]:
     """All mutants of an exercise that are another program than its solution."""
     text, region = solution_of(lesson, check.reference.__name__)
-    everything = make(text, region, plain_values(check))
+    everything = make(text, region, plain_values(check) | of_ranks(text, check))
     own = fingerprint(check.reference)
     return [m for m in everything if fingerprint(m.program(check.reference)) != own]
 
@@ -101,6 +102,25 @@ def plain_values(check: Any) -> dict[str, Any]:
     own = set(parameters(check.reference))
     pairs = zip(names, given, strict=False)
     return {n: v for n, v in pairs if n in own and type(v) in (int, float, str, bool)}
+
+
+def of_ranks(text: str, check: Any) -> dict[str, int]:
+    """What variables for rank and number of ranks are on rank 0 of the first case of several."""
+    several = [case[0] for case in check.cases if type(case[0]) is int and case[0] > 1]
+    calls = {"get_rank": 0, "get_world_size": several[0] if several else 2}
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign):
+            for target, value in _pairs(node.targets[0], node.value):
+                if isinstance(target, ast.Name) and called(value) in calls:
+                    found[target.id] = calls[called(value)]
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
 
 
 def make(text: str, region: set[int], values: Mapping[str, Any] | None = None) -> list[Mutant]:

@@ -8,7 +8,7 @@ import pytest
 
 from dtlib.learn import ladder, source
 from mutation import record, trial
-from mutation.mutants import CAP, Mutant, make, mutants_of, sample, solution_of
+from mutation.mutants import CAP, Mutant, all_of, make, mutants_of, of_ranks, sample, solution_of
 
 LESSONS = [lesson for lesson in source.lessons() if lesson.sidecar.get("mistakes")]
 CASES = [
@@ -71,6 +71,15 @@ def test_an_operator_makes_its_mutant(operator: str, body: str, other: str) -> N
     texts = [mutant.text for mutant in made(function(body)) if mutant.operator == operator]
     more = ", *, _kept={}" if operator == "kept_state" else ""
     assert function(other, more) in texts, texts
+
+
+def test_a_rank_and_the_number_of_ranks_may_become_literals() -> None:
+    lesson = source.find("07")
+    check = ladder.find_exercise(lesson, "pass_right")
+    names = {mutant.name for mutant in all_of(lesson, check) if mutant.operator == "literal"}
+    assert any("% 3)" in name for name in names)
+    text = "def f():\n    rank, n = dist.get_rank(), dist.get_world_size()\n    m = n"
+    assert of_ranks(text, check) == {"rank": 0, "n": 3}
 
 
 def test_a_mutant_is_named_by_what_differs() -> None:
