@@ -41,7 +41,9 @@ def _refuse_unless_there(number: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where LESSON names a lesson, leave out what belongs to another one."""
+    """Leave out what belongs to another lesson than LESSON, and what the start does not decide."""
+    if os.environ.get("DTLIB_START") == "spawn":
+        items[:] = [item for item in items if not item.get_closest_marker("any_start")]
     if wanted := os.environ.get("LESSON", ""):
         items[:] = [item for item in items if wanted in _lessons_of(item)]
 

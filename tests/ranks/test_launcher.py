@@ -80,6 +80,7 @@ def test_tensors_and_modules_come_back() -> None:
     assert result["model"](torch.ones(1, 2)).shape == (1, 2)
 
 
+@pytest.mark.any_start
 def test_output_comes_as_lines_with_their_rank(capfd: pytest.CaptureFixture[str]) -> None:
     launch(on_ranks.write, 2, ranks=2)
     lines = capfd.readouterr().out.splitlines()
@@ -95,6 +96,7 @@ def test_output_is_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None
     assert all(o.output.count("\n") == 2002 for o in outcomes)  # more than a pipe holds
 
 
+@pytest.mark.any_start
 def test_progress_is_reported_from_rank_0(capfd: pytest.CaptureFixture[str]) -> None:
     seen: list[tuple[int, int, dict[str, float]]] = []
     launch(on_ranks.steps, 30, ranks=2, on_progress=lambda *what: seen.append(what))
@@ -127,6 +129,7 @@ def test_a_port_that_is_none_is_refused() -> None:
         launch(on_ranks.pid, ranks=2, port=70_000)
 
 
+@pytest.mark.any_start
 def test_a_port_can_be_chosen() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -153,6 +156,7 @@ def test_a_result_that_cannot_travel_is_said() -> None:
         launch(lambda: (i for i in range(3)), ranks=1)
 
 
+@pytest.mark.any_start
 def test_dtlibs_own_errors_keep_their_kind() -> None:
     def refuse() -> None:
         raise BadInput("global_batch=7 is not 2 times something.")
@@ -171,6 +175,7 @@ def test_launch_from_another_thread() -> None:
     assert launch(on_ranks.add_up, 1, ranks=2) == results  # what that thread started still serves
 
 
+@pytest.mark.any_start
 def test_two_launches_at_once() -> None:
     """Field bug 2.01: two runs at once never meet at one port."""
     results: dict[int, list[object]] = {}

@@ -57,6 +57,7 @@ def test_a_rank_that_never_comes() -> None:
     assert (error.rank, error.reason) == (1, "timeout")
 
 
+@pytest.mark.any_start
 def test_a_rank_whose_every_thread_is_stuck() -> None:
     error = failure("hold_the_gil", timeout=2)
     assert error.rank == 1
@@ -83,6 +84,7 @@ def test_code_that_travels_by_value_keeps_its_file_name() -> None:
     assert back.__code__.co_filename == "/tmp/ipykernel_1/2.py"
 
 
+@pytest.mark.any_start
 def test_the_others_have_the_timeout_after_the_first_return() -> None:
     outcomes = run_ranks(on_ranks.return_at_once_but_one, ranks=3, timeout=1)
     assert [o.status for o in outcomes] == ["ok", "timeout", "ok"]
@@ -90,6 +92,7 @@ def test_the_others_have_the_timeout_after_the_first_return() -> None:
     assert str(outcomes[1].where).startswith("running `time.sleep(600)`")
 
 
+@pytest.mark.any_start
 def test_a_limit_ends_what_never_would() -> None:
     outcomes = run_ranks(on_ranks.fail_on_rank_1, ("loop", 0), ranks=1, timeout=60, limit=1)
     assert outcomes[0].status == "timeout"
@@ -131,6 +134,7 @@ def test_an_endless_print_is_ended_and_cut() -> None:
     assert outcome.output.endswith("(more than 20000 lines: the rest is not kept)\n")
 
 
+@pytest.mark.any_start
 def test_an_endless_line_is_cut_into_lines() -> None:
     outcome = run_ranks(on_ranks.flood, (" ",), ranks=1, limit=1)[0]
     assert max(map(len, outcome.output.splitlines())) < 100_000  # a read more than the longest
@@ -221,6 +225,7 @@ def test_a_signal_to_every_process_of_a_job_stops_all_ranks_at_one_step(tmp_path
     assert gone(script.pids)
 
 
+@pytest.mark.any_start
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     script = Script(tmp_path, "wait")
     script.popen.send_signal(signal.SIGTERM)
