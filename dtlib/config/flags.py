@@ -120,6 +120,13 @@ def offer(action: argparse.Action, words: Iterable[str]) -> None:
     action.completer = lambda **_: offered  # type: ignore[attr-defined]
 
 
+def one_of(prog: str, words: Iterable[str]) -> Parser:
+    """Return the parser of a command whose next word is one of these, each with its own parser."""
+    parser = Parser(prog=prog)
+    offer(parser.add_argument("what", nargs="?"), words)
+    return parser
+
+
 class Note(NamedTuple):
     """What a docstring says of a setting: text, what stands for its value, and its group."""
 
