@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 
@@ -86,6 +87,7 @@ def test_a_remedy_is_not_refused_next(line, remedy, next_line, capsys, monkeypat
     assert accepted(next_line), capsys.readouterr().err
 
 
+@functools.cache
 def refusal(**settings) -> str:
     """Return the sentence by which settings are refused before anything starts, or nothing."""
     try:
