@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +34,20 @@ class Stopped(DtlibError):
     """A signal stopped the run after a checkpoint was written; start it again to go on."""
 
     exit_code = 75
+
+
+def in_words(error: Exception) -> str:
+    """Return the reason of an error without its number and the file's name, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+        return (
+            "there is no such file"
+            if error.errno == errno.ENOENT
+            else reason[0].lower() + reason[1:]
+        )
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return " ".join(str(error).split())
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

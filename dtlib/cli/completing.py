@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from dtlib.cli.commands import COMMANDS
-from dtlib.config.flags import Parser, offer
+from dtlib.config.flags import Parser, one_of
 from dtlib.errors import Unavailable
 
 ASKED = "_ARGCOMPLETE"  # set by the shell's function, with the place of `dtlib` among the words
@@ -44,21 +44,11 @@ def complete(env: Mapping[str, str] = os.environ) -> None:
         argcomplete.autocomplete(parser, always_complete_options=False)
 
     if words[:1] == ["help"]:
-        answer(_one_of("dtlib help", COMMANDS))
+        answer(one_of("dtlib help", COMMANDS))
     elif not words:
-        answer(_one_of("dtlib", COMMANDS))
-    elif words[0] in COMMANDS:
-        command = COMMANDS[words[0]]
-        uses = [name for use in command.uses for name in use.split(" ")[0].split("|")]
-        if len(words) == 1 and words[0] in ("profile", "sim"):  # these read the next word by hand
-            answer(_one_of(f"dtlib {words[0]}", uses))
-        Parser.asked = staticmethod(answer)
-        command.run(words[1:])
-
-
-def _one_of(prog: str, words: Iterable[str]) -> Parser:
-    parser = Parser(prog=prog)
-    if prog == "dtlib":
+        parser = one_of("dtlib", COMMANDS)
         parser.add_argument("--version", action="store_true")
-    offer(parser.add_argument("what"), words)
-    return parser
+        answer(parser)
+    elif words[0] in COMMANDS:
+        Parser.asked = staticmethod(answer)
+        COMMANDS[words[0]].run(words[1:])

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
+from dtlib.config import CHOICES
 from dtlib.errors import BadInput
 from dtlib.ranks.environment import HASH_SEED, environment_world, hash_seed
 
@@ -25,10 +26,11 @@ def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ
         if not said:
             kept.append(word)
         elif env.get("LOCAL_RANK") != said[1]:
+            task = next((word for word in words if word in CHOICES["task"]), "images|text")
             there = f"{env['LOCAL_RANK']} here" if "LOCAL_RANK" in env else "not set"
             raise BadInput(
                 f"{word} is what a launcher such as `deepspeed` says, and LOCAL_RANK is {there};"
-                " leave it out, and `dtlib train --ranks N` starts the ranks itself."
+                f" leave it out, and `dtlib train {task} --ranks N` starts the ranks itself."
             )
     return kept
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtlib.config.flags import Parser, add_json
+from dtlib.config.flags import Parser, add_json, one_of
 from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput, Unavailable, refuse_unknown
 from dtlib.measure.columns import aligned
@@ -37,16 +37,18 @@ WHERE = {
 }
 # ncu measures a kernel by running it again and again, so it gets fewer steps
 STEPS = {"nsys": (5, 7), "ncu": (5, 5)}
+TOOLS = (*STEPS, "read")
 
 
 def main(words: list[str]) -> int:
     """Run `dtlib profile …` and return its exit code."""
     if not words or words[0] in ("-h", "--help"):
+        one_of("dtlib profile", TOOLS).parse_args([])  # a shell may ask which words there are
         print(HELP, end="")
         return 0
     if words[0] == "read":
         return read(words[1:])
-    refuse_unknown("profile", words[0], (*STEPS, "read"))
+    refuse_unknown("profile", words[0], TOOLS)
     return profile(words[0], words[1:])
 
 

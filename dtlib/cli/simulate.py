@@ -9,7 +9,7 @@ import typing
 from typing import Any
 
 from dtlib import strategies
-from dtlib.config.flags import Parser, add_settings, hyphens
+from dtlib.config.flags import Parser, add_settings, hyphens, one_of
 from dtlib.config.values import typed
 from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
@@ -29,6 +29,7 @@ COMMANDS = ("memory",)
 def main(words: list[str]) -> int:
     """Run `dtlib sim …` and return its exit code."""
     if not words or words[0] in ("-h", "--help"):
+        one_of("dtlib sim", COMMANDS).parse_args([])  # a shell may ask which words there are
         print(
             "dtlib sim memory [--model M] [--strategy S] [--ranks N] …\n\n`dtlib sim memory --help`"
         )

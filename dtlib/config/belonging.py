@@ -56,18 +56,38 @@ def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> No
     BadInput
         The sentence says with what the setting would have an effect.
     """
+    given = [*given]
     for key in without_effect(values, given):
         decides, where = BELONGS[key]
-        while decides in BELONGS and not _is_read(decides, values):  # no remedy is refused next
+        while decides in BELONGS and not _is_read(decides, values):
             decides, where = BELONGS[decides]
-        raise no_effect(key, values, decides, where)
+        raise no_effect(key, values, decides, _accepted(key, values, given, decides, where))
+
+
+def _accepted(
+    key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
+) -> list[Any]:
+    """Return those of the values of `decides` that are not refused next: with them all is read."""
+    before = {*without_effect(values, given)} - {key}
+    after = {one: {*without_effect({**values, decides: one}, given)} for one in where}
+    return [one for one in where if after[one] <= before]
+
+
+def of_task(key: str, task: str) -> bool:
+    """Tell whether a setting can have an effect on a task at all."""
+    while key in BELONGS:
+        key, where = BELONGS[key]
+        if key == "task":
+            return task in where
+    return True
 
 
 def no_effect(key: str, values: Mapping[str, Any], decides: str, where: Iterable[Any]) -> BadInput:
     """Say that a setting means nothing beside the one that decides, and with which it would."""
+    instead = _one_of(decides, where)
     return BadInput(
         f"{_shown(key, values[key])} means nothing to {_shown(decides, values[decides])};"
-        f" leave it out, or use {_one_of(decides, where)}."
+        f" leave it out{instead and f', or use {instead}'}."
     )
 
 

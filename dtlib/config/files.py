@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.sheets import decode
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 
 
 def writable_folder(folder: Path, setting: str = "--out") -> Path:
@@ -98,8 +98,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         text, _ = decode(Path(path).read_bytes())
         content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except (OSError, yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise BadInput(f"the configuration {path} cannot be read: {reason}.") from error
+        remedy = "give the YAML file of settings" if isinstance(error, OSError) else "correct it"
+        raise BadInput(
+            f"the configuration {path} cannot be read: {in_words(error)}; {remedy}."
+        ) from error
     if not isinstance(content, dict):
         raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
     keys = [key.value for key, _ in getattr(tree, "value", [])]

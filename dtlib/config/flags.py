@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from dtlib.config import CHOICES, RunConfig
+from dtlib.config.belonging import of_task
 from dtlib.errors import BadInput, did_you_mean
 
 
@@ -17,6 +18,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises what is wrong in one sentence, and names the nearest right flag."""
 
     asked: ClassVar[Callable[[Parser], None] | None] = None  # by a shell that completes a line
+    words: Collection[str] = ()  # that are being read
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -25,6 +27,7 @@ class Parser(argparse.ArgumentParser):
         if Parser.asked:
             answer, Parser.asked = Parser.asked, None  # which itself parses
             answer(self)
+        self.words = list(args or ())
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -34,8 +37,14 @@ class Parser(argparse.ArgumentParser):
             word = match[1].partition("=")[0]
             message = f"unknown setting {word!r}"
             if word.startswith("-"):
-                hint = did_you_mean(word, self._option_string_actions) or hint
+                hint = did_you_mean(word, self._flags_of_the_task()) or hint
         raise BadInput(f"{message}.{hint}")
+
+    def _flags_of_the_task(self) -> list[str]:
+        """Return the flags, but for those that would be refused next, as another task's."""
+        flags = self._option_string_actions
+        tasks = [word for word in self.words if word in CHOICES["task"]]
+        return [flag for flag in flags if not tasks or of_task(flags[flag].dest, tasks[0])]
 
 
 def add_settings(
@@ -109,6 +118,13 @@ def offer(action: argparse.Action, words: Iterable[str]) -> None:
     """
     offered = tuple(words)
     action.completer = lambda **_: offered  # type: ignore[attr-defined]
+
+
+def one_of(prog: str, words: Iterable[str]) -> Parser:
+    """Return the parser of a command whose next word is one of these, each with its own parser."""
+    parser = Parser(prog=prog)
+    offer(parser.add_argument("what", nargs="?"), words)
+    return parser
 
 
 class Note(NamedTuple):

@@ -43,15 +43,17 @@ def open_images(
     return cifar10.load(name_or_folder, split, count)
 
 
-def check_images(name_or_folder: str, count: int | None = None) -> None:
-    """Refuse pictures that are not there, without reading any.
+def check_images(name_or_folder: str, count: int | None = None) -> int:
+    """Return how many training pictures there are to be had, reading no more than their labels.
 
     Raises `BadInput` as `open_images`, for both splits; `count` is of the training pictures.
     """
-    if name_or_folder != "pictures":
-        _refuse_unknown(name_or_folder)
-        cifar10.check(name_or_folder, "train", count)
-        cifar10.check(name_or_folder, "test")
+    if name_or_folder == "pictures":
+        return count or pictures.DEFAULT_COUNT["train"]
+    _refuse_unknown(name_or_folder)
+    there = cifar10.check(name_or_folder, "train", count)
+    cifar10.check(name_or_folder, "test")
+    return count or there
 
 
 def _refuse_unknown(name_or_folder: str) -> None:

@@ -43,19 +43,19 @@ def locate(name_or_folder: str) -> Path:
     return folder / FOLDER if (folder / FOLDER).is_dir() else folder
 
 
-def check(name_or_folder: str, split: str, count: int | None = None) -> Path:
-    """Return the folder whose files hold `count` pictures of a split, by their sizes alone.
+def check(name_or_folder: str, split: str, count: int | None = None) -> int:
+    """Return how many pictures a split has, after refusing what `load` would refuse.
 
-    Raises `BadInput` as `load`, but for labels, which are not read.
+    Raises `BadInput` as `load`. Of each picture the label alone is read.
     """
     folder = locate(name_or_folder)
-    there = sum(_size(folder / name) for name in FILES[split])
+    there = sum(len(_records(folder / name)) for name in FILES[split])
     if there < (1 if count is None else count):
         raise BadInput(
             f"{folder} holds {there} {split} pictures, fewer than the {count or 1} asked "
             "for: ask for fewer, or bring the whole archive."
         )
-    return folder
+    return there
 
 
 def _has_files(folder: Path) -> bool:
@@ -70,7 +70,8 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     Raises `BadInput` if a file is missing, is not a whole number of records, or holds a label above
     9; if the archive has fewer than `count` pictures.
     """
-    folder = check(name_or_folder, split, count)
+    check(name_or_folder, split, count)
+    folder = locate(name_or_folder)
     records = np.concatenate([_records(folder / name) for name in FILES[split]])[:count]
     return ImageData(
         pixels=torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()),
@@ -82,8 +83,11 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     )
 
 
-def _size(path: Path) -> int:
-    """Return how many records one file has."""
+def _records(path: Path) -> np.ndarray:
+    """Return the records of one file, uint8 [n, 3073], which stay on the disk until they are read.
+
+    Raises `BadInput` as `load`.
+    """
     if not path.is_file():
         raise BadInput(f"{path.parent} has no {path.name}: unpack the whole of {ARCHIVE} there.")
     size = path.stat().st_size
@@ -92,13 +96,10 @@ def _size(path: Path) -> int:
             f"{path} has {size} bytes, which is not a whole number of records of "
             f"{RECORD_BYTES}: it is cut off or another file, so unpack {ARCHIVE} again."
         )
-    return size // RECORD_BYTES
-
-
-def _records(path: Path) -> np.ndarray:
-    """Return the records of one file, uint8 [n, 3073]."""
-    records = np.fromfile(path, dtype=np.uint8).reshape(-1, RECORD_BYTES)
-    if len(records) and records[:, 0].max() >= len(CLASSES):
+    if size == 0:  # of which there is no map
+        return np.zeros((0, RECORD_BYTES), np.uint8)
+    records = np.memmap(path, np.uint8, mode="r").reshape(-1, RECORD_BYTES)
+    if records[:, 0].max() >= len(CLASSES):
         raise BadInput(
             f"{path} has the label {records[:, 0].max()}, but CIFAR-10 has labels 0 to 9: "
             f"it is another file, so unpack {ARCHIVE} again."

@@ -13,7 +13,7 @@ from dtlib.data.corpus import Corpus
 from dtlib.data.english import english
 from dtlib.data.grammar import Grammar
 from dtlib.data.places import is_folder_name
-from dtlib.data.tokenizer import BYTES, Closed, Tokenizer, from_folder, gpt2, train
+from dtlib.data.tokenizer import Closed, Tokenizer, from_folder, gpt2, train
 from dtlib.errors import BadInput, did_you_mean
 
 NAMES = ("grammar", *corpus.NAMES)
@@ -104,17 +104,25 @@ def open_text(
     )
 
 
-def check_text(name_or_folder: str, tokenizer: str | None = None) -> None:
-    """Refuse a text or a tokenizer that is not there or cannot be read, without making tokens.
+def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
+    """Refuse a text or a tokenizer that cannot be used; return how many tokens there are to train.
 
-    Raises `BadInput` as `open_text`.
+    None stands for the grammar, which makes as many as are wanted. Tokens of a long text are kept,
+    so that no rank has to make them again.
+
+    Raises `BadInput` as `open_text`, and where a split is too short to predict a token of it.
     """
     if name_or_folder == "grammar":
         _refuse_for_grammar(tokenizer)
-        return
-    text = _corpus(name_or_folder)
-    if tokenizer not in (None, "trained"):
-        _tokenizer(tokenizer, text, BYTES)
+        return None
+    data = open_text(name_or_folder, tokenizer=tokenizer)
+    for split, tokens in (("train", data.train), ("valid", data.valid)):
+        if len(tokens) < 2:
+            raise BadInput(
+                f"{data.source} is too short: its {split} split holds {len(tokens)} tokens, and a"
+                " prediction needs at least 2; bring more text."
+            )
+    return len(data.train)
 
 
 def _corpus(name_or_folder: str) -> Corpus:

@@ -16,7 +16,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from dtlib.data.places import cache_folder, cached, find
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 
 BYTES = 256
 END_OF_TEXT = "<|endoftext|>"
@@ -168,7 +168,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
     except BadInput:
         raise
     except Exception as error:  # the library raises bare Exception
-        raise BadInput(f"the tokenizer in {folder} cannot be read: {error}.") from error
+        raise BadInput(f"the tokenizer in {folder} cannot be read: {in_words(error)}.") from error
     return BytePair(name or folder.name, inner)
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from dtlib.config.belonging import no_effect
-from dtlib.errors import DtlibError
+from dtlib.errors import DtlibError, Unavailable
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
-from dtlib.strategies.needs import need_compiler
+from dtlib.strategies.needs import heeding, need_compiler, with_all_that_cpu_needs
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
 if TYPE_CHECKING:
@@ -84,10 +84,16 @@ class Strategy:
         heed it; `Unavailable` when what it needs is missing here, with the remedy.
         """
         if config.precision == "tf32" or config.device == "cuda":
-            refuse_tf32(config.precision, foresee(world_size, config.device)[0])
-        for key in OPTIONS:
-            if key in config.chosen() and key not in cls.options:
-                raise no_effect(key, vars(config), "strategy", _heeding(key))
+            try:
+                found = foresee(world_size, config.device)[0]
+            except Unavailable as error:
+                raise Unavailable(with_all_that_cpu_needs(str(error), config)) from None
+            refuse_tf32(config.precision, found)
+        chosen = [key for key in OPTIONS if key in config.chosen()]
+        for key in chosen:
+            if key not in cls.options:
+                instead = heeding(chosen, config, world_size)
+                raise no_effect(key, vars(config), "strategy", instead)
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
@@ -277,9 +283,3 @@ class Strategy:
 def _local(tensor: torch.Tensor) -> torch.Tensor:
     """Return what this rank holds of a tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
-
-
-def _heeding(option: str) -> list[str]:
-    from dtlib import strategies
-
-    return sorted(name for name, kind in strategies.available().items() if option in kind.options)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.plan import BatchPlan, cut
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.sim.states import STAGES
 from dtlib.strategies.optim import BETAS
 
@@ -152,7 +152,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_bytes())
     except (OSError, ValueError) as error:
-        raise BadInput(f"deepspeed {path} cannot be read: {error}.") from error
+        raise BadInput(f"deepspeed {path} cannot be read: {in_words(error)}.") from error
     if not isinstance(content, dict):
         raise BadInput(f"deepspeed {path} must hold one JSON object, {{…}}.")
     return content

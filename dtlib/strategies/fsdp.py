@@ -50,7 +50,7 @@ class FSDP(Strategy):
         if config.cpu_offload and config.precision == "fp16":
             raise BadInput("cpu_offload has no loss scaling; use precision bf16, or no offload.")
         refuse_mps(config)
-        refuse_channels_last(config)
+        refuse_channels_last(config, cls.options)
 
     def place(
         self, model: nn.Module, make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +17,31 @@ from dtlib.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+
+
+def heeding(options: Collection[str], config: RunConfig, world_size: int) -> list[str]:
+    """Return the strategies that heed all of these options and run the rest of the settings, too.
+
+    What this machine lacks for one of them is its own sentence, with a remedy.
+    """
+    from dtlib import strategies
+
+    found = []
+    for name, kind in sorted(strategies.available().items()):
+        if set(options) <= set(kind.options):
+            with contextlib.suppress(BadInput):
+                with contextlib.suppress(Unavailable):
+                    kind.check(dataclasses.replace(config, strategy=name), world_size)
+                found.append(name)
+    return found
+
+
+def with_all_that_cpu_needs(sentence: str, config: RunConfig) -> str:
+    """Return a sentence that proposes the CPU with what has to go as well, or is refused next."""
+    more = " --precision fp32" if config.precision == "tf32" else ""
+    gpus = [key for key in config.chosen() if key.startswith("nvtx")]
+    more += f" without {' and '.join(gpus)}" if gpus else ""
+    return sentence.replace("--device cpu", f"--device cpu{more}")
 
 
 def need_compiler() -> None:
@@ -45,15 +71,16 @@ def refuse_mps(config: RunConfig) -> None:
         raise BadInput(f"strategy {config.strategy} does not run on mps; use device cpu.")
 
 
-def refuse_channels_last(config: RunConfig) -> None:
+def refuse_channels_last(config: RunConfig, options: Collection[str]) -> None:
     """Refuse that layout for what shards, which takes parameters without gaps, row by row, alone.
 
     DeepSpeed views them as bytes (`engine._broadcast_model`); torch's FSDP says it of itself.
     """
     if config.channels_last:
+        own = set(options) & set(config.chosen())  # which ddp would not heed
         raise BadInput(
             f"channels_last does not go with strategy {config.strategy}, which takes contiguous"
-            " parameters only; leave it out, or use ddp."
+            f" parameters only; leave it out{'' if own else ', or use ddp'}."
         )
 
 

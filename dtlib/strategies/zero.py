@@ -43,7 +43,7 @@ class Zero(Strategy):
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
         super().check(config, world_size)
-        refuse_channels_last(config)
+        refuse_channels_last(config, cls.options)
         name = f"strategy {config.strategy}"
         ops.refuse_without_deepspeed(name)
         if config.precision == "fp64":

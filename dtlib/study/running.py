@@ -9,6 +9,7 @@ from typing import Any
 from dtlib.config import RunConfig
 from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_csv
+from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
@@ -82,29 +83,31 @@ def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> N
     Raises `BadInput` or `Unavailable` for a run that cannot start, or that would have no timed
     step.
     """
+    plans: dict[RunConfig, BatchPlan] = {}
     for config in dict.fromkeys(configs):
         refuse_without_effect(vars(config), settings)
-        start.check(config)
+        plans[config], _ = start.check(config)
         left_out = untimed_steps(config)
         if config.steps is not None and config.steps <= left_out:
             raise BadInput(
                 f"--steps {config.steps} leaves no step to time: the first {left_out} are left out"
                 f" of the timing; give at least {left_out + 1}."
             )
-    start.check_data(configs)
+    start.check_data(plans.items())
 
 
 def _refuse_all(configs: Sequence[RunConfig]) -> None:
     """Refuse, before anything starts, runs of which none can start, or whose data are not there."""
+    plans: dict[RunConfig, BatchPlan] = {}
     refusals: list[DtlibError] = []
     for config in configs:
         try:
-            start.check(config)
+            plans[config], _ = start.check(config)
         except (BadInput, Unavailable) as error:
             refusals.append(error)
     if refusals and len(refusals) == len(configs):
         raise refusals[0]
-    start.check_data(configs)
+    start.check_data(plans.items())
 
 
 def collect(kind: str, out: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.sheets import read_sheet, with_point
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.training.record import COLUMNS, Run
 
 # Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
@@ -66,7 +66,9 @@ def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") ->
             {key: _value(key, text, point) for key, text in row.items()} for row in sheet.dicts()
         ]
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); name the CSV file of a study.") from error
+        raise BadInput(
+            f"{path} cannot be read: {in_words(error)}; name the CSV file of a study."
+        ) from error
     missing = [name for name in needed if name not in (rows or [{}])[0]]
     if missing:
         raise BadInput(

@@ -109,19 +109,21 @@ def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
     task.check(config)
     plan = config.plan(world_size)
     strategy.check_plan(config, plan)
-    if config.num_samples is not None:
-        task.refuse_few(config.num_samples, plan)
     return plan, there
 
 
-def check_data(configs: Iterable[RunConfig]) -> None:
-    """Refuse data and tokenizers that are not there or cannot be read, looking once at each.
+def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
+    """Refuse data and tokenizers that cannot be used, or are too few, looking once at each.
 
     Raises `BadInput`.
     """
-    different = {(one.task, one.data, one.tokenizer, one.num_samples): one for one in configs}
-    for config in different.values():
-        tasks.find(config.task).check_data(config)
+    sizes: dict[tuple[Any, ...], int] = {}
+    for config, plan in planned:
+        task, text = tasks.find(config.task), (config.tokenizer, config.max_length, config.model)
+        asked = (config.task, config.data, config.num_samples, *text)
+        if asked not in sizes:
+            sizes[asked] = task.check_data(config)
+        task.refuse_few(sizes[asked], plan)
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -131,7 +133,7 @@ def prepare(config: RunConfig) -> Prepared:
     the run.
     """
     plan, there = check(config)
-    check_data([config])
+    check_data([(config, plan)])
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)

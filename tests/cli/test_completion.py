@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import argcomplete
 import pytest
 
 LINES = {
@@ -16,6 +17,8 @@ LINES = {
     "dtlib train text --precision f": ("fp16", "bf16"),
     "dtlib train text --strategy ": ("zero3", "zero9"),
     "dtlib profile n": ("nsys", "read"),
+    "dtlib profile ": ("read", "train"),
+    "dtlib sim ": ("memory", "train"),
     "dtlib profile ncu --ker": ("--kernels", "--skip"),
     "dtlib lessons b": ("build", "list"),
     "dtlib lessons run --kind ": ("instructor", "00"),
@@ -48,4 +51,5 @@ def test_bash_completes_commands_settings_and_choices(tmp_path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_its_function(shell):
     words = [sys.executable, "-m", "dtlib", "completion", shell]
-    assert "dtlib" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    made = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert made.strip() == argcomplete.shellcode(["dtlib"], shell=shell).strip()

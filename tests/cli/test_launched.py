@@ -32,7 +32,7 @@ def test_where_no_launcher_can_have_said_it_it_is_refused(env: dict[str, str], s
 def test_the_refusal_is_one_sentence_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "text", "--local_rank=3"]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "`dtlib train --ranks N` starts the ranks itself" in said
+    assert said.count("\n") == 1 and "`dtlib train text --ranks N` starts" in said
 
 
 @pytest.mark.slow

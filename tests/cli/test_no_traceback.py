@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dtlib import cli
+from dtlib.errors import in_words
 from dtlib.learn import places, progress
 from dtlib.training.checkpoint import export
 
@@ -77,3 +78,32 @@ def test_progress_in_a_read_only_course_goes_to_a_folder_of_the_users_own(
     text = capsys.readouterr().err
     assert f"/proc is read-only: your progress is kept in {tmp_path}/state/dtlib/proc-" in text
     assert text.count("\n") == 1  # once, and not at every check
+
+
+# Each command that reads a file, with a folder in its place, or nothing.
+READERS = [
+    ("train text --config {}", "; give the YAML file of settings."),
+    ("train text --strategy zero1 --deepspeed {}", ""),
+    ("study figure {}.csv", "; name "),
+    ("profile read {}.ncu.csv", ""),
+    ("batch launch {}.yaml", ""),
+]
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["missing", "folder"])
+@pytest.mark.parametrize(("line", "remedy"), READERS)
+def test_why_a_file_cannot_be_read_is_said_in_words(line, remedy, there, capsys, tmp_path):
+    words = line.format("x").split()
+    name = words[-1]
+    if there:
+        (tmp_path / name).mkdir()
+    text = said(capsys, 2, *words)
+    assert name in text and "Errno" not in text and remedy in text
+
+
+def test_the_words_of_errors():
+    assert (
+        in_words(FileNotFoundError(2, "No such file or directory", "x")) == "there is no such file"
+    )
+    assert in_words(OSError(28, "No space left on device", "x")) == "no space left on device"
+    assert in_words(ValueError("a\n  b")) == "a b"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dtlib import cli
@@ -34,3 +36,41 @@ def test_nothing_starts_and_nothing_is_written(words, capsys, monkeypatch, tmp_p
     said = capsys.readouterr().err
     assert BAD[words] in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def _label_of_no_class(folder):
+    path = folder / "cifar-10-batches-bin" / "test_batch.bin"
+    path.write_bytes(b"\x0a" + path.read_bytes()[1:])
+
+
+# What is wrong with the data themselves: words, what is done to the archive, the sentence.
+DATA = [
+    ("text --data {story} --tokenizer characters --max-length 8 --num-samples 9999", None,
+     r"tokens to train on, which are \d+ windows of 8, fewer than the num_samples 9999;"
+     r" use --num-samples \d+, or bring more text"),
+    ("text --data {story} --global-batch 10000", None,
+     r"hold \d+ windows of text, fewer than the global batch of 10000; use a smaller"),
+    ("text --data {short}", None, "its valid split holds 1 tokens, and a prediction needs"),
+    ("images --data {cifar}", _label_of_no_class, r"test_batch\.bin has the label 10, but"),
+    ("images --data {cifar} --global-batch 104", None, "hold 100 pictures, fewer than the global"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["train", "study strategies", "study strong"])
+@pytest.mark.parametrize(("words", "damage", "sentence"), DATA)
+def test_data_are_looked_into_before_anything_starts(
+    words, damage, sentence, command, capsys, monkeypatch, tmp_path, story, cifar_binary
+):
+    if damage:
+        damage(cifar_binary)
+    (tmp_path / "short").mkdir()
+    (tmp_path / "short" / "a.txt").write_text("twenty characters...")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("dtlib.ranks.launcher.launch", None)
+    words = words.format(story=story, short=tmp_path / "short", cifar=cifar_binary)
+    assert cli.main(f"{command} {words}".split()) == 2
+    said = capsys.readouterr().err
+    assert re.search(sentence, said) and said.count("\n") == 1
+    assert not list((tmp_path / "work").iterdir())

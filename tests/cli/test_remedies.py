@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import re
+
 import pytest
 
-from dtlib import cli
+from dtlib import cli, strategies
+from dtlib.config import CHOICES, RunConfig
+from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import launcher
+from dtlib.strategies.base import OPTIONS
+from tests.config.test_belonging import OTHER
 
 BATCH = "train text --global-batch 16 --micro-batch 4 --accumulation"
 # A line that is refused, the words that it is answered with, and the line that follows them.
@@ -36,6 +44,20 @@ REMEDIES = [
     ("study strong text --json", "add it", "study strong text --json --parts"),
     ("fetch cifar10 --json", "add --urls", "fetch cifar10 --json --urls"),
     ("ops build --json", "`dtlib ops list`", "ops list --json"),
+    (
+        "train text --device cuda --precision tf32 --nvtx --nvtx-first 6",
+        "use --device cpu --precision fp32 without nvtx and nvtx_first, or",
+        "train text --device cpu --precision fp32",
+    ),
+    (
+        "train text --cpu-offload --precision fp16",
+        "; leave it out.\n",
+        "train text --precision fp16",
+    ),
+    ("train text --workers 2", "; leave it out.\n", "train text"),
+    ("train text --nor 1", "Did you mean '--monitor'", "train text --monitor"),
+    ("train text --local_rank=1", "`dtlib train text --ranks N`", "train text --ranks 2"),
+    ("--local_rank=1 train", "`dtlib train images|text --ranks N`", "train images --ranks 2"),
 ]
 
 
@@ -63,3 +85,72 @@ def test_a_remedy_is_not_refused_next(line, remedy, next_line, capsys, monkeypat
     assert not accepted(line)
     assert remedy in capsys.readouterr().err
     assert accepted(next_line), capsys.readouterr().err
+
+
+@functools.cache
+def refusal(**settings) -> str:
+    """Return the sentence by which settings are refused before anything starts, or nothing."""
+    try:
+        config = RunConfig(**settings)
+        strategies.find(config.strategy).check(config, 1)
+    except Unavailable:  # here; another machine would not refuse them
+        return ""
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+def remedies(sentence: str, settings: dict) -> list[dict]:
+    """Follow the sentence of a setting without effect in each of the ways that it names."""
+    said = re.match(
+        r"(?:no )?(\w+).* means nothing to (?:no )?(\w+).*?; leave it out(.*)\.$", sentence
+    )
+    if not said:
+        return []
+    key, decides, ways = said[1], said[2], said[3].removeprefix(", or use ")
+    found = [{name: value for name, value in settings.items() if name != key}]
+    for way in ways.split(" or ") if ways else []:
+        found.append({**settings, decides: True if way == decides else way})
+    return found
+
+
+STRATEGY = {
+    "bucket_cap_mb": 1.0, "compress_gradients": "bf16", "static_graph": True, "zero_stage": 2,
+    "deepspeed": "x.json", "nvme": "x", "shard_ranks": 1, "cpu_offload": True,
+}  # fmt: skip
+
+
+def cases():
+    """Yield two settings of the tables at a time, and one of those that others decide by."""
+    assert set(STRATEGY) == set(OPTIONS)
+    every = {**OTHER, **STRATEGY}
+    for one, other in itertools.combinations(every, 2):
+        for task in CHOICES["task"]:
+            yield {"task": task, one: every[one], other: every[other]}
+    names = {"strategy": strategies.names(), **{key: CHOICES[key] for key in CHOICES}}
+    for decides in ("strategy", "precision", "device", "optimizer"):
+        for value, one, task in itertools.product(names[decides], every, CHOICES["task"]):
+            yield {**{"task": task, one: every[one]}, decides: value}
+            for precision in ("fp16",) if one in STRATEGY else ():
+                yield {**{"task": task, one: every[one]}, decides: value, "precision": precision}
+
+
+def told_of(sentence: str) -> str:
+    """Which setting a sentence says is wrong, without what it is wrong beside, and the remedy."""
+    return re.split(" means nothing to | does not go with |;", sentence)[0]
+
+
+def test_a_walk_over_all_settings_without_effect_finds_no_remedy_that_is_refused_next(monkeypatch):
+    """A second setting that was wrong before stays wrong; nothing else may be found wrong next."""
+    monkeypatch.setattr(strategies, "available", functools.cache(strategies.available))
+    followed, wrong = 0, []
+    for settings in cases():
+        sentence = refusal(**settings)
+        for changed in remedies(sentence, settings):
+            followed += 1
+            next_ = refusal(**changed)
+            told = {told_of(next_)} if next_ else set()
+            if told - {told_of(refusal(task=settings["task"], **{k: settings[k]}))
+                       for k in settings if k != "task"}:  # fmt: skip
+                wrong.append((settings, sentence, changed, next_))
+    assert followed > 1000 and wrong == []

@@ -56,6 +56,16 @@ def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
     assert "no Slurm job" in page.text and "What is not there" in page.text
 
 
+def test_a_page_tells_the_newer_settings_and_none_that_nothing_read(run, tmp_path):
+    folder = copied(run, tmp_path / "changed", "config.json", "metrics.jsonl", "summary.json")
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pad_vocab_to": 128}))
+    write(page_of(folder), tmp_path / "page.html")
+    page = read(tmp_path / "page.html")
+    assert "pad_vocab_to" in page.text and "activation_checkpointing" in page.text
+    assert "compile_mode" not in page.text and "channels_last" not in page.text
+
+
 def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
     folder = copied(run, tmp_path / "killed", "config.json", "metrics.jsonl", "rank0.log")
     (folder / "rank0.log").write_text("started\nthe <last> words\n")

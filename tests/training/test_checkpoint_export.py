@@ -45,6 +45,22 @@ def test_transformers_loads_an_exported_gpt_and_computes_the_same(tmp_path, caps
     )
 
 
+def test_a_padded_vocabulary_is_exported_as_gpt2s_own_or_named(tmp_path):
+    from transformers import GPT2LMHeadModel
+
+    shape = {"layers": 1, "heads": 4, "width": 8, "context": 8}
+    for tokenizer, rows, exported in (("gpt2", 50_304, 50_257), ("trained", 128, 128)):
+        model = gpt.GPT(gpt.GPTConfig(vocab_size=rows, **shape), seed=3)
+        config = RunConfig("text", model="nano", tokenizer=tokenizer, pad_vocab_to=128)
+        save(tmp_path / tokenizer, model, config)
+        theirs = GPT2LMHeadModel.from_pretrained(
+            export(tmp_path / tokenizer, tmp_path / "o").parent
+        )
+        assert theirs.config.vocab_size == theirs.lm_head.weight.shape[0] == exported
+        assert torch.equal(theirs.lm_head.weight, model.wte.weight[:exported])
+        assert getattr(theirs.config, "pad_vocab_to", None) == (128 if exported == rows else None)
+
+
 def test_an_exported_resnet_keeps_its_names_and_bits(tmp_path):
     from safetensors.torch import load_file
 

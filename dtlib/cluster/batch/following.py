@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dtlib.config.files import writable_folder, write_atomically, write_csv
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
 
@@ -56,7 +56,7 @@ def read(path: Path) -> Job:
     try:
         return Job(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise BadInput(f"{path} is damaged ({error}); remove it.") from error
+        raise BadInput(f"{path} is damaged ({in_words(error)}); remove it.") from error
 
 
 def jobs(out: Path) -> list[Job]:

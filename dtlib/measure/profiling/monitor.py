@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dtlib.config.files import back_up
 from dtlib.config.sheets import read_sheet
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 
 if TYPE_CHECKING:
     import torch
@@ -188,5 +188,5 @@ def read_samples(path: Path) -> Iterator[Sample]:
             yield {name: float(row[name]) if row[name] else None for name in FIELDS}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
-            f"{path} cannot be read as what --monitor writes ({type(error).__name__}: {error})."
+            f"{path} cannot be read as what --monitor writes ({in_words(error)})."
         ) from None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtlib.config.sheets import decode
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.measure.profiling.metrics import DURATION, dram_bytes, flop
 
 # What the details page calls the metrics of the sections
@@ -97,7 +97,9 @@ def read_launches(path: str | Path) -> list[Launch]:
             raise BadInput(f"{path} has no table of ncu in it; {MAKE}.")
         rows = [dict(zip(head, row, strict=True)) for row in lines if len(row) == len(head)]
     except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read as CSV of ncu ({error}); {MAKE}.") from None
+        raise BadInput(
+            f"{path} cannot be read as CSV of ncu ({in_words(error)}); {MAKE}."
+        ) from None
     found = list(_by_row(rows) if "Metric Name" in head else _by_column(rows))
     if not found:
         raise BadInput(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.measure.profiling.intervals import Intervals, overlap, union
 from dtlib.measure.profiling.recording import COMMUNICATION, INPUT
 
@@ -88,8 +88,7 @@ def _read_file(path: Path) -> Iterator[Step]:
         complete = [_checked(event) for event in json.loads(text)["traceEvents"] if _whole(event)]
     except CANNOT_READ as error:
         raise BadInput(
-            f"{path} cannot be read as a Chrome trace ({type(error).__name__}: {error}); record it"
-            " again."
+            f"{path} cannot be read as a Chrome trace ({in_words(error)}); record it again."
         ) from None
     windows = {
         int(match[1]): _span(event)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dtlib.config import RunConfig
+from dtlib.config.belonging import without_effect
 from dtlib.errors import BadInput
 from dtlib.measure.profiling import read_samples
 from dtlib.measure.profiling.monitor import Sample
@@ -17,7 +20,8 @@ from dtlib.training.record import Run
 SETTINGS = (
     "task", "model", "strategy", "precision", "world_size", "global_batch", "micro_batch",
     "accumulation", "optimizer", "lr", "seed", "data", "loader", "workers", "compile",
-    "bucket_cap_mb",
+    "compile_mode", "activation_checkpointing", "channels_last", "pad_vocab_to", "bucket_cap_mb",
+    "compress_gradients", "zero_stage", "shard_ranks", "cpu_offload",
 )  # fmt: skip
 ORIGIN = ("device", "host", "nodes", "gpus_per_node", "job_id", "commit", "started", "ended")
 # a column of the monitor's files → what is drawn, its unit and by what it is divided
@@ -69,7 +73,10 @@ def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
 
 
 def _results(run: Run, missing: list[str]) -> Section:
-    settings = {name: run.config[name] for name in SETTINGS if run.config.get(name) is not None}
+    config = {name: run.config[name] for name in SETTINGS if run.config.get(name) is not None}
+    defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+    unread = without_effect({**defaults, **run.config}, config)  # such as compile_mode, uncompiled
+    settings = {name: value for name, value in config.items() if name not in unread}
     section = Section("Settings and results", tables=[facts("Settings", settings)])
     if not run.summary:
         missing.append("results (summary.json): the run is not done")

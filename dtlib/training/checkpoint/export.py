@@ -11,6 +11,7 @@ from dtlib.config.files import writable_folder, write_atomically
 from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 from dtlib.models import gpt
+from dtlib.sim import shapes
 from dtlib.training.checkpoint.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def export(run: Path | str, folder: Path | str) -> Path:
 
     A GPT gets transformers' names and a `config.json` beside it, so that
     `GPT2LMHeadModel.from_pretrained(folder)` loads it; other models keep the names they have here.
+    Of a vocabulary that `pad_vocab_to` filled up, GPT-2's own entries are written alone; where the
+    tokenizer is another one, `config.json` names the multiple as `pad_vocab_to`.
 
     Parameters
     ----------
@@ -48,6 +51,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     weights, config = loaded.shared["strategy"]["model"], loaded.shared["config"]
     folder = writable_folder(Path(folder), "FOLDER")
     if config["task"] == "text":
+        weights = without_padding(weights, config)
         described = json.dumps(describe_gpt2(weights, config), indent=2)
         write_atomically(folder / "config.json", described + "\n")
         weights = gpt.to_hf_state_dict(weights)
@@ -56,9 +60,18 @@ def export(run: Path | str, folder: Path | str) -> Path:
     return folder / "model.safetensors"
 
 
+def without_padding(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights without entries that no token of GPT-2's tokenizer stands for."""
+    kept = dict(weights)
+    if config.get("pad_vocab_to") and config["tokenizer"] == "gpt2":
+        kept["wte.weight"] = kept["wte.weight"][: shapes.GPT2_VOCABULARY]
+    return kept
+
+
 def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what transformers' GPT2Config needs to know, read off the weights themselves."""
     vocab_size, width = weights["wte.weight"].shape
+    padded = config.get("pad_vocab_to") and config["tokenizer"] != "gpt2"
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -69,6 +82,7 @@ def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> d
         "n_head": gpt.shape(config["model"]).heads,
         **dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), config["dropout"]),
         **dict.fromkeys(("bos_token_id", "eos_token_id")),
+        **({"pad_vocab_to": config["pad_vocab_to"]} if padded else {}),
     }
 
 

@@ -14,6 +14,8 @@ from typing import IO, Any
 
 import torch
 
+from dtlib.errors import in_words
+
 MARKER = "complete.json"
 TEMPORARY = ".tmp-"
 # A step that is saved a second time (a resumed run) gets a new name: replacing a folder that is
@@ -113,7 +115,7 @@ class Folder:
             wrong = (_compare(self.path / name, told, read) for name, told in files.items())
             return next(filter(None, wrong), None)
         except (ValueError, TypeError, KeyError, OSError) as error:
-            return f"it cannot be read ({error})"
+            return f"it cannot be read ({in_words(error)})"
 
     def metric(self) -> float:
         """The metric it was saved with; infinity, so never the best, when there is none."""

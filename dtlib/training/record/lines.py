@@ -9,7 +9,7 @@ from typing import Any
 
 from dtlib.config.files import write_atomically
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -42,8 +42,8 @@ def read_object(path: Path) -> dict[str, Any]:
         return restore(json.loads(path.read_bytes()))
     except (OSError, ValueError, AttributeError) as error:
         raise BadInput(
-            f"{path} cannot be read as the record of a run ({error}): give another folder, or "
-            "start the run anew."
+            f"{path} cannot be read as the record of a run ({in_words(error)}): give another"
+            " folder, or start the run anew."
         ) from error
 
 

@@ -56,8 +56,8 @@ class Images(Task):
             )
 
     @classmethod
-    def check_data(cls, config: RunConfig) -> None:
-        check_images(config.data or DEFAULTS["images"]["data"], config.num_samples)
+    def check_data(cls, config: RunConfig) -> int:
+        return check_images(config.data or DEFAULTS["images"]["data"], config.num_samples)
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         for pixels, labels in self.source.batches(self._cut(shares), self.dtype):

@@ -11,6 +11,7 @@ import torch
 from dtlib.config.values import DEFAULTS
 from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
+from dtlib.data.text import GRAMMAR_TOKENS
 from dtlib.errors import BadInput
 from dtlib.models import chunked_loss, gpt
 from dtlib.training.tasks.base import Batch, Share, Task
@@ -62,8 +63,19 @@ class Text(Task):
             )
 
     @classmethod
-    def check_data(cls, config: RunConfig) -> None:
-        check_text(config.data or DEFAULTS["text"]["data"], config.tokenizer)
+    def check_data(cls, config: RunConfig) -> int:
+        data, wanted = config.data or DEFAULTS["text"]["data"], config.num_samples
+        model = config.model or DEFAULTS["text"]["model"]["other"]
+        context = config.max_length or gpt.shape(model).context
+        tokens = check_text(data, config.tokenizer)
+        there = ((GRAMMAR_TOKENS["train"] if tokens is None else tokens) - 1) // context
+        if tokens is not None and wanted is not None and wanted > there:
+            remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
+            raise BadInput(
+                f"the text {data} has {tokens} tokens to train on, which are {there} windows of"
+                f" {context}, fewer than the num_samples {wanted}; {remedy}, or bring more text."
+            )
+        return wanted or there
 
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         for share in shares:
