@@ -426,8 +426,6 @@ draw, other_draw
 
 
 # %% tags=["exercise", "stretch"]
-
-
 def start_run(make_model, seed, rank):
     """The model; afterwards random, np.random and torch are seeded."""
     ### BEGIN SOLUTION
@@ -632,13 +630,14 @@ print("average of both", sum(shares) / 2, "exact", sum(hits) / sum(sizes))
 # is in, so you can put it back. Under `torch.no_grad()` no graph is recorded.
 
 # %%
-dropout = torch.nn.Dropout(0.5)
-mode = dropout.training
-dropout.eval()
+net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5))
+mode = net.training
+net.eval()
 with torch.no_grad():
-    answer = dropout(torch.ones(4, requires_grad=True))
-dropout.train(mode)
-print(answer, "graph:", answer.requires_grad, "training:", dropout.training)
+    answer = net(torch.ones(1, 4))
+net.train(mode)
+assert not answer.requires_grad and net.training
+answer, net.training
 
 # %% [markdown]
 # ## Exercise 4: a score that is exact
