@@ -822,12 +822,12 @@ assert plain["NVFP4"][0] < plain["MXFP4"][0] < plain["fp4, one scale"][0]
 
 # %% [markdown]
 # Without an outlier, blocks bring nothing in fp8: MXFP8 even has a slightly
-# larger error, because its scales are powers of two and can leave up to half of
-# the range unused. With an outlier, one scale spoils the whole tensor (in fp4
-# every other number becomes 0), and a block spoils only the outlier's
+# larger error, because its scales are powers of two and can leave up to half
+# of the range unused. With an outlier, one scale spoils the whole tensor (in
+# fp4 every other number becomes 0), and a block spoils only the outlier's
 # neighbours. In four bits, blocks help in both cases, and NVFP4's smaller
 # blocks and finer scales help most.
-#
+
 # %% [markdown]
 # ## The patient
 #
