@@ -9,11 +9,12 @@ from torch.nn import functional as F
 from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.solutions import altered
+from dtlib.measure.ledger.saved import SavedTensors
 from dtlib.models.resnet import resnet18
 from tests.prediction_cases import right_options
 
 from .bank.accumulate import ONE_GRAPH
-from .exercises import accumulate, pick_rate
+from .exercises import accumulate, pick_rate, train_step
 from .exercises.returned import graph_size
 
 LESSON = source.find("02")
@@ -53,6 +54,29 @@ def test_pictures_held_at_once_are_counted():
     lists = accumulate.CASES[2]
     assert accumulate.run(accumulate.accumulate, lists).held == 2
     assert accumulate.run(altered(accumulate.accumulate, ONE_GRAPH), lists).held == 5
+
+
+def test_a_loss_keeps_activations_until_backward():
+    """The cell's figures for the course's own model: all of them before backward, none after."""
+    model, x = resnet18(8), torch.zeros(16, 3, 32, 32)
+    known = {t.untyped_storage().data_ptr() for t in (x, *model.parameters(), *model.buffers())}
+    with SavedTensors(lambda storage: storage.data_ptr() in known) as saved:
+        losses = [F.cross_entropy(model(x), torch.zeros(16).long()) for _ in range(3)]
+        before = saved.bytes
+        [loss.item() for loss in losses]
+        assert saved.bytes == before > 3 * 5e6  # .item() frees nothing
+        for k, loss in enumerate(losses, 1):
+            loss.backward()
+            assert saved.bytes == pytest.approx(before * (1 - k / 3), rel=1e-9)
+    assert all(graph_size(loss) > 50 for loss in losses)  # the record of operations stays
+
+
+def test_an_answer_with_two_mistakes_is_told_one_by_one():
+    cases = [
+        case.words if hasattr(case, "words") else case[0] for case in train_step.EXERCISE.cases
+    ]
+    ways = ("training mode and without", "evaluation mode", "old gradients")
+    assert all(way in words for way, words in zip(ways, cases, strict=False))
 
 
 def test_a_graph_is_counted_and_a_range_test_ends_at_nan():
