@@ -7,7 +7,7 @@
 #   - read a training loop line by line and test it on one batch
 #   - seed every source of random numbers, and name what still differs
 #   - accumulate micro-batches into exactly the gradient of the big batch
-# minutes: {read: 25, exercises: 48}
+# minutes: {read: 30, exercises: 48}
 # needs: [laptop]
 # builds_on: ["00", "07"]
 # ---

@@ -8,7 +8,7 @@
 #   - keep fp16 gradients alive by loss scaling, skip and clip included
 #   - choose a format for weights, products and sums, TF32 and block-scaled
 #     ones included, and see what a machine really does with it
-# minutes: {read: 30, exercises: 48}
+# minutes: {read: 35, exercises: 48}
 # needs: [laptop]
 # builds_on: ["00", "02"]
 # ---
