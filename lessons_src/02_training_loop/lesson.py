@@ -27,7 +27,16 @@ from dtlib import learn
 
 learn.start("02")
 
+# %%
+from lesson.pictures import draw_accumulation, draw_luck
+
+draw_luck()
+
 # %% [markdown]
+# Each bar shows where the accuracy of a model may lie by the luck of its test
+# pictures alone: two standard errors on either side, by a formula that you
+# meet near the end.
+#
 # `steps` is the length of the run near the end, which is repeated for each of
 # `seeds` seeds. If you have more time or a GPU, raise `steps`, or set `width`
 # to the 64 channels of a full ResNet-18.
@@ -253,14 +262,13 @@ takes = {
 curves = {name: overfit(take) for name, take in takes.items()}
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_losses
 
-figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for (name, losses), mark in zip(curves.items(), "osx^"):
-    axes.plot(losses, mark + "-", ms=4, label=name)
-axes.set(xlabel="step", ylabel="loss, nats", ylim=(0, 4.5))
-axes.legend(fontsize=8)
-plt.show()
+draw_losses(
+    "Your step learns the sixteen pictures by heart, the others do not",
+    {name: (range(1, 26), losses) for name, losses in curves.items()},
+    top=4.5,
+)
 
 # %%
 learn.table(
@@ -516,7 +524,13 @@ refused.split(",")[0]
 # $$\frac{1}{B}\sum_{i=1}^{B} g_i \;=\; \sum_k \frac{b_k}{B}\; m_k$$
 #
 # where $g_i$ is the gradient of picture $i$ and $m_k$ the mean gradient of
-# micro-batch $k$. A worked example in which each picture is a number and its
+# micro-batch $k$:
+
+# %%
+draw_accumulation((16, 16, 8))
+
+# %% [markdown]
+# A worked example in which each picture is a number and its
 # gradient is that number: first 4 alone, then 1, 1, 1.
 
 # %%
@@ -703,15 +717,16 @@ with Path("metrics.csv").open("w", newline="") as file:
 # %%
 with Path("metrics.csv").open(newline="") as file:
     rows = list(csv.DictReader(file))
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-for seed, style in zip(range(seeds), ["-", "--", ":", "-."] * seeds):
-    mine = [row for row in rows if row["seed"] == str(seed)]
-    ks = [int(row["step"]) for row in mine]
-    losses = [float(row["loss"]) for row in mine]
-    axes.plot(ks, losses, style, label=f"seed {seed}")
-axes.set(xlabel="step", ylabel="loss, nats")
-axes.legend()
-plt.show()
+draw_losses(
+    "Only the seed differs between these runs",
+    {
+        f"seed {seed}": (
+            range(1, steps + 1),
+            [float(row["loss"]) for row in rows if row["seed"] == str(seed)],
+        )
+        for seed in range(seeds)
+    },
+)
 
 # %%
 learn.table(
@@ -788,12 +803,13 @@ learn.check("pick_rate", pick_rate)
 
 # %% tags=["stretch"]
 rate = learn.given("pick_rate")(rates, found)
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.semilogx(rates, found, "o-", label="loss of one step")
-axes.axvline(rate, linestyle="--", color="black", label="chosen rate")
-axes.set(xlabel="learning rate", ylabel="loss, nats", ylim=(0, 8))
-axes.legend()
-plt.show()
+draw_losses(
+    f"The rule picks {rate:.1g}, a tenth of the rate of the lowest loss",
+    {"loss of one step": (rates, found)},
+    top=8,
+    x="learning rate",
+    mark=(rate, "chosen"),
+)
 
 # %% tags=["stretch"]
 learn.my_run("learning rate from a range test", rate)

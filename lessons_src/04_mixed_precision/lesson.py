@@ -29,6 +29,11 @@ from dtlib import learn
 
 learn.start("04")
 
+# %%
+from lesson.pictures import draw_fields, draw_question
+
+draw_question()
+
 # %% [markdown]
 # The first three numbers set the size of the run near the end; `matrix` is
 # the size of the products that are timed. With `device = "cuda"` and larger
@@ -96,10 +101,16 @@ learn.table(
 )
 
 # %% [markdown]
-# Compare the first two rows: **bf16** is the front half of fp32, rounded. It
-# reaches as far and is much coarser. **fp16** has three more bits of
-# mantissa than bf16 and three fewer of exponent. The names of the two kinds of
-# **fp8** count their bits: e4m3 has 4 bits of exponent and 3 of mantissa.
+# Here are the bits of the formats of this lesson, to scale:
+
+# %%
+draw_fields()
+
+# %% [markdown]
+# Compare the first two rows of the table: **bf16** is the front half of fp32,
+# rounded. It reaches as far and is much coarser. **fp16** has three more bits
+# of mantissa than bf16 and three fewer of exponent. The names of the two kinds
+# of **fp8** count their bits: e4m3 has 4 bits of exponent and 3 of mantissa.
 #
 # A worked example, the fp16 row. The exponent `01011` is 11. A fixed **bias**
 # of 15 is subtracted from it, so that small numbers get an exponent, too. The
@@ -176,11 +187,9 @@ for name, (largest, normal, _, eps) in reach.items():
     assert [largest, normal, eps] == [info.max, info.smallest_normal, info.eps]
 
 # %%
-import matplotlib.pyplot as plt
 from lesson.pictures import draw_curves, draw_limits
 
 draw_limits(reach)
-plt.show()
 
 # %%
 learn.table(
@@ -257,7 +266,6 @@ gradients = gradients[gradients > 0]
 from lesson.pictures import draw_gradients
 
 draw_gradients(gradients, (1, 2**16))
-plt.show()
 
 
 # %%
@@ -391,8 +399,13 @@ for _ in range(80):
 assert scales["by hand"] == scales["GradScaler"]
 
 # %%
-draw_curves(scales, "step", "loss scale", base=2)
-plt.show()
+draw_curves(
+    "The scale grows until a step has to be skipped, and is halved",
+    scales,
+    "step",
+    "loss scale",
+    base=2,
+)
 
 # %%
 changes = list(zip(scales["by hand"], scales["by hand"][1:]))
@@ -487,8 +500,13 @@ def fit(kind, lr=0.002, count=1500):
 
 
 fits = {kind: fit(kind) for kind in ("fp32", "bf16 and master", "bf16 alone")}
-draw_curves(fits, "step", "mean squared error", base=10)
-plt.show()
+draw_curves(
+    "bf16 weights alone stall; with an fp32 master they do not",
+    fits,
+    "step",
+    "mean squared error",
+    base=10,
+)
 
 # %%
 learn.table(
@@ -676,8 +694,13 @@ apart = {}
 for name in ("bf16", "fp16"):
     pairs = zip(losses[name], losses["fp32"])
     apart[name] = [abs(a - b) / b for a, b in pairs]
-draw_curves(apart, "step", "distance from fp32", base=10)
-plt.show()
+draw_curves(
+    "The losses of both 16-bit runs stay close to those of fp32",
+    apart,
+    "step",
+    "relative distance",
+    base=10,
+)
 
 # %%
 learn.table(
