@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def add_run(row: dict[str, Any]) -> None:
     Columns that the student has added stay, with what is in them. Where a spreadsheet saved the
     file in another form, or where it is not understood, a copy of it is kept and named.
     """
-    new = {c: "" if row.get(c) is None else str(row[c]) for c in COLUMNS}
+    new = {c: _cell(row.get(c)) for c in COLUMNS}
     with _locked():
         path = places.home() / "my_runs.csv"
         sheet = Sheet(list(COLUMNS), [])
@@ -108,6 +109,13 @@ def add_run(row: dict[str, Any]) -> None:
                 rows.append(old)
         line = [new.get(c, cell) for c, cell in zip(columns, line, strict=True)]
         write_atomically(path, written(columns, [*rows, line], sheet.marked))
+
+
+def _cell(value: Any) -> str:
+    """Six digits are more than any measurement here has; whole numbers keep all of theirs."""
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def _same_run(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -15,6 +15,11 @@ from dtlib.ranks.show import in_notebook
 # Words alone: a product such as 2*n*m is none. js/common.js does the same.
 _STRESS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
 
+# What the course says without back-ticks: learn.solution("ring").
+_CALL = re.compile(r"(\blearn\.\w+\([^()]*\))")
+# By the sign before a message: green, red, amber. The sign says the same, so that no colour has to.
+_EDGES = {"✓": "#2fa385", "✗": "#cd1242", "…": "#b86a08"}
+
 
 class Shown:
     """Something with a plain-text and an HTML form; the last expression of a cell shows it."""
@@ -46,9 +51,13 @@ def escape(text: Any) -> str:
     if len(parts) % 2 == 0:  # an odd back-tick is a back-tick
         return "`".join(parts)
     return "".join(
-        f"<code>{part}</code>" if i % 2 else _STRESS.sub(r"<em>\1</em>", part)
+        f"<code>{part}</code>" if i % 2 else _CALL.sub(r"<code>\1</code>", _stressed(part))
         for i, part in enumerate(parts)
     )
+
+
+def _stressed(text: str) -> str:
+    return _STRESS.sub(r"<em>\1</em>", text)
 
 
 def table(
@@ -83,10 +92,15 @@ def _values(row: Mapping[str, Any] | Sequence[Any], names: list[str]) -> list[An
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+        return f"{value:.4g}" if abs(value) < 1e3 or value != value else _whole(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)
+
+
+def _whole(value: float) -> str:
+    """At least four digits, and no exponent: 12,345; 1234.5 keeps what makes four."""
+    return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _plain_table(cells: list[list[str]], names: list[str], caption: str) -> str:
@@ -141,7 +155,9 @@ def say(mark: str, text: str, *more: str) -> None:
     plain = "\n".join([f"{mark} {text}", *more])
     lines = [f"<p><strong>{escape(mark)}</strong> {escape(text)}</p>"]
     lines += [f"<p>{escape(line)}</p>" for line in more]
-    markup = f'<div role="status" class="dtlib-message">{"".join(lines)}</div>'
+    edge = _EDGES.get(mark[0], "currentColor")
+    look = f"border-left:4px solid {edge};padding:0.1rem 0 0.1rem 0.8rem;max-width:46rem"
+    markup = f'<div role="status" class="dtlib-message" style="{look}">{"".join(lines)}</div>'
     show(Shown(plain, markup))
 
 

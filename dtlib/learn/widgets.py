@@ -155,6 +155,16 @@ class WhatIfForm(Form):
 
     def plain(self) -> str:
         inputs = ", ".join(
-            f"{i['label']} = {self.settings[i['name']]}" for i in self.spec["inputs"]
+            f"{i['label']} = {_spoken(i, self.settings[i['name']])}" for i in self.spec["inputs"]
         )
         return f"{self.spec['title']} ({inputs}): {self.result.get('says', '')}"
+
+
+def _spoken(slider: dict[str, Any], value: float) -> str:
+    """A slider's value in words, where the sidecar gives them; js/what_if.js says the rest."""
+    if "words" in slider:
+        return str(slider["words"][round((value - slider["min"]) / slider["step"])])
+    unit = slider.get("unit") or ""
+    if "base" in slider:
+        return f"{slider['base']}^{value} {unit}".strip()
+    return f"{value} {unit}".strip()

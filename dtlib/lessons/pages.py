@@ -23,6 +23,7 @@ from dtlib.lessons.run import Job, refuse_numbers, run_notebooks
 from dtlib.lessons.validate import validate_all
 from dtlib.measure.noise import WITHIN
 
+_DRAWN = '<svg role="img" aria-label="Figure'
 _CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
 
 
@@ -155,11 +156,18 @@ def _describe_figures(cells: list[dict[str, Any]]) -> None:
         if cell["cell_type"] == "markdown":
             found = re.findall(r"^#+ +(.+)$", text, re.M)
             heading = found[-1] if found else heading
-        elif any("image/png" in o.get("data", {}) for o in cell.get("outputs", [])):
-            alt = f"Figure of the section “{heading}”."
-            if caption := _caption(cells[place : place + 3]):
-                alt += f" The table below it has the numbers: {caption}."
-            cell["metadata"].setdefault("mystnb", {})["image"] = {"alt": alt}
+            continue
+        alt = f"Figure of the section “{heading}”."
+        if caption := _caption(cells[place : place + 3]):
+            alt += f" The table below it has the numbers: {caption}."
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/png" in data:
+                cell["metadata"].setdefault("mystnb", {})["image"] = {"alt": alt}
+            elif _DRAWN in (markup := "".join(data.get("text/html", ""))):
+                # A picture with words of its own keeps them.
+                said = _DRAWN.removesuffix("Figure") + html.escape(alt.removesuffix("."))
+                data["text/html"] = markup.replace(_DRAWN, said)
 
 
 def _caption(cells: Sequence[dict[str, Any]]) -> str:

@@ -7,30 +7,39 @@
 #   - read a training loop line by line and test it on one batch
 #   - seed every source of random numbers, and name what still differs
 #   - accumulate micro-batches into exactly the gradient of the big batch
-# minutes: {read: 25, exercises: 48}
+# minutes: {read: 30, exercises: 48}
 # needs: [laptop]
 # builds_on: ["00", "07"]
 # ---
 
 # %% [markdown]
-# You change one line of a training script. Before, the model named 61 % of
-# the test pictures, and now it names 64 %. **Did the line do that, was it
-# luck, or is the loop wrong?**
+# You change one line of a training script. Before, the model classified 61 %
+# of the test pictures correctly; now it gets 64 %. **Did the line do that, was
+# it luck, or is the loop wrong?**
 #
 # Before anything runs on a hundred GPUs, one process has to be right. Here
-# you read its loop, catch planted bugs with a test of one minute, find out
-# where random numbers come from, and make a big batch out of small ones.
-# Exercises 1 and 3 are the core; 2, 4 and 5 are *stretch*.
+# you read its loop, catch planted bugs with a one-minute test, find out where
+# random numbers come from, and make a big batch out of small ones. Exercises
+# 1 and 3 are the core; 2, 4 and 5 are *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("02")
 
+# %%
+from lesson.pictures import draw_accumulation, draw_luck
+
+draw_luck()
+
 # %% [markdown]
-# `steps` is how long the run near the end is, for each of `seeds` seeds.
-# More steps, or the 64 channels of a full ResNet-18 for `width`, are for a
-# longer sitting or a GPU.
+# Each bar shows where the accuracy of a model may lie by the luck of its test
+# pictures alone: two standard errors on either side, by a formula that you
+# meet near the end.
+#
+# `steps` is the length of the run near the end, which is repeated for each of
+# `seeds` seeds. If you have more time or a GPU, raise `steps`, or set `width`
+# to the 64 channels of a full ResNet-18.
 
 # %% tags=["parameters"]
 steps = 12
@@ -58,9 +67,9 @@ learn.predict("last_picture")
 # %% [markdown]
 # ## The loop, line by line
 #
-# The data are drawn pictures in ten classes, 3 × 32 × 32 numbers each. The
-# model is a narrow ResNet-18. `logits` has ten numbers a picture, one for
-# each class; the largest is the model's answer.
+# The data are computer-drawn pictures in ten classes, 3 × 32 × 32 numbers
+# each. The model is a narrow ResNet-18. `logits` holds ten numbers for each
+# picture, one per class; the class with the largest is the model's answer.
 
 # %%
 import torch
@@ -69,7 +78,7 @@ from torch.nn import functional as F
 from dtlib.data import open_images
 from dtlib.models.resnet import resnet18
 
-torch.set_num_threads(1)  # for so small a model more of them only wait
+torch.set_num_threads(1)  # more threads don't help a model this small
 data = open_images("pictures", "train", count=1000)
 x = (data.pixels[:16] / 255 - 0.5).to(device)
 y = data.labels[:16].to(device)
@@ -78,11 +87,11 @@ logits = model(x)
 logits.shape, y
 
 # %% [markdown]
-# **Cross-entropy** turns logits into shares of 1 (softmax) and takes minus
-# the logarithm of the share that the right class got; with the natural
-# logarithm its unit is called nat. A model that knows nothing gives each of
-# ten classes 1/10. So a first loss far from $\ln 10 \approx 2.30$ nats is a
-# first hint that something is wrong.
+# **Softmax** turns logits into probabilities that add up to 1.
+# **Cross-entropy** is minus the logarithm of the probability that the right
+# class got; with the natural logarithm its unit is the nat. A model that
+# knows nothing gives each of the ten classes 1/10, so a first loss far from
+# $\ln 10 \approx 2.30$ nats is an early sign that something is wrong.
 
 # %%
 import math
@@ -92,9 +101,9 @@ learn.measured("first_loss", first_loss.item())
 assert abs(first_loss.item() - math.log(10)) < 0.2
 
 # %% [markdown]
-# `backward` **adds** the gradient to what each parameter's `.grad` holds;
-# it does not replace it. A worked case with one weight $w = 3$ and loss
-# $w^2$, whose gradient is $2w = 6$:
+# `backward` **adds** the gradient to what each parameter's `.grad` already
+# holds; it does not replace it. A worked example with one weight $w = 3$ and
+# loss $w^2$, whose gradient is $2w = 6$:
 
 # %%
 w = torch.tensor(3.0, requires_grad=True)
@@ -105,23 +114,88 @@ for _ in range(2):
 sums
 
 # %% [markdown]
-# The second call left 12, not 6. Hence the five lines of every loop:
+# The second call left 12, not 6. So a loop has to clear `.grad`, with
+# `optimizer.zero_grad()`, and it matters *when*. A model also has two modes:
+# after `model.train()`, batch norm uses the averages of the batch and dropout
+# drops units; after `model.eval()`, batch norm uses averages that it
+# remembered, and dropout drops nothing.
 #
-# | line | without it |
-# | --- | --- |
-# | `model.train()` | batch norm uses old averages, dropout drops nothing |
-# | `optimizer.zero_grad()` | every step also follows all earlier gradients |
-# | `loss = F.cross_entropy(model(x), y)` | |
-# | `loss.backward()` | no gradient, no change |
-# | `optimizer.step()` | gradients, and no change |
+# ## What a loss keeps in memory
+#
+# A loss is a tensor with a **graph** behind it: a record of the operations
+# that made it, with the **activations**, the intermediate results that
+# `backward` will need. How much memory does a list of losses keep alive? It
+# depends on whether `backward` ran. torch calls `SavedTensors` whenever the
+# graph stores or drops an activation.
+
+# %%
+from dtlib.measure.ledger.saved import SavedTensors
+
+
+def kept_by_losses(count, use):
+    """Bytes of activations behind `count` losses, after `use` of each."""
+    own = [x, y, *model.parameters(), *model.buffers()]
+    known = {tensor.untyped_storage().data_ptr() for tensor in own}
+    with SavedTensors(lambda storage: storage.data_ptr() in known) as saved:
+        losses = [F.cross_entropy(model(x), y) for _ in range(count)]
+        for loss in losses:
+            use(loss)
+        return saved.bytes
+
+
+kept = [
+    [words, *(kept_by_losses(count, use) / 1e6 for count in (1, 10))]
+    for words, use in (
+        ("nothing", lambda loss: None),
+        ("loss.item()", lambda loss: loss.item()),
+        ("loss.backward()", lambda loss: loss.backward()),
+    )
+]
+learn.table(
+    kept,
+    ["what was called on each loss", "1 loss", "10 losses"],
+    "Activations that a list of losses keeps alive, MB (10⁶ bytes)",
+)
+
+# %%
+assert kept[0][2] > 9.9 * kept[0][1] > 0 == kept[2][2]
+learn.my_run(
+    "activations kept by ten losses without backward", kept[0][2], "MB"
+)
+
+# %% [markdown]
+# `backward` frees the activations, even while you still hold the loss: what
+# remains is the record of operations, without data. **A loss that never went
+# backward keeps everything**, and that is how a validation loop that collects
+# its losses as tensors runs out of memory. `.item()` frees nothing by
+# itself; it hands you a plain number, so that you need not keep the tensor.
 #
 # ## Exercise 1: one step
 #
-# ●○○ *8 minutes.* Take one step. The model may come from an evaluation and
-# still be in that mode, and old gradients may still be there. Return the
-# loss from before the update as a plain number: a loss that is a tensor
-# holds its whole graph, all that backward needs, and a list of a thousand
-# of them holds a thousand graphs.
+# ●●○ *8 minutes.* A colleague's step raises no error. Watch it train.
+
+
+# %%
+def her_step(model, optimizer, x, y):
+    loss = F.cross_entropy(model(x), y)
+    optimizer.step()
+    loss.backward()
+    optimizer.zero_grad()
+    return F.cross_entropy(model(x), y)
+
+
+torch.manual_seed(0)
+hers = resnet18(width).to(device)
+optimizer = torch.optim.SGD(hers.parameters(), lr=0.05, momentum=0.9)
+[round(her_step(hers, optimizer, x, y).item(), 3) for _ in range(4)]
+
+# %% [markdown]
+# Not one weight moves. There are five mistakes: two in the order of its
+# lines, one in what the list of losses would keep in memory, one in *which*
+# loss it returns, and one line is missing altogether. Write the step as it
+# should be. The model may come from an evaluation, still in evaluation mode,
+# and with old gradients. Return the loss from *before* the update, as a plain
+# number.
 
 
 # %% tags=["exercise"]
@@ -143,11 +217,11 @@ learn.check("train_step", train_step)
 # %% [markdown]
 # ## First test of any loop: overfit one batch
 #
-# Sixteen pictures, the same in every step. A model with 176,000 weights can
-# learn them by heart: the loss must fall towards 0. If it does not, the
-# loop is wrong, whatever the data. Three planted bugs beside your step:
-# `zero_grad` forgotten; labels shuffled apart from their pictures; softmax
-# applied before `cross_entropy`, which applies it itself.
+# Train on the same sixteen pictures in every step. A model with 176,000
+# weights can learn them by heart, so the loss must fall towards 0. If it does
+# not, the loop is wrong, whatever the data. Three planted bugs run beside your
+# step: `zero_grad` is forgotten; the labels are shuffled and the pictures are
+# not; softmax is applied before `cross_entropy`, which applies it itself.
 
 # %%
 step = learn.given("train_step")
@@ -188,14 +262,13 @@ takes = {
 curves = {name: overfit(take) for name, take in takes.items()}
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_losses
 
-figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for (name, losses), mark in zip(curves.items(), "osx^"):
-    axes.plot(losses, mark + "-", ms=4, label=name)
-axes.set(xlabel="step", ylabel="loss, nats", ylim=(0, 4.5))
-axes.legend(fontsize=8)
-plt.show()
+draw_losses(
+    "Your step learns the sixteen pictures by heart, the others do not",
+    {name: (range(1, 26), losses) for name, losses in curves.items()},
+    top=4.5,
+)
 
 # %%
 learn.table(
@@ -212,10 +285,10 @@ assert curves["your step"][-1] < 0.1
 assert min(min(losses) for losses in list(curves.values())[1:]) > 1.4
 
 # %% [markdown]
-# All four begin near 2.30, and three of them get nowhere near 0. The last
-# bug has a floor that no training can pass: after softmax all numbers lie
-# between 0 and 1, so the right class gets $e^1$ against nine times $e^0$ at
-# best, and the loss is at least $-\ln\frac{e}{e + 9}$:
+# All four begin near 2.30, and the three with a bug get nowhere near 0. With
+# the last bug the loss has a floor that no training can break: after softmax
+# all numbers lie between 0 and 1, so the right class gets at best $e^1$
+# against nine times $e^0$, and the loss is at least $-\ln\frac{e}{e + 9}$:
 
 # %%
 floor = -math.log(math.e / (math.e + 9))
@@ -225,12 +298,12 @@ floor
 # %% [markdown]
 # ## Where random numbers come from
 #
-# Three streams run beside one another: Python's `random`, NumPy's, and
-# torch's. Each has a seed of its own, and seeding one leaves the others
-# alone. And there are more processes than one: a **worker** of a DataLoader
-# is a process that prepares batches. On many systems it starts afresh and
-# imports what it runs, so the next cell writes a file: a dataset whose items
-# are draws.
+# There are three streams of random numbers: Python's `random`, NumPy's, and
+# torch's. Each has its own seed, and seeding one leaves the others alone.
+# There is also more than one process: a **worker** of a DataLoader is a
+# process that prepares batches. On many systems it starts from scratch and
+# imports the code that it runs, so the next cell writes a file. It defines a
+# dataset whose items are random draws.
 
 # %%
 # %%writefile dice.py
@@ -290,12 +363,13 @@ learn.measured("two_workers", ", ".join(same) or "none of them")
 assert same == ["default_rng(0)"]
 
 # %% [markdown]
-# Old advice says that all workers draw the same from `np.random`. It was
-# true once (https://github.com/pytorch/pytorch/issues/5059). Today the
-# DataLoader seeds Python, NumPy and torch in every worker, from torch's
+# Old advice says that all workers draw the same numbers from `np.random`.
+# That was true once (https://github.com/pytorch/pytorch/issues/5059). Today
+# the DataLoader seeds Python, NumPy and torch in every worker, from torch's
 # seed and the worker's number. It knows nothing of a generator that your
-# dataset keeps: every worker gets a copy. Without `persistent_workers` workers
-# start anew in every epoch, and so do its draws. A `worker_init_fn` mends it:
+# dataset keeps: every worker gets a copy in the same state. And unless you set
+# `persistent_workers`, workers are started again in every epoch, so the copy
+# repeats its draws. A `worker_init_fn` fixes both:
 
 # %%
 mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
@@ -307,13 +381,13 @@ learn.table(
         ["worker 0, rank 1", *by_two_workers(0)[0]],  # … on every rank, too
     ],
     columns,
-    "What two ranks with one seed draw (here: asked twice)",
+    "What two ranks with the same seed draw (one process, asked twice)",
 )
 
 # %% [markdown]
-# There is the second trap: two ranks with one seed crop and flip their
-# pictures alike. Ranks need equal weights at the start and unequal draws
-# after it:
+# This is the second trap: two **ranks** (the processes of one training run)
+# with the same seed crop and flip their pictures alike. Ranks need equal
+# weights at the start and different draws afterwards:
 
 # %%
 # %%ranks 2
@@ -325,15 +399,12 @@ torch.manual_seed(1000 + rank)
 print("own seed ", torch.rand(3))
 
 # %% [markdown]
-# ## Exercise 2: the start of a run
-#
-# ●●○ *10 minutes, stretch.* `make_model()` draws its weights from torch's
-# stream. Return a model that is the same on all ranks, and leave Python,
-# NumPy and torch seeded so that each rank draws numbers of its own. All of
-# it follows from `seed` and `rank`: another seed gives other weights and
-# other draws.
+# A worked example with NumPy's stream alone. Both ranks of seed 0 make their
+# weights, then draw two numbers, say for a crop. The seed of the draws has to
+# depend on both `seed` and `rank`. Their sum won't do: rank 1 of seed 0 would
+# draw what rank 0 of seed 1 draws. `seed_of` mixes them into one large number.
 
-# %% tags=["exercise", "stretch"]
+# %%
 import random
 
 import numpy as np
@@ -341,6 +412,28 @@ import numpy as np
 from dtlib.data.batches import seed_of  # seed_of(1, 2): one seed, < 2**63
 
 
+def start_numpy(seed, rank):
+    np.random.seed(seed)  # the same on all ranks
+    weights = np.random.rand(2)
+    np.random.seed(seed_of(seed, rank) % 2**32)  # NumPy wants less than 2**32
+    return weights, np.random.rand(2)
+
+
+(weights, draw), (others, other_draw) = (start_numpy(0, r) for r in (0, 1))
+assert (weights == others).all() and (draw != other_draw).all()
+draw, other_draw
+
+# %% [markdown]
+# ## Exercise 2: the start of a run
+#
+# ●●○ *10 minutes, stretch.* `make_model()` draws its weights from torch's
+# stream. Return a model that is the same on all ranks, and leave Python,
+# NumPy and torch seeded so that each rank draws different numbers. All of it
+# depends on `seed` and `rank` alone: another seed gives other weights and
+# other draws.
+
+
+# %% tags=["exercise", "stretch"]
 def start_run(make_model, seed, rank):
     """The model; afterwards random, np.random and torch are seeded."""
     ### BEGIN SOLUTION
@@ -360,16 +453,17 @@ learn.check("start_run", start_run)
 # %% [markdown]
 # ## What a seed does not fix
 #
-# Floating-point addition is rounded, so its order shows: it is not
-# associative. The same three numbers in two orders:
+# Every floating-point sum is rounded, so the result depends on the order in
+# which numbers are added. Here are the same three numbers in two orders:
 
 # %%
 one, huge = torch.tensor(1.0), torch.tensor(1e8)
 (huge - huge) + one, (one + huge) - huge
 
 # %% [markdown]
-# More threads cut a sum into other pieces, so they add in another order.
-# Same seed, same pictures, six steps with one thread and with two:
+# Another number of threads cuts a sum into other pieces, so the order of
+# addition changes. Same seed, same pictures, six steps with one thread and
+# with two:
 
 
 # %%
@@ -398,13 +492,15 @@ learn.table(
 )
 
 # %% [markdown]
-# Twice the same number of threads: the same bits. Another number may give
-# another sum, here in the last digits, and each step builds on it. So does
-# another number of ranks, as in lesson 07, another GPU, another version.
+# With the same number of threads, both runs gave the same bits. Another
+# number may change the last digits of a sum, and each step builds on the one
+# before. Another number of ranks (lesson 07), another GPU or another version
+# of torch can do the same.
 #
 # Some operations are not even repeatable on one machine.
-# `torch.use_deterministic_algorithms(True)` makes torch choose repeatable
-# ones, or refuse. `put_` with the same place twice is one that it refuses:
+# `torch.use_deterministic_algorithms(True)` makes torch choose a repeatable
+# algorithm, or raise an error if there is none. One such operation is `put_`,
+# here with two values for the same place:
 
 # %%
 torch.use_deterministic_algorithms(True)
@@ -420,14 +516,22 @@ refused.split(",")[0]
 # %% [markdown]
 # ## A big batch out of small ones
 #
-# A batch of 40 pictures does not fit? Take **micro-batches** of 16, 16 and
-# 8, let their gradients add up in `.grad`, and then take one step. With
-# $B$ pictures in all and $b_k$ of them in micro-batch $k$,
+# Say that a batch of 40 pictures does not fit into memory. Take
+# **micro-batches** of 16, 16 and 8, let their gradients add up in `.grad`, and
+# then take one step. With $B$ pictures in all and $b_k$ of them in
+# micro-batch $k$,
 #
 # $$\frac{1}{B}\sum_{i=1}^{B} g_i \;=\; \sum_k \frac{b_k}{B}\; m_k$$
 #
-# where $m_k$ is the mean gradient of micro-batch $k$. A worked case where
-# the gradient of a picture is its number: 4 alone, then 1, 1, 1.
+# where $g_i$ is the gradient of picture $i$ and $m_k$ the mean gradient of
+# micro-batch $k$:
+
+# %%
+draw_accumulation((16, 16, 8))
+
+# %% [markdown]
+# A worked example in which each picture is a number and its
+# gradient is that number: first 4 alone, then 1, 1, 1.
 
 # %%
 micro_batches = [[4.0], [1.0, 1.0, 1.0]]
@@ -436,10 +540,12 @@ big_batch = sum(sum(m) for m in micro_batches) / 4
 print("mean of the means", sum(means) / 2, "big batch", big_batch)
 
 # %% [markdown]
-# The 4 weighs as much as three others together. For language models, whose
-# rows have unequal numbers of tokens, widely used trainers did this until
-# 2024 (https://github.com/huggingface/trl/issues/2175). How much more does
-# a picture of the last micro-batch weigh in 16, 16, 8, if you average?
+# In the mean of the means, the 4 weighs as much as the three others together.
+# Widely used trainers made this mistake until 2024, with language models,
+# whose rows have different numbers of tokens
+# (https://github.com/huggingface/trl/issues/2175). If you average the three
+# means of 16, 16 and 8 pictures, how much more does a picture of the last
+# micro-batch weigh?
 
 # %%
 weights = [1 / 3 / size for size in (16, 16, 8)]
@@ -451,8 +557,8 @@ learn.measured("last_picture", weights[2] / weights[0])
 # ●●○ *12 minutes.* `loss_fn(outputs, y)` is the *mean* over the pictures it
 # is given, and `micro_batches` a list of pairs `(x, y)` of any sizes. Leave
 # in every `p.grad` the gradient of the mean over all pictures, and return
-# that mean as a number. Gradients are clear when you are called. Only one
-# micro-batch's activations may be in memory at a time.
+# that mean as a number. Every `p.grad` is empty when your function is called.
+# Only one micro-batch's activations may be in memory at a time.
 
 
 # %% tags=["exercise"]
@@ -473,9 +579,10 @@ def accumulate(model, loss_fn, micro_batches):
 learn.check("accumulate", accumulate)
 
 # %% [markdown]
-# Equal on the real model? Batch norm averages over the micro-batch, so with
-# it a cut batch is another function. **Group norm** looks at one picture at
-# a time, and in fp64 there is next to no rounding:
+# Is it exact on the real model, too? **Batch norm** normalizes with averages
+# over the micro-batch, so the model computes another function when the batch
+# is cut. **Group norm** looks at one picture at a time, and in fp64 there is
+# next to no rounding:
 
 
 # %%
@@ -518,15 +625,40 @@ assert exact < 1e-12 < rounded < 1e-4 < min(other_function, wrong)
 learn.my_run("distance of an accumulated gradient, fp64", exact)
 
 # %% [markdown]
-# The first row is the proof. Accumulation is also how one process stands in
-# for many ranks: lesson 00's shares were micro-batches on other machines.
+# The first row is the proof. Accumulation is also how one process can imitate
+# many ranks: the shares of lesson 00 were micro-batches on other processes.
 #
+# ## A score
+#
+# The last batch of a test set is usually smaller, and its mean must weigh
+# less, as in accumulation. A worked example: 3 of 4 pictures are right in the
+# first batch, and the only picture of the second.
+
+# %%
+hits, sizes = [3, 1], [4, 1]
+shares = [h / n for h, n in zip(hits, sizes)]
+print("average of both", sum(shares) / 2, "exact", sum(hits) / sum(sizes))
+
+# %% [markdown]
+# And a score must not change the model. `model.training` says which mode it
+# is in, so you can put it back. Under `torch.no_grad()` no graph is recorded.
+
+# %%
+net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5))
+mode = net.training
+net.eval()
+with torch.no_grad():
+    answer = net(torch.ones(1, 4))
+net.train(mode)
+assert not answer.requires_grad and net.training
+answer, net.training
+
+# %% [markdown]
 # ## Exercise 4: a score that is exact
 #
-# ●●○ *10 minutes, stretch.* The last batch of a test set is smaller, so its
-# mean must weigh less. Return mean loss and accuracy (a share between 0 and
-# 1) over all pictures. The model answers in evaluation mode, without a
-# graph, and is afterwards in the mode that it came in.
+# ●●○ *10 minutes, stretch.* Return the mean loss and the accuracy (between 0
+# and 1) over all pictures. Ask the model in evaluation mode and without a
+# graph, and leave it in the mode in which it came.
 
 
 # %% tags=["exercise", "stretch"]
@@ -553,8 +685,8 @@ learn.check("evaluate", evaluate)
 # %% [markdown]
 # ## All of it, and a record
 #
-# One short run for each seed. Every number goes to a CSV file as soon as it
-# is known, so that a run that is killed still leaves its curve.
+# One short run for each seed. Every loss is written to a CSV file as soon as
+# it is known, so even a run that is killed leaves its curve behind.
 
 # %%
 import csv
@@ -585,15 +717,16 @@ with Path("metrics.csv").open("w", newline="") as file:
 # %%
 with Path("metrics.csv").open(newline="") as file:
     rows = list(csv.DictReader(file))
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-for seed, style in zip(range(seeds), ["-", "--", ":", "-."] * seeds):
-    mine = [row for row in rows if row["seed"] == str(seed)]
-    ks = [int(row["step"]) for row in mine]
-    losses = [float(row["loss"]) for row in mine]
-    axes.plot(ks, losses, style, label=f"seed {seed}")
-axes.set(xlabel="step", ylabel="loss, nats")
-axes.legend()
-plt.show()
+draw_losses(
+    "Only the seed differs between these runs",
+    {
+        f"seed {seed}": (
+            range(1, steps + 1),
+            [float(row["loss"]) for row in rows if row["seed"] == str(seed)],
+        )
+        for seed in range(seeds)
+    },
+)
 
 # %%
 learn.table(
@@ -609,14 +742,15 @@ learn.my_run("spread of the accuracy over seeds", spread, "points")
 assert len(rows) == steps * seeds
 
 # %% [markdown]
-# A dozen steps teach next to nothing: guessing is right once in ten. Only
-# the seed differs between these runs, and whatever a change brings has to
-# be larger than that. Part of it is the test set's own doing: of $n$
-# pictures and a true accuracy $p$, the share that is right has the standard
-# error $\sqrt{p(1-p)/n}$, a formula of the binomial distribution. Are the 3
-# points of the beginning luck? Try 62 % on 500 pictures, and on 5000. This is
-# for test pictures of each model's own; on the same pictures their luck is
-# mostly shared, and the difference moves less. The seed's luck is not in it.
+# A dozen steps teach the model next to nothing: guessing is right once in
+# ten. Only the seed differs between these runs, so a change of yours has to
+# bring more than this spread. Part of the spread comes from the test set: with
+# $n$ pictures and a true accuracy $p$, the share that is right has the
+# standard error $\sqrt{p(1-p)/n}$, by the binomial distribution. Were the 3
+# points of the beginning luck? Try 62 % on 500 pictures, and on 5000. The
+# what-if assumes that each model is tested on its own pictures. On the same
+# pictures, both models share most of their luck, and the difference varies
+# less. The luck of the seed comes on top.
 
 # %%
 learn.what_if("luck")
@@ -624,10 +758,12 @@ learn.what_if("luck")
 # %% [markdown]
 # ## Which learning rate? A range test
 #
-# Raise the rate by a factor in every step, and note the loss. Too small:
-# nothing happens. Too large: it explodes. (The idea is Smith's, 2017,
-# https://arxiv.org/abs/1506.01186, who raises it by equal amounts.) Here on the
-# sixteen pictures; two dozen steps on one batch give a first guess, no more.
+# Multiply the learning rate by the same factor after every step, and record
+# the loss. When the rate is too small, nothing happens; when it is too large,
+# the loss explodes. (The idea comes from Smith, 2017,
+# https://arxiv.org/abs/1506.01186, who raises the rate by equal amounts.) The
+# test below uses the sixteen pictures; two dozen steps on one batch give no
+# more than a first guess.
 
 # %% tags=["stretch"]
 rates = [1e-4 * 10 ** (k / 5) for k in range(24)]
@@ -643,9 +779,9 @@ for rate in rates:
 # ## Exercise 5: read it
 #
 # ●●○ *8 minutes, stretch.* The test is over at the first loss that is nan
-# or above 4 times the lowest so far. Of the rates before that, take the one
-# with the lowest loss and return a tenth of it. This is one rule of several
-# (https://docs.fast.ai/callback.schedule.html).
+# or above 4 times the lowest loss so far. Of the rates before that point, take
+# the one with the lowest loss and return a tenth of that rate. This is one of
+# several rules in use (https://docs.fast.ai/callback.schedule.html).
 
 
 # %% tags=["exercise", "stretch"]
@@ -667,12 +803,13 @@ learn.check("pick_rate", pick_rate)
 
 # %% tags=["stretch"]
 rate = learn.given("pick_rate")(rates, found)
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.semilogx(rates, found, "o-", label="loss of one step")
-axes.axvline(rate, linestyle="--", color="black", label="chosen rate")
-axes.set(xlabel="learning rate", ylabel="loss, nats", ylim=(0, 8))
-axes.legend()
-plt.show()
+draw_losses(
+    f"The rule picks {rate:.1g}, a tenth of the rate of the lowest loss",
+    {"loss of one step": (rates, found)},
+    top=8,
+    x="learning rate",
+    mark=(rate, "chosen"),
+)
 
 # %% tags=["stretch"]
 learn.my_run("learning rate from a range test", rate)
@@ -685,9 +822,10 @@ learn.table(
 # %% [markdown]
 # ## TensorBoard and W&B, read back
 #
-# Two loggers that draw such curves for you. `dtlib.train` writes both on
-# request, W&B offline: no account, no network. What is in a log is worth a
-# look: here both are read back and held against the run's own record.
+# TensorBoard and W&B (Weights & Biases) are two loggers that draw such curves
+# for you. `dtlib.train` writes both on request, W&B offline, which needs no
+# account and no network. The next cells read both logs back and compare them
+# with the run's own record, `metrics.jsonl`.
 
 # %% tags=["stretch"]
 from lesson.read_back import tensorboard_rows, wandb_rows
@@ -734,12 +872,16 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Overfit one batch before you train on all. The first loss is
-#   $\ln$(classes), the last one near 0.
-# - Python, NumPy, torch, workers, ranks: equal weights, unequal draws.
-# - A seed fixes draws, not the order of sums. Same bits need the same
-#   threads, ranks, kernels and versions as well.
-# - A mean weighs by its count: in accumulation and in a score.
+# - Overfit one batch before you train on all of them. The first loss is
+#   $\ln$(classes), the last one is near 0.
+# - `backward` frees the activations. A loss that never went backward keeps
+#   them for as long as you keep the loss.
+# - Seed Python, NumPy, torch and every worker. Ranks start with equal weights
+#   and then draw different numbers.
+# - A seed fixes draws, not the order of sums. The same bits also need the same
+#   threads, ranks, kernels and versions.
+# - A mean of means has to weigh each by its count, in accumulation and in a
+#   score.
 # - A difference counts when it is larger than what another seed does.
 
 # %%

@@ -9,11 +9,12 @@ from torch.nn import functional as F
 from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.solutions import altered
+from dtlib.measure.ledger.saved import SavedTensors
 from dtlib.models.resnet import resnet18
 from tests.prediction_cases import right_options
 
 from .bank.accumulate import ONE_GRAPH
-from .exercises import accumulate, pick_rate
+from .exercises import accumulate, pick_rate, train_step
 from .exercises.returned import graph_size
 
 LESSON = source.find("02")
@@ -35,7 +36,9 @@ def test_one_option_of_a_prediction_is_right(key, value, right):
 
 def test_the_numbers_in_the_prose():
     parameters = sum(p.numel() for p in resnet18(8).parameters())
-    assert round(parameters, -3) == 176_000 and "176,000 weights" in LESSON.text
+    assert round(parameters, -3) == 176_000 and "176,000 weights" in LESSON.text.replace(
+        "\n# ", " "
+    )
     best = torch.eye(10)[:1]
     assert F.cross_entropy(best, torch.tensor([0])).item() == pytest.approx(1.461, abs=5e-4)
     assert "= 1.461" in SIDECAR["quiz"][2]["options"][0]["why"]
@@ -53,6 +56,29 @@ def test_pictures_held_at_once_are_counted():
     lists = accumulate.CASES[2]
     assert accumulate.run(accumulate.accumulate, lists).held == 2
     assert accumulate.run(altered(accumulate.accumulate, ONE_GRAPH), lists).held == 5
+
+
+def test_a_loss_keeps_activations_until_backward():
+    """The cell's figures for the course's own model: all of them before backward, none after."""
+    model, x = resnet18(8), torch.zeros(16, 3, 32, 32)
+    known = {t.untyped_storage().data_ptr() for t in (x, *model.parameters(), *model.buffers())}
+    with SavedTensors(lambda storage: storage.data_ptr() in known) as saved:
+        losses = [F.cross_entropy(model(x), torch.zeros(16).long()) for _ in range(3)]
+        before = saved.bytes
+        [loss.item() for loss in losses]
+        assert saved.bytes == before > 3 * 5e6  # .item() frees nothing
+        for k, loss in enumerate(losses, 1):
+            loss.backward()
+            assert saved.bytes == pytest.approx(before * (1 - k / 3), rel=1e-9)
+    assert all(graph_size(loss) > 50 for loss in losses)  # the record of operations stays
+
+
+def test_an_answer_with_two_mistakes_is_told_one_by_one():
+    cases = [
+        case.words if hasattr(case, "words") else case[0] for case in train_step.EXERCISE.cases
+    ]
+    ways = ("training mode and without", "evaluation mode", "old gradients")
+    assert all(way in words for way, words in zip(ways, cases, strict=False))
 
 
 def test_a_graph_is_counted_and_a_range_test_ends_at_nan():

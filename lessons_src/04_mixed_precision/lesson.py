@@ -6,33 +6,38 @@
 # objectives:
 #   - read a format's bits, and say where it ends and how coarse it is
 #   - keep fp16 gradients alive by loss scaling, skip and clip included
-#   - choose a format for weights, products and sums, and see what a machine
-#     really does with it
-# minutes: {read: 30, exercises: 48}
+#   - choose a format for weights, products and sums, TF32 and block-scaled
+#     ones included, and see what a machine really does with it
+# minutes: {read: 35, exercises: 48}
 # needs: [laptop]
 # builds_on: ["00", "02"]
 # ---
 
 # %% [markdown]
-# By its data sheet an H100 (SXM) computes at 67 TFLOP/s in fp32 and at 989 in
-# 16 bits. You change one word in your script, and it is fast, and soon
-# its loss is `nan`; or it runs, and learns next to nothing. **Which numbers
-# got lost, and how do you keep them?**
+# According to its data sheet, an H100 (SXM) computes at 67 TFLOP/s in fp32
+# and at 989 in 16 bits. You change one word in your script. Now it is fast,
+# but soon its loss is `nan`, or it runs and learns next to nothing. **Which
+# numbers got lost, and how do you keep them?**
 #
 # You read numbers bit by bit, build the loss scaling that keeps small
 # gradients alive, and prove it equal to torch's. Exercises 1 and 2 are the
-# core and fit an hour with the reading; 3 to 5 are *stretch*. The last one
-# is a patient: a program that trains badly, for you to heal.
+# core and fit into an hour with the reading; 3 to 5 are *stretch*. In the last
+# one you debug a patient, a program that trains badly.
 
 # %%
 from dtlib import learn
 
 learn.start("04")
 
+# %%
+from lesson.pictures import draw_fields, draw_question
+
+draw_question()
+
 # %% [markdown]
-# The first three numbers are for the run near the end, `matrix` is the size
-# of the products that are timed. With `device = "cuda"` and larger numbers
-# these parts run on a GPU.
+# The first three numbers set the size of the run near the end; `matrix` is
+# the size of the products that are timed. With `device = "cuda"` and larger
+# numbers, these parts run on a GPU.
 
 # %% tags=["parameters"]
 steps = 20
@@ -58,14 +63,15 @@ learn.predict("nearer")
 # %% [markdown]
 # ## A number is a row of bits
 #
-# First comes the **sign**, then the **exponent**, which says how large the
-# number is, then the **mantissa**, which says which of the numbers of that
-# size. Formats differ in how many bits each part gets. Here is −0.1 in five.
+# First comes the **sign**, then the **exponent**, which gives the power of
+# two, and then the **mantissa**, which places the number between that power
+# and the next. Formats differ in how many bits each part gets. Here is −0.1 in
+# five of them.
 
 # %%
 import torch
 
-torch.set_num_threads(1)  # for so small tensors more of them only wait
+torch.set_num_threads(1)  # more threads don't help tensors this small
 TYPES = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
@@ -95,21 +101,27 @@ learn.table(
 )
 
 # %% [markdown]
-# Compare the first two rows: **bf16** is the front half of fp32, rounded. It
-# reaches as far and is much coarser. **fp16** has three bits more of
-# mantissa and three fewer of exponent. The two kinds of **fp8** have names
-# that count their bits: e4m3 is 4 of exponent and 3 of mantissa.
+# Here are the bits of the formats of this lesson, to scale:
+
+# %%
+draw_fields()
+
+# %% [markdown]
+# Compare the first two rows of the table: **bf16** is the front half of fp32,
+# rounded. It reaches as far and is much coarser. **fp16** has three more bits
+# of mantissa than bf16 and three fewer of exponent. The names of the two kinds
+# of **fp8** count their bits: e4m3 has 4 bits of exponent and 3 of mantissa.
 #
-# Worked case, the fp16 row. The exponent `01011` is 11, and a fixed **bias**
-# of 15 is taken from it, so that small numbers have a code, too. The mantissa
-# `1001100110` is 614 of 1024: that is the *fraction*, and a hidden 1, which
-# is never written, stands before it.
+# A worked example, the fp16 row. The exponent `01011` is 11. A fixed **bias**
+# of 15 is subtracted from it, so that small numbers get an exponent, too. The
+# mantissa `1001100110` is 614 of 1024: that is the *fraction*. A hidden 1,
+# which is never stored, stands before it.
 
 # %%
 -1 * (1 + 614 / 1024) * 2.0 ** (11 - 15)
 
 # %% [markdown]
-# Two exponents mean something else:
+# Two exponents have a special meaning:
 #
 # | exponent | mantissa | value |
 # | --- | --- | --- |
@@ -123,8 +135,8 @@ learn.table(
 #
 # ## Exercise 1: read the bits
 #
-# ●○○ *10 minutes.* The fields are taken apart for you. Return the value as a
-# float, by the rules of the table.
+# ●○○ *10 minutes.* The stub separates the fields for you. Return the value as
+# a float, by the rules of the table.
 
 # %% tags=["exercise"]
 import math
@@ -153,8 +165,8 @@ learn.check("decode", decode)
 #
 # Four rows of bits tell what a format can do: the last before infinity, the
 # first with a hidden 1, the first above zero, and the one after 1.0, whose
-# distance from 1 is called **eps**. e4m3 breaks the rules: it gives up
-# infinity, uses the largest exponent for numbers, and so ends at 448
+# distance from 1 is called **eps**. e4m3 breaks the rules: it has no infinity,
+# uses the largest exponent for ordinary numbers, and so ends at 448
 # (https://arxiv.org/abs/2209.05433).
 
 # %%
@@ -175,11 +187,9 @@ for name, (largest, normal, _, eps) in reach.items():
     assert [largest, normal, eps] == [info.max, info.smallest_normal, info.eps]
 
 # %%
-import matplotlib.pyplot as plt
 from lesson.pictures import draw_curves, draw_limits
 
 draw_limits(reach)
-plt.show()
 
 # %%
 learn.table(
@@ -190,8 +200,8 @@ learn.table(
 
 # %% [markdown]
 # fp16 covers 40 powers of two, bf16 more than 250. Watch fp16 end on both
-# sides: 65520 lies half-way between 65504, its largest, and the 65536 that
-# it does not have, and $10^{-8}$ is less than half of its smallest.
+# sides: 65520 lies halfway between 65504, its largest number, and 65536, which
+# it does not have; $10^{-8}$ is less than half of its smallest number.
 
 # %%
 ends = torch.tensor([65504.0, 65519.0, 65520.0, 1e-7, 1e-8]).half()
@@ -215,19 +225,20 @@ assert sums["bf16"] == 1
 sums
 
 # %% [markdown]
-# After 1 the next number of bf16 is 1.0078. 0.001 is less than half of the
-# way, so every sum is rounded back. fp16 sees a step, though a rounded one.
+# In bf16, the next number after 1 is 1.0078. A step of 0.001 is less than half
+# of the way there, so every sum is rounded back to 1. fp16 does move, though
+# by a rounded step.
 #
-# So the two lose different things. fp16 loses **what is too small or too
-# large**, and that hits gradients. bf16 loses **small differences**, up to
-# eight times as large as those that fp16 loses, and that hits weights. We
-# take them in turn.
+# So the two formats lose different things. fp16 loses **what is too small or
+# too large**, which affects gradients. bf16 loses **small differences**, up to
+# eight times as large as those that fp16 loses, which affects weights. You
+# fix the two in turn.
 #
 # ## Gradients that fp16 loses
 #
-# `nano`, the small GPT of this course, goes backward once, in fp32. Hooks,
-# functions that torch calls on the way, catch the gradient at the output of
-# every linear layer. Trained in fp16, it would have these in 16 bits.
+# `nano`, the small GPT of this course, runs backward once, in fp32. **Hooks**,
+# functions of yours that torch calls on the way, record the gradient at the
+# output of every linear layer. In fp16 training these gradients have 16 bits.
 
 # %%
 from dtlib.data import open_text
@@ -255,12 +266,11 @@ gradients = gradients[gradients > 0]
 from lesson.pictures import draw_gradients
 
 draw_gradients(gradients, (1, 2**16))
-plt.show()
 
 
 # %%
 def fate(scale):
-    """Shares that are 0, that have lost digits, that are infinite, in %."""
+    """Shares that are 0, have lost digits, and are infinite, in %."""
     cast = (gradients * scale).half()
     worn = (cast > 0) & (cast < torch.finfo(torch.float16).smallest_normal)
     shares = (cast == 0, worn, cast.isinf())
@@ -270,7 +280,7 @@ def fate(scale):
 learn.table(
     [[f"2^{k}", *(f"{v:.2f}" for v in fate(2**k))] for k in range(0, 33, 8)],
     ["times", "0, %", "fewer digits, %", "infinite, %"],
-    f"What fp16 makes of nano's {len(gradients):,} gradients other than 0",
+    f"What becomes of nano's {len(gradients):,} non-zero gradients in fp16",
 )
 
 # %%
@@ -279,11 +289,12 @@ learn.my_run("nano's gradients that fp16 harms", harmed, "%")
 assert sum(fate(2**16)) < harmed
 
 # %% [markdown]
-# Left alone, many of them lose digits, and some vanish. Moved to the right
-# nearly all fit, and a power of two moves them without a change of digits. It
-# is done in one place: **a loss that is multiplied by $S$ has gradients that
-# are.** Too far, and they fall off the other end.
-# How wide is the safe range for gradients that are smaller, or more spread?
+# Without a scale, many of them lose digits, and some vanish. Moved to the
+# right, nearly all of them fit, and multiplying by a power of two changes no
+# digit. It takes one line: **if you multiply the loss by $S$, every gradient
+# is multiplied by $S$.** Move them too far, and they overflow at the other
+# end. How wide is the safe range for gradients that are smaller, or more
+# spread out?
 
 # %%
 learn.what_if("lost_gradients")
@@ -291,9 +302,9 @@ learn.what_if("lost_gradients")
 # %% [markdown]
 # ## Loss scaling
 #
-# Worked case: one fp32 weight, used in fp16, with a gradient of $10^{-8}$.
-# The loss is multiplied by $S$ before `backward`. The gradient arrives at
-# the fp32 weight, and only there it is divided by $S$
+# A worked example: one fp32 weight, used in fp16, with a gradient of
+# $10^{-8}$. The loss is multiplied by $S$ before `backward`. The gradient is
+# divided by $S$ only once it has arrived at the fp32 weight
 # (https://arxiv.org/abs/1710.03740).
 
 
@@ -309,21 +320,21 @@ assert gradient_with(1) == 0 < gradient_with(1024)
 gradient_with(1), gradient_with(1024)
 
 # %% [markdown]
-# Which $S$? As large as it goes, found by trying: **dynamic loss scaling**.
-# This is the rule of torch's `GradScaler`
+# Which $S$ do you take? The largest that works, found by trial and error: this
+# is **dynamic loss scaling**. torch's `GradScaler` follows this rule
 # (https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling):
 #
 # - If any gradient is infinite or nan, $S$ was too large. **The step is
 #   skipped**: the optimizer is not called. $S$ is halved.
-# - After `growth_interval` good steps in a row $S$ is doubled, and the count
-#   starts again. A bad step sets the count back to 0.
+# - After `growth_interval` good steps in a row, $S$ is doubled, and the count
+#   starts again at 0. A skipped step also resets the count to 0.
 #
 # ## Exercise 2: a step with a scale
 #
 # ●●○ *12 minutes.* `weights` hold scaled gradients in `.grad`, or `None`
-# where a weight was not used. Divide them by `scale`, then step or skip, and
-# return two numbers: the scale of the next step, and how many good steps
-# there are in a row now (`good` is how many there were).
+# where a weight was not used. Divide them by `scale`, then step or skip.
+# Return two numbers: the scale for the next step, and the new count of good
+# steps in a row (`good` is the count so far).
 
 
 # %% tags=["exercise"]
@@ -347,7 +358,7 @@ def scaled_step(weights, optimizer, scale, good, growth_interval):
 learn.check("scaled_step", scaled_step)
 
 # %% [markdown]
-# Does it hold in training? A small network under fp16, once with your step
+# Does it work in training? Train a small network in fp16, once with your step
 # and once with torch's `GradScaler`. The interval is 4 here, so that you see
 # the scale grow until it is too large; torch's default is 2000.
 
@@ -388,8 +399,13 @@ for _ in range(80):
 assert scales["by hand"] == scales["GradScaler"]
 
 # %%
-draw_curves(scales, "step", "loss scale", base=2)
-plt.show()
+draw_curves(
+    "The scale grows until a step has to be skipped, and is halved",
+    scales,
+    "step",
+    "loss scale",
+    base=2,
+)
 
 # %%
 changes = list(zip(scales["by hand"], scales["by hand"][1:]))
@@ -405,21 +421,46 @@ learn.table(
 
 # %% [markdown]
 # **The same scale and the same weights after every step, bit for bit.**
-# Skipped steps are the method at work and no fault; the longer the interval,
-# the fewer. A learning-rate schedule should not move on with them, since no
-# step was taken. `dtlib.scratch.loss_scaling` has all of it as one class.
+# Skipped steps are part of the method, not an error; the longer the interval,
+# the fewer of them. A learning-rate schedule should not advance in a skipped
+# step. `dtlib.scratch.loss_scaling` has all of this in one class.
 #
 # ## Weights that bf16 loses
 #
-# bf16 reaches as far as fp32, so its gradients need no scale. But a weight
-# of 1 cannot take a step of 0.001. The usual remedy: the optimizer keeps the
-# weights in fp32 (**master weights**), the model computes with a 16-bit copy.
+# bf16 reaches as far as fp32, so its gradients need no scale. But a bf16
+# weight of 1 cannot take a step of 0.001. The usual remedy: the optimizer
+# keeps the weights in fp32 (**master weights**), and the model computes with a
+# 16-bit copy. A worked example: one weight takes six steps of 0.001, in bf16
+# alone (`alone`) and with a master.
+
+# %%
+alone = torch.tensor(1.0).bfloat16()
+master = torch.tensor(1.0)
+rows = []
+for k in range(1, 7):
+    alone = alone + 0.001
+    master = master + 0.001
+    low = master.bfloat16()  # rounded, and the master is not
+    rows.append([k, *(f"{w.item():.4f}" for w in (alone, master, low))])
+assert (alone.item(), low.item()) == (1, 1.0078125)
+learn.table(
+    rows,
+    ["step", "bf16 alone", "fp32 master", "its bf16 copy"],
+    "One weight, six steps of 0.001",
+)
+
+# %% [markdown]
+# The master remembers every step. Its copy jumps when the master has passed
+# half the way to the next number of bf16. Where a step is itself the product
+# of a rate and a bf16 gradient, the product must not be rounded to bf16,
+# either.
 #
 # ## Exercise 3: the master remembers
 #
 # ●●○ *8 minutes, stretch.* `low` is the model's bf16 copy, `master` its fp32
-# original, `gradient` is bf16. Take a step of plain SGD. Change both tensors
-# in place, since model and optimizer hold on to them.
+# original, and `gradient` is bf16. Take a step of plain SGD. Change both
+# tensors in place, because the model and the optimizer hold references to
+# them.
 
 
 # %% tags=["exercise", "stretch"]
@@ -435,8 +476,8 @@ def master_step(low, master, gradient, lr):
 learn.check("master_step", master_step)
 
 # %% [markdown]
-# Fit eight numbers by small steps: with bf16 weights alone, with a master
-# above them, and in fp32.
+# Fit eight numbers in small steps: with bf16 weights alone, with bf16 weights
+# and a master, and in fp32.
 
 # %%
 move = learn.given("master_step")
@@ -459,8 +500,13 @@ def fit(kind, lr=0.002, count=1500):
 
 
 fits = {kind: fit(kind) for kind in ("fp32", "bf16 and master", "bf16 alone")}
-draw_curves(fits, "step", "mean squared error", base=10)
-plt.show()
+draw_curves(
+    "bf16 weights alone stall; with an fp32 master they do not",
+    fits,
+    "step",
+    "mean squared error",
+    base=10,
+)
 
 # %%
 learn.table(
@@ -473,16 +519,16 @@ learn.table(
 assert fits["bf16 alone"][-1] > 10 * fits["bf16 and master"][-1]
 
 # %% [markdown]
-# bf16 alone stalls where a step is less than half the way to the next
-# number. With a master the steps add up in fp32; only the gradient and the
-# copy are rounded. Its 4 bytes a parameter are part of the 12 in the
-# 2 + 2 + 12 of the ZeRO paper (https://arxiv.org/abs/1910.02054).
+# bf16 alone stalls where a step is less than half the way to the next number.
+# With a master, the steps add up in fp32; only the gradient and the copy are
+# rounded. The master takes 4 bytes per parameter. They are part of the 12 in
+# the ZeRO paper's 2 + 2 + 12 (https://arxiv.org/abs/1910.02054).
 #
 # ## Who decides? autocast
 #
 # `torch.autocast` leaves the weights in fp32, so they are their own masters,
-# and picks a format **for each operation**. Run some and look: `x` is fp32,
-# `low` comes from a matrix product.
+# and picks a format **for each operation**. Run a few and look at the results:
+# `x` is fp32, and `low` comes from a matrix product.
 
 # %%
 F = torch.nn.functional
@@ -515,21 +561,21 @@ assert results["x + x"] == results["low + x"] == torch.float32
 assert results["F.mse_loss(low, x)"] == torch.float32
 
 # %% [markdown]
-# Products go down to 16 bits, losses come up to fp32, most others take what
-# they get. **The list depends on the device**: on CUDA `softmax`,
-# `layer_norm` and `sum` come up to fp32, too. Both lists stand in
-# https://docs.pytorch.org/docs/stable/amp.html. Autocast goes around forward
-# and loss; `backward` follows what forward did.
+# Products run in 16 bits, losses in fp32, and most other operations keep the
+# format of their inputs. **The list depends on the device**: on CUDA,
+# `softmax`, `layer_norm` and `sum` run in fp32, too. You find both lists in
+# https://docs.pytorch.org/docs/stable/amp.html. Put the forward pass and the
+# loss under autocast; `backward` uses the formats of the forward pass.
 #
 # ## Which hardware has what
 #
-# Peaks by the makers' own sheets, for ordinary (dense) matrices. Where there
-# is a dash, the sheet has no such number.
+# These are peaks from the vendors' data sheets, for dense matrices. A dash
+# means that the data sheet has no such number.
 
 # %%
 from dtlib.sim.hardware import DEVICES
 
-columns = "fp32", "fp16", "bf16", "fp8"
+columns = "fp32", "tf32", "fp16", "bf16", "fp8"
 rows = []
 for key in ("v100", "a100-80", "h100", "b200", "mi300x", "rtx3090"):
     peak = DEVICES[key]["peak"]
@@ -538,13 +584,58 @@ for key in ("v100", "a100-80", "h100", "b200", "mi300x", "rtx3090"):
 learn.table(rows, ["device", *columns, "source"], "TFLOP/s, cited")
 
 # %% [markdown]
+# **TF32** is a way to multiply fp32 tensors: the matrix unit reads each fp32
+# number without the last 13 bits of its mantissa, so that 10 are left
+# (https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html), and
+# adds up in fp32. It reaches as far as fp32 and is as fine as fp16, and
+# nothing in your program changes type. The next cell simulates it on the CPU:
+# cut both matrices, multiply in fp32, and compare with fp64.
+
+
+# %%
+def to_tf32(x):
+    """x with the last 13 bits of its mantissa set to 0."""
+    return (x.view(torch.int32) & -(2**13)).view(torch.float32)
+
+
+torch.manual_seed(0)
+a = torch.randn(256, 256)
+exact = a.double() @ a.double()
+inputs = {
+    "fp32": a,
+    "TF32, simulated": to_tf32(a),
+    "fp16, sums in fp32": a.half().float(),
+    "bf16, sums in fp32": a.bfloat16().float(),
+}
+errors = {
+    name: float((m @ m - exact).norm() / exact.norm())
+    for name, m in inputs.items()
+}
+assert 1000 * errors["fp32"] < errors["TF32, simulated"] < 1e-3
+learn.table(
+    [[name, f"{error:.1e}"] for name, error in errors.items()],
+    ["product of", "error"],
+    "Products of 256 × 256 against fp64, relative",
+)
+
+# %% [markdown]
+# Here the error of TF32 is thousands of times that of fp32, and a third of
+# bf16's. (fp16 has as many bits of mantissa; its error is smaller because it
+# rounds and does not cut.) By default, torch uses TF32 in cuDNN's convolutions
+# and not in matrix products, which therefore reach at most 67 TFLOP/s on an
+# H100. `torch.set_float32_matmul_precision("high")` allows TF32 there, too.
+
+# %%
+torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+
+# %% [markdown]
 # A V100 has no bf16 (https://github.com/pytorch/pytorch/pull/129288). But
-# `torch.cuda.is_bf16_supported()` counts **emulation**: on an older GPU it
-# asks no more than whether a bf16 tensor can be made
+# `torch.cuda.is_bf16_supported()` also counts **emulation**: on an older GPU
+# it only checks whether a bf16 tensor can be created
 # (https://github.com/pytorch/pytorch/blob/v2.14.0/torch/cuda/__init__.py#L231).
-# With `including_emulation=False` it asks for the chip's own. "Supported" is
-# not "fast". A CPU runs both 16-bit formats, too: what does a product cost
-# here, with the one thread that the first cells asked for?
+# With `including_emulation=False` it checks for hardware support. "Supported"
+# does not mean "fast". A CPU runs both 16-bit formats, too. What does a
+# product cost here, with the one thread that the first cells asked for?
 
 # %%
 from statistics import median
@@ -556,7 +647,7 @@ turns = {name: [] for name in operands}
 for _ in range(1 + 9):  # the first turn warms up
     for name, a in operands.items():
         begin = perf_counter()
-        (a @ a)[0, 0].item()  # a number on the CPU: the device is done
+        (a @ a)[0, 0].item()  # waits until the device has finished
         turns[name].append(perf_counter() - begin)
 seconds = {name: median(found[1:]) for name, found in turns.items()}
 learn.table(
@@ -580,13 +671,13 @@ learn.my_run(
 
 # %% [markdown]
 # These ratios are your machine's. torch carries out each format, fast or
-# not, and says nothing. **Time one product before you choose.**
+# slow, without a warning. **Time one product before you choose.**
 #
-# ## For real
+# ## A real model
 #
-# nano, three times. `bf16` and `fp16` are autocast over fp32 weights, fp16
-# with loss scaling. Drawn as they are, the three curves of the loss would be
-# one line; so the picture shows how far two of them are from fp32's.
+# Train nano three times. `bf16` and `fp16` use autocast over fp32 weights,
+# fp16 with loss scaling. The three loss curves would look like one line, so
+# the picture shows how far the other two are from fp32's.
 
 # %%
 import dtlib
@@ -603,8 +694,13 @@ apart = {}
 for name in ("bf16", "fp16"):
     pairs = zip(losses[name], losses["fp32"])
     apart[name] = [abs(a - b) / b for a, b in pairs]
-draw_curves(apart, "step", "distance from fp32", base=10)
-plt.show()
+draw_curves(
+    "The losses of both 16-bit runs stay close to those of fp32",
+    apart,
+    "step",
+    "relative distance",
+    base=10,
+)
 
 # %%
 learn.table(
@@ -621,16 +717,17 @@ learn.measured("nearer", median(apart["bf16"]) / median(apart["fp16"]))
 assert max(map(max, apart.values())) < 0.05
 
 # %% [markdown]
-# Over these steps all three learn alike. fp16 is the finer one, by three
-# bits, as long as its scale keeps it in range. bf16 does without a scale.
+# Over these steps, all three learn equally well. fp16 is finer by three bits,
+# as long as its scale keeps it in range. bf16 needs no scale.
 #
-# ## Eight bits
+# ## Eight bits, and four
 #
-# e4m3 covers 2⁻⁹ to 448, less than many a tensor needs. In the simplest
-# recipe each tensor gets a scale of its own, kept in fp32, by which its
-# largest size (**amax**) becomes 448. A loss scale would be one for all.
-# Do not rely on what lies beyond: torch's cast gave nan up to version 2.11,
-# and gives 448 since (https://github.com/pytorch/pytorch/pull/178817).
+# e4m3 covers 2⁻⁹ to 448, a smaller range than many tensors need. In the
+# simplest recipe, each tensor gets its own scale, kept in fp32, which maps its
+# largest absolute value (**amax**) to 448. (A loss scale is one number for all
+# tensors.) Do not rely on values beyond 448: up to version 2.11 torch's cast
+# turned them into nan, and since then it turns them into 448
+# (https://github.com/pytorch/pytorch/pull/178817).
 
 # %% tags=["stretch"]
 beyond = torch.tensor([448.0, 464.0, 500.0, 1e6])
@@ -640,8 +737,8 @@ beyond.to(torch.float8_e4m3fn).float().tolist()
 # ## Exercise 4: one scale a tensor
 #
 # ●●○ *8 minutes, stretch.* Return `(stored, scale)`: `stored` is e4m3 with
-# an amax of 448, and `stored.float() / scale` is `x` again, as well as fp8
-# can say it. Leave `x` as it is. Zeros must come back as zeros.
+# an amax of 448, and `stored.float() / scale` is as close to `x` as fp8
+# allows. Do not change `x`. Zeros must come back as zeros.
 
 
 # %% tags=["exercise", "stretch"]
@@ -658,7 +755,8 @@ def to_fp8(x):
 learn.check("to_fp8", to_fp8)
 
 # %% [markdown]
-# nano's gradients again, cast to e4m3: how many are left with a scale?
+# Cast nano's gradients to e4m3: how many survive without a scale, and with
+# one?
 
 # %% tags=["stretch"]
 stored, scale = learn.given("to_fp8")(gradients)
@@ -668,11 +766,98 @@ print(f"without a scale {kept[0]:.1%}, with {float(scale):.3g}: {kept[1]:.1%}")
 assert kept[0] < kept[1]
 
 # %% [markdown]
+# One **outlier**, a number far larger than the rest, takes the range away from
+# all others of its tensor. **Block-scaled formats** limit the damage: every
+# block of 16 or 32 neighbours shares a scale, stored in 8 bits of its own.
+# That makes even **fp4** usable, e2m1 by its bits, which has eight sizes in
+# all. Three are computed in hardware by NVIDIA's Blackwell GPUs:
+#
+# | format | numbers | block | scale of a block | bits per number |
+# | --- | --- | --- | --- | --- |
+# | MXFP8 | e4m3 | 32 | a power of two | 8 + 8/32 |
+# | MXFP4 | e2m1 | 32 | a power of two | 4 + 8/32 |
+# | NVFP4 | e2m1 | 16 | e4m3, over one fp32 scale per tensor | 4 + 8/16 |
+#
+# (The MX formats: https://arxiv.org/abs/2310.10537. NVFP4:
+# https://arxiv.org/abs/2509.25149.) The next cell simulates them on the CPU,
+# on drawn numbers around 0: first as they are, then with one outlier of
+# 100,000.
+
+# %% tags=["stretch"]
+FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def e4m3(x):
+    return x.clamp(-448, 448).to(torch.float8_e4m3fn).float()
+
+
+def e2m1(x):
+    nearest = (x.abs()[..., None] - FP4).abs().argmin(-1)
+    return x.sign() * FP4[nearest]
+
+
+def power_of_two(amax, top):  # top: the exponent of the largest number
+    return 2.0 ** (amax.log2().floor() - top)
+
+
+def nv_scale(amax):
+    unit = amax.max() / (448 * 6)  # the one scale of the tensor
+    return e4m3(amax / 6 / unit).clamp(min=2**-9) * unit
+
+
+whole = 2**16
+recipes = {  # numbers, block, scale from the amax of every block
+    "fp8, one scale": (e4m3, whole, lambda amax: amax / 448),
+    "MXFP8": (e4m3, 32, lambda amax: power_of_two(amax, 8)),
+    "fp4, one scale": (e2m1, whole, lambda amax: amax / 6),
+    "MXFP4": (e2m1, 32, lambda amax: power_of_two(amax, 2)),
+    "NVFP4": (e2m1, 16, nv_scale),
+}
+
+
+def stored_as(x, numbers, block, scale_of):
+    rows = x.view(-1, block)
+    scale = scale_of(rows.abs().amax(1, keepdim=True))
+    return (numbers(rows / scale) * scale).view(-1)
+
+
+torch.manual_seed(0)
+drawn = torch.randn(whole)
+spoilt = drawn.clone()
+spoilt[0] = 100_000
+rows = []
+for name, recipe in recipes.items():
+    error = []
+    for x in (drawn, spoilt):
+        apart = (stored_as(x, *recipe) - x)[1:]  # all but the outlier
+        error.append(float(apart.norm() / x[1:].norm()))
+    rows.append([name, *(f"{100 * e:.1f}" for e in error)])
+learn.table(
+    rows,
+    ["format", "error, %", "with one outlier, %"],
+    f"Errors of {whole - 1:,} numbers, relative, without the outlier's own",
+)
+
+# %% tags=["stretch"]
+plain = {name: [*map(float, found)] for name, *found in rows}
+assert plain["fp8, one scale"][1] > 3 * plain["MXFP8"][1]
+assert plain["NVFP4"][0] < plain["MXFP4"][0] < plain["fp4, one scale"][0]
+
+# %% [markdown]
+# Without an outlier, blocks bring nothing in fp8: MXFP8 even has a slightly
+# larger error, because its scales are powers of two and can leave up to half
+# of the range unused. With an outlier, one scale spoils the whole tensor (in
+# fp4 every other number becomes 0), and a block spoils only the outlier's
+# neighbours. In four bits, blocks help in both cases, and NVFP4's smaller
+# blocks and finer scales help most.
+
+# %% [markdown]
 # ## The patient
 #
-# A colleague fits a line with loss scaling, and clips: a gradient longer than
-# 1, over all weights together, is shortened to 1, so that no single step goes
-# astray. "Something is wrong with my scale", she says. Her log:
+# A colleague fits a line with loss scaling, and she **clips**: if the gradient
+# over all weights is longer than 1, it is shortened to length 1, so that no
+# single step leads too far. "Something is wrong with my scale", she says. Her
+# log:
 
 # %%
 from lesson.exercises import patient
@@ -682,8 +867,8 @@ log = [patient.run(scale) for scale in scales]
 learn.table(log, patient.COLUMNS, "40 steps of the patient, lr 0.1")
 
 # %% [markdown]
-# A scale should change nothing. Which number in a row gives it away? Name
-# the line that you suspect, before you read the program.
+# A loss scale should not change the result. Which column gives the mistake
+# away? Say what you suspect before you read the program.
 
 # %%
 import inspect
@@ -691,12 +876,33 @@ import inspect
 print(inspect.getsource(patient.step))
 
 # %% [markdown]
-# ## Exercise 5: heal it
+# A worked example on paper: the gradient (3, 4) has length 5, and the clip
+# allows 1. At scale 8, `backward` leaves (24, 32). Clip and unscale in both
+# orders:
+
+# %%
+scaled = torch.tensor([24.0, 32.0])
+
+
+def clip(gradient):
+    return gradient / max(1.0, gradient.norm().item())
+
+
+print("clip, then unscale", clip(scaled) / 8)
+print("unscale, then clip", clip(scaled / 8))
+
+# %% [markdown]
+# In the first order the step is 8 times too short, because the clip measured a
+# length of 40. Two calls of a scaler hide the order: `unscale_(optimizer)`
+# divides every `.grad` by the scale, and `step(optimizer)` does so as well,
+# but only if nobody has called `unscale_` in this step.
+#
+# ## Exercise 5: fix it
 #
 # ●●○ *10 minutes, stretch.* `scaler` is this course's `LossScaler` or torch's
-# `GradScaler`: both have `scale(loss)`, `unscale_(optimizer)`,
-# `step(optimizer)`, `update()`. Return the gradient's true length, from
-# before the clip.
+# `GradScaler`. Both have `scale(loss)`, `unscale_(optimizer)`,
+# `step(optimizer)` and `update()`. Return the true length of the gradient,
+# from before the clip.
 
 
 # %% tags=["exercise", "stretch"]
@@ -720,7 +926,7 @@ healed = learn.given("clipped_step")
 log = [patient.run(scale, healed) for scale in scales]
 last = [row[-1] for row in log]
 assert max(last) < 1.001 * min(last)
-learn.table(log, patient.COLUMNS, "The same, healed")
+learn.table(log, patient.COLUMNS, "The same, with your step")
 
 # %% [markdown]
 # ## Quiz
@@ -731,11 +937,14 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Exponent bits say how far a format reaches, mantissa bits how finely.
-#   fp16 loses what is small or large, bf16 loses small differences.
+# - Exponent bits set how far a format reaches, mantissa bits how fine it is.
+#   fp16 loses what is very small or large, bf16 loses small differences.
 # - fp16 needs a loss scale, in this order: scale, backward, **unscale, clip,
 #   step or skip**, update.
-# - Weights live in fp32, products run in 16 bits, losses come in fp32.
+# - Weights are kept in fp32, products run in 16 bits, losses are fp32. TF32
+#   speeds up products of fp32 tensors, if you allow it.
+# - In 8 and 4 bits, a scale for every block keeps one outlier from spoiling a
+#   tensor.
 # - "Supported" may mean emulated. Time one product on the machine itself.
 
 # %%

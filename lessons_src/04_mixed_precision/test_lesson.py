@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -98,6 +99,36 @@ def test_what_the_lesson_says_of_torch() -> None:
     assert beyond[0] == 448
     saturates = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 12)
     assert beyond[1] == 448 if saturates else math.isnan(beyond[1])
+
+
+def _cell(word: str) -> dict:
+    """What the names of a code cell are after it ran, with the ones of the cells before."""
+    (text,) = (c.text for c in LESSON.cells if c.kind == "code" and word in c.text)
+    names = {"torch": torch, "learn": SimpleNamespace(table=lambda *given: given)}
+    exec(text, names)
+    return names
+
+
+def test_fp4_of_the_lesson_has_the_numbers_of_e2m1() -> None:
+    names = _cell("def nv_scale")
+    sizes = [decode.decode(bits, 2, 1) for bits in range(6)]  # the rows below all ones
+    assert names["FP4"].tolist() == [*sizes, 4, 6]  # e2m1 has no infinity: all ones are numbers
+    x = torch.tensor([0.2, 0.3, -1.2, 2.4, -5.2, 9.0])
+    assert names["e2m1"](x).tolist() == [0, 0.5, -1, 2, -6, 6]
+
+
+def test_a_block_scale_is_the_largest_power_of_two_that_keeps_the_exponent_in_range() -> None:
+    power = _cell("def nv_scale")["power_of_two"]
+    assert power(torch.tensor([1.0, 448.0, 511.0, 512.0]), 8).tolist() == [2**-8, 1, 1, 2]
+    assert power(torch.tensor([6.0, 7.9, 8.0]), 2).tolist() == [1, 1, 2]
+
+
+def test_tf32_of_the_lesson_has_ten_bits_of_mantissa() -> None:
+    cut = _cell("def to_tf32")["to_tf32"]
+    x = torch.tensor([1 + 2**-10, 1 + 2**-11, -(1 + 2**-10 + 2**-11), 3e38])
+    assert cut(x)[:3].tolist() == [1 + 2**-10, 1, -(1 + 2**-10)]
+    assert cut(x)[3].isfinite()
+    assert torch.get_float32_matmul_precision() == "highest" and torch.backends.cudnn.allow_tf32
 
 
 # field bug 4.01

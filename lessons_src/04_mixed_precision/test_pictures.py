@@ -4,7 +4,7 @@ import matplotlib
 import torch
 
 from .formats import FORMATS, limits
-from .pictures import draw_curves, draw_gradients, draw_limits
+from .pictures import FIELDS, draw_curves, draw_fields, draw_gradients, draw_limits, draw_question
 
 matplotlib.use("Agg")
 
@@ -29,7 +29,26 @@ def test_scaled_gradients_stand_further_to_the_right() -> None:
 
 
 def test_curves_count_their_steps_from_one() -> None:
-    (axes,) = draw_curves({"a": [4.0, 2.0], "b": [4.0, 2.0, 1.0]}, "step", "loss", base=2).axes
+    (axes,) = draw_curves(
+        "Two curves fall", {"a": [4.0, 2.0], "b": [4.0, 2.0, 1.0]}, "step", "loss", base=2
+    ).axes
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2], [1, 2, 3]]
     assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
     assert axes.get_yscale() == "log"
+
+
+def test_fields_are_those_of_the_formats_a_box_a_bit() -> None:
+    (axes,) = draw_fields().axes
+    assert len(axes.patches) == 2 * sum(map(sum, FIELDS.values()))  # a fill and a frame
+    for words, (_, e, m) in FIELDS.items():
+        name = words.split(",")[0].split()[-1]
+        if name in FORMATS:
+            assert FORMATS[name][:2] == (e, m)
+
+
+def test_the_question_shows_what_is_out_of_reach_and_the_next_numbers() -> None:
+    reach, near = draw_question().axes
+    (fp16, *_) = reach.patches
+    assert (fp16.get_x(), round(fp16.get_x() + fp16.get_width())) == (-24, 16)
+    at = [line.get_xdata()[0] for line in near.lines if max(line.get_ydata()) == 1.25]
+    assert at == [1, 1 + 2**-7, 1 + 2**-6]

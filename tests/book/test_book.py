@@ -112,11 +112,18 @@ def test_a_page_says_first_what_of_it_is_within_the_noise():
 
 def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     figure = {"output_type": "display_data", "data": {"image/png": ""}, "metadata": {}}
+    of_labels = {"data": {"text/html": '<svg role="img" aria-label="Figure. loss over step">'}}
+    of_its_own = {"data": {"text/html": '<svg role="img" aria-label="A ring of four ranks.">'}}
     table = {"data": {"text/html": ["<table><caption>Steps &amp; ", "sums.</caption>"]}}
     cells = [
         {"cell_type": "markdown", "source": "# A\n\n## Watch it", "metadata": {}},
         {"cell_type": "code", "source": "", "outputs": [figure], "metadata": {"papermill": {}}},
-        {"cell_type": "code", "source": "", "outputs": [table], "metadata": {}},
+        {
+            "cell_type": "code",
+            "source": "",
+            "outputs": [table, of_labels, of_its_own],
+            "metadata": {},
+        },
         {"cell_type": "code", "source": "", "outputs": [], "metadata": {"tags": ["unwritten"]}},
     ]
     ran = {"input_path": "/somewhere/x.ipynb", "duration": 12.3, "end_time": "2030-01-02T03:04"}
@@ -129,6 +136,9 @@ def test_a_page_keeps_no_path_of_the_machine_and_describes_its_figures():
     alt = "Figure of the section “Watch it”. The table below it has the numbers: Steps & sums."
     assert len(done["cells"]) == 3  # not what ran for the student's notebook alone
     assert done["cells"][1]["metadata"] == {"mystnb": {"image": {"alt": alt}}}
+    drawn = [output["data"]["text/html"] for output in done["cells"][2]["outputs"][1:]]
+    assert drawn[0] == f'<svg role="img" aria-label="{alt}. loss over step">'.replace("..", ".")
+    assert drawn[1] == of_its_own["data"]["text/html"]
 
 
 def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(tmp_path, capsys):

@@ -34,12 +34,20 @@ const element = (tag, text) => Object.assign(document.createElement(tag), { text
 
 const STYLE = `
 .dtlib-form { max-width: 46rem; line-height: 1.5; color: var(--jp-content-font-color1, inherit); }
-.dtlib-form fieldset { border: 1px solid currentColor; border-radius: 4px; margin: 0.5rem 0; padding: 0.5rem 0.9rem; }
-.dtlib-form legend { font-weight: 600; font-size: inherit; float: none; width: auto; margin: 0; padding: 0 0.3rem; white-space: normal; }
+.dtlib-form fieldset { border: 1px solid currentColor; border-radius: 4px; margin: 0.5rem 0; padding: 0.6rem 0.9rem; min-width: 0; }
+.dtlib-form fieldset fieldset { border: 0; padding: 0; }
+/* A legend that floats stands inside its frame. */
+.dtlib-form legend { font-weight: 600; font-size: inherit; line-height: inherit; float: left; width: 100%; margin: 0 0 0.3rem; padding: 0; white-space: normal; }
+.dtlib-form legend + * { clear: both; }
+.dtlib-said { border-left: 4px solid currentColor; padding-left: 0.8rem; }
+.dtlib-said.right { border-color: #2fa385; }
+.dtlib-said.wrong { border-color: #cd1242; }
 .dtlib-form label { display: block; padding: 0.2rem 0; min-height: 24px; }
 .dtlib-form input[type="number"] { font: inherit; width: 9rem; padding: 0.2rem; }
 .dtlib-form input[type="range"] { width: 100%; margin: 0; min-height: 24px; }
 .dtlib-form button { font: inherit; padding: 0.3rem 0.9rem; min-height: 28px; margin: 0.3rem 0.5rem 0.3rem 0; }
+.dtlib-form output { float: right; font-variant-numeric: tabular-nums; }
+.dtlib-what-if label { display: inline-block; }
 .dtlib-form :focus-visible { outline: 3px solid #1a73e8; outline-offset: 2px; }
 .dtlib-form pre { overflow-x: auto; }
 .dtlib-form table { border-collapse: collapse; }

@@ -24,6 +24,7 @@ function question(model, item) {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const option = variant.options[Number(form.querySelector("input:checked").value)];
+      status.className = `dtlib-said ${option.right ? "right" : "wrong"}`;
       status.replaceChildren(make("p", {}, make("strong", {}, option.right ? "Right." : "Not this one."), ` ${option.why}`));
       if (option.right) {
         const others = variant.options.filter((o) => o !== option);

@@ -30,12 +30,30 @@ function svg(tag, attributes, text) {
 }
 
 const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a curve is told by its dashes and its label
-const COLOURS = ["#0b6e99", "#b5460f", "#5b3fa0", "#2d6a2d"];
-const digits = (v) => (Number.isInteger(v) ? String(v) : Number(v).toPrecision(3));
+const COLOURS = ["#5f8cc4", "#b86a08", "#2fa385", "#cd2ee8"];  // as figures.py has them, light and dark
+// Three digits; large numbers whole, with a space between thousands left to the reader's language.
+const digits = (v) => (Number.isInteger(v) || Math.abs(v) >= 1000
+  ? Math.round(v).toLocaleString("en") : String(Number(Number(v).toPrecision(3))));
+
+// A slider's value as people say it: a word, 1 MB for 10^6, 2⁻²² or 1,024 for a power of two.
+function spoken({ words, base, unit, min, step }, value) {
+  if (words) return words[Math.round((value - min) / step)];
+  if (!base) return `${Number.isInteger(value) ? value.toLocaleString("en") : value} ${unit || ""}`.trim();
+  if (unit === "bytes") return inBytes(base ** value);
+  if (value < 0 || value > 20) return `${base}${[...String(value)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"["0123456789-".indexOf(c)]).join("")}`;
+  return `${Math.round(base ** value).toLocaleString("en")} ${unit || ""}`.trim();
+}
+
+function inBytes(bytes) {
+  const k = Math.max(0, Math.min(4, Math.floor(Math.log10(bytes * 1.0005) / 3)));
+  return `${Number((bytes / 1000 ** k).toPrecision(3))} ${["bytes", "kB", "MB", "GB", "TB"][k]}`;
+}
 
 function plot(result, label) {
-  const [W, H, left, right, low, top] = [460, 270, 56, 92, 40, 14];
   const curves = named(result);
+  // Room for the longest label on the right, and for the name of the y axis above its numbers.
+  const longest = Math.max(...curves.map(([name]) => name.length));
+  const [W, H, left, right, low, top] = [460, 280, 60, Math.min(200, 16 + 7 * longest), 40, 32];
   const points = curves.flatMap(([, c]) => c);
   const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
   const log = Boolean(result.log_x);
@@ -92,13 +110,14 @@ function render({ model, el }) {
   // Without a source it needs a kernel: real ranks, say.
   const asleep = globalThis.COURSE_PYTHON && !model.get("source");
   if (asleep) inputs.append(make("p", {}, "The sliders start real processes, which a page cannot: open this lesson in JupyterLab (`make lab`) to move them."));
-  for (const { name, label, min, max, step, unit } of spec.inputs) {
+  for (const slider of spec.inputs) {
+    const { name, label, min, max, step } = slider;
     const id = unique(name);
     const shown = make("output", { for: id });
     const input = make("input", { type: "range", name, id });
     // The value comes last: a range clips it to the limits that are set by then.
     Object.assign(input, { min, max, step }).value = model.get("settings")[name];
-    const says = () => { shown.textContent = `${input.value} ${unit || ""}`.trim(); input.setAttribute("aria-valuetext", shown.textContent); };
+    const says = () => { shown.textContent = spoken(slider, Number(input.value)); input.setAttribute("aria-valuetext", shown.textContent); };
     says();
     input.addEventListener("input", async () => {
       says();

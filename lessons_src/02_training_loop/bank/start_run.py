@@ -31,6 +31,8 @@ ALSO_WRONG = [
     ("same_on_ranks", {OWN: "1000 * seed + rank % 2"}),
     ("some_same_on_ranks", {PYTHON: PYTHON.replace("own", "seed"), "own %": "seed %"}),
     ("stream_no_seed", {OWN: "rank"}),
+    ("few_seeds", {"own % 2**32": "own % 1024"}),
+    ("few_seeds", {OWN: "seed + rank % 64"}),
     ("none", {"return model": "model"}),
     ("no_model", {"return model": "return make_model"}),
     ("raised", {" % 2**32": ""}),

@@ -1,5 +1,7 @@
 """More answers to `train_step`, for the tests alone."""
 
+from torch.nn import functional as F
+
 CLEAR, BACK, STEP = "    optimizer.zero_grad()\n", "    loss.backward()\n", "    optimizer.step()\n"
 LOSS = "F.cross_entropy(model(x), y)"
 BY_HAND = """\
@@ -12,7 +14,62 @@ BY_AUTOGRAD = """\
     for p, g in zip(weights, torch.autograd.grad(loss, weights)):
         p.grad = g
 """
+# The colleague's step of the lesson, healed one mistake after the other.
+FORWARD = "loss = F.cross_entropy(model(x), y)"
+
+
+def hers(body, returned, first=FORWARD):
+    """A step of these lines, written anew."""
+
+    def step(model, optimizer, x, y):
+        lines = "\n".join(
+            (
+                "def own(model, optimizer, x, y):",
+                f"    {first}",
+                *(f"    {line}" for line in body.split("; ")),
+                f"    return {returned}",
+            )
+        )
+        names = {"F": F}
+        exec(lines, names)
+        return names["own"](model, optimizer, x, y)
+
+    return step
+
+
 ALSO_WRONG = [
+    (
+        "graph",
+        hers(
+            "optimizer.step(); loss.backward(); optimizer.zero_grad()",
+            "F.cross_entropy(model(x), y)",
+        ),
+    ),
+    (
+        "step_first",
+        hers(
+            "optimizer.step(); loss.backward(); optimizer.zero_grad()",
+            "F.cross_entropy(model(x), y).item()",
+        ),
+    ),
+    ("cleared", hers("loss.backward(); optimizer.zero_grad(); optimizer.step()", "loss.item()")),
+    (
+        "loss_after",
+        hers(
+            "loss.backward(); optimizer.step(); optimizer.zero_grad()",
+            "F.cross_entropy(model(x), y).item()",
+        ),
+    ),
+    # two mistakes are told one by one: here the mode first, and then the old gradients
+    ("eval_mode", hers("loss.backward(); optimizer.step(); optimizer.zero_grad()", "loss.item()")),
+    (
+        "no_zero_grad",
+        hers(
+            "loss.backward(); optimizer.step(); optimizer.zero_grad()",
+            "loss.item()",
+            f"model.train(); {FORWARD}",
+        ),
+    ),
     ("eval_mode", {"    model.train()\n": ""}),
     ("twice", {BACK: BACK.replace("()", "(retain_graph=True)") + BACK}),
     ("own_optimizer", {STEP: BY_HAND}),

@@ -1,4 +1,4 @@
-"""What the exercises of this lesson take for a number, and what they say of other things."""
+"""What counts as a number in the exercises of this lesson, and the key for anything else."""
 
 from typing import Any
 

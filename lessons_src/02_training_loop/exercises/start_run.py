@@ -18,6 +18,7 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
+MANY = 128  # ranks; of 1024 seeds two are alike with a probability of 0.9996
 STREAMS = ("Python's random", "NumPy", "torch")
 
 
@@ -57,7 +58,10 @@ def _drawn(answer, call, before):
     if not isinstance(model, nn.Module):
         raise Wrong("no_model", case, got=type(model).__name__)
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    return Drawn(weights, (random.random(), float(np.random.rand()), torch.rand(()).item()))
+    return Drawn(
+        weights,
+        (random.random(), float(np.random.rand()), torch.rand((), dtype=torch.float64).item()),
+    )
 
 
 def repeats(drawn):
@@ -90,8 +94,10 @@ def ranks(got):
     names = list(dict.fromkeys(which for which, *_ in same))
     _, a, b, value = same[0]
     key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
+    key = "few_seeds" if len(got) == MANY else key
     which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
-    return Wrong(key, f"seed 0, ranks {a} and {b}", which=which, a=a, b=b, value=value)
+    case = f"seed 0, ranks {a} and {b}"
+    return Wrong(key, case, which=which, a=a, b=b, value=value, n=len(got))
 
 
 def seeds(got):
@@ -125,6 +131,7 @@ EXERCISE = Answer(
         ("seed 0, rank 0, called twice", ([(0, 0), (0, 0)], repeats)),
         ("seed 0, ranks 0 to 3", ([(0, rank) for rank in range(4)], ranks)),
         ("seeds 0 and 1, rank 0", ([(0, 0), (1, 0)], seeds)),
+        (f"seed 0, {MANY} ranks", ([(0, rank) for rank in range(MANY)], ranks)),
     ],
     other="unrecognised",
     passed=passed,

@@ -1,8 +1,8 @@
 """Exercise 2.1: one training step, told from its neighbours by what it does to the weights.
 
-A model of 3·4 + 4·3 weights with a batch norm between them takes three steps in fp64. It comes in
-evaluation mode and with a gradient left over, as a loop that has just evaluated may hand it on.
-Where the weights are not those of the right step, known mistakes take the same steps.
+A model of 3·4 + 4·3 weights with a batch norm between them takes up to three steps in fp64. First
+it comes ready for training; then in evaluation mode, as after an evaluation; then with old
+gradients; then with both. So an answer with two mistakes is told one after the other.
 """
 
 from dataclasses import dataclass
@@ -32,15 +32,17 @@ class Trace:
     events: tuple[str, ...] = ()
 
 
-def case(step, size):
-    """So many steps; the optimizer is made outside of `run`, as a first one takes seconds."""
-    return f"step {step}, {size} pictures", lambda: (*_setup(), step)
+def case(step, comes="the model comes in evaluation mode and with old gradients"):
+    """So many steps; the optimizer is made outside of `run`, because a first one takes seconds."""
+    words = f"step {step}, {SIZES[step - 1]} pictures, {comes}"
+    training, old = "evaluation" not in comes, "old" in comes
+    return words, lambda: (*_setup(training, old), step)
 
 
 def run(answer, model, optimizer, batches, step):
     """Take the steps."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # for so small a model more of them only wait
+    torch.set_num_threads(1)  # more threads don't help a model this small
     try:
         return _steps(answer, model, optimizer, batches[:step])
     finally:
@@ -62,7 +64,7 @@ def _steps(answer, model, optimizer, batches):
     return trace
 
 
-def _setup():
+def _setup(training, old):
     generator = torch.Generator().manual_seed(2)
 
     def drawn(*shape):
@@ -70,9 +72,9 @@ def _setup():
 
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double()
     for p in model.parameters():
-        p.data = drawn(*p.shape)
-        p.grad = drawn(*p.shape)
-    model.eval()
+        p.data, gradient = drawn(*p.shape), drawn(*p.shape)
+        p.grad = gradient if old else None
+    model.train(training)
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
     return model, optimizer, [(drawn(n, 3), torch.arange(n) % 3) for n in SIZES]
 
@@ -119,7 +121,12 @@ EXERCISE = Answer(
     run=run,
     judge=judge,
     same=moves_like,
-    cases=[case(step, size) for step, size in enumerate(SIZES, 1)],
+    cases=[
+        case(1, "the model comes in training mode and without gradients"),
+        case(1, "the model comes in evaluation mode"),
+        case(1, "the model comes with old gradients"),
+        *map(case, (1, 2, 3)),
+    ],
     mistakes=[
         ("no_zero_grad", {"    optimizer.zero_grad()\n": ""}),
         ("eval_mode", {"model.train()": "model.eval()"}),

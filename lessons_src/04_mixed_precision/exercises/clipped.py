@@ -51,7 +51,7 @@ def world(make, factor=1, steps=1):
 
 
 def run(answer, scaler, weights, optimizer, factor, steps):
-    """Take steps with plain SGD from weights at 0; the gradient is painted, times a factor."""
+    """Take steps with plain SGD from weights at 0; the gradient is `GRADIENTS` times a factor."""
     for _ in range(steps):
         optimizer.zero_grad()
         terms = [(w * torch.tensor(g)).sum() for w, g in zip(weights, GRADIENTS, strict=True)]

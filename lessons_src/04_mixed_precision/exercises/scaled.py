@@ -1,7 +1,7 @@
 """Exercise 4.2: unscale, skip or step, and keep the scale: a GradScaler's step by hand.
 
-Painted steps come first: weights at 0, a rate of 1, so that the weight after a step is minus what
-the optimizer saw. Then forty steps of AdamW with infinities among them.
+The first steps have weights at 0 and a rate of 1, so the weight after a step is minus what the
+optimizer saw. Then forty steps of AdamW with infinities among them.
 """
 
 import math
