@@ -70,6 +70,43 @@ def test_scripts_are_modules_that_render(name: str, tmp_path: Path) -> None:
     assert done.stdout.strip() == "function", done.stderr
 
 
+POWER = {"min": 0, "max": 40, "step": 1}
+SAID = [
+    ({"words": ["off", "on"], "min": 0, "step": 1}, 1, "on"),
+    ({"base": 10, "unit": "bytes", **POWER}, 6, "1 MB"),
+    ({"base": 10, "unit": "bytes", **POWER}, 3.3, "2 kB"),
+    ({"base": 10, "unit": "bytes", **POWER}, 8.9999, "1 GB"),
+    ({"base": 2, **POWER}, 10, "1,024"),
+    ({"base": 2, **POWER}, -22, "2⁻²²"),
+    ({"unit": "GB", **POWER}, 1200, "1,200 GB"),
+    ({"unit": None, **POWER}, 0.5, "0.5"),
+]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_slider_says_what_people_say(tmp_path: Path) -> None:
+    path = tmp_path / "what_if.mjs"
+    path.write_text(widgets._script("what_if") + "\nexport { spoken, digits };")
+    code = (
+        f"import {{ spoken, digits }} from {json.dumps(str(path))};"
+        f"console.log(JSON.stringify([{json.dumps([one[:2] for one in SAID])}"
+        ".map(([slider, value]) => spoken(slider, value)),"
+        "[1234567.8, 0.123456, 3, 12.0001].map(digits)]))"
+    )
+    done = run("node", "--input-type=module", "-e", code)
+    assert json.loads(done.stdout) == [
+        [said for *_, said in SAID],
+        ["1,234,568", "0.123", "3", "12"],
+    ]
+
+
+def test_the_text_of_a_what_if_says_words_too() -> None:
+    sliders, values, said = zip(*SAID[:2], strict=True)
+    assert [widgets._spoken(s, v) for s, v in zip(sliders, values, strict=True)] == [
+        said[0], "10^6 bytes",
+    ]  # fmt: skip
+
+
 def test_a_what_if_answers_a_move() -> None:
     form = forms()["what_if"]
     assert isinstance(form, widgets.WhatIfForm)
@@ -275,3 +312,46 @@ def test_axe_finds_nothing_to_mend(browser: Any, tmp_path: Path) -> None:
         found = page.evaluate("axe.run(document.getElementById('here'))")
         assert [rule["id"] for rule in found["violations"]] == [], name
         assert len(found["passes"]) > 5, name
+
+
+WIDTHS = {"laptop": 1200, "phone": 375}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_labels_of_a_what_if_do_not_overprint_and_stay_inside(browser: Any, width: int) -> None:
+    def curves(slope: int) -> dict[str, Any]:
+        names = ["a label of many words", "tree", "hierarchical ring"]
+        lines = {name: [[1, 0], [100, 123456 + i]] for i, name in enumerate(names)}
+        return {"curves": lines, "says": "so", "x": "bytes that are sent", "y": "time of it, µs"}
+
+    spec = {"title": "Lines", "inputs": SIDECAR["what_if"]["line"]["inputs"], "function": "line"}
+    page = open_form(browser, widgets.WhatIfForm(spec, curves, ""))
+    page.set_viewport_size({"width": width, "height": 700})
+    boxes = page.evaluate(
+        """[...document.querySelectorAll("svg text")].map((t) => {
+            const { x, y, right, bottom } = t.getBoundingClientRect();
+            return [t.textContent, x, y, right, bottom]; })"""
+    )
+    x0, x1 = page.evaluate(
+        """(({ x, right }) => [x, right])(document.querySelector("svg").getBoundingClientRect())"""
+    )
+    assert len(boxes) == 3 + 2 + 2 + 3
+    for i, (text, left, top, right, bottom) in enumerate(boxes):
+        assert x0 <= left and right <= x1, text
+        for other, a, b, c, d in boxes[i + 1 :]:
+            apart = right <= a or c <= left or bottom <= b + 3 or d <= top + 3  # 3: of a line's own
+            assert apart, (text, other)
+
+
+@pytest.mark.slow
+def test_a_question_stands_inside_its_frame(browser: Any) -> None:
+    for name in ("number", "quiz"):
+        page = open_form(browser, forms()[name])
+        frame, legend, label = (
+            page.locator(one).first.bounding_box()
+            for one in ("fieldset", "fieldset > legend", "fieldset > label")
+        )
+        assert legend["y"] > frame["y"] + 4
+        assert legend["x"] > frame["x"]
+        assert label["y"] >= legend["y"] + legend["height"]
