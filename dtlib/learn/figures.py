@@ -26,7 +26,7 @@ SIZE = 10.5  # points: 14 pixels, as a notebook's text
 # Lines of a figure that says nothing of weights or gradients; told by dashes as well.
 COLOURS = ("#5f8cc4", "#b86a08", "#2fa385", "#cd2ee8", "#cd1242")
 DASHES = ("-", "--", ":", "-.", (0, (6, 1)))
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": SIZE, "axes.titlesize": SIZE, "axes.labelsize": SIZE,
     "figure.titlesize": SIZE, "figure.titleweight": "bold", "legend.fontsize": SIZE,
     "xtick.labelsize": SIZE, "ytick.labelsize": SIZE,
@@ -100,8 +100,9 @@ def described(figure: Figure) -> str:
         names = [name for name in (axes.get_ylabel(), axes.get_xlabel()) if name]
         parts += [" over ".join(names)] if names else []
         for line in axes.get_lines():
-            label, values = str(line.get_label()), list(line.get_ydata())
-            if values and not label.startswith("_"):
+            values: Any = line.get_ydata(orig=False)
+            label = str(line.get_label())
+            if len(values) and not label.startswith("_"):
                 parts.append(f"{label}: from {values[0]:.3g} to {values[-1]:.3g}")
         bars = [str(bars.get_label()) for bars in axes.containers]
         parts += [bar for bar in bars if not bar.startswith("_")]
