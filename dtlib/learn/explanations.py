@@ -146,6 +146,15 @@ def read_paint(value: float, n: int) -> str:
     return f"{number(value)}: {', '.join(parts)}." if parts else ""
 
 
+def not_waited(seen: Sequence[Seen]) -> bool | dict[str, Any]:
+    """Where a rank returned from a collective that it had only started: who, and which one."""
+    for one in seen if all(s.failure is None for s in seen) else ():
+        for message in one.messages:
+            if message.peer is None and not message.waited:
+                return {"rank": one.rank, "call": message.kind}
+    return False
+
+
 def nothing_back(seen: Sequence[Seen]) -> bool | dict[str, Any]:
     """Where every rank called a collective and returned None as it does: the last one's name."""
     if not all(s.failure is None and s.kind == "none" and s.collectives for s in seen):
