@@ -13,6 +13,7 @@ from dtlib.learn import rooms, source
 from dtlib.ranks.show import in_notebook
 from dtlib.strategies import operators as ops
 
+FIGURES = "module://dtlib.learn.figures"
 _state: dict[str, Any] = {"lesson": None, "passed": {}}
 
 
@@ -50,6 +51,10 @@ def start(number: str | int) -> None:
 def _prepare_notebook() -> None:
     from IPython import get_ipython
 
+    # pyplot loads it when a cell first draws: figures in the course's look, as SVG.
+    os.environ["MPLBACKEND"] = FIGURES
+    if "matplotlib" in sys.modules:
+        sys.modules["matplotlib"].use(FIGURES)
     from dtlib.learn.magic import register
     from dtlib.ranks.dist import install_stop_handlers
     from dtlib.ranks.launcher import warm
