@@ -1,7 +1,7 @@
 """Exercise 14.4: an accuracy that counts every sample once, from Accelerate's padded loaders.
 
-A sample's label says whether the model will be right: in evaluation it always answers 1, in
-training always 0. Ranks get Accelerate's own loader, batches of 2.
+A sample's label says whether the model will be right: of three classes it always answers 1 in
+evaluation, and 0 in training. Ranks get Accelerate's own loader, batches of 2.
 """
 
 import torch
@@ -26,24 +26,25 @@ class AnswersOne(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(()))
 
     def forward(self, x):
-        sign = -1.0 if self.training else 1.0
-        return torch.stack([-sign * torch.ones(len(x)), sign * torch.ones(len(x))], 1) + self.bias
+        logits = torch.zeros(len(x), 3)
+        logits[:, 0 if self.training else 1] = 1.0
+        return logits + self.bias
 
 
-def case(ranks, *hits):
-    """Right or wrong, sample by sample; the first ones, which come twice, are unlike the rest."""
-    label = f"{len(hits)} samples in batches of {BATCH}, right on {sum(hits)}"
-    return ranks, label, lambda rank, n: torch.tensor(hits)
+def case(ranks, *labels):
+    """Where 1 is right; the first samples, which come twice, are unlike the rest."""
+    words = f"{len(labels)} samples in batches of {BATCH}, right on {labels.count(1)}"
+    return ranks, words, lambda rank, n: torch.tensor(labels)
 
 
-def run(answer, hits):
+def run(answer, labels):
     """Score the known model on Accelerate's loader."""
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, GradientState
 
     accelerator = Accelerator(cpu=True)
     try:
-        samples = TensorDataset(torch.arange(len(hits)).float(), hits)
+        samples = TensorDataset(torch.arange(len(labels)).float(), labels)
         loader = accelerator.prepare(DataLoader(samples, batch_size=BATCH))
         return answer(accelerator, AnswersOne().train(), loader)
     finally:  # the next case begins with a state of its own
@@ -56,9 +57,9 @@ def by_rows(accelerator, model, loader):
     return exact_accuracy(accelerator, model, loader) * len(loader.dataset) / rows
 
 
-def facts(got, want, n, hits):
+def facts(got, want, n, labels):
     """The score, and the rows of all ranks: each gets as many full batches as the first."""
-    samples, right = len(hits[0]), sum(hits[0].tolist())
+    samples, right = len(labels[0]), labels[0].tolist().count(1)
     together = BATCH * n if n > 1 else 1  # one process keeps its short batch
     rows = -(-samples // together) * together
     counts = {"samples": samples, "right": right, "rows": rows, "more": rows - samples}
@@ -75,7 +76,7 @@ EXERCISE = RankAnswer(
     exact_accuracy,
     run=run,
     cases=[
-        case(1, 0, 0, 1, 1, 1),
+        case(1, 0, 2, 1, 1, 1),
         case(3, 0, 0, 0, 1, 1, 1, 1),
         case(3, 0, 1, 0, 1, 1, 1, 1, 1),
         case(4, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1),

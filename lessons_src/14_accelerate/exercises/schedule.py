@@ -23,13 +23,13 @@ FACTOR, TOTAL = "max(0.0, 1 - call / total)", "steps * num_processes"  # words o
 scheduler_for = solution("scheduler_for", globals())
 
 
-def case(n):
+def case(n, steps=STEPS):
     """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
 
     def arguments():
-        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=RATE), STEPS, n
+        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=RATE), steps, n
 
-    return f"{STEPS} steps on {n} process{'es' * (n > 1)}, lr = {RATE}", arguments
+    return f"{steps} steps on {n} process{'es' * (n > 1)}, lr = {RATE}", arguments
 
 
 def run(answer, optimizer, steps, num_processes):
@@ -58,19 +58,19 @@ def near(got, want):
 def ends_at(after):
     """Recognises a line that is 0 after so many steps of the optimizer; of one process none."""
 
-    def when(got, num_processes):
-        end = after(num_processes)
-        line = [RATE * (1 - k / end) for k in range(STEPS) if k <= end]
-        return end != STEPS and near(got, line)
+    def when(got, steps, num_processes):
+        end = after(steps, num_processes)
+        line = [RATE * (1 - k / end) for k in range(steps) if k <= end]
+        return end != steps and near(got, line)
 
     return when
 
 
-def facts(got, want, num_processes):
+def facts(got, want, steps, num_processes):
     return {
-        "n": num_processes, "rate": RATE, "first": words(got[0]), "last": words(got[STEPS - 1]),
-        "want": words(want[STEPS - 1]), "seen": words(got[:STEPS]),
-        "at": math.ceil(STEPS / num_processes),
+        "n": num_processes, "rate": RATE, "first": words(got[0]), "last": words(got[steps - 1]),
+        "want": words(want[steps - 1]), "seen": words(got[:steps]),
+        "at": math.ceil(steps / num_processes),
         "beyond": next((words(a) for a, b in zip(got, want, strict=True) if not near([a], [b])),
                        ""),
     }  # fmt: skip
@@ -81,16 +81,17 @@ EXERCISE = Answer(
     other="other_line",
     run=run,
     same=near,
-    cases=[case(n) for n in (1, 3, 4)],
+    cases=[case(1), case(3), case(1, 4), case(4)],
     mistakes=[
         Mistake("squared", {FACTOR: f"{RATE} * {FACTOR}"},
-                when=lambda got, want: near(got, [RATE * rate for rate in want[:STEPS]])),
+                when=lambda got, want, steps: near(got, [RATE * rate for rate in want[:steps]])),
         Mistake("beyond", {FACTOR: "1 - call / total"},
-                when=lambda got, want: near(got, want[:STEPS])),
-        Mistake("ends_early", {TOTAL: "steps"}, when=ends_at(lambda n: STEPS / n)),
+                when=lambda got, want, steps: near(got, want[:steps])),
+        Mistake("ends_early", {TOTAL: "steps"}, when=ends_at(lambda steps, n: steps / n)),
         Mistake("one_short", {TOTAL: "(steps - 1) * num_processes"},
-                when=ends_at(lambda n: STEPS - 1)),
-        Mistake("too_slow", {TOTAL: f"{TOTAL}**2"}, when=ends_at(lambda n: STEPS * n)),
+                when=ends_at(lambda steps, n: steps - 1)),
+        Mistake("too_slow", {TOTAL: f"{TOTAL}**2"}, when=ends_at(lambda steps, n: steps * n)),
+        ("fixed", {TOTAL: f"{STEPS} * num_processes"}),
         Mistake("constant", {FACTOR: "1.0"}, when=lambda got: len(set(map(words, got))) == 1),
     ],
     facts=facts,

@@ -29,6 +29,20 @@ def one_cold_call(launch, synchronize, clock, repeats):
     return clock() - begin
 
 
+_seconds: list[float] = []
+
+
+def keeps_its_list(launch, synchronize, clock, repeats):
+    launch()
+    for _ in range(repeats):
+        synchronize()
+        begin = clock()
+        launch()
+        synchronize()
+        _seconds.append(clock() - begin)
+    return statistics.median(_seconds)
+
+
 # Right.
 def sorted_middle(launch, synchronize, clock, repeats):
     for _ in range(2):
@@ -54,5 +68,8 @@ ALSO_WRONG = [
     ("other", altered(median_seconds, {MEDIAN: f"{MEDIAN} / 2"})),
     ("mean", around_the_loop),
     ("cold", one_cold_call),
+    ("kept", keeps_its_list),
+    ("last_call", {"        seconds.append": "    seconds.append"}),
+    ("too_few", {"range(repeats)": "range(5)"}),
 ]
 ALSO_RIGHT = [sorted_middle, first_thrown_away]

@@ -16,7 +16,6 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
-REPEATS = 5
 MOST = 1000
 # words of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
@@ -30,7 +29,8 @@ median_seconds = solution("median_seconds", globals())
 class Device:
     """A queue with its own clock: `launch` adds work to it, `synchronize` waits for its end."""
 
-    def __init__(self):
+    def __init__(self, work=WORK):
+        self.work = work
         self.now = 100.0  # a clock that does not begin at 0
         self.free = self.now
         self.takes = []  # seconds of each call, from its launch to its end
@@ -40,9 +40,9 @@ class Device:
         """Put one call on the queue, which takes the caller a millisecond."""
         k = len(self.takes)
         if k == MOST:
-            raise Wrong("too_many", f"repeats = {REPEATS}", got=MOST)
+            raise Wrong("too_many", got=MOST)
         self.now += LAUNCH
-        work = FIRST if k == 0 else LATE if k % 4 == 0 else WORK
+        work = FIRST if k == 0 else LATE if k % 4 == 0 else self.work
         self.free = max(self.free, self.now) + work
         self.takes.append(LAUNCH + work)
 
@@ -69,9 +69,19 @@ class Timed:
         return any(abs(self.seconds - value) < 1e-9 for value in values)
 
 
-def run(answer, repeats):
+def case(repeats, work):
+    """How often a call is timed, and how long it takes."""
+    return (
+        f"repeats = {repeats}; a call is launched in {LAUNCH * 1e3:.0f} ms and done after"
+        f" {work * 1e3:.0f} ms, the first after {FIRST * 1e3:.0f}, every fourth after"
+        f" {LATE * 1e3:.0f}",
+        (repeats, work),
+    )
+
+
+def run(answer, repeats, work):
     """Time calls of a new device."""
-    device = Device()
+    device = Device(work)
     got = answer(device.launch, device.synchronize, device.clock, repeats)
     if got is None:
         raise Wrong("none")
@@ -98,7 +108,7 @@ def facts(got, want, repeats):
 
 
 def passed(got, want):
-    """The one case."""
+    """The first case."""
     mine, right = (words(round(one.seconds * 1e3, 9)) for one in (got[0], want[0]))
     return Passed((("median of a call", mine, right, "ms"),))
 
@@ -108,12 +118,8 @@ EXERCISE = Answer(
     run=run,
     judge=judge,
     same=lambda a, b: a.is_(b.seconds) and bool(a.takes) == bool(b.takes),
-    cases=[(
-        f"repeats = {REPEATS}; a call is launched in {LAUNCH * 1e3:.0f} ms and done after"
-        f" {WORK * 1e3:.0f} ms, the first after {FIRST * 1e3:.0f}, every fourth after"
-        f" {LATE * 1e3:.0f}",
-        (REPEATS,),
-    )],
+    # Then another device, whose last call is the one that takes long, and more repeats.
+    cases=[case(5, WORK), case(4, WORK / 2), case(9, WORK)],
     mistakes=[
         Mistake("never_called", {WARM: "seconds", "        launch()\n": ""},
                 when=lambda got: not got.takes),
@@ -131,6 +137,8 @@ EXERCISE = Answer(
         ("wait_only", {"begin = clock()\n        launch()": "launch()\n        begin = clock()"}),
         Mistake("old_queue", UNEMPTIED,
                 when=lambda got: got.busy_reads and {"got": got.busy_reads}),
+        Mistake("kept", when=lambda got, work: work != WORK and got.is_(LAUNCH + WORK)),
+        Mistake("last_call", {MEDIAN: "seconds[-1]"}, when=lambda got: got.is_(got.takes[-1])),
         # of calls that were put on the queue together
         Mistake("mean", when=lambda got, want: want.seconds < got.seconds < max(got.takes[1:])),
         ("too_few", {"range(repeats)": "range(1)"}),

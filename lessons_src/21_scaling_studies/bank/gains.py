@@ -22,6 +22,8 @@ def counted(before, after):
 
 ALSO_WRONG = [
     ("median_only", by(lambda before, after: mean(after) - mean(before))),
+    ("two", {"len(before) > 1 and signs == {1}": "len(before) > 2 and signs == {1}"}),
+    ("two", {"len(before) > 1 and signs == {-1}": "len(before) > 2 and signs == {-1}"}),
     ("not_a_word", lambda before, after: verdict(before, after) == "gain"),
 ]
 ALSO_RIGHT = [from_changes, counted]

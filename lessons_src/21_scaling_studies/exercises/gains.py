@@ -47,10 +47,16 @@ EXERCISE = Answer(
         case("sorted", [100, 50, 80], [55, 90, 104]),
         case("threshold", [100, 100, 100], [101, 102, 101.5]),
         case("zero", [100, 100, 100], [100, 101, 102]),
+        case("zero", [100, 100, 100], [100, 99, 98]),
+        case("two", [100, 100], [105, 104]),
+        case("two", [100, 100], [95, 96]),
         case("one", [100], [150]),
         case("one", [100], [60]),
     ],
     mistakes=[
+        ("two", {"len(before) > 1 and signs == {1}": "len(before) > 2 and signs == {1}",
+                 "len(before) > 1 and signs == {-1}": "len(before) > 2 and signs == {-1}"}),
+        ("zero", {"(b < a)": "(b <= a)"}),
         Mistake("swapped", lambda before, after: verdict(after, before),
                 when=lambda got, want: {got, want} == {"gain", "loss"}),
         ("blind", lambda before, after: "noise"),
@@ -63,5 +69,5 @@ EXERCISE = Answer(
         ("one", {'len(before) > 1 and signs == {1}': "signs == {1}",
                  'len(before) > 1 and signs == {-1}': "signs == {-1}"}),
     ],
-    passed=lambda got: Passed((("ten pairs of lists", "as judged", "as judged", ""),)),
+    passed=lambda got: Passed((("13 pairs of lists", "as judged", "as judged", ""),)),
 )  # fmt: skip

@@ -34,6 +34,8 @@ ALSO_WRONG = [
     ("raised", divides_by_the_price),
     ("none_for_never", none_at_all),
     ("never", lambda cost, before, after: break_even(cost, before, after) if after < before else 0),
+    ("negative", {"after >= before": "0.25 >= before"}),
+    ("steps", {"(before - after)": "(before - 0.25)"}),
     ("steps", lambda cost, before, after: 100),
 ]
 ALSO_RIGHT = [floor_of_the_negative, counts_steps]

@@ -86,11 +86,12 @@ def passed(got, want):
 EXERCISE = Answer(
     gain,
     read=read,
-    # One pair, five on a machine that others use, and four of which most lose.
+    # One pair, five on a machine that others use, four of which most lose, and three.
     cases=[
         case([9.0, 5.0], [3.0, 4.0]),
         case([40.0, 3.2, 5.0, 4.5, 11.0, 10.0], [10.0, 2.0, 4.0, 5.0, 10.0, 5.0]),
         case([1.0, 6.0, 2.0, 3.0, 2.0], [8.0, 4.0, 4.0, 4.0, 2.0]),
+        case([7.0, 6.0, 5.0, 4.0], [9.0, 3.0, 4.0, 4.0]),
     ],
     mistakes=[
         middle("middle", lambda r, b, a: median_high(r)),

@@ -39,13 +39,15 @@ EXERCISE = Answer(
     break_even,
     same=1e-9,
     read=read,
-    # A whole number, one that is not, nothing to pay, nothing saved, and a loss.
+    # A whole number, one that is not, a slower step after, nothing to pay, nothing saved, losses.
     cases=[
         case(30.0, 0.75, 0.25),
         case(10.0, 1.0, 0.25),
+        case(12.0, 1.5, 0.5),
         case(0.0, 0.5, 0.25),
         case(20.0, 0.25, 0.25),
         case(20.0, 0.25, 0.5),
+        case(20.0, 0.5, 1.0),
     ],
     mistakes=[
         Mistake("divides_by_zero", lambda cost, before, after: math.ceil(cost / (before - after)),

@@ -64,6 +64,7 @@ EXERCISE = Answer(
         ("a curve that dips", (CURVE, HOUR, 1000.0, 0.6)),
         ("the target met exactly", (CURVE, HOUR, 1000.0, 0.5)),
         ("twice the pictures at four times the speed", (CURVE, 2 * HOUR, 4000.0, 0.66)),
+        ("a speed that divides nothing evenly", (CURVE, 50_000, 7300.0, 0.6)),
         ("a target out of reach", (CURVE, HOUR, 1000.0, 0.9)),
     ],
     mistakes=[
@@ -74,6 +75,7 @@ EXERCISE = Answer(
         ("above_alone", {">=": ">"}),
         ("epochs_alone", {HOURS: "epoch"}),
         ("no_epochs", {"epoch * images": "images"}),
+        ("whole_seconds", {"images / images": "images // images"}),
         ("one_speed", {HOURS: "epoch * images / 1000 / 3600"}),
         Mistake("between", between, when=lambda got, want, images, images_per_second: (
             got is not None and within(got, want, images, images_per_second))),

@@ -35,6 +35,7 @@ def by_loops(rows, factor):
 
 
 ALSO_WRONG = [
+    ("factor_unknown", {"for row in (a, b)": "for row in (b,)"}),
     ("confounder_left", looks_at_two),
     ("not_places", lambda rows, f: [(rows[i], rows[j]) for i, j in fair_pairs(rows, f)]),
     ("not_pairs",

@@ -95,7 +95,8 @@ EXERCISE = Answer(
             "ddp and zero2, neither of which tells its precision",
             (table(UNTOLD, ZERO2 | UNTOLD), "strategy"),
         ),
-        ("fp32 and a row that does not tell", (table({}, UNTOLD), "precision")),
+        ("bf16 and a row that does not tell", (table({}, UNTOLD), "precision")),
+        ("a row that does not tell, and bf16", (table(UNTOLD, {}), "precision")),
         (
             "ddp, zero1 and zero2 alike, and ddp and zero3 with a smaller batch",
             (

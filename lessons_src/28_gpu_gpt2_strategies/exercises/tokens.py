@@ -29,7 +29,7 @@ def divided(of_counts, of_seconds):
 
 def passed(got, want):
     """The case with padding, beside what is right."""
-    rows = zip(("of all ranks", "of one rank"), got[3], want[3], strict=True)
+    rows = zip(("of all ranks", "of one rank"), got[4], want[4], strict=True)
     return Passed(tuple((what, f"{a:g}", f"{b:g}", "tokens/s") for what, a, b in rows))
 
 
@@ -41,6 +41,7 @@ EXERCISE = Answer(
     cases=[
         ("one step of 2 s with 8 tokens, 1 rank", steps((2.0, 8), ranks=1)),
         ("one step of 2 s with 3 windows of 8 tokens, 3 ranks", steps((2.0, 8), ranks=3)),
+        ("one step of 3 s with 8 tokens, 1 rank", steps((3.0, 8), ranks=1)),
         (
             "a first step of 40 s, then one of 2 s, 12 tokens each, 3 ranks",
             steps((40.0, 4), (2.0, 4), ranks=3, warmup=1),
@@ -75,6 +76,7 @@ EXERCISE = Answer(
         ("padding", {"label != -100": "True"}),
         ("label_0", {"label != -100": "label > 0"}),
         ("windows", {"sum(label != -100 for window in labels for label in window)": "len(labels)"}),
+        ("rounded", {"count / seconds": "count // seconds"}),
         ("warm_up", {"[warmup:]": ""}),
         ("warm_up", lambda steps, ranks, warmup: divided(sum, sum)(steps, ranks, 0)),
         ("mean", {MEDIAN: "statistics.mean(rates)"}),

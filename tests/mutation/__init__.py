@@ -1,0 +1,1 @@
+"""Mutants of the lessons' solutions: which wrong answers would a check accept?"""
