@@ -6,6 +6,7 @@ with lr 1 on three ranks ends at -37, the mean of 1, 10 and 100.
 """
 
 import contextlib
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -59,12 +60,8 @@ def without_ddp():
     def refuse(*_args, **_kwargs):
         raise Wrong("torchs_own")
 
-    original = DistributedDataParallel.__init__
-    DistributedDataParallel.__init__ = refuse
-    try:
+    with mock.patch.object(DistributedDataParallel, "__init__", refuse):
         yield
-    finally:
-        DistributedDataParallel.__init__ = original
 
 
 def drawn(what, rank):
