@@ -47,7 +47,8 @@ def test_the_collectives_are_drawn_as_they_were_measured():
         "reduce_scatter": ([111], [222], [333]),
     }
     figure = draw_collectives(shared)
-    assert [axes.get_title() for axes in figure.axes] == ["all_reduce", "gather", "reduce_scatter"]
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["all_reduce", "gather", "reduce_scatter"]
     texts = [text.get_text() for text in figure.axes[1].texts]
     assert texts.count("?") == 0 and texts.count("0") == 6
     assert "reduce_scatter: rank 0 has 111, rank 1 has 222, rank 2 has 333" in figure.alt

@@ -43,8 +43,8 @@ def test_the_network_of_the_prediction_is_the_one_that_is_trained():
 
 @pytest.mark.parametrize(
     ("measured", "begins", "times"),
-    # (100 + 80) / (100 + 80 · 0.4), and with 80 % (100 + 80) / (100 + 80 · 0.2)
-    [(None, "Say that", "1.364"), ("80", "You measured", "1.552")],
+    # (100 + 90) / (100 + 90 · 0.4), and with 80 % (100 + 90) / (100 + 90 · 0.2)
+    [(None, "Say that", "1.397"), ("80", "You measured", "1.610")],
 )
 def test_the_quiz_says_you_measured_only_to_one_who_has(measured, begins, times):
     what = SIDECAR["predictions"]["hidden"]["what"]
