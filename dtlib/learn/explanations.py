@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from dtlib.learn.reports import OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
 from dtlib.learn.verdicts import Wrong, place_in_words, stopped
@@ -89,11 +91,21 @@ def _wrong_value(round_: Round) -> Wrong:
     if seen.shape != seen.want_shape and seen.want_shape:
         shapes = {"got": list(seen.shape), "shape": list(seen.want_shape)}
         return Wrong("shape", round_.label, **facts | shapes)
-    reading = next(
-        (words for v in seen.values if (words := read_paint(v, round_.n)) and v not in seen.want),
-        "",
-    )
+    reading = ""
+    if _painted(round_) and float(sum(10**r for r in range(round_.n))) in seen.want:
+        odd = (v for v in seen.values if v not in seen.want)
+        reading = next(filter(None, (read_paint(v, round_.n) for v in odd)), "")
     return Wrong("value", round_.label, got=contents(seen), reading=reading, **facts)
+
+
+def _painted(round_: Round) -> bool:
+    """Whether every rank was handed a tensor of nothing but 10**r, so that sums can be read."""
+    for seen in round_.ranks:
+        given = round_.case.arguments(seen.rank)
+        first = given[0] if given else None
+        if not isinstance(first, torch.Tensor) or not bool((first == 10**seen.rank).all()):
+            return False
+    return True
 
 
 def contents(seen: Seen) -> str:
@@ -144,6 +156,15 @@ def read_paint(value: float, n: int) -> str:
     parts = [f"rank {r} is missing" for r, c in enumerate(counts) if c == 0]
     parts += [f"rank {r} is in it {c} times" for r, c in enumerate(counts) if c > 1]
     return f"{number(value)}: {', '.join(parts)}." if parts else ""
+
+
+def not_waited(seen: Sequence[Seen]) -> dict[str, Any]:
+    """Who returned from which collective that was only started; empty where nobody did."""
+    for one in seen if all(s.failure is None for s in seen) else ():
+        for message in one.messages:
+            if message.peer is None and not message.waited:
+                return {"rank": one.rank, "call": message.kind}
+    return {}
 
 
 def nothing_back(seen: Sequence[Seen]) -> bool | dict[str, Any]:

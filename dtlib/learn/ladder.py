@@ -1,7 +1,8 @@
 """`check`, `hint`, `solution` and `given`: what a student meets around an exercise.
 
 The ladder: a mistake is named once; the same mistake again brings the first hint, then the second;
-the solution is offered after two real attempts or the exercise's minutes, and can always be had.
+the solution is offered after a hint and two real attempts or the exercise's minutes, and can always
+be had.
 """
 
 from __future__ import annotations
@@ -152,12 +153,15 @@ def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong:
         if callable(function) and mark not in attempts:
             attempts.append(mark)
         times, offered = seen[wrong.mistake], _may_see(lesson, name, entry)
+        asked = entry.get("hints", 0)
     more = [f"Smallest case: {wrong.case}."] if wrong.case else []
     hints = _hints(lesson, name)
     number = min(times - 1, len(hints))
     if number:
         more.append(f"Hint {number}: {hints[number - 1]}")
-    if offered:
+    elif hints:
+        more.append(f'For a hint: learn.hint("{name}")')
+    if offered and (number or asked or not hints):
         more.append(f'You may look at a solution now: learn.solution("{name}")')
     say("✗ Not yet.", text, *more)
     return text

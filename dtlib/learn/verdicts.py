@@ -23,6 +23,9 @@ from dtlib.learn.sentences import fill
 PACKAGE = f"{Path(__file__).parents[1]}/"  # dtlib, wherever it lies; answers may lie beside it
 
 
+MESSAGE = 500  # characters of an exception's message: some name what they are about at the end
+
+
 @dataclass(frozen=True)
 class Passed:
     """The answer is right.
@@ -107,10 +110,11 @@ COMMON = {
     "waits": "The {n} ranks did not finish: {who}. Who could have spoken first?",
     "loops": "Rank {rank} of {n} was still at work when its time was up, {place}. Does every loop "
     "of yours come to its end there?",
-    "died": "Rank {rank} of {n} ended before it answered: {how}. Is every tensor that receives as "
-    "large as the message that it gets?",
+    "died": "Rank {rank} of {n} ended before it answered: {how}. Which of your calls can end a "
+    "process, or receives more than its tensor holds?",
     "mismatch": "The {n} ranks met in one collective with different things: {what}. Outside this "
-    "check gloo would crash or mix them up. What can every rank bring in one size?",
+    "check gloo would crash or mix them up. Do all ranks make the same calls in the same order, "
+    "with tensors of one size and dtype?",
     "unrecognised": "The result is not right, in a way that no sentence here foresaw ({seen}). "
     "What do you get for the smallest case on paper?",
 }
@@ -132,7 +136,7 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
 def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
     """The verdict on an exception in the student's code; `place` is a line of it in words."""
     key = "unknown_name" if error in ("NameError", "UnboundLocalError") else "raised"
-    first = (message.strip().splitlines() or ["no message"])[0][:200].rstrip(".!")
+    first = (message.strip().splitlines() or ["no message"])[0][:MESSAGE].rstrip(".!")
     return Wrong(key, case, error=error, message=first, place=place)
 
 

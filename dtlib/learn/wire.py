@@ -172,9 +172,17 @@ class WireLog(Sender):
             if self._forbid:
                 raise Forbidden(f"dist.{name} is what you are building here")
             tensors = _tensors(args)
-            if tensors:
-                self.messages.append(_message(name, None, tensors[0]))
-            return original(group, *args, **kwargs)
+            if not tensors:
+                return original(group, *args, **kwargs)
+            message = _message(name, None, tensors[0])
+            options = (*args, *kwargs.values())
+            message.waited = not any(getattr(one, "asyncOp", False) for one in options)
+            self.messages.append(message)
+            work = original(group, *args, **kwargs)
+            if message.waited or work is None:
+                return work
+            self._received.append(_OnItsWay(message, work))
+            return self._received[-1]
 
         return call
 

@@ -198,8 +198,10 @@ def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
+def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor, group: Any = None) -> torch.Tensor:
     """Add `inp` (N·n elements) up over N ranks and leave this rank's n elements in `out`.
+
+    The ranks are those of a process group, by default all.
 
     torch 2.14 renamed the call and warns about the old name, which is the only one up to 2.13.
     """
@@ -207,7 +209,7 @@ def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor) -> torch.Tensor:
     if dist is None:
         return out.copy_(inp.view_as(out))
     call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    call(out, inp)
+    call(out, inp, group=group)
     return out
 
 

@@ -7,7 +7,7 @@
 #   - choose a collective and say what every rank holds after it
 #   - build a ring all-reduce out of messages and prove it right
 #   - say from latency and bandwidth when a ring beats a tree
-# minutes: {read: 20, exercises: 48}
+# minutes: {read: 18, exercises: 61}
 # needs: [laptop]
 # builds_on: ["00"]
 # ---
@@ -18,19 +18,24 @@
 # them it would receive 63 × 400 MB = 25.2 GB, and the other 63 would wait.
 # **How little can each rank send, so that all of them end with the sum?**
 #
-# You measure the answer, build the algorithm that reaches it, and then find
-# out when you should not use it. Exercises 1 and 3 are the core and fit an
-# hour with the reading. Exercises 2 and 4 are *stretch*: nothing that follows
-# needs them.
+# You measure the answer, build the algorithm that reaches it, and find out
+# when another one is better. The core is exercises 1 and 3; with the reading
+# it takes an hour. Exercises 2 and 4 are *stretch*: no later lesson needs
+# them.
 
 # %%
 from dtlib import learn
 
 learn.start("07")
 
+# %%
+from lesson.boards import draw_question
+
+draw_question()
+
 # %% [markdown]
-# The numbers of this lesson. `ranks` processes do the measuring; messages
-# grow up to `largest` bytes. Make them larger on a larger machine.
+# The numbers of this lesson: `ranks` processes measure, with messages of up
+# to `largest` bytes. Make both larger on a larger machine.
 
 # %% tags=["parameters"]
 ranks = 4
@@ -40,8 +45,8 @@ repeats = 10
 # %% [markdown]
 # ## Your predictions
 #
-# Commit both before you go on. An all-reduce leaves the sum over all ranks
-# on every rank. $S$ is the size of the tensor in bytes.
+# Commit both before you go on. An **all-reduce** leaves the sum over all
+# ranks on every rank. $S$ is the size of the tensor in bytes.
 
 # %%
 learn.predict("sent_per_rank")
@@ -52,11 +57,15 @@ learn.predict("who_wins")
 # %% [markdown]
 # ## Who am I?
 #
-# Whoever starts the processes, torchrun or this notebook, tells each of them
-# who it is by environment variables. **RANK** counts over all machines and
-# **LOCAL_RANK** over the processes of this machine: it picks the GPU.
-# **WORLD_SIZE** is how many there are. On two nodes with two GPUs each, rank
-# 2 has local rank 0. Here is one machine, so the two agree.
+# Whatever starts the processes (torchrun, or this notebook) sets environment
+# variables that tell each process who it is. **RANK** numbers the processes
+# of all machines, and **WORLD_SIZE** is how many there are. **LOCAL_RANK**
+# numbers those of one machine, a **node**, and picks the GPU. On two nodes
+# with two GPUs each, rank 2 has local rank 0. This notebook runs on one
+# machine, so the two numbers agree.
+#
+# Two libraries carry the messages: **NCCL** between NVIDIA GPUs, and
+# **gloo** between processes on CPUs, which is what runs here.
 
 # %%
 # %%ranks 4
@@ -68,10 +77,15 @@ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
 # %% [markdown]
 # ## Five ways to share one number
 #
-# In a **collective** every rank makes the same call, and whoever needs what
-# another rank brings waits for it. As in lesson 00, rank $r$ brings $10^r$,
-# so that results read aloud: 111 is everyone once. Each call below starts
-# afresh. Where a collective has one giver or taker, it is rank 0.
+# In a **collective** all ranks make the same call, and a rank that needs
+# what another one brings waits for it. As in lesson 00 our numbers are
+# **painted**: rank $r$ brings $10^r$, so you can see in a sum who is in it.
+# 111 is everybody once. Each call below starts afresh. Where a collective
+# has one giver or taker, it is rank 0.
+#
+# The calls write into the tensors they are given and return nothing:
+# `dist.all_reduce(x)` leaves the sum in `x` itself, and
+# `x = dist.all_reduce(x)` would throw it away.
 
 # %%
 import torch
@@ -94,14 +108,15 @@ def one_number_each():
 
 
 # %% [markdown]
-# `dtlib.launch` calls a function on every rank and hands you what each of
-# them returned: the same as `%%ranks`, for when you want the results here.
+# `dtlib.launch` calls a function on every rank, as `%%ranks` does, and hands
+# you a list of what they returned.
 
 # %%
 import dtlib
 
 names = "before broadcast reduce all_reduce gather all_gather".split()
 after = dtlib.launch(one_number_each, ranks=3)
+shared = dict(zip(names, zip(*after)))
 learn.table(
     list(zip(names, *after)),
     ["", "rank 0", "rank 1", "rank 2"],
@@ -109,9 +124,9 @@ learn.table(
 )
 
 # %% [markdown]
-# Look at `reduce`: rank 0 has 111. What the others hold is whatever the
-# algorithm left there, and it is *not* the sum. Zeros after `gather` are
-# room that nobody filled.
+# Look at `reduce`: rank 0 has 111. The others hold whatever the algorithm
+# left behind, which is *not* the sum. The zeros after `gather` are memory
+# that nothing was written to.
 #
 # ## Three ways to share a list
 #
@@ -143,12 +158,19 @@ learn.table(
     "One number for each of three ranks",
 )
 
+# %%
+from lesson.boards import draw_collectives
+
+shared |= dict(zip(["before, a list", *names[1:]], zip(*after)))
+draw_collectives(shared)
+
 # %% [markdown]
 # `all_to_all` transposes the table. `reduce_scatter` sums it and leaves each
-# rank **one piece of the sum**; `all_gather` then hands all pieces to all.
-# Keep that pair in mind: one after the other, they are an all-reduce.
+# rank **one piece of the sum**; an `all_gather` then gives all pieces to
+# every rank. Remember that pair: a reduce-scatter and then an all-gather is
+# an all-reduce.
 #
-# ## Worked case: a mean
+# ## Worked example: a mean
 #
 # With one number on each rank the mean is the sum over the world size.
 
@@ -162,9 +184,11 @@ print(x.item() / world_size)
 # ## Exercise 1: a mean over uneven ranks
 #
 # ●○○ *8 minutes.* Now rank 0 has no values, rank 1 has [1, 3] and rank 2 has
-# [5, 7, 9, 11]. The mean over everybody's values is 6, and every rank needs
-# it. The loss over a batch with padding is exactly this. Write the missing
-# lines.
+# [5, 7, 9, 11]. The mean of all six values is 6, and every rank needs it.
+# You meet this with texts: shorter ones get **padding**, tokens that only
+# fill up the batch and do not count in the loss, so ranks average over
+# different numbers of tokens. Write the missing lines. If you get stuck:
+# `learn.hint("global_mean")`.
 
 
 # %% tags=["exercise"]
@@ -187,10 +211,11 @@ learn.check("global_mean", global_mean)
 # %% [markdown]
 # ## Beneath the collectives: messages
 #
-# A collective is made of messages between two ranks. Worked case: rank 0
-# sends, rank 1 receives into memory that it has made ready. gloo's `send`
-# returns when somebody takes the message; `isend` only *starts* it, and its
-# `wait()` says when the tensor is yours again.
+# A collective is made of messages from one rank to another. In this worked
+# example rank 0 sends, and rank 1 receives into a tensor that it has
+# allocated. gloo's `send` returns only when the other rank receives; `isend`
+# just *starts* the message, and you must not touch the tensor until its
+# `wait()` has returned.
 
 # %%
 # %%ranks 2
@@ -207,9 +232,9 @@ else:
 # ## Exercise 2: pass to the right
 #
 # ●●○ *10 minutes, stretch.* Put the ranks on a ring: to the right of rank
-# $r$ is $r+1$, and to the right of the last is rank 0. Every rank passes its
-# tensor to the right and returns what came from the left, all at the same
-# time. It must work for one rank, too.
+# $r$ is $r+1$, and to the right of the last is rank 0. All at the same time,
+# every rank sends its tensor to the right and returns the one that came from
+# the left. It must work for one rank, too.
 
 
 # %% tags=["exercise", "stretch"]
@@ -233,9 +258,10 @@ learn.check("pass_right", pass_right)
 # %% [markdown]
 # ## The ring
 #
-# Cut the tensor into $N$ **chunks**, one for each rank. In step 1 each rank
-# sends the chunk of its own number to the right, and adds what comes from
-# the left to the chunk that it belongs to. Here is step 1 for $N = 3$:
+# Cut the tensor into $N$ **chunks**, one for each rank. In step 0 each rank
+# sends the chunk of its own number to the right. What arrives from the left
+# is a chunk, too, and the rank adds it to its own chunk of that number. Here
+# is step 0 for $N = 3$:
 #
 # | | sends chunk | receives chunk | which then holds |
 # | --- | --- | --- | --- |
@@ -243,9 +269,11 @@ learn.check("pass_right", pass_right)
 # | rank 1 | 1 | 0 | 11 |
 # | rank 2 | 2 | 1 | 110 |
 #
-# Write step 2 on paper: each rank now sends on *the chunk that it has just
-# added to*. After it rank 0 has finished chunk 1, rank 1 chunk 2, and rank 2
-# chunk 0. That is a reduce-scatter, in $N-1$ steps.
+# Write step 1 on paper: each rank now sends on *the chunk that it has just
+# added to*. After that step rank 0 has finished chunk 1, rank 1 chunk 2, and
+# rank 2 chunk 0. The $N-1$ steps, counted from 0 as in the code below, are a
+# reduce-scatter in which rank $r$ ends with chunk $r+1$. (Lesson 16 needs
+# chunk $r$ on rank $r$: it begins one chunk earlier, with $r-1$.)
 #
 # `exchange(out, into)` is the pass to the right of exercise 2, with both
 # tensors handed in:
@@ -260,10 +288,11 @@ print(inspect.getsource(exchange))
 # %% [markdown]
 # ## Exercise 3, first half: the sums travel
 #
-# ●●● *12 minutes.* Three lines are missing: the cut into $n$ chunks, which
-# are views of `x` (with fewer elements than ranks some are empty); which
-# chunk leaves and which one arrives when `s` is 0, 1, … (the table above is
-# `s = 0`); what becomes of what arrived. Collectives are locked here.
+# ●●● *25 minutes.* Three lines are missing. The first cuts `x` into $n$
+# chunks, which are views of `x` (with fewer elements than ranks some are
+# empty). The second says which chunk leaves and which one arrives in step
+# `s`; the table above is `s = 0`. The third says what becomes of the chunk
+# that arrived. Collectives are locked here.
 
 
 # %% tags=["exercise"]
@@ -275,7 +304,7 @@ def ring_reduce_scatter(x):
     chunks = x.tensor_split(n)
     ### END SOLUTION
     for s in range(n - 1):
-        # 2. The numbers of two chunks: `out` leaves, `into` gets company.
+        # 2. The numbers of two chunks: `out` leaves, `into` is added to.
         ### BEGIN SOLUTION
         out, into = (rank - s) % n, (rank - s - 1) % n
         ### END SOLUTION
@@ -295,8 +324,9 @@ learn.check("ring_reduce_scatter", ring_reduce_scatter)
 # ## Exercise 3, second half: the sums spread
 #
 # ●●● *8 minutes.* Every chunk is finished on one rank. Send it round once
-# more, so that all ranks have it. Now write the whole function. Your first
-# half is at hand as `first_half`, or ours if yours has not passed.
+# more, so that all ranks have it. Write the whole function. Your first half
+# is there as `first_half` (ours, if yours has not passed); cut `x` as it
+# does.
 
 # %%
 first_half = learn.given("ring_reduce_scatter")
@@ -324,18 +354,16 @@ learn.check("ring_all_reduce", ring_all_reduce)
 # %% [markdown]
 # ## Watch it
 #
-# This runs the ring on three ranks, one painted number a chunk, and keeps
-# what each rank held before each message. Follow chunk 0 from rank to rank.
-# A finished sum has a frame.
+# This runs the ring on three ranks, with one painted number per chunk, and
+# records what each rank holds before each message. Follow chunk 0 from rank
+# to rank. A finished sum is filled.
 
 # %%
-import matplotlib.pyplot as plt
 from lesson.pictures import draw_ring, trace_ring
 
 ring = learn.given("ring_all_reduce")
 trace = trace_ring(ring, ranks=3)
-figure = draw_ring(trace)
-plt.show()
+draw_ring(trace)
 
 # %%
 learn.table(trace.rows(), trace.columns(), "The same steps as numbers")
@@ -343,12 +371,15 @@ learn.table(trace.rows(), trace.columns(), "The same steps as numbers")
 # %% [markdown]
 # ## What it sends
 #
-# In either half a rank sends $N-1$ chunks of $S/N$ bytes, so in all
+# In each half a rank sends $N-1$ chunks of $S/N$ bytes, so in all
 #
 # $$\frac{2(N-1)}{N}\,S \;<\; 2S$$
 #
-# **whatever the number of ranks.** Patarasuk and Yuan (2009) show that no
-# algorithm can do with less. A log of every message says whether it is true.
+# **whatever the number of ranks.** Patarasuk and Yuan (2009) show that as
+# long as the ranks do the adding, no algorithm lets the busiest rank send
+# less. (A switch that adds can: with NVLink SHARP each GPU sends its $S$ bytes
+# once, and the switch sends the sum back.) A log of all messages shows
+# whether your ring keeps to the formula.
 
 # %%
 from dtlib.learn.wire import WireLog
@@ -378,10 +409,10 @@ assert abs(counted[ranks] - 2 * (ranks - 1) / ranks) < 1e-9
 # %% [markdown]
 # ## The same bits everywhere
 #
-# Floating-point sums depend on their order. In the ring each chunk is summed
-# once and then copied, so all ranks end with **identical bits**. Here it
-# stands beside a function that passes whole tensors round, so that each rank
-# adds in an order of its own, and beside torch's all_reduce.
+# A floating-point sum depends on the order of its terms. In the ring each
+# chunk is summed once and then copied, so all ranks end with **identical
+# bits**. Compare it with a function that passes whole tensors round, where
+# each rank adds in an order of its own, and with torch's all_reduce.
 
 
 # %%
@@ -414,10 +445,10 @@ learn.table(
 )
 
 # %% [markdown]
-# One result on all ranks, against several that differ in last bits. Replicas
-# of a model that differ drift apart, step by step. From torch's all_reduce
-# both differ by rounding at most, since it may add in another order: **your
-# ring is an all-reduce.**
+# The ring gives one result on all ranks, and the other function several that
+# differ in their last bits: replicas of a model would drift apart, step by
+# step. Both differ from torch's all_reduce by rounding at most, since it may
+# add in another order. **Your ring is an all-reduce.**
 
 # %%
 assert rows[0][1] == 1
@@ -436,7 +467,8 @@ learn.predict("alpha")
 
 # %% [markdown]
 # To measure it, two ranks play ping-pong. Half of a round trip is one
-# message; the best of several tries is the one that nobody disturbed.
+# message. We take the best of several tries, the one that other programs
+# disturbed least.
 
 # %%
 from lesson.ping_pong import ping_pong
@@ -445,10 +477,11 @@ sizes = [4 * 4**k for k in range(20) if 4 * 4**k < largest] + [largest]
 seconds = dtlib.launch(ping_pong, sizes, repeats, ranks=2)[0]
 
 # %% [markdown]
-# The fit is a straight line through these points, with every point counting
-# alike relative to its size.
+# The fit is a straight line that minimizes the *relative* errors, so small
+# messages count as much as large ones.
 
 # %%
+import matplotlib.pyplot as plt
 from lesson import what_if as collectives
 
 alpha, beta = collectives.fit_line(sizes, seconds)
@@ -472,10 +505,10 @@ learn.measured("alpha", alpha * 1e6, "µs")
 learn.my_run("bandwidth of one message, 1/β", 1e-9 / beta, "GB/s")
 
 # %% [markdown]
-# ## Worked case: the star
+# ## Worked example: the star
 #
 # Rank 0 receives $N-1$ tensors one after the other and sends the sum back
-# $N-1$ times. Everything waits for rank 0, so its stop-watch is the answer:
+# $N-1$ times. All others wait for rank 0, so its time is the answer:
 
 
 # %%
@@ -488,12 +521,13 @@ star_time(400e6, 64, 10e-6, 1e-10)
 # %% [markdown]
 # ## Exercise 4: ring or tree?
 #
-# ●●○ *10 minutes, stretch.* A **tree** (binomial) halves the number of
-# ranks that still hold a part of the sum in each round, until rank 0 has all
-# of it; then the same rounds run backwards to spread it. Each round sends
-# the whole tensor, and messages of a round travel at the same time. A round
-# is whole, also when $N$ is no power of two. Write the time of both, as a
-# stop-watch on one rank would show it.
+# ●●○ *10 minutes, stretch.* In each round of a **tree** (binomial), half of
+# the ranks that still hold a part of the sum send it to the other half, until
+# rank 0 has all of it. Then the same rounds run backwards and spread the sum.
+# Every message carries the whole tensor, and the messages of a round travel
+# at the same time. When $N$ is not a power of two, a round in which only some
+# ranks send takes as long as a full one. Write the time of both algorithms,
+# as a stop-watch on one rank would show it.
 
 
 # %% tags=["exercise", "stretch"]
@@ -522,10 +556,11 @@ def tree_time(S, N, alpha, beta):
 learn.check("tree_time", tree_time)
 
 # %% [markdown]
-# ## Who wins?
+# ## Which is faster?
 #
-# Sixty-four ranks, α = 10 µs, 10 GB/s: a layer norm's 4 kB against a
-# gradient of 400 MB. These are model numbers: nothing here ran on 64 ranks.
+# Take 64 ranks, α = 10 µs and 10 GB/s, and compare the 4 kB of a layer norm
+# with a gradient of 400 MB. These numbers come from the model: nothing here
+# ran on 64 ranks.
 
 # %%
 ring_s, tree_s = learn.given("ring_time"), learn.given("tree_time")
@@ -542,47 +577,180 @@ edge = collectives.crossover(64, 10e-6, 1e-10)
 print(f"From {edge / 1e6:.2f} MB on the ring wins (simulated).")
 
 # %% [markdown]
-# The ring pays α $2(N-1)$ times and sends little; the tree pays it
-# $2\lceil\log_2 N\rceil$ times and sends everything in each round. That is
-# why libraries such as NCCL keep both, and choose by size. Move the sliders:
-# when does the number of ranks stop mattering?
+# The ring pays α $2(N-1)$ times and sends little; the tree pays it only
+# $2\lceil\log_2 N\rceil$ times and sends the whole tensor in each round. Move
+# the sliders: when does the number of ranks stop mattering?
 
 # %%
 learn.what_if("ring_or_tree")
 
 # %% [markdown]
+# ## Is that all there is?
+#
+# No. **Recursive halving and doubling** has few steps *and* few bytes. Each
+# rank swaps half of its tensor with a partner $N/2$ ranks away and adds, then
+# a quarter with a partner $N/4$ away, and so on; then the steps run backwards.
+# We run it and count:
+
+# %%
+from lesson.halving import halving_doubling
+
+
+def counted_messages(function):
+    x = torch.full((8,), 10.0 ** dist.get_rank())
+    with WireLog() as log:
+        function(x)
+    return len(log.sent), log.bytes_sent / 32, x[0].item()
+
+
+rows = []
+for name, function in (("ring", ring), ("halving", halving_doubling)):
+    seen = dtlib.launch(counted_messages, function, ranks=4)
+    rows.append([name, *seen[0]])
+learn.table(
+    rows,
+    ["", "messages", "bytes, in S", "the sum"],
+    "What rank 0 of 4 sends, counted",
+)
+
+# %%
+assert rows[1][1:] == [2 * math.log2(4), 2 * 3 / 4, 1111]
+halving_time = collectives.halving_doubling_time
+for name, S in (("4 kB", 4e3), ("400 MB", 400e6)):
+    ms = halving_time(S, 64, 10e-6, 1e-10) * 1e3
+    print(f"{name} on 64 ranks: {ms:.3g} ms (simulated)")
+
+# %% [markdown]
+# By this model it is never slower than ring or tree. What the model leaves
+# out decides in practice: here partners are far apart, so that in the first
+# step all messages cross the middle of the network at once, and $N$ must be a
+# power of two. A ring talks to neighbours only. NCCL's tree is not ours
+# either: it sends small pieces one behind the other (**pipelined**) through
+# two trees, in which the inner ranks of one are the leaves of the other, and
+# so keeps the bandwidth of a ring. Which algorithm NCCL takes depends on the
+# number of nodes and GPUs, the size, and both bandwidths.
+#
+# ## Inside a node and between nodes
+#
+# GPUs of one node are joined by NVLink, nodes by InfiniBand or Ethernet. On
+# nodes with H100 GPUs each GPU sends 450 GB/s over NVLink, and 50 GB/s over
+# an InfiniBand adapter of its own (400 Gbit/s). So it pays to sum in two
+# levels: reduce-scatter inside each node, all-reduce each piece between
+# nodes, and all-gather inside.
+
+# %%
+from lesson.boards import draw_node
+
+draw_node()
+
+# %% [markdown]
+# A **process group** is a set of ranks with collectives of its own. Every
+# rank creates all groups, in the same order, also those that it is not in.
+# Four ranks stand for two nodes with two GPUs each:
+
+
+# %%
+def in_two_levels():
+    rank = dist.get_rank()
+    nodes = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    across = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    node, same_place = nodes[rank // 2], across[rank % 2]
+    x, piece = torch.full((2,), 10.0**rank), torch.zeros(1)
+    after = [x.tolist()]
+    reduce_scatter_sum(piece, x, group=node)
+    after.append(piece.tolist())
+    dist.all_reduce(piece, group=same_place)
+    after.append(piece.tolist())
+    pieces = list(x.split(1))
+    dist.all_gather(pieces, piece, group=node)
+    return [*after, x.tolist()]
+
+
+stages = ["rank", "before", "summed in the node", "summed across", "gathered"]
+after = dtlib.launch(in_two_levels, ranks=4)
+assert all(seen[-1] == [1111, 1111] for seen in after)
+learn.table(
+    [[rank, *seen] for rank, seen in enumerate(after)],
+    stages,
+    "An all-reduce in two levels: ranks 0 and 1 are one node, 2 and 3 another",
+)
+
+# %% [markdown]
+# Only `summed across` uses the slow network, and on a node with eight GPUs
+# each of them sends just its eighth there, through its own adapter. (NCCL
+# reaches the same with several rings, each through another adapter.) The
+# time, from bandwidths alone (simulated):
+
+# %%
+nvlink, infiniband = 1 / 450e9, 1 / 50e9
+flat = ring_s(400e6, 64, 0, infiniband) * 1e3
+levels = collectives.two_level_time(400e6, 8, 8, nvlink, infiniband) * 1e3
+print(f"400 MB on 8 nodes with 8 GPUs: one ring {flat:.1f} ms,")
+print(f"two levels {levels:.1f} ms (simulated)")
+
+# %% [markdown]
 # ## Does the model hold here?
 #
-# Take the α and β that you measured, and let the ring run for real. The
-# model leaves out the additions, the new memory that each message arrives
-# in, and that both neighbours talk at once. Where ranks outnumber cores they
-# also wait for a core. How much is that here?
+# Let the ring run for real, beside the model with the α and β that you
+# measured. And time a single step of it: one exchange of a chunk, while all
+# ranks exchange at once.
 
 # %% tags=["stretch"]
 import time
 
 
-def best_time(ring, elements):
+def best_time(function, elements):
     best = float("inf")
     for _ in range(5):
         x = torch.ones(elements)
         dist.barrier()
         start = time.perf_counter()
-        ring(x)
+        function(x)
         best = min(best, time.perf_counter() - start)
     return best
 
 
-rows = []
+def one_exchange(chunk):
+    exchange(chunk, torch.empty_like(chunk))
+
+
+rows, bandwidths = [], []
 for n in sorted({2, ranks}):
     real = max(dtlib.launch(best_time, ring, largest // 4, ranks=n))
+    chunk = largest // 4 // n
+    step = max(dtlib.launch(best_time, one_exchange, chunk, ranks=n))
     model = ring_s(largest, n, alpha, beta)
-    rows.append([n, real * 1e3, model * 1e3])
+    rows.append([n, real * 1e3, 2 * (n - 1) * step * 1e3, model * 1e3])
+    algbw = largest / real / 1e9
+    bandwidths.append([n, algbw, 2 * (n - 1) / n * algbw, 1e-9 / beta])
     learn.my_run(f"ring all-reduce on {n} ranks", real * 1e3, "ms")
 learn.table(
     rows,
-    ["ranks", "measured, ms", "α–β model, ms"],
+    ["ranks", "measured, ms", "2(N-1) exchanges, ms", "α–β model, ms"],
     f"A ring all-reduce of {largest:,} bytes on this machine",
+)
+
+# %% [markdown]
+# On a laptop the model can be too low by a factor of six to ten. α and β came
+# from two ranks that took turns: one message at a time, on cores that did
+# nothing else. In the ring all ranks send and receive at once, and share the
+# cores that carry the bytes. The third column times such exchanges, and it is
+# much nearer to the measured time than the fourth. What it leaves out is the
+# additions, new memory for each message, and waiting for the slowest rank. So
+# measure α and β **under the load you will use them for**. The model still
+# tells you how the time grows with $S$ and $N$; it cannot know how your ranks
+# share a machine.
+#
+# Reports on clusters give two bandwidths. **algbw** is $S$ over the time.
+# **busbw** is algbw times $2(N-1)/N$, the bytes a rank really sends over the
+# time: it stays the same when $N$ grows, so it can be compared with the
+# bandwidth of a link.
+
+# %% tags=["stretch"]
+learn.table(
+    bandwidths,
+    ["ranks", "algbw, GB/s", "busbw, GB/s", "1/β, GB/s"],
+    "The same runs as bandwidths",
 )
 
 # %% [markdown]
@@ -594,15 +762,15 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Every rank makes the same collective call, or everybody waits.
+# - All ranks make the same collective call, or everybody waits.
 # - An all-reduce is a reduce-scatter and an all-gather. On a ring each rank
 #   sends $2(N-1)/N \cdot S$, less than twice its tensor at any $N$.
-# - All ranks end with identical bits, since each sum is made once.
-# - Latency rules small messages and bandwidth large ones: trees for the
-#   first, rings for the second.
+# - All ranks end with identical bits, because each sum is made once.
+# - Small messages cost latency and large ones bandwidth. Few steps help the
+#   first, few bytes the second, and the wires between the ranks decide which
+#   algorithm gets both.
 #
-# A model's gradient travels in just this way. You can look back at your
-# predictions here:
+# This is how a model's gradient travels. Look back at your predictions here:
 
 # %%
 learn.take_away()

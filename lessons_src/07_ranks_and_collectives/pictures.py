@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from dtlib.learn.drawing import box, canvas, ranks
 from dtlib.learn.explanations import number
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import ring_all_reduce
@@ -16,7 +17,7 @@ from dtlib.scratch.ring import ring_all_reduce
 
 @dataclass
 class RingTrace:
-    """What a ring did with one painted number a chunk.
+    """What a ring did with one painted number per chunk.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class RingTrace:
 
 
 def trace_ring(ring: Callable[[torch.Tensor], Any], ranks: int = 3) -> RingTrace:
-    """Run a ring all-reduce on real ranks, one number a chunk, and keep what it went through.
+    """Run a ring all-reduce on real ranks, one number per chunk, and keep what it went through.
 
     Parameters
     ----------
@@ -78,38 +79,36 @@ def _still(states: list[list[float]]) -> bool:
 
 
 def draw_ring(trace: RingTrace) -> Any:
-    """Draw a trace: a panel a step, a row a rank, a column a chunk; finished sums have a frame."""
-    import matplotlib.pyplot as plt
-
+    """Draw a trace: a panel a step, a row a rank, a column a chunk; finished sums are filled."""
     n = len(trace.states[0])
     everyone = float(sum(10**r for r in range(n)))
-    width = 0.8 + 0.45 * n
-    figure, panels = plt.subplots(
-        1, len(trace.states), figsize=(width * len(trace.states), 0.9 + 0.4 * n), sharey=True
-    )
-    for step, (panel, ranks) in enumerate(zip(panels, trace.states, strict=True)):
-        panel.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
-        panel.set_title(_title(step, trace), fontsize=10)
-        panel.set_xticks(range(n), [f"chunk {k}" for k in range(n)], fontsize=8)
-        panel.set_yticks(range(n), [f"rank {r}" for r in range(n)])
-        panel.tick_params(length=0)
-        for rank, chunks in enumerate(ranks):
+    half = (len(trace.states) - 1) // 2
+    said = "; ".join(f"{_title(k, trace)}: {_in_words(s)}" for k, s in enumerate(trace.states))
+    figure, panels = canvas(
+        f"The sums are finished after {half} steps, and everywhere after {2 * half}",
+        f"What each of {n} ranks holds of {n} chunks, finished sums filled. {said}.",
+        size=(max(3.0, (0.5 + 0.32 * n) * len(trace.states)), 1.2 + 0.35 * n),
+        columns=len(trace.states), squeeze=False, sharey=True,
+    )  # fmt: skip
+    for step, (panel, held) in enumerate(zip(panels[0], trace.states, strict=True)):
+        ranks(panel, n, n)
+        panel.set_title(_title(step, trace).replace(", ", "\n"), fontweight="normal")
+        for rank, chunks in enumerate(held):
             for chunk, value in enumerate(chunks):
-                _cell(panel, chunk, rank, value, value == everyone)
-    figure.tight_layout()
+                kind = "gradients" if value == everyone else "outline"
+                box(panel, chunk + 0.04, rank, 0.92, kind, number(value))
     return figure
 
 
-def _cell(panel: Any, x: int, y: int, value: float, finished: bool) -> None:
-    frame = {"boxstyle": "square,pad=0.35", "facecolor": "#dbeaf2", "edgecolor": "black"}
-    panel.text(
-        x, y, number(value), ha="center", va="center",
-        fontweight="bold" if finished else "normal", bbox=frame if finished else None,
-    )  # fmt: skip
+def _in_words(held: list[list[float]]) -> str:
+    return ", ".join(
+        f"rank {rank} has {' '.join(map(number, chunks))}" for rank, chunks in enumerate(held)
+    )
 
 
 def _title(step: int, trace: RingTrace) -> str:
     half = (len(trace.states) - 1) // 2
     if step == 0:
         return "start"
-    return f"reduce-scatter {step}" if step <= half else f"all-gather {step - half}"
+    first = step <= half
+    return f"reduce-scatter, s={step - 1}" if first else f"all-gather, s={step - half - 1}"

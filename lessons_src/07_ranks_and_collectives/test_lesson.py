@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from dtlib import launch
 from dtlib.learn import source
@@ -13,13 +14,14 @@ from dtlib.sim.collectives import ring_all_reduce_time
 from tests.prediction_cases import right_options
 
 from .exercises import ring_cost, tree_cost
+from .halving import halving_doubling
 from .ping_pong import ping_pong
-from .what_if import tree_all_reduce_time
+from .what_if import halving_doubling_time, tree_all_reduce_time, two_level_time
 
 LESSON = source.find("07")
 
 
-def test_the_trace_table_is_step_1_of_the_ring():
+def test_the_trace_table_is_step_0_of_the_ring():
     rows = re.findall(r"rank (\d) \| (\d) \| (\d) \| (\d+) \|", LESSON.text)
     assert len(rows) == 3
     for rank, send, receive, holds in (map(int, row) for row in rows):
@@ -64,3 +66,24 @@ def test_ping_pong_times_every_size():
     for times in launch(ping_pong, [1, 1000], 2, ranks=2, timeout=20, show=False):
         assert len(times) == 2
         assert all(t > 0 for t in times)
+
+
+def halved(size):
+    x = torch.arange(1.0, size + 1) * 10 ** dist.get_rank()
+    with WireLog() as log:
+        halving_doubling(x)
+    return x, len(log.sent), log.bytes_sent
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 3), (2, 5), (4, 8), (4, 7), (4, 1)])
+def test_halving_and_doubling_sums_in_few_steps_and_few_bytes(n, size):
+    for x, messages, sent in launch(halved, size, ranks=n, timeout=20, show=False):
+        assert x.tolist() == [(k + 1) * sum(10.0**r for r in range(n)) for k in range(size)]
+        assert messages == halving_doubling_time(1, n, 1.0, 0.0)
+        if size % n == 0:
+            assert sent == halving_doubling_time(4 * size, n, 0.0, 1.0)
+
+
+def test_two_levels_by_hand():
+    # 8 bytes on 2 nodes of 4: 2·3/4·8 inside at 1 s a byte, and 2·1/2·2 between at 10
+    assert two_level_time(8, 2, 4, 1.0, 10.0) == pytest.approx(12 + 20)

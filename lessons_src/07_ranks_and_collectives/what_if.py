@@ -19,6 +19,20 @@ def tree_all_reduce_time(size, ranks, alpha, beta):
     return 2 * rounds(ranks) * (alpha + size * beta)
 
 
+def halving_doubling_time(size, ranks, alpha, beta):
+    """Seconds of recursive halving and doubling on `ranks` ranks, a power of two."""
+    return 2 * rounds(ranks) * alpha + 2 * (ranks - 1) / ranks * size * beta
+
+
+def two_level_time(size, nodes, gpus, inside, between):
+    """Seconds of bandwidth alone: sum inside each node, then between nodes, then spread inside.
+
+    `inside` and `between` are seconds per byte of a GPU's link in its node, and of its adapter.
+    """
+    halves = 2 * (gpus - 1) / gpus * size * inside
+    return halves + 2 * (nodes - 1) / nodes * size / gpus * between
+
+
 def crossover(ranks, alpha, beta):
     """Bytes above which the ring is faster than the tree; 0 where it always is (N = 2 and 3)."""
     steps, trips = 2 * (ranks - 1), 2 * rounds(ranks)

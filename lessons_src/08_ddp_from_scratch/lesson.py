@@ -8,29 +8,34 @@
 #   - make several ranks train exactly what one process trains
 #   - cut the gradients into messages, and say what each cut costs
 #   - say how much communication hides behind backward, and when none does
-# minutes: {read: 25, exercises: 55}
+# minutes: {read: 25, exercises: 70}
 # needs: [laptop]
 # builds_on: ["07", "02"]
 # ---
 
 # %% [markdown]
-# Two ranks, each with half of the batch. Each computes gradients of its own
-# half. **What has to travel between them so that both end with the weights
-# that one process would have, and how little can it cost?**
+# Two ranks train one model, and each computes the gradients of its half of
+# the batch. **What has to travel between them so that both end with the
+# weights that one process would have, and how little can it cost?**
 #
-# You write the answer four times: one message for each gradient, one for
-# all, a few buckets, and buckets that leave while backward runs. The last is
-# what PyTorch's DistributedDataParallel does; lesson 09 uses that one.
-# Exercises 1 to 3 are the core; 4 is *stretch*.
+# You write the answer four times: one message for each gradient, one for all
+# of them, a few buckets, and buckets that leave while backward runs. The last
+# is what PyTorch's DistributedDataParallel (**DDP**) does, which lesson 09
+# uses. Exercises 1 to 3 are the core; 4 is *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("08")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
-# `width` and `layers` make the model that is timed. A larger one shows the
-# same more clearly, and takes longer.
+# `width` and `layers` are those of the model that is timed. A larger one
+# shows the same more clearly, and takes longer.
 
 # %% tags=["parameters"]
 width = 256
@@ -60,8 +65,45 @@ learn.predict("same_cores")
 #
 # $$g = \frac{1}{N} \sum_{r=0}^{N-1} g_r$$
 #
-# A worked case, painted: rank $r$ holds the gradient $10^r$, so 111 says
-# that each of three ranks is in the sum once.
+# That holds if the network treats each sample by itself. **Batch norm** does
+# not: it normalizes with the mean of the batch it sees, and half a batch has
+# another mean. Here is the gradient of a batch of 8, against the mean of the
+# gradients of its halves:
+
+# %%
+import torch
+from torch import nn
+
+
+def distance(norm):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), norm, nn.Linear(4, 1)).double()
+    x = torch.randn(8, 4, dtype=torch.float64)
+
+    def gradient(part):
+        net.zero_grad()
+        net(part).square().mean().backward()
+        return net[0].weight.grad.clone()
+
+    halves = (gradient(x[:4]) + gradient(x[4:])) / 2
+    return float((halves - gradient(x)).abs().max())
+
+
+gaps = {n.__name__: distance(n(4)) for n in (nn.LayerNorm, nn.BatchNorm1d)}
+for name, gap in gaps.items():
+    print(f"{name}: largest difference {gap:.0e}")
+assert gaps["LayerNorm"] < 1e-12 < gaps["BatchNorm1d"]
+
+# %% [markdown]
+# So with batch norm $N$ ranks do not train exactly what one process trains.
+# `nn.SyncBatchNorm` sends the statistics around, too (on GPUs only); layer
+# norm and group norm need nothing.
+#
+# In the next worked example the gradients are **painted**: rank $r$ holds
+# $10^r$, so 111 says that each of three ranks is in the sum once. As in
+# lesson 07, `all_reduce` writes the sum into its tensor and returns nothing.
+# gloo, the library for CPUs, carries the messages here; on NVIDIA GPUs it is
+# NCCL.
 
 # %%
 # %%ranks 3
@@ -74,20 +116,20 @@ print("sum", gradient.item(), "mean", gradient.item() / world_size)
 
 # %% [markdown]
 # Equal gradients are half of it. An optimizer *adds* a step to the weights,
-# so ranks that start apart stay apart. There are two promises to keep: **the
-# same start, and the same gradient in every step.**
+# so ranks that start apart stay apart. All ranks need **the same start, and
+# the same gradient in every step.**
 #
 # ## Exercise 1: train together
 #
 # ●○○ *10 minutes.* Write the two missing parts. `batches` holds this rank's
 # part of each batch; the parts of all ranks are equally large. Each rank's
-# model comes with weights of its own; all must begin with rank 0's.
-# `dist.broadcast(tensor, src=0)` gives everybody rank 0's tensor, in place;
-# use it on `p.data`, since autograd must not follow.
+# model comes with weights of its own, and all must begin with rank 0's.
+# `dist.broadcast(tensor, src=0)` writes rank 0's tensor into that of every
+# rank; use it on `p.data`, which autograd does not record. If you get stuck:
+# `learn.hint("train_together")`.
 
 
 # %% tags=["exercise"]
-import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
@@ -118,14 +160,14 @@ learn.check("train_together", train_together)
 # %% [markdown]
 # ## One message
 #
-# Your loop sends a message for every parameter. Lesson 07 said what a ring
-# all-reduce of $S$ bytes costs: $2(N-1)(\alpha + \beta S / N)$. The bytes are
-# the same however you cut them; the latency α is paid for each message. Most
+# Your loop sends a message for every parameter. By lesson 07 a ring
+# all-reduce of $S$ bytes costs $2(N-1)(\alpha + \beta S / N)$. The bytes are
+# the same however you cut them, but each message pays the latency α. Most
 # parameters are small, so most of their time is latency.
 #
 # So put all gradients into one **flat buffer**, send it once, and copy the
-# averages back. A worked case for two tensors, with no ranks in it: a slice
-# of the right length has to get its shape back.
+# averages back. Here is a worked example with two tensors and no ranks: a
+# slice of the right length gets its shape back.
 
 # %%
 a, b = torch.ones(2, 3), torch.full((2,), 5.0)
@@ -141,10 +183,10 @@ print(a.tolist(), b.tolist())
 # ## Exercise 2: flat
 #
 # ●●○ *10 minutes.* Replace each gradient by its mean over all ranks, with
-# one message. Two things happen in real models. A rank may have no gradient
-# for a parameter that it did not use (`p.grad is None`): it counts as zeros,
-# and afterwards it holds the mean, too. And a buffer has one dtype, so
-# there is one message for each dtype that the gradients have.
+# one message. Two things happen in real models. A rank has no gradient for a
+# parameter that it did not use (`p.grad is None`): it counts as zeros, and
+# afterwards this rank holds the mean, too. And a buffer has one dtype, so
+# send one message for each dtype of the parameters.
 
 
 # %% tags=["exercise"]
@@ -176,12 +218,15 @@ learn.check("flat_all_reduce", flat_all_reduce)
 #
 # One message has a price, too: it can leave only when the *last* gradient is
 # there. Backward goes from the last layer to the first, so the last layer's
-# gradients are ready early, and could be on their way by then. **Buckets**
-# are the middle: a few messages, each large against α, the first of them
-# full early. DDP's default is 25 MiB for most of its buckets
+# gradients are ready early, and could already be on their way. **Buckets**
+# are the compromise: a few messages, each so large that α matters little,
+# and the first of them full early. DDP's default is 25 MiB for most of its
+# buckets
 # (https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
 #
-# When do gradients arrive? Ask a small network:
+# In which order do gradients arrive? A **hook** is a function that autograd
+# calls for you; `register_post_accumulate_grad_hook` has it called as soon
+# as a parameter's gradient is in `p.grad`:
 
 # %%
 net = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3)))
@@ -199,11 +244,21 @@ assert layer_order == sorted(layer_order, reverse=True)
 # ## Exercise 3: cut into buckets
 #
 # ●●○ *10 minutes.* `params` comes in the order of registration. Go from its
-# end to its beginning; a parameter joins the open bucket if it still fits
-# under `cap_bytes`, else it opens the next one. A bucket has one dtype. A
-# parameter larger than the cap has a bucket of its own. Write the body; the
-# gradient of `p` has as many bytes as `p`, and `p.element_size()` says how
-# many one number has.
+# end to its beginning; a parameter joins the open bucket if the bucket stays
+# within `cap_bytes`, otherwise it opens the next one. Worked example, with a
+# cap of 50 bytes and four parameters:
+#
+# | parameter | bytes | room before it | goes to | room after it |
+# | --- | --- | --- | --- | --- |
+# | `1.bias` | 10 | no bucket yet | bucket 0 | 40 |
+# | `1.weight` | 30 | 40 | bucket 0 | 10 |
+# | `0.bias` | 10 | 10 | bucket 0 | 0 |
+# | `0.weight` | 60 | 0 | bucket 1, alone | none |
+#
+# `0.weight` is larger than the cap, and still gets a bucket. All parameters
+# of a bucket have one dtype. Write the body, and leave the list `params` as
+# it is. A gradient has as many bytes as its parameter, and
+# `p.element_size()` says how many bytes one number has.
 
 
 # %% tags=["exercise"]
@@ -226,14 +281,12 @@ def assign_buckets(params, cap_bytes):
 learn.check("assign_buckets", assign_buckets)
 
 # %% [markdown]
-# ## Talk while you compute
+# ## Communicate while you compute
 #
-# A **hook** is a function that autograd calls for you. You used one above:
-# `register_post_accumulate_grad_hook` calls it when `p.grad` is complete for
-# this backward. `dist.all_reduce(x, async_op=True)` starts a sum and returns
-# at once; `.wait()` on what it returns says when `x` holds it. Until then `x`
-# belongs to the network. Here is a worked case with one parameter: the hook
-# *starts*, and the wait comes after backward.
+# `dist.all_reduce(x, async_op=True)` only starts a sum and returns a
+# **handle** at once. When the handle's `.wait()` has returned, `x` holds the
+# sum; until then do not touch `x`. In this worked example with one parameter
+# the hook *starts* the sum, and the wait comes after backward.
 
 # %%
 # %%ranks 2
@@ -246,23 +299,30 @@ on_its_way[0].wait()
 print(w.grad.tolist())
 
 # %% [markdown]
-# With buckets there is one more rule. An all-reduce carries no address: the
-# first that rank 0 starts is added to the first that rank 1 starts. So all
-# ranks start their buckets **in one order**, and a bucket that is full early
-# waits for its turn.
+# Buckets need one more rule. Collectives are matched by their order alone:
+# the first all-reduce that rank 0 starts is added to the first that rank 1
+# starts. So all ranks start their buckets **in the same order**, and a bucket
+# that is full early waits for its turn.
 #
-# With accumulation the sum over the micro-batches is what counts. Only the
-# last micro-batch's backward needs to talk; DDP calls the silence before it
-# `no_sync`. Here `talk()` tells you.
+# With accumulation (lesson 02) a step needs the sum over its
+# **micro-batches**, and only the backward of the last one has to communicate.
+# DDP's `no_sync` is for that. Here `talk()` is true in the last one.
 #
 # ## Exercise 4: overlap
 #
-# ●●● *25 minutes, stretch.* Put hooks on all parameters and return a
-# function `wait`, which is called between the last backward and the
-# optimizer's step: after it every gradient is the mean over the ranks. Then
-# all is ready for the next step. `all_reduce(flat)` starts to sum a flat
-# tensor in place; what it returns has a `.wait()`. `unpack(flat, grads)`
-# copies back, as you did in exercise 2.
+# ●●● *40 minutes, stretch.* Write it in three steps. Given are `home`, the
+# number of each parameter's bucket; `missing`, how many gradients each bucket
+# still waits for; and `sent`, a list for the buckets that have left.
+#
+# 1. `hook(p)` runs when the gradient of `p` is there. If `talk()` says so,
+#    count it; then pack and start every bucket *whose turn it is* and that
+#    is full. `all_reduce(flat)` starts to sum a flat tensor in place and
+#    returns a handle. Keep both in `sent`.
+# 2. `wait()` runs between the last backward and the optimizer's step. After
+#    it every gradient is the mean over the ranks, and `missing` and `sent`
+#    are ready for the next step. `unpack(flat, grads)` copies a buffer back
+#    into gradients, as you did in exercise 2.
+# 3. Put the hook on every parameter.
 
 # %%
 from dtlib.scratch.data_parallel import unpack
@@ -274,30 +334,37 @@ def overlap(buckets, all_reduce, talk):
 
     `talk()` is true in the backward of a step's last micro-batch.
     """
-    ### BEGIN SOLUTION
     home = {p: k for k, bucket in enumerate(buckets) for p in bucket}
     missing = [len(bucket) for bucket in buckets]
     sent = []
 
     def hook(p):
+        # 1. Count, and start the buckets whose turn it is.
+        ### BEGIN SOLUTION
         if not talk():
             return
         missing[home[p]] -= 1
         while len(sent) < len(buckets) and missing[len(sent)] == 0:
             flat = torch.cat([q.grad.flatten() for q in buckets[len(sent)]])
             sent.append((flat, all_reduce(flat)))
+        ### END SOLUTION
 
     def wait():
+        # 2. Finish what is on its way, and get ready for the next step.
+        ### BEGIN SOLUTION
         for bucket, (flat, work) in zip(buckets, sent):
             work.wait()
             unpack(flat / dist.get_world_size(), [p.grad for p in bucket])
         missing[:] = [len(bucket) for bucket in buckets]
         sent.clear()
+        ### END SOLUTION
 
+    # 3. Who calls `hook`?
+    ### BEGIN SOLUTION
     for p in home:
         p.register_post_accumulate_grad_hook(hook)
-    return wait
     ### END SOLUTION
+    return wait
 
 
 # %% tags=["check", "stretch"]
@@ -306,9 +373,9 @@ learn.check("overlap", overlap)
 # %% [markdown]
 # ## Four ways, one result
 #
-# Now all four train the same network on three ranks, in fp64, and we compare
-# their weights with those of one process after four steps.
-# `WireLog` counts the messages of a step.
+# Now all four ways train the same network on three ranks, in fp64. After four
+# steps we compare their weights with those of one process. `WireLog` counts
+# the messages of a step.
 
 # %%
 from lesson.timed import network, step_times, timeline
@@ -407,8 +474,9 @@ learn.table(
 )
 
 # %% [markdown]
-# The bytes are the same in each row; the messages are not. fp64 rounds at
-# about $10^{-16}$ of a number, and four steps carry that on.
+# Every way sends the same bytes, in different numbers of messages. The
+# weights agree up to rounding, which in fp64 is about $10^{-16}$ of a number
+# and grows a little in four steps.
 
 # %%
 assert max(gaps.values()) < 1e-10
@@ -418,10 +486,11 @@ learn.measured("messages", len(together[0]["naive", "AdamW"][1]))
 # %% [markdown]
 # ## Timed here
 #
-# A step of a larger network on two ranks, forward, backward and averaging:
-# the median of some steps after a warm-up; the ways take turns. Both ranks
-# and gloo's sums share this machine's cores. `none` averages nothing; it is
-# the time to beat.
+# Now time a step (forward, backward and averaging) of a larger network on two
+# ranks. The ways take turns, and each time is the median of several steps
+# after a warm-up. Both ranks and gloo's sums share this machine's cores.
+# `none` averages nothing, so no way can be faster. A difference that is
+# smaller than the spread of `none` against itself is marked.
 
 # %%
 import statistics
@@ -440,13 +509,19 @@ turns = dtlib.launch(
     ranks=2, device="cpu",
 )[0]  # fmt: skip
 here = {way: statistics.median(times) for way, times in turns.items()}
+effects = {
+    way: compare(here[way] / here["none"], turns["none"]) for way in ways
+}
+rows = [["none", f"{here['none']:.1f}", "", ""]]
+for way, effect in effects.items():
+    sure = "" if effect.real else "within the noise"
+    more = f"{here[way] - here['none']:+.1f}"
+    rows.append([way, f"{here[way]:.1f}", more, sure])
 learn.table(
-    [
-        [way, f"{here[way]:.1f}", f"{here[way] - here['none']:+.1f}"]
-        for way in here
-    ],
-    ["way", "ms a step", "against none"],
-    "Here, two ranks that share the cores",
+    rows,
+    ["way", "ms per step", "against none, ms", ""],
+    "Here, two ranks that share the cores; the times of none spread by "
+    f"{effects['naive'].spread:.2f} times",
 )
 
 # %%
@@ -456,19 +531,19 @@ learn.measured("same_cores", apart, effect=effect)
 learn.my_run("step time of overlap on shared cores", here["overlap"], "ms")
 
 # %% [markdown]
-# Look at `buckets` and `overlap`: the same messages. While gloo adds numbers,
-# it uses a core that backward could use, so where ranks share their cores
-# expect little. Overlap pays when *somebody else* does the communication, as
-# a network card does.
+# `buckets` and `overlap` send the same messages. While gloo adds numbers, it
+# uses a core that backward could use, so expect little where ranks share
+# their cores. Overlap pays when *something else* does the communication, such
+# as a network adapter.
 #
 # ## A link that works by itself
 #
-# A clock stands in for that card (**simulated**). You measure when each
-# bucket is full; the clock says when lesson 07's ring would have delivered
-# it, one message after the other. It makes no sums, so it takes no core.
-# We set its bandwidth so that all gradients take 0.8 of the time of a step
-# without communication, and α to 1/200 of that step, whatever this machine
-# does.
+# A clock stands in for that adapter (**simulated**). When each bucket is full
+# is measured; the clock says when lesson 07's ring would have delivered it,
+# one message after the other. The clock adds no numbers, so it needs no core.
+# Its bandwidth is such that all gradients take 0.8 of the time of a step
+# without communication, and α is 1/200 of that step, however fast this
+# machine is.
 
 # %%
 model_bytes = 4 * sum(p.numel() for p in network(width, layers).parameters())
@@ -478,6 +553,9 @@ beta = 0.8 * here["none"] / 1000 / model_bytes
 
 def over_the_link(way, cap):
     def start(model, all_reduce):
+        if way in ("naive", "flat"):  # buckets of one, and one bucket
+            limit = 0 if way == "naive" else 10**9
+            return ready("buckets", model, limit, all_reduce)
         return ready(way, model, cap, all_reduce)
 
     return dtlib.launch(
@@ -486,37 +564,21 @@ def over_the_link(way, cap):
     )[0]  # fmt: skip
 
 
-both = {way: over_the_link(way, cap) for way in ("overlap", "buckets")}
+runs = {way: over_the_link(way, cap) for way in ways}
 
 # %%
 import matplotlib.pyplot as plt
+from lesson.pictures import draw_ways
 
-figure, panels = plt.subplots(
-    2, 1, figsize=(7, 4.4), sharex=True, layout="constrained"
-)
-for axes, (way, (end, rows)) in zip(panels, both.items()):
-    axes.barh(-1, end, color="0.75", edgecolor="black", label="backward")
-    for k, (full, leaves, arrives) in enumerate(rows):
-        axes.barh(
-            k, arrives - leaves, left=leaves, color="C0", edgecolor="black",
-            hatch="//", label="on the link" if k == 0 else None,
-        )  # fmt: skip
-        axes.plot(full, k, "k|", ms=12, label="full" if k == 0 else None)
-    axes.axvline(end, color="black", ls=":")
-    axes.set(title=way, yticks=[-1, *range(len(rows))])
-    axes.set_yticklabels(
-        ["backward", *(f"bucket {k}" for k in range(len(rows)))]
-    )
-    axes.invert_yaxis()
-panels[0].legend(fontsize=8, loc="lower right")
-panels[1].set_xlabel("ms since backward began")
+figure = draw_ways(runs)
 plt.show()
 
 # %%
 learn.table(
     [
         [way, k, *(f"{t:.1f}" for t in row), f"{end:.1f}"]
-        for way, (end, rows) in both.items()
+        for way, (end, rows) in runs.items()
+        if way in ("buckets", "overlap")
         for k, row in enumerate(rows)
     ],
     [
@@ -531,24 +593,23 @@ learn.table(
 )
 
 # %% [markdown]
-# Above, buckets leave while the grey bar still runs; what stands to the
-# right of the dotted line is **exposed**: the optimizer waits for it. The
-# last bucket is there, for its last gradient is backward's last. Below,
-# everything stands to the right. The share that was hidden:
+# Only with `overlap` do messages leave while backward runs. What stands to
+# the right of the line is **exposed**: the optimizer waits for it. The last
+# bucket always stands there, because its last gradient is the last that
+# backward computes. The share of the link's time that is hidden:
 
 
 # %%
-hidden = 100 * both["overlap"].hidden
+hidden = 100 * runs["overlap"].hidden
 print(f"overlap hid {hidden:.0f} % of the link's time")
-print(f"buckets after backward hid {100 * both['buckets'].hidden:.0f} %")
 learn.measured("hidden", hidden)
-assert both["buckets"].hidden == 0
+assert all(runs[way].hidden == 0 for way in ways[:3])
 
 # %% [markdown]
 # ## How large a bucket?
 #
-# Small buckets leave early and pay α often. Large ones pay it seldom and
-# leave late. The same step over the same link, with five sizes:
+# Small buckets leave early but pay α often; large ones pay α rarely but leave
+# late. Here is the same step over the same link, with five sizes:
 
 # %%
 one_layer = 4 * width * width
@@ -562,7 +623,7 @@ for size in caps:
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 counts, steps = [row[1] for row in swept], [row[2] for row in swept]
 axes.plot(counts, steps, "o-", label="all gradients there, simulated")
-end = both["overlap"].backward
+end = runs["overlap"].backward
 axes.axhline(end, color="black", ls=":", label="backward, as above")
 axes.set(xscale="log", xlabel="buckets", ylabel="ms since backward began")
 axes.set(xticks=counts, xticklabels=counts, ylim=(0, None))
@@ -590,18 +651,19 @@ print(f"fastest here: {best[1]} buckets")
 learn.my_run("buckets of the fastest step over a slow link", best[1])
 
 # %% [markdown]
-# A cluster has another α, another bandwidth, and a longer backward. Move one
-# at a time, and look for a setting where the size does not matter:
+# A cluster has another α, another bandwidth, and a longer backward. Change one
+# at a time, and look for a setting where the size of the bucket does not
+# matter:
 
 # %%
 learn.what_if("exposed")
 
 # %% [markdown]
-# ## Stay silent: `no_sync`
+# ## Communicate once a step: `no_sync`
 #
-# With accumulation over $k$ micro-batches a step needs its gradients once.
-# Averages add up, so talking every time gives the same result for $k$ times
-# the bytes. Count it with your `overlap`:
+# With accumulation over $k$ micro-batches a step needs the averages once.
+# Averages add up, so communicating after every micro-batch gives the same
+# result for $k$ times the bytes. Count them with your `overlap`:
 
 
 # %%
@@ -625,9 +687,85 @@ silent, talking = (
     dtlib.launch(bytes_of_a_step, choice, ranks=2, device="cpu")[0]
     for choice in (True, False)
 )
-print(f"{silent} bytes with silence, {talking} bytes without")
+print(f"{silent} bytes if only the last communicates, {talking} if all do")
 assert talking == 3 * silent
 learn.my_run("bytes of a step, 3 micro-batches, silent", silent, "bytes")
+
+# %% [markdown]
+# ## What DDP adds
+#
+# DDP is your `overlap`, in C++, with options. Two of them here, with a bucket
+# of 1 MB: **`gradient_as_bucket_view`** makes each `p.grad` a view of its
+# bucket, so that nothing is packed or copied back and no gradient is stored
+# twice. A **communication hook** replaces the all-reduce of a bucket; one that
+# comes with torch sends it in bf16, which halves the bytes and rounds. (A
+# third, `static_graph=True`, promises that every step uses the same
+# parameters.)
+
+# %%
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+
+def with_ddp(views, bf16):
+    model, sent = network(8, 6), []
+    same_start(model)
+    wrapped = DistributedDataParallel(
+        model, bucket_cap_mb=1, gradient_as_bucket_view=views
+    )
+
+    def hook(state, bucket):
+        size = bucket.buffer().nbytes
+        sent.append(size // 2 if bf16 else size)
+        if bf16:
+            return default_hooks.bf16_compress_hook(state, bucket)
+        return default_hooks.allreduce_hook(state, bucket)
+
+    wrapped.register_comm_hook(None, hook)
+    wrapped(torch.ones(4, 8) * dist.get_rank()).square().mean().backward()
+    grads = [p.grad for p in model.parameters()]
+    memories = {grad.untyped_storage().data_ptr() for grad in grads}
+    flat = torch.cat([grad.flatten() for grad in grads])
+    return len(memories), sum(sent), flat
+
+
+options = {
+    "default": (False, False),
+    "gradient_as_bucket_view": (True, False),
+    "bf16_compress_hook": (False, True),
+}
+found = {
+    name: dtlib.launch(with_ddp, *chosen, ranks=2, device="cpu")[0]
+    for name, chosen in options.items()
+}
+exact = found["default"][2]
+assert found["gradient_as_bucket_view"][0] < found["default"][0] == 24
+assert 2 * found["bf16_compress_hook"][1] == found["default"][1]
+learn.table(
+    [
+        [name, count, size, f"{float((flat - exact).abs().max()):.0e}"]
+        for name, (count, size, flat) in found.items()
+    ],
+    ["", "pieces of memory for 24 gradients", "bytes", "largest change"],
+    "DDP on two ranks, one step",
+)
+
+# %% [markdown]
+# Clipping comes *after* the average. The length of a mean is not the mean of
+# the lengths, so ranks that clip their own gradients first end with another
+# one:
+
+# %%
+# %%ranks 2
+own = torch.tensor([[3.0, 0.0], [0.0, 1.0]][rank])
+mean = own.clone()
+dist.all_reduce(mean)
+mean /= world_size
+clipped = own / max(1, own.norm())
+dist.all_reduce(clipped)
+if rank == 0:
+    print("average, then clip to 1:", (mean / max(1, mean.norm())).tolist())
+    print("clip to 1, then average:", (clipped / world_size).tolist())
 
 # %% [markdown]
 # ## Quiz
@@ -638,14 +776,15 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - The same start, and the mean gradient in every step: then all ranks train
-#   what one process trains, with any optimizer.
+# - With the same start, and the mean gradient in every step, all ranks train
+#   what one process trains, with any optimizer. Batch norm is the exception.
 # - The bytes are the same however you cut them. Few messages pay the latency
-#   seldom; several can leave early.
-# - Buckets leave in one order on all ranks. A buffer on its way is not yours.
-# - Overlap hides communication when somebody else does it. On shared cores
-#   it moves the work and saves none.
-# - Prove with SGD and with AdamW, on three ranks and not only on two.
+#   rarely; several can leave early.
+# - Buckets leave in the same order on all ranks. Until its sum has arrived, do
+#   not touch a buffer.
+# - Overlap hides communication that something else carries out. On shared
+#   cores it moves the work and saves none.
+# - Test with SGD and with AdamW, on three ranks and not only on two.
 
 # %%
 learn.take_away()

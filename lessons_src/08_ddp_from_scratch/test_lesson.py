@@ -42,14 +42,16 @@ def test_the_network_of_the_prediction_is_the_one_that_is_trained():
 
 
 @pytest.mark.parametrize(
-    ("measured", "begins", "waits"), [(None, "Say that", "20.0 ms"), ("80", "You measured", "10.0")]
+    ("measured", "begins", "times"),
+    # (100 + 90) / (100 + 90 · 0.4), and with 80 % (100 + 90) / (100 + 90 · 0.2)
+    [(None, "Say that", "1.397"), ("80", "You measured", "1.610")],
 )
-def test_the_quiz_says_you_measured_only_to_one_who_has(measured, begins, waits):
+def test_the_quiz_says_you_measured_only_to_one_who_has(measured, begins, times):
     what = SIDECAR["predictions"]["hidden"]["what"]
     runs = [{"lesson": "08", "what": what, "measured": measured}] if measured else []
     question = drawn(SIDECAR["quiz"], runs)[0]["variants"][0]
     assert question["text"].startswith(begins)
-    assert next(o for o in question["options"] if o["right"])["text"].startswith(waits)
+    assert next(o for o in question["options"] if o["right"])["text"].startswith(times)
 
 
 def test_ddps_buckets_are_as_large_as_the_lesson_says():

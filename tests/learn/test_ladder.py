@@ -49,7 +49,17 @@ def test_another_mistake_starts_without_a_hint(capsys):
     learn.check("double", same)
     capsys.readouterr()
     learn.check("double", lambda x: x + 7)
-    assert "Hint" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Hint" not in said and 'learn.hint("double")' in said
+
+
+def test_a_hint_comes_before_the_solution(capsys):
+    learn.check("double", same)
+    learn.check("double", lambda x: x + 7)
+    assert "learn.solution" not in capsys.readouterr().out
+    learn.hint("double")
+    learn.check("double", lambda x: x + 8)
+    assert 'You may look at a solution now: learn.solution("double")' in capsys.readouterr().out
 
 
 def test_the_solution_is_offered_after_two_real_attempts(capsys):

@@ -212,6 +212,20 @@ def test_paint_is_read_aloud(value, words):
     assert explanations.read_paint(value, 3) == words
 
 
+def test_only_painted_numbers_are_read_as_paint():
+    """A 1 that is no paint, from a mean say, misses nobody."""
+    given = explanations.Round(
+        Given(3, "values", lambda rank, n: torch.tensor([float(rank + 3)])),
+        [Seen(r, kind="number", values=[1.0], want=[111.0]) for r in range(3)],
+    )
+    assert explanations.unforeseen(given).numbers["reading"] == ""
+    painted = Given(3, "painted", lambda rank, n: torch.tensor([10.0**rank]))
+    told = explanations.unforeseen(explanations.Round(painted, given.ranks))
+    assert told.numbers["reading"] == "1: rank 1 is missing, rank 2 is missing."
+    mean = [Seen(r, kind="number", values=[1.0], want=[37.0]) for r in range(3)]
+    assert explanations.unforeseen(explanations.Round(painted, mean)).numbers["reading"] == ""
+
+
 def test_a_tensor_of_many_numbers_is_counted():
     (round_,) = run(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, 100)
     assert explanations.contents(round_.ranks[0]) == "70 times -1 and 30 times 1"

@@ -115,3 +115,19 @@ def meets_a_stranger():
 
 def test_a_rank_that_does_not_exist_is_refused_and_logged():
     assert launch(meets_a_stranger, ranks=2, timeout=20, show=False) == [[2], [2]]
+
+
+def started():
+    x = torch.ones(2)
+    with WireLog() as log:
+        dist.all_reduce(x)
+        dist.all_reduce(x, async_op=True).wait()
+        forgotten = dist.all_reduce(x, async_op=True)
+    waited = [m.waited for m in log.messages]
+    log.settle()
+    return waited, [m.waited for m in log.messages], forgotten.is_completed()
+
+
+def test_a_collective_that_nobody_waited_for_is_noted():
+    for seen in launch(started, ranks=2, timeout=20, show=False):
+        assert seen == ([True, True, False], [True, True, False], True)

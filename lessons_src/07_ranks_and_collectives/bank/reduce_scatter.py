@@ -38,6 +38,12 @@ def half_by_ceiling(x):
         into[:] = into + arrived
 
 
+def cut_at(bounds):
+    """The solution with chunks that end at other places."""
+    return {"x.tensor_split(n)": f"[x[{bounds.format('i')} : {bounds.format('(i + 1)')}]"
+                                 " for i in range(n)]"}  # fmt: skip
+
+
 NEW = {
     "x.tensor_split(n)": "list(x.tensor_split(n))",
     "chunks[into].add_(arrived)": "chunks[into] = chunks[into] + arrived",
@@ -50,7 +56,15 @@ ALSO_WRONG = [
     # rank 0 finishes chunk 0
     ("other_owner", another("(rank - s - 1) % n", "(rank - s - 2) % n")),
 ]
-ALSO_RIGHT = [half_written_out, half_by_ceiling]
+ALSO_RIGHT = [
+    half_written_out,
+    half_by_ceiling,
+    cut_at("{} * len(x) // n"),
+    # the remainder in the last chunk
+    {"x.tensor_split(n)": "x.tensor_split([len(x) // n * k for k in range(1, n)])"},
+    # larger chunks last
+    cut_at("{0} * (len(x) // n) + max(0, {0} - n + len(x) % n)"),
+]
 
 # The same mistake twice, written differently: the chunk that arrives is one too far to the right.
 RING = """\

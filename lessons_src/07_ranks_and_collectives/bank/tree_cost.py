@@ -15,6 +15,9 @@ def by_doubling(S, N, a, b):
 ALSO_WRONG = [
     ("rounds", lambda S, N, a, b: (N - 1) * (a + S * b)),
     ("rounds", lambda S, N, a, b: math.log2(N) * (a + S * b)),
+    ("rounds", lambda S, N, a, b: math.ceil(2 * math.log2(N)) * (a + S * b)),
+    ("rounds", lambda S, N, a, b: 2 * round(math.log2(N)) * (a + S * b)),
+    ("rounds", lambda S, N, a, b: 2 * math.floor(math.log2(N)) * (a + S * b)),
     ("bytes", lambda S, N, a, b: 2 * (N - 1).bit_length() * (a + S / N * b)),
 ]
 ALSO_RIGHT = [

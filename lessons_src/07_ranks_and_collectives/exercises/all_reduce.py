@@ -13,7 +13,18 @@ from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.ring import exchange  # noqa: F401  # the solution uses it
 
 from . import ring_mistakes as told
-from .reduce_scatter import AGAINST, FLOAT, HALVES, PIECES, cases, mistakes, sent
+from .reduce_scatter import (
+    AGAINST,
+    CUT,
+    FLOAT,
+    HALVES,
+    PIECES,
+    SHORT,
+    TUPLE,
+    cases,
+    mistakes,
+    sent,
+)
 from .reduce_scatter import ring_reduce_scatter as first_half
 
 PROOF = 10_000  # random numbers: enough for two orders of adding to differ in some last bit
@@ -81,6 +92,9 @@ ring_all_reduce = solution("ring_all_reduce", globals())
 second_half = altered(ring_all_reduce, {"    first_half(x)\n": ""})
 
 
+REBINDS = {CUT: f"list({CUT})", "chunks[into].copy_(arrived)": "chunks[into] = arrived"}
+
+
 def spread(first, second=second_half):
     """A whole ring of two halves."""
 
@@ -103,6 +117,11 @@ EXERCISE = RankAnswer(
         Mistake("chunk", spread(altered(first_half, PIECES), altered(second_half, PIECES)),
                 told.chunk,
                 hangs=True),
+        Mistake("tuple", spread(altered(first_half, TUPLE)), told.of_a_tuple, hangs=True),
+        Mistake("remainder",
+                spread(altered(first_half, {CUT: SHORT}), altered(second_half, {CUT: SHORT})),
+                told.in_no_chunk),
+        Mistake("rebound", spread(first_half, altered(second_half, REBINDS)), told.rebound),
         Mistake(
             "mixed",
             spread(AGAINST, altered(second_half, {SECOND: "(rank + s - 1) % n, (rank + s) % n"})),

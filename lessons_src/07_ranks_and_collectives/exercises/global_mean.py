@@ -5,11 +5,18 @@ import math
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.explanations import near, nothing_back, number, numbers, reduced
+from dtlib.learn.explanations import (
+    near,
+    not_waited,
+    nothing_back,
+    number,
+    numbers,
+    reduced,
+)
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed
+from dtlib.learn.verdicts import Passed, Wrong
 
 # In the second case the means are 0, 2 and 8, the sum of six values is 36, and their mean 6: each
 # mistake has a number of its own.
@@ -49,6 +56,36 @@ def by_own_count(got, values):
     return len(got) > 1 and all(near(v, total / len(own)) for v, own in pairs if len(own))
 
 
+def another_order(got, want, values, seen):
+    """Two calls, sum and count, which two ranks made in opposite orders."""
+    sum_first, count_first = [], []
+    for own, one in zip(values, seen, strict=True):
+        brought = [m.values for m in one.messages if m.kind == "all_reduce"]
+        pair = [(own.sum().item(),), (float(len(own)),)]
+        if sorted(brought) != sorted(pair):
+            return False
+        # Of two equal numbers only what came back tells which was brought first.
+        same = pair[0] == pair[1]
+        if near(got[one.rank], want[one.rank]) if same else brought == pair:
+            sum_first.append(one.rank)
+        elif brought == pair[::-1]:
+            count_first.append(one.rank)
+    return bool(sum_first and count_first) and {"other": sum_first[0], "rank": count_first[0]}
+
+
+def mixed_order(values):
+    pair = [values.sum(), torch.tensor(float(len(values)))]
+    for one in pair if dist.get_rank() else pair[::-1]:
+        dist.all_reduce(one)
+    return pair[0] / pair[1]
+
+
+def waste(seen):
+    """A sum that was only started is right by luck alone."""
+    found = not_waited(seen)
+    return Wrong("never_waited", **found) if found else None
+
+
 def facts(got, values, n):
     lists = [own.tolist() for own in values]
     means = [sum(own) / len(own) if own else 0.0 for own in lists]
@@ -83,7 +120,12 @@ global_mean = solution("global_mean", globals())
 EXERCISE = RankAnswer(
     global_mean,
     cases=[case(lists) for lists in LISTS],
+    wire=lambda seen: (seen.bytes_sent, [m.waited for m in seen.messages]),
     mistakes=[
+        Mistake("never_waited",
+                {"all_reduce(sum_and_count)": "all_reduce(sum_and_count, async_op=True)"},
+                when=not_waited),
+        Mistake("another_order", mixed_order, when=another_order),
         ("mean_of_means", {BOTH: "values.mean() if len(values) else 0.0, 1.0"}),
         ("mean_of_means", {BOTH: "values.mean() if len(values) else 0, float(len(values) > 0)"}),
         Mistake("nan", {BOTH: "values.mean(), 1.0"}, when=nan),
@@ -98,6 +140,7 @@ EXERCISE = RankAnswer(
                 lambda values: dist.all_reduce(torch.stack([values.sum(), torch.tensor(1.0)])),
                 when=nothing_back),
     ],
+    waste=waste,
     facts=facts,
     passed=passed,
 )  # fmt: skip

@@ -38,18 +38,47 @@ def sent(seen):
     return [m.values for m in seen.sent]
 
 
+def remainder(x, n, seen):
+    """Each rank has a stretch that may be its chunk, and together they are not all of x."""
+    all_of_them = [
+        summed(torch.tensor(one.values), own, rank, n)
+        for rank, (one, own) in enumerate(zip(seen, x, strict=True))
+    ]
+    left = (sum(done.long() for done in all_of_them) == 0).nonzero().flatten().tolist()
+    if not left:
+        return None
+    return Wrong("remainder", place=left[0], size=len(x[0]), chunks=len(x[0]) - len(left))
+
+
 def one_step_more(n, seen, steps):
     """Right, with more steps than needed; the sentence counts those of the first half."""
     more = len(seen[0].sent) - steps
     return Wrong("extra_step", steps=n - 1 + more) if more > 0 else None
 
 
+def summed(got, x, rank, n):
+    """For each element whether it holds the sum over all ranks."""
+    return got.flatten() == x / 10**rank * sum(10**r for r in range(n))
+
+
 def finished_its_chunk(got, x, rank, n):
-    """Whether chunk rank + 1 is summed, and no other; cut either way that gives n pieces."""
+    """Whether one stretch of x is summed, and no other, and it can be chunk rank + 1.
+
+    Where n divides the length that is one place. Else the task does not say where the remainder
+    goes: spread over the first chunks or the last, all of it in one, or missing in the last ones.
+    """
     if not isinstance(got, torch.Tensor) or got.numel() != x.numel():
         return False
-    done = got.flatten() == x / 10**rank * sum(10**r for r in range(n))
-    return any(torch.equal(done, own) for own in told.owned(len(x), n, (rank + 1) % n))
+    places = summed(got, x, rank, n).nonzero().flatten().tolist()
+    even, more = divmod(len(x), n)
+    if more == 0:
+        return places == list(range((rank + 1) % n * even, ((rank + 1) % n + 1) * even))
+    return len(places) <= even + more and places == list(range(len(x)))[slice_of(places)]
+
+
+def slice_of(places):
+    """From the first to the last."""
+    return slice(places[0], places[-1] + 1) if places else slice(0)
 
 
 def run(answer, x):
@@ -91,6 +120,8 @@ def on_a_copy(ring):
 
 
 ring_reduce_scatter = solution("ring_reduce_scatter", globals())
+TUPLE = {"chunks[into].add_(arrived)": "chunks[into] += arrived"}
+CUT, SHORT = "x.tensor_split(n)", "[x[k * (len(x) // n) :][: len(x) // n] for k in range(n)]"
 AGAINST = altered(ring_reduce_scatter, {HALVES: "(rank + s) % n, (rank + s + 1) % n"})
 PIECES = {"tensor_split": "chunk"}
 # The solution with other words in it, and how to recognise it.
@@ -122,10 +153,12 @@ EXERCISE = RankAnswer(
     mistakes=[
         *mistakes(ring_reduce_scatter),
         Mistake("chunk", PIECES, told.chunk, hangs=True),
+        Mistake("tuple", TUPLE, told.of_a_tuple, hangs=True),
+        ("remainder", {CUT: SHORT}),
         Mistake("mixed", when=told.mixed),
         Mistake("other_owner", AGAINST, told.other_owner),
         Mistake("both_halves", ring_all_reduce, told.both_halves),
     ],
-    waste=lambda n, seen: one_step_more(n, seen, n - 1),
+    waste=lambda x, n, seen: remainder(x, n, seen) or one_step_more(n, seen, n - 1),
     passed=passed,
 )

@@ -10,14 +10,9 @@ from dtlib.learn.explanations import digits, number
 
 
 def owned(size, n, chunk):
-    """Masks of one of `n` chunks: cut evenly, and cut by ⌈size/n⌉ with a short tail."""
-    per = -(-size // n)
+    """The mask of one of `n` chunks, as the solution cuts them."""
     even = [size // n + (k < size % n) for k in range(n)]
-    tail = [max(0, min(per, size - k * per)) for k in range(n)]
-    return [
-        torch.arange(n).repeat_interleave(torch.tensor(lengths)) == chunk
-        for lengths in (even, tail)
-    ]
+    return torch.arange(n).repeat_interleave(torch.tensor(even)) == chunk
 
 
 def alone(n, seen):
@@ -37,6 +32,27 @@ def chunk(x, n, seen):
     pieces = -(-size // -(-size // n))
     failed = any(one.failure is not None and one.failure.error == "IndexError" for one in seen)
     return failed and pieces < n and {"size": size, "pieces": pieces}
+
+
+def of_a_tuple(seen):
+    """`chunks[k] += …` on what tensor_split returns."""
+    return any(
+        one.failure is not None
+        and one.failure.error == "TypeError"
+        and "'tuple' object does not support item assignment" in one.failure.message
+        for one in seen
+    )
+
+
+def in_no_chunk(got, x, n, seen):
+    """An element that every rank left as it was, where the others have been summed somewhere."""
+    start = [one.tolist() for one in x]
+    still = [all(s.values[i] == x[i] for s, x in zip(seen, start, strict=True))
+             for i in range(len(start[0]))]  # fmt: skip
+    place = still.index(True) if any(still) else None
+    if n == 1 or place is None or all(still):
+        return False
+    return {"place": place, "size": len(still), "chunks": len(still) - sum(still)}
 
 
 def silent(got, n, seen):
@@ -121,6 +137,16 @@ def both_halves(got, n, seen):
     return n > 1 and all(len(finished(one, n)) == n for one in seen)
 
 
+def rebound(got, n, seen):
+    """Finished sums travelled in the second half, and each rank holds the one it had."""
+    if not whole(n, seen) or any(
+        carried(one, k) not in (None, everyone(n)) for one in seen for k in range(n - 1, 2 * n - 2)
+    ):
+        return False
+    chunks = [finished(one, n) for one in seen]
+    return all(len(own) == 1 for own in chunks) and {"chunk": chunks[0][0]}
+
+
 def mean(got, n, seen):
     """The sum, divided."""
     want = seen[0].want
@@ -184,7 +210,7 @@ def carried(seen, k):
 
 def cut(seen, n, chunk):
     """What a rank holds of a chunk."""
-    mask = owned(len(seen.values), n, chunk)[0]
+    mask = owned(len(seen.values), n, chunk)
     return [value for value, own in zip(seen.values, mask.tolist(), strict=True) if own]
 
 

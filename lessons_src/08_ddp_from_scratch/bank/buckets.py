@@ -45,6 +45,10 @@ ALSO_WRONG = [
     ("endless", {"if not buckets or size > room": "while not buckets or size > room",
                  "buckets.append([])": "buckets = buckets if [] in buckets else [*buckets, []]"}),
     ("kind", {"return buckets": "return params[::-1]"}),
+    ("four_bytes", {"p.element_size()": "4"}),
+    ("changed", {"buckets, room": "params.reverse()\n    buckets, room",
+                 "reversed(params)": "params"}),
+    ("changed", {"reversed(params)": "(params.pop() for _ in params[:])"}),
 ]  # fmt: skip
 ALSO_RIGHT = [bucket_by_bucket, one_open_for_each_dtype]
 

@@ -27,4 +27,22 @@ ALSO_WRONG = [
     ("literal", {DIVIDE: "flat /= 4"}),
     ("literal", {DIVIDE: "flat /= max(1, dist.get_world_size() - 1)"}),
 ]
+
+
+def dtypes_in_order_of_the_gradients(model):
+    params = list(model.parameters())
+    kinds = list(dict.fromkeys(p.grad.dtype for p in params if p.grad is not None))
+    for p in params:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+    for kind in kinds:
+        some = [p.grad for p in params if p.grad.dtype == kind]
+        flat = torch.cat([grad.flatten() for grad in some])
+        dist.all_reduce(flat)
+        parts = (flat / dist.get_world_size()).split([grad.numel() for grad in some])
+        for grad, part in zip(some, parts, strict=True):
+            grad.copy_(part.view(grad.shape))
+
+
+HANG = [("dtype_left", dtypes_in_order_of_the_gradients)]
 ALSO_RIGHT = [{DIVIDE: "", REDUCE: f"{DIVIDE}; {REDUCE}"}, writes_into_the_buffer]

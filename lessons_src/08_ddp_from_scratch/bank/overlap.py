@@ -84,6 +84,52 @@ def loses_the_first_layer(buckets, all_reduce, talk):
     return all_but_one
 
 
+def keeps_every_handle(buckets, all_reduce, talk):
+    """A list that grows, of which each step looks at the last ones."""
+    missing, sent = [len(bucket) for bucket in buckets], []
+    home = {p: k for k, bucket in enumerate(buckets) for p in bucket}
+    begun = [0]
+
+    def hook(p):
+        if not talk():
+            return
+        missing[home[p]] -= 1
+        while len(sent) - begun[0] < len(buckets) and missing[len(sent) - begun[0]] == 0:
+            bucket = buckets[len(sent) - begun[0]]
+            flat = torch.cat([q.grad.flatten() for q in bucket])
+            sent.append((flat, all_reduce(flat)))
+
+    def wait():
+        for bucket, (flat, work) in zip(buckets, sent[begun[0] :], strict=True):
+            work.wait()
+            unpack(flat / dist.get_world_size(), [p.grad for p in bucket])
+        missing[:] = [len(bucket) for bucket in buckets]
+        begun[0] = len(sent)
+
+    for p in home:
+        p.register_post_accumulate_grad_hook(hook)
+    return wait
+
+
+def one_bound_late(buckets, all_reduce, talk):
+    works = []
+    for bucket in buckets:
+        for p in bucket:
+            p.register_post_accumulate_grad_hook(lambda _: works.append(all_reduce(p.grad)))  # noqa: B023
+    return lambda: [work.wait() for work in works]
+
+
+def at_the_first_of_a_bucket(buckets, all_reduce, talk):
+    works = []
+
+    def full(bucket):
+        works.append(all_reduce(torch.cat([p.grad.flatten() for p in bucket])))
+
+    for bucket in buckets:
+        bucket[0].register_post_accumulate_grad_hook(lambda _, bucket=bucket: full(bucket))
+    return lambda: [work.wait() for work in works]
+
+
 def divides_before(buckets, all_reduce, talk):
     return started_in_order(buckets, all_reduce, talk, first=1 / dist.get_world_size())
 
@@ -98,5 +144,8 @@ ALSO_WRONG = [
     ("no_wait", never_waits_and_keeps_a_counter),
     ("late", half_at_the_end),
     ("other", loses_the_first_layer),
+    ("stale", keeps_every_handle),
+    ("late_bound", one_bound_late),
+    ("not_there_yet", at_the_first_of_a_bucket),
 ]
 ALSO_RIGHT = [divides_before, divides_after]

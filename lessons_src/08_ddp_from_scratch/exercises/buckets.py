@@ -16,18 +16,20 @@ CHAIN = {"0.weight": 10, "0.bias": 5, "1.weight": 5, "2.weight": 5, "2.bias": 5}
 LARGE = {"0.weight": 5, "emb.weight": 30, "2.weight": 5}
 LARGE_LAST = {"0.weight": 5, "2.weight": 5, "emb.weight": 30}
 TYPES = {"0.weight": 4, "norm.weight": 4, "2.weight": 4}
+DOUBLE = {"0.weight": 5, "0.bias": 5}
 
 assign_buckets = solution("assign_buckets", globals())
 
 
-def run(answer, sizes, cap, half=None):
-    """The buckets of an answer, as places in the list of parameters; `half` is one in bf16."""
+def run(answer, sizes, cap, dtypes=None):
+    """The buckets of an answer, as places in the list of parameters; `dtypes` other than fp32."""
     params = [
-        nn.Parameter(torch.zeros(n, dtype=torch.bfloat16 if name == half else torch.float32))
+        nn.Parameter(torch.zeros(n, dtype=(dtypes or {}).get(name, torch.float32)))
         for name, n in sizes.items()
     ]
     place = {id(p): i for i, p in enumerate(params)}
-    buckets = answer(list(params), cap)
+    given = list(params)
+    buckets = answer(given, cap)
     if not isinstance(buckets, (list, tuple)):
         raise Wrong("kind", got=f"a {type(buckets).__name__}")
     for bucket in buckets:
@@ -35,14 +37,21 @@ def run(answer, sizes, cap, half=None):
             raise Wrong("kind", got=f"a list with a {type(bucket).__name__} in it")
         if any(id(p) not in place for p in bucket):
             raise Wrong("kind", got="a list of lists that hold other things than the parameters")
+    if list(map(id, given)) != list(map(id, params)):
+        raise Wrong(
+            "changed",
+            what=f"{len(given)} of {len(params)} parameters are left in it"
+            if len(given) != len(params)
+            else "its parameters are in another order",
+        )
     return [[place[id(p)] for p in bucket] for bucket in buckets]
 
 
-def judge(got, sizes, cap, half):
+def judge(got, sizes, cap, dtypes):
     """Whether it is a right cut, or the first thing that is wrong with it."""
     names = list(sizes)
-    size = [n * (2 if name == half else 4) for name, n in sizes.items()]
-    types = [name == half for name in names]
+    types = [(dtypes or {}).get(name, torch.float32) for name in names]
+    size = [n * kind.itemsize for n, kind in zip(sizes.values(), types, strict=True)]
     return next(
         chain(
             in_all(got, names, size, cap),
@@ -73,9 +82,14 @@ def in_each(buckets, size, cap, types):
         total = sum(size[i] for i in bucket)
         if total > cap and len(bucket) > 1:
             last = size[bucket[-1]]
-            # only a count of numbers allows that
-            key = "elements" if total // 4 <= cap <= total - last else "over"
-            yield Wrong(key, bucket=b, total=total, last=last, before=total - last)
+            numbers = sum(size[i] // types[i].itemsize for i in bucket)
+            key = "over"
+            if numbers <= cap <= total - last:  # only a count of numbers allows that
+                key = "elements"
+            elif 4 * numbers <= cap:
+                key = "four_bytes"
+            facts = {"counted": 4 * numbers, "before": total - last}
+            yield Wrong(key, bucket=b, total=total, last=last, **facts)
         if len({types[i] for i in bucket}) > 1:
             yield Wrong("dtypes", bucket=b)
 
@@ -109,7 +123,8 @@ EXERCISE = Answer(
         ("40, 20, 20, 20 and 20 bytes, cap 50", (CHAIN, 50)),
         ("20, 120 and 20 bytes, cap 40", (LARGE, 40)),
         ("the last of 20, 20 and 120 bytes, cap 40", (LARGE_LAST, 40)),
-        ("16 bytes, 8 in bf16, 16 bytes, cap 100", (TYPES, 100, "norm.weight")),
+        ("16 bytes, 8 in bf16, 16 bytes, cap 100", (TYPES, 100, {"norm.weight": torch.bfloat16})),
+        ("40 and 40 bytes in fp64, cap 60", (DOUBLE, 60, dict.fromkeys(DOUBLE, torch.float64))),
     ],
     mistakes=[
         Mistake("endless", when=endless),

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from dtlib.learn.explanations import number
+from dtlib.learn.explanations import not_waited, number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.reports import close
@@ -19,11 +19,12 @@ from .together import case
 
 NAMES = ("0.weight", "0.bias", "1.weight", "1.bias")
 SIZES = (6, 3, 6, 2)
-ALL, NOBODY, ONE, TYPES = (
+ALL, NOBODY, ONE, TYPES, UNUSED = (
     "every parameter has a gradient",
     "0.bias has none on any rank",
     "0.bias has none on the last rank",
     "layer 1 in bf16",
+    "layer 1 in bf16, without gradients on the last rank",
 )
 MISSING = 1  # the parameter that has no gradient in some cases
 # words of the solution
@@ -33,6 +34,10 @@ DIVIDE, EACH_TYPE, SAME_TYPE = (
     "if p.dtype == dtype",
 )
 
+FILL = "for p in params:\n        if p.grad is None:"
+TYPES_OF_ALL = "sorted({p.dtype for p in params}, key=str)"
+THERE = "sorted({p.grad.dtype for p in params if p.grad is not None}, key=str)"
+
 flat_all_reduce = solution("flat_all_reduce", globals())
 
 
@@ -40,12 +45,12 @@ def run(answer, what):
     """All gradients after the call, one behind the other; None counts as 0."""
     rank, n = dist.get_rank(), dist.get_world_size()
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
-    if what == TYPES:
+    if what in (TYPES, UNUSED):
         model[1].bfloat16()
     params = list(model.parameters())
     for k, p in enumerate(params):
-        missing = what == NOBODY or (what == ONE and rank == n - 1)
-        if not (k == MISSING and missing):
+        missing = k == MISSING and (what == NOBODY or (what == ONE and rank == n - 1))
+        if not missing and not (k > 1 and what == UNUSED and rank == n - 1):
             p.grad = torch.full_like(p, (k + 1) * 10.0**rank)
     answer(model)
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
@@ -102,15 +107,25 @@ def stopped_at_none(seen, what):
     return {"rank": own[0].rank, "name": NAMES[MISSING], "error": own[0].failure.error}
 
 
+def no_message_for_a_dtype(seen, what, n):
+    """The last rank sent nothing in bf16, and another one did."""
+    if what[0] != UNUSED or all(s.failure is None for s in seen):
+        return False
+    sent = [any(m.bytes == 2 * m.elements > 0 for m in s.messages) for s in seen]
+    return any(sent[:-1]) and not sent[-1] and {"rank": n - 1, "other": sent.index(True)}
+
+
 def waste(seen, what, n):
     """More messages, or more bytes, than needed, where every number is right.
 
     Four ranks come last: a wrong number is more than waste, on three ranks, too.
     """
+    if not_waited(seen):
+        return Wrong("never_waited", **not_waited(seen))
     if n < 4:
         return None
     messages = [m for m in seen[0].messages if m.peer is None]
-    kinds, sent = 1 + (what[0] == TYPES), sum(m.bytes for m in messages)
+    kinds, sent = 1 + (what[0] in (TYPES, UNUSED)), sum(m.bytes for m in messages)
     if what[0] == TYPES and sent > 4 * sum(SIZES[:2]) + 2 * sum(SIZES[2:]):
         return Wrong("promoted", name=NAMES[2], sent=sent, own=2 * SIZES[2])
     if len(messages) > kinds:
@@ -141,13 +156,15 @@ EXERCISE = RankAnswer(
     run=run,
     cases=[
         *(case(1, what) for what in (ALL, NOBODY)),
-        *(case(n, what) for n in (3, 4) for what in (ALL, NOBODY, ONE, TYPES)),
+        *(case(n, what) for n in (3, 4) for what in (ALL, NOBODY, ONE, TYPES, UNUSED)),
     ],
     # bf16 keeps 8 bits: a division rounds by 1/256, a forgotten one is off by N.
-    judge=lambda got, want, what: close(got, want, 0.02 if what == TYPES else 1e-5),
+    judge=lambda got, want, what: close(got, want, 0.02 if what in (TYPES, UNUSED) else 1e-5),
     # Gradients that stayed as they were: whether a message went out all the same.
-    wire=lambda seen: bool(seen.collectives),
+    wire=lambda seen: (bool(seen.collectives), all(m.waited for m in seen.messages)),
     mistakes=[
+        Mistake("never_waited",
+                {"all_reduce(flat)": "all_reduce(flat, async_op=True)"}, when=not_waited),
         ("not_copied", {"grad.copy_(part.view(grad.shape))": "pass"}),
         ("stayed_home", {"dist.all_reduce(flat)": "", DIVIDE: ""}),
         ("rows", {"offset += grad.numel()": "offset += len(grad)"}),
@@ -163,6 +180,8 @@ EXERCISE = RankAnswer(
             {"list(model.parameters())": "[p for p in model.parameters() if p.grad is not None]"},
             when=skipped,
         ),
+        Mistake("dtype_left", {FILL: f"dtypes = {THERE}\n    {FILL}", TYPES_OF_ALL: "dtypes"},
+                no_message_for_a_dtype, hangs=True),
         Mistake("no_gradient", {"p.grad = torch.zeros_like(p)": "pass"}, when=stopped_at_none),
         ("promoted", {EACH_TYPE: "for _ in [0]:", SAME_TYPE: ""}),
         ("many", {EACH_TYPE: "for q in params:", SAME_TYPE: "if p is q"}),

@@ -4,7 +4,7 @@
 """
 
 import torch
-import torch.distributed as dist  # noqa: F401 (the solution uses it)
+import torch.distributed as dist
 
 from dtlib.learn.alike import alike
 from dtlib.learn.explanations import number
@@ -33,6 +33,8 @@ TALK, FULL, SEND, DIVIDE, RESET, REGISTER = (
     "p.register_post_accumulate_grad_hook(hook)",
 )
 
+LATE = {REGISTER: "p.register_post_accumulate_grad_hook(lambda _: hook(p))"}
+
 overlap = solution("overlap", globals())
 
 
@@ -52,14 +54,26 @@ def keeps_the_first_sums(buckets, all_reduce, talk):
     return again
 
 
-def no_gradient_yet(seen, what):
-    """A hook ran too early: it raised, or found nothing to send in the first step."""
-    own = [s.failure for s in seen if s.failure and s.failure.own]
-    if own:
-        found = what[0] == PLAIN and "NoneType" in own[0].message
-        return found and {"error": own[0].error}
-    steps = seen[0].got
-    return steps is not None and not steps.starts and {"error": "no message"}
+def no_gradient_yet(steps, what):
+    """Hooks that run before accumulation found nothing to send in the first step."""
+    return bool(steps.tensor_hooks and not steps.starts) and {"error": "no message left"}
+
+
+def own_sums(seen):
+    """Collectives that the answer called itself: those of the link are one for each message."""
+    return len(seen.collectives) - (seen.got.starts + seen.got.again)
+
+
+def around_the_link(got, seen):
+    return own_sums(seen[0]) > 0 and {"count": own_sums(seen[0])}
+
+
+def sends_by_itself(buckets, all_reduce, talk):
+    return overlap(buckets, lambda flat: dist.all_reduce(flat, async_op=True), talk)
+
+
+def no_message(steps, hooks):
+    return not steps.starts and not steps.again and bool(steps.hooks) == hooks
 
 
 def first(holds):
@@ -97,11 +111,17 @@ EXERCISE = RankAnswer(
     run=run,
     cases=[case(n, what) for n, what in CASES],
     same=SAME,
+    wire=lambda seen: (own_sums(seen) > 0, bool(seen.got.hooks), seen.got.shared),
     mistakes=[
         ("returns", {"return wait": ""}),
-        Mistake("silent", {REGISTER: "pass"}, first(lambda s, what: not s.starts and not s.again)),
+        Mistake("around_the_link", sends_by_itself, around_the_link),
+        Mistake("late_bound", LATE, first(lambda s, what: s.shared and not s.starts)),
+        Mistake("stale", when=first(lambda s, what: s.stale > 0)),
+        Mistake("silent", {REGISTER: "pass"}, first(lambda s, what: no_message(s, False))),
         Mistake("tensor_hook", {REGISTER: "p.register_hook(lambda g, p=p: hook(p))"},
-                when=no_gradient_yet),
+                when=first(no_gradient_yet)),
+        Mistake("never_full", {"missing[home[p]] -= 1": "missing[home[p]] += 1"},
+                first(lambda s, what: no_message(s, True))),
         Mistake(
             "every_micro_batch",
             {TALK: f"if len(sent) == len(buckets):\n            sent.clear()\n            {RESET}"},

@@ -2,11 +2,14 @@
 
 The gradient of every number is painted: 10**r on rank r, times 1, 2 and 4 in three micro-batches.
 On three ranks 37 is the mean of one micro-batch, 259 that of all three, 148 of the newest alone.
-The link delivers when it is waited for, and not before: who does not wait has his own.
+The link delivers when it is waited for, and not before: a rank that does not wait keeps its own
+gradient.
 """
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +21,8 @@ from torch.nn import functional as F
 
 from dtlib.learn.verdicts import Wrong
 from dtlib.scratch.data_parallel import assign_buckets
+
+from .hooks import Hooks, hooks_seen
 
 PLAIN, ORDER, MICRO, SGD, ADAMW = (
     "one micro-batch",
@@ -48,13 +53,14 @@ class Sending:
         self.link, self.tensor, self.before = link, tensor, tensor.detach().clone()
         self.summed = self.before.clone()
         dist.all_reduce(self.summed)
-        self.waited = False
+        self.waited, self.step = False, link.step
 
     def wait(self) -> None:
         """Deliver."""
         if self.waited:
             return
         self.waited = True
+        self.link.unwaited -= 1
         self.link.inside += self.link.in_backward
         self.link.changed += not torch.equal(self.tensor.detach(), self.before)
         with torch.no_grad():
@@ -66,16 +72,25 @@ class Link:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, int, float, bool]] = []  # micro-batch, bytes, paint, early
-        self.sendings: list[Sending] = []
-        self.in_backward, self.micro, self.inside, self.changed = False, 0, 0, 0
+        self.handles: list[weakref.ref[Sending]] = []  # the answer keeps them, or does not
+        self.in_backward, self.step, self.micro = False, 0, 0
+        self.inside, self.changed, self.unwaited = 0, 0, 0
 
     def __call__(self, tensor: torch.Tensor) -> Sending:
         """Start to sum a tensor over all ranks."""
         size = tensor.numel() * tensor.element_size()
         first = float(tensor.detach().flatten()[0])
         self.sent.append((self.micro, size, first, self.in_backward))
-        self.sendings.append(Sending(self, tensor))
-        return self.sendings[-1]
+        self.unwaited += 1
+        sending = Sending(self, tensor)
+        self.handles.append(weakref.ref(sending))
+        return sending
+
+    def left_of_step_1(self) -> int:
+        """How many of its handles are still there."""
+        gc.collect()  # some may hang in a circle of references
+        alive = [handle() for handle in self.handles]
+        return sum(one is not None and one.step == 0 for one in alive)
 
 
 @dataclass
@@ -92,6 +107,10 @@ class Steps:
     inside: int  # waits while backward ran
     changed: int  # buffers that changed while they were on their way
     unwaited: int
+    stale: int  # handles of the first step that are still there after the second
+    hooks: int = field(compare=False)  # put on parameters
+    tensor_hooks: int = field(compare=False)  # those among them that run before accumulation
+    shared: str = field(compare=False)  # a variable that all hooks look up when they run
     first_micro: int = field(compare=False)
     first_bucket: int = field(compare=False)
 
@@ -101,19 +120,20 @@ def run(answer: Callable[..., Any], what: str) -> Steps:
     rank, n, count = dist.get_rank(), dist.get_world_size(), MICRO_BATCHES[what]
     params, optimizer = _start(what)
     buckets, link = assign_buckets(params, 24 if what == ORDER else CAP), Link()
-    wait = answer(buckets, link, lambda: link.micro == count - 1)
+    with hooks_seen() as hooks:
+        wait = answer(buckets, link, lambda: link.micro == count - 1)
     if not callable(wait):
         raise Wrong("returns", got="None" if wait is None else f"a {type(wait).__name__}")
     shown: list[torch.Tensor] = []
     starts = 0
-    for step in range(2):
+    for link.step in range(2):
         for link.micro in range(count):
-            loss = _loss(what, params, step, link.micro, rank, n)
+            loss = _loss(what, params, link.step, link.micro, rank, n)
             link.in_backward = True
-            loss.backward()
+            _backward(loss, hooks, params)
             link.in_backward = False
         wait()
-        if step == 0:
+        if link.step == 0:
             starts = len(link.sent)
             shown = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in params]
         if optimizer is not None:
@@ -133,10 +153,29 @@ def run(answer: Callable[..., Any], what: str) -> Steps:
         early=sum(early for *_, early in link.sent[:starts]),
         inside=link.inside,
         changed=link.changed,
-        unwaited=sum(not sending.waited for sending in link.sendings),
+        unwaited=link.unwaited,
+        stale=link.left_of_step_1(),
+        hooks=len(hooks.before) + len(hooks.after),
+        tensor_hooks=len(hooks.before),
+        shared=hooks.shared(params),
         first_micro=first[0],
         first_bucket=2 - round(first[2] / 10**rank) if what == ORDER else 0,
     )
+
+
+def _backward(loss: torch.Tensor, hooks: Hooks, params: list[nn.Parameter]) -> None:
+    """Run backward; a hook that works on a gradient that is still None gets its sentence."""
+    try:
+        loss.backward()
+    except (AttributeError, TypeError) as error:
+        if "NoneType" not in str(error) or all(p.grad is not None for p in params):
+            raise
+        told = {"error": type(error).__name__}
+        if hooks.before:
+            raise Wrong("tensor_hook", **told) from error
+        if hooks.shared(params):
+            raise Wrong("late_bound", shared=hooks.shared(params)) from error
+        raise Wrong("not_there_yet", **told) from error
 
 
 def _start(what: str) -> tuple[list[nn.Parameter], torch.optim.Optimizer | None]:

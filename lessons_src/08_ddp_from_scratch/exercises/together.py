@@ -5,17 +5,21 @@ y = -10**r / 2, so that from the start of rank 0 (w = 0) the gradient is 10**r, 
 with lr 1 on three ranks ends at -37, the mean of 1, 10 and 100.
 """
 
+import contextlib
+from unittest import mock
+
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
-from dtlib.learn.explanations import number, numbers
+from dtlib.learn.explanations import not_waited, number, numbers
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.reports import close
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed
+from dtlib.learn.verdicts import Passed, Wrong
 
 PAINTED, SGD, ADAMW = "one weight, one step", "SGD with momentum", "AdamW"
 STEPS = 3
@@ -29,6 +33,7 @@ START, SUM, DIVIDE, BACKWARD, STEP = (
     "loss.backward()",
     "optimizer.step()",
 )
+N = "dist.get_world_size()"
 ALONE = {SUM: "", DIVIDE: "pass"}
 
 train_together = solution("train_together", globals())
@@ -43,8 +48,20 @@ def run(answer, what):
         batches = [(torch.ones_like(y), y)]
     else:
         batches = [(x.chunk(n)[rank], y.chunk(n)[rank]) for x, y in map(batch, range(STEPS))]
-    answer(model, optimizer, batches)
+    with without_ddp():
+        answer(model, optimizer, batches)
     return weights_of(model)
+
+
+@contextlib.contextmanager
+def without_ddp():
+    """Refuse torch's own, which this exercise builds; in a check's debug mode it would crash."""
+
+    def refuse(*_args, **_kwargs):
+        raise Wrong("torchs_own")
+
+    with mock.patch.object(DistributedDataParallel, "__init__", refuse):
+        yield
 
 
 def drawn(what, rank):
@@ -86,6 +103,11 @@ def gap(got, want):
     return max(abs(a - b) for one in got for a, b in zip(one, want, strict=True))
 
 
+def wire(seen):
+    """What travelled, and whether all of it was waited for."""
+    return travelled(seen), all(m.waited for m in seen.messages)
+
+
 def travelled(seen):
     """Whether ranks talked about gradients or losses, where the weights do not say it."""
     sums = [m.values[0] for m in seen.messages if m.kind == "all_reduce" and m.values]
@@ -109,6 +131,12 @@ def facts(got, want, n, what):
     return {"gap": f"{gap(got, want[0]):.2g}", "optimizer": what[0]}
 
 
+def waste(seen):
+    """A sum that was only started is right by luck alone."""
+    found = not_waited(seen)
+    return Wrong("never_waited", **found) if found else None
+
+
 def passed(seen):
     last = gap([s.values for s in seen[-1]], alone(ADAMW, 4).tolist())
     return Passed(
@@ -126,8 +154,9 @@ EXERCISE = RankAnswer(
     run=run,
     cases=[case(n, what) for n in (1, 3, 4) for what in (PAINTED, SGD, ADAMW)],
     judge=lambda got, what, n: close(got, alone(what, n), ROUNDING),
-    wire=travelled,
+    wire=wire,
     mistakes=[
+        Mistake("never_waited", {SUM: "dist.all_reduce(p.grad, async_op=True)"}, when=not_waited),
         Mistake(
             "literal",
             {DIVIDE: "p.grad /= 2"},
@@ -148,6 +177,7 @@ EXERCISE = RankAnswer(
         ("stayed_home", {START: "pass", **ALONE}),
         ("clone", {SUM: "dist.all_reduce(p.grad.clone())", DIVIDE: ""}),
         ("loss", {BACKWARD: f"dist.all_reduce(loss.data); {BACKWARD}", **ALONE}),
+        ("loss", {BACKWARD: f"dist.all_reduce(loss.data); loss = loss / {N}; {BACKWARD}", **ALONE}),
         # SGD adds up gradients, so that averaged weights are those of averaged gradients.
         Mistake("weights", {STEP: "",
                             BACKWARD: f"{BACKWARD}; {STEP}",
@@ -161,6 +191,7 @@ EXERCISE = RankAnswer(
                           DIVIDE: "p.grad /= 1 if i else dist.get_world_size()"},
                 when=lambda got, what: what[0] != PAINTED),
     ],
+    waste=waste,
     facts=facts,
     passed=passed,
 )  # fmt: skip
