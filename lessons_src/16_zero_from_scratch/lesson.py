@@ -9,7 +9,7 @@
 #   - shard optimizer and gradients, and prove the weights equal to one process
 #   - write stage 3 as a schedule, and read from it what is whole when
 #   - work out what a rank holds and sends at each stage, for any N
-# minutes: {read: 30, exercises: 54}
+# minutes: {read: 25, exercises: 62}
 # needs: [laptop]
 # builds_on: ["05", "07", "08"]
 # ---
@@ -22,7 +22,8 @@
 #
 # ZeRO (https://arxiv.org/abs/1910.02054) answers in three stages. You write
 # two of them, follow the third, and count every byte held and sent. Exercises
-# 1 and 2 are the core and fit an hour with the reading; 3 and 4 are *stretch*.
+# 1 and 2 are the core and take an hour with the reading; 3 and 4 are
+# *stretch*.
 
 # %%
 from dtlib import learn
@@ -32,7 +33,8 @@ learn.start("16")
 # %% [markdown]
 # `ranks` processes train a network of four layers, `width` wide, for `steps`
 # steps, all on the CPU: bytes are the same everywhere. `ranks` has to divide
-# `width`, so that no byte is padding.
+# `width`, so that no byte is **padding**: zeros that make all parts equally
+# long.
 
 # %% tags=["parameters"]
 ranks = 4
@@ -42,7 +44,7 @@ steps = 4
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three. Ψ is the number of parameters, N that of ranks.
+# Commit all three. Ψ is the number of parameters and N the number of ranks.
 
 # %%
 learn.predict("eightfold")
@@ -63,17 +65,21 @@ learn.predict("eight_micro_batches")
 # | mixed precision, as in the paper | 2 | 2 | 4 | 4 + 4 | 2 + 2 + 12 |
 # | fp32, as on a laptop | 4 | 4 | none | 4 + 4 | 4 + 4 + 8 |
 #
-# A **master weight** is a copy in fp32 that small steps can add up in; the
-# 16-bit weight is rounded from it. Stage 1 of ZeRO shares the last part, the
-# optimizer's, among N ranks. With N = 4 that is 2 + 2 + 12/4 = 7 bytes in the
-# paper, and 4 + 4 + 8/4 = 10 in fp32. Both are right. Say which one you mean.
+# A **master weight** is a copy in fp32, in which small steps can add up; the
+# 16-bit weight is rounded from it. Stage 1 of ZeRO divides the last part, the
+# optimizer's, among N ranks. With N = 4 that leaves 2 + 2 + 12/4 = 7 bytes in
+# the paper and 4 + 4 + 8/4 = 10 in fp32. Both are right, so say which you
+# mean.
 #
 # ## Who owns what
 #
 # A **shard** is the part of a flat tensor that one rank owns. The two halves
-# of lesson 07's ring are all we need: `reduce_scatter` leaves on each rank the
-# sum of its own shard, and `all_gather` makes a tensor whole of which each
-# rank has its shard. Ten elements on three ranks, 1, 10 and 100:
+# of lesson 07's ring are all we need: `reduce_scatter` leaves each rank with
+# its own shard of the sum, and `all_gather` puts the shards of all ranks
+# together again. In lesson 07 the first half ended with chunk r + 1 on rank r.
+# Here every chunk starts its journey one rank further back, so that it ends
+# one rank earlier: **shard r on rank r**. Messages and bytes stay the same.
+# Ten elements on three ranks, painted 1, 10 and 100:
 
 # %%
 # %%ranks 3
@@ -87,17 +93,17 @@ whole.tensor_split(world_size)[rank].copy_(mine + rank)
 print("gathered:", all_gather(whole).int().tolist())
 
 # %% [markdown]
-# The shards have 4, 3 and 3 elements. (Libraries want equal parts, so that
-# frameworks pad Ψ to a multiple of N.) `tensor_split(N)[rank]` is a *view*:
+# The shards have 4, 3 and 3 elements. (Libraries want equal parts, so
+# frameworks pad Ψ to a multiple of N.) `tensor_split(N)[rank]` is a **view**:
 # it shows a part of the tensor and has no memory of its own. `reduce_scatter`
-# uses its argument up and returns such a view of it.
+# overwrites its argument and returns such a view of it.
 #
 # ## Stage 0, a worked case
 #
 # This is data parallel, with the model's weights in one flat tensor. Each rank
 # has a master for all of it, and an optimizer: `make_optimizer` makes one for
-# the tensors it is given. `float()` copies bf16 weights; fp32 weights it hands
-# back as they are, so that the master costs nothing.
+# the tensors it is given. `float()` copies bf16 weights; it returns fp32
+# weights as they are, so there the master costs nothing.
 
 # %%
 import torch
@@ -123,17 +129,17 @@ def stage0(weights, make_optimizer):
 
 
 # %% [markdown]
-# AdamW and SGD work element by element: handed Ψ/N weights, they do with them
-# what they would have done among all Ψ. So here N ranks compute the same
-# update N times over. That is what stage 1 ends.
+# AdamW and SGD work element by element: given Ψ/N of the weights, they update
+# them exactly as they would among all Ψ. In stage 0 all N ranks compute the
+# same update; stage 1 ends this waste.
 #
 # ## Exercise 1: shard the optimizer
 #
-# ●●○ *12 minutes.* Turn stage 0 into stage 1. Every rank still holds all
-# weights and gets a gradient for all; master and optimizer it keeps for its
-# own shard alone. After `step` all ranks have the same new `weights`, in
-# place. N need not divide Ψ. A rank may send $2(N-1)/N \cdot Ψ$ elements a
-# step, as many as an all-reduce.
+# ●●○ *20 minutes.* Turn stage 0 into stage 1. Every rank still holds all
+# weights and gets a gradient for all of them, but it keeps a master and an
+# optimizer for its own shard alone. After `step` all ranks have the same new
+# numbers in `weights` itself. N need not divide Ψ. A rank may send
+# $2(N-1)/N \cdot Ψ$ elements a step, as many as an all-reduce.
 
 
 # %% tags=["exercise"]
@@ -164,10 +170,10 @@ learn.check("stage1", stage1)
 # %% [markdown]
 # ## Proof and bytes
 #
-# `zero_runs` (in `dtlib/learn`) trains the network on real ranks, each with
-# its part of the batch, and beside it a twin with all of it, as one process
-# would. After each step it compares their weights: with SGD that has momentum
-# and with AdamW, since either alone would hide some mistakes.
+# `zero_runs` (beside this lesson) trains the network on real ranks, each with
+# its part of the batch, and beside it a twin on the whole batch, as one
+# process would. After each step it compares their weights, once with SGD and
+# momentum and once with AdamW, because either alone would hide some mistakes.
 
 # %%
 from lesson import pictures as zero_view
@@ -181,8 +187,8 @@ assert zero_runs.worst(found) < 1e-5
 learn.table(*zero_view.distances(found))
 
 # %% [markdown]
-# Rounding in fp32, and no more. Now the bytes, as lesson 05's ledger counts
-# them between backward and update, and elements, counted as they leave:
+# They differ by fp32 rounding alone. Now the bytes, which lesson 05's ledger
+# counts between backward and update, and the elements that each rank sends:
 
 # %%
 learn.table(*zero_view.bytes_and_elements(found))
@@ -194,21 +200,39 @@ learn.my_run("bytes a parameter at stage 1, fp32", one.bytes_each, "bytes")
 assert abs(one.sent - zero.sent) + abs(one.bytes_each - 8 - 8 / ranks) < 1e-9
 
 # %% [markdown]
-# 8 + 8/N, to the byte, for not one element more: an all-reduce *is* a
-# reduce-scatter and an all-gather, and stage 1 does its update in between.
-# What travels back are new weights in place of summed gradients.
+# 8 + 8/N to the byte, and not one element more: an all-reduce *is* a
+# reduce-scatter and an all-gather, and stage 1 does its update in between. The
+# second half carries new weights in place of summed gradients.
+#
+# ## What keeps a gradient alive: a worked case
+#
+# A rank uses one Nth of the gradient, and yet holds all of it from backward to
+# step. **Stage 2** keeps the shard alone. Two facts decide whether the rest
+# really goes away. `backward` *adds* to `p.grad` unless that is `None`, and a
+# view keeps alive the whole memory that it looks into. Here are both, for a
+# weight of 8 numbers and a shard of 2:
+
+# %%
+weight = torch.nn.Parameter(torch.ones(8))
+for micro_batch in (1, 2):
+    (weight * 10.0).sum().backward()
+    print("p.grad after micro-batch", micro_batch, weight.grad.tolist())
+window = weight.grad.tensor_split(4)[1]
+for name, tensor in {"view": window, "view + 0": window + 0}.items():
+    memory = tensor.untyped_storage().nbytes()
+    print(f"{name}: {tensor.nbytes} bytes, in a memory of {memory}")
+
+# %% [markdown]
+# Arithmetic such as `+` writes its result into memory of its own; whatever
+# works in place (`+=`, `div_`) stays in the old one.
 #
 # ## Exercise 2, first half: keep a shard of the gradient
 #
-# ●●○ *9 minutes.* A rank uses one Nth of the gradient, and yet holds all of
-# it from backward to step. **Stage 2** keeps the shard. Your function is
-# called after the backward of every micro-batch. `parameters` have a gradient
-# each; `shard` is what your last call returned, `None` at first. Return the
-# shard of all micro-batches so far: the mean over ranks, added up over
-# micro-batches. Afterwards no rank may hold the rest.
-#
-# Two things to know. `backward` *adds* to `p.grad` if that is not `None`. And
-# a view keeps the whole tensor alive that it looks into.
+# ●●○ *9 minutes.* Your function is called after the backward of every
+# micro-batch. Each of `parameters` has a gradient; `shard` is what your last
+# call returned, and `None` at first. Return this rank's shard of the gradient
+# so far: averaged over ranks, added up over micro-batches. After each call no
+# rank may hold the rest of the gradient, in `p.grad` or behind a view.
 
 
 # %% tags=["exercise"]
@@ -227,11 +251,27 @@ def add_gradients(parameters, shard):
 learn.check("add_gradients", add_gradients)
 
 # %% [markdown]
+# ## One number from shards: a worked case
+#
+# How many elements of a gradient are exactly 0, when no rank has all of it?
+# Each rank counts in its own shard, and `all_reduce` adds the counts up. It
+# works **in place and returns nothing**: afterwards the sum stands in the
+# tensor that you gave it.
+
+# %%
+# %%ranks 3
+shard = [torch.tensor([3.0, 0.0]), torch.zeros(2), torch.tensor([0.0])][rank]
+zeros = (shard == 0).sum()
+print("mine:", zeros.item())
+dist.all_reduce(zeros)
+print("in the whole gradient:", zeros.item())
+
+# %% [markdown]
 # ## Exercise 2, second half: clip what nobody has whole
 #
 # ●○○ *5 minutes.* To clip, you need the length of the *whole* gradient, and
-# now no rank has it. Return it on every rank; `shard` stays as it is. A
-# single number of each rank is enough.
+# now no rank has it. Return that length on every rank, and leave `shard` as it
+# is. A single number from each rank is enough.
 
 
 # %% tags=["exercise"]
@@ -248,10 +288,10 @@ def global_norm(shard):
 learn.check("global_norm", global_norm)
 
 # %% [markdown]
-# Stage 2 out of your two functions. The gradient comes as a shard, so the
-# update first multiplies it by `longest / norm`, if that is below 1, and goes
-# on as in stage 1. Here it cuts in every step, and the twin clips with torch's
-# own `clip_grad_norm_`.
+# Your two functions make stage 2. The update multiplies its shard of the
+# gradient by `longest / norm` if that is below 1, and continues as in stage 1.
+# Here it clips in every step, and the twin clips with torch's own
+# `clip_grad_norm_`.
 
 # %%
 longest = 0.01
@@ -262,9 +302,9 @@ assert zero_runs.worst(found) < 1e-5
 learn.table(*zero_view.bytes_and_elements(found))
 
 # %% [markdown]
-# Fewer bytes, as many elements. Now cut a rank's batch into eight. Stages 0
-# and 1 add up locally and talk once. Stage 2 cannot: what a rank did not keep,
-# it cannot send later.
+# Fewer bytes, and as many elements. Now cut a rank's batch into eight
+# micro-batches. Stages 0 and 1 add up gradients locally and send them once.
+# Stage 2 cannot wait, because a rank cannot send later what it did not keep.
 
 # %%
 eight = zero_runs.run(ways, sizes, kinds=["AdamW"], k=8)
@@ -278,16 +318,18 @@ learn.table(
 )
 
 # %% [markdown]
-# Your stage 2 packs the whole gradient when backward is over, so for a moment
-# all of it is there. The course's `ZeroStage2` (in `dtlib/scratch/zero`) sends
-# a layer's gradient off as soon as it is complete, by a hook (lesson 08).
+# Your stage 2 packs the gradient when backward is over, so for a moment all of
+# it is there. The course's `ZeroStage2` (in `dtlib/scratch/zero`) sends a
+# layer's gradient as soon as it is complete, from a **hook**: a function that
+# autograd calls at that moment (lesson 08).
 #
 # ## Stage 3: weights, too
 #
-# **Stage 3** keeps one Nth of the weights. A layer is made whole right before
-# it is used, in forward and again in backward, and freed right after. *When*
-# is the whole idea, so we write it down as a **schedule**: small instructions
-# that every rank carries out, line by line.
+# In **stage 3** a rank keeps one Nth of the weights. It gathers a layer right
+# before it computes with it, in forward and again in backward, and frees it
+# right after. The order of these actions is the whole idea, so we write it
+# down as a **schedule**: small instructions that every rank carries out, line
+# by line.
 
 # %%
 from dtlib.scratch.zero import schedule as s
@@ -301,10 +343,11 @@ two_layers_forward = [
 # ## Exercise 3: the whole step
 #
 # ●●○ *15 minutes, stretch.* Return all lines of a step, for any number of
-# layers. `s.Backward(k)` needs layer k whole, and the backward of layer k + 1
-# done; it makes the gradient of layer k, of which `s.ReduceScatter(k)` leaves
-# a shard of the mean on each rank. Hold as few layers at once as you can.
-# `s.OptimizerStep()` is the last line.
+# layers. `s.Backward(k)` needs layer k whole and the backward of layer k + 1
+# done. It makes the whole gradient of layer k, and `s.ReduceScatter(k)` leaves
+# each rank with its shard of the mean over ranks. Hold as few whole layers
+# *and* whole gradients at once as you can. `s.OptimizerStep()` is the last
+# line.
 
 
 # %% tags=["exercise", "stretch"]
@@ -324,9 +367,9 @@ def zero3_schedule(layers):
 learn.check("zero3_schedule", zero3_schedule)
 
 # %% [markdown]
-# The course's `ZeroStage3` is a worker that carries such lines out. It
-# follows yours, and after each line its buffers say how many bytes of whole
-# layers they hold. Beside it a schedule that gathers all at the start.
+# The course's `ZeroStage3` is a worker that carries out such lines. It follows
+# yours, and after each line we count the bytes of whole layers in its buffers.
+# The second schedule gathers all layers at the start.
 
 # %%
 import matplotlib.pyplot as plt
@@ -350,14 +393,50 @@ plt.show()
 learn.table(*zero_view.stairs(pairs))
 
 # %% [markdown]
-# Both are right, step for step. Low stairs have a price: every layer is
-# gathered twice and reduced once in each micro-batch, $3k(N-1)/N \cdot Ψ$
-# elements for k of them, in place of $2k$.
+# Both train correctly. Low stairs have a price: in each micro-batch every
+# layer is gathered twice and its gradient reduced once, which is $3k(N-1)/N
+# \cdot Ψ$ elements for k micro-batches; the second schedule gathers once and
+# sends $2k(N-1)/N \cdot Ψ$.
+#
+# ## Seconds beside bytes: prefetch
+#
+# Bytes cost time only while somebody waits for them. Messages and computing
+# can **overlap**: they run at the same time on different hardware. Yet in the
+# schedule above nothing overlaps, because a gather waits for the memory that
+# the `Free` above it gives back. **Prefetching** gathers the next layer while
+# this one computes, and pays with a second whole layer. Below is a simulation
+# of both: layers of 200 million parameters in bf16, 8192 tokens a rank, 64
+# ranks, a link of 50 GB/s (400 Gbit/s), and 400 TFLOP/s, some 40 % of an
+# H100's peak. G is an all-gather, R a reduce-scatter, F forward, B backward.
+
+# %%
+from lesson import timeline
+
+seconds = timeline.layer_seconds(
+    200e6, tokens=8192, ranks=64, link=50e9, speed=400e12
+)
+orders = {
+    "Gathered when needed": s.schedule([[k] for k in layers]),
+    "Gathered one layer ahead": timeline.one_ahead(sizes.layers),
+}
+timeline.draw(orders, seconds)
+plt.show()
+
+# %%
+learn.table(*timeline.table(orders, seconds))
+
+# %% [markdown]
+# Both send the same bytes. One layer ahead, the ranks wait only for the first
+# gather of each pass and for the last reduce-scatter. FSDP2, PyTorch's stage
+# 3, works like this on GPUs
+# (https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html).
+# When a gather takes longer than a layer's compute, no order hides it: try
+# `tokens=2048`. Then a larger micro-batch or a lower stage is the remedy.
 #
 # ## All stages in one picture
 #
-# Once more with bf16 weights and gradients, and fp32 master weights: the
-# paper's 2 + 2 + 12.
+# Now with bf16 weights and gradients and fp32 master weights: the paper's
+# 2 + 2 + 12.
 
 # %%
 found["stage 3"], ways["stage 3"] = walked["stage 3"], scheduled["stage 3"]
@@ -378,23 +457,23 @@ if ranks == 4:  # as the prediction says
 
 # %% [markdown]
 # "About 8 times less memory with ZeRO-2", tutorials say. The paper says "up to
-# 8x", for many ranks: 16/(2 + 14/N) nears 8 when 14/N is small against 2. How
-# many ranks make it 7? What do eight micro-batches cost at each stage?
+# 8x", for many ranks: 16/(2 + 14/N) approaches 8 when 14/N is small against 2.
+# With how many ranks is it 7? What do eight micro-batches cost at each stage?
 
 # %%
 learn.what_if("zero_stages")
 
 # %% [markdown]
-# No stage shards activations (lesson 05). And where stage 1 fits and a step
-# has several micro-batches, stay there: from stage 2 on each of them costs.
+# No stage shards activations (lesson 05). And if stage 1 fits and a step has
+# several micro-batches, stay there: from stage 2 on, each micro-batch sends.
 #
 # ## Exercise 4: the paper's table
 #
 # ●●○ *13 minutes, stretch.* Two functions for any Ψ, N and stage. First the
 # bytes on a rank, by kind; `precision` is `"mixed"` or `"fp32"`, and the fp32
 # master counts with the optimizer, as in the paper. Then the elements that a
-# rank sends in a step of `k` micro-batches. Exactly, please: one rank sends
-# nothing.
+# rank sends in a step of `k` micro-batches. Be exact: one rank sends nothing,
+# and a share is Ψ/N without padding, even where that is no whole number.
 
 
 # %% tags=["exercise", "stretch"]
@@ -441,12 +520,12 @@ learn.quiz()
 # ## Take-away
 #
 # - 2 + 2 + 12 bytes in mixed precision, 4 + 4 + 8 in fp32: say which.
-# - Stage 1: reduce-scatter, update your own shard, all-gather. The weights and
-#   the traffic of data parallel.
-# - Stage 2 talks in every micro-batch, and clips by a norm summed over ranks.
-# - Stage 3: a schedule says when a layer is whole. Three passes round the ring
-#   in each micro-batch.
-# - What remains of 16 bytes follows from N. The 8 of the folk tale is a limit.
+# - Stage 1: reduce-scatter, update your own shard, all-gather. Weights and
+#   traffic are those of data parallel.
+# - Stage 2 sends in every micro-batch, and clips by a norm over all ranks.
+# - Stage 3: a schedule says when a layer is whole. In each micro-batch weights
+#   and gradients go round the ring three times; prefetching hides most of it.
+# - How many of 16 bytes remain depends on N. The factor of 8 is a limit.
 
 # %%
 learn.take_away()

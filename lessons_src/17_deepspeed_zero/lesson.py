@@ -28,9 +28,8 @@
 # is 1. Where do the 2.4× and the 23 % come from?**
 #
 # You run the real DeepSpeed at all its stages, weigh what it holds, and then
-# take this table apart. Exercises 1 to 3 are the core and fit an hour with
-# the reading; the part on loss scales and saving, with exercise 4, is
-# *stretch*.
+# take this table apart. Exercises 1 to 3 are the core and take an hour with
+# the reading; saving with exercise 4, and loss scales, are *stretch*.
 
 # %%
 from dtlib import learn
@@ -38,9 +37,9 @@ from dtlib import learn
 learn.start("17")
 
 # %% [markdown]
-# `device`, `width` and `timed` belong to the ablation: on a node with a GPU,
-# `device="cuda"`, `width=1024`, `timed=30`. With `record=True` the lesson
-# ends by writing what it measured for those who have no DeepSpeed.
+# `device`, `width` and `timed` set up the timed comparison below: on a node
+# with a GPU, use `device="cuda"`, `width=1024`, `timed=30`. With `record=True`
+# the lesson ends by saving its results for readers without DeepSpeed.
 
 # %% tags=["parameters"]
 device = "cpu"
@@ -70,10 +69,11 @@ learn.predict("sharding_alone")
 # %% [markdown]
 # ## One script, four stages
 #
-# With DeepSpeed you hand over the model and a configuration, and get back an
-# **engine**. It owns the optimizer, the precision, the clipping and the
-# gradients; your loop calls three things: `engine(x)`, `engine.backward`,
-# `engine.step`. Read the numbered places of this script:
+# You give DeepSpeed the model and a configuration, and get back an **engine**.
+# It owns the optimizer, the precision, the clipping and the gradients; your
+# loop calls `engine(x)`, `engine.backward` and `engine.step`. The ranks talk
+# through **gloo**, PyTorch's backend for CPUs; on GPUs it would be NVIDIA's
+# **NCCL**. Read the numbered places of this script:
 
 # %%
 # %%writefile train_zero.py
@@ -208,11 +208,12 @@ learn.table(
 
 # %% [markdown]
 # Under torchrun not one digit differs: both launchers only start processes
-# and tell them who they are.
+# and tell each its rank.
 #
 # And the stages? They add the same gradients in another order. Near 5, fp32
-# numbers are 4.8·10⁻⁷ apart, and steps carry a rounding on. The bound below,
-# 10⁻⁵, is twenty such distances: one that holds here, and not one derived.
+# numbers are 4.8·10⁻⁷ apart, and each step passes its rounding on to the next.
+# The bound below, 10⁻⁵, is twenty such distances; it was seen to hold here,
+# not derived.
 
 # %%
 apart = {
@@ -224,8 +225,8 @@ assert max(apart.values()) < 1e-5
 assert losses["stage 1"] == losses["stage 2"]
 
 # %% [markdown]
-# **ZeRO changes where numbers lie, not what is learnt.** Stages 1 and 2 even
-# agree in every digit: they add in the same order.
+# **ZeRO changes where numbers are stored, not what the model learns.** Stages
+# 1 and 2 even agree in every digit, because they add in the same order.
 #
 # ## What does a rank hold?
 #
@@ -300,26 +301,27 @@ learn.table(
 
 # %% [markdown]
 # Lesson 16's rule, 4 + 4 + 8 bytes in fp32 with the stage's parts divided by
-# 2, gives 16, 12, 10 and 8: the black marks. Where the ledger differs, the
-# difference has a name:
+# 2, gives 16, 12, 10 and 8: the black marks. Each difference from the ledger
+# has a name:
 #
 # - **fp32 copy**: DeepSpeed is built for 16-bit weights, whose optimizer
-#   works on an fp32 copy, sharded with it. In fp32 the copy is made all the
-#   same: 4Ψ/N more.
+#   works on an fp32 copy, sharded like the optimizer's moments. It makes the
+#   copy in fp32, too: 4Ψ/N more.
 # - Stage 1's gradients: backward makes all of them; when it ends,
 #   DeepSpeed keeps this rank's share. The rule counts the moment before. So
 #   stage 1 meets its mark by accident: 2 bytes less, and 2 more.
-# - Padding: at stages 1 and 2 the flat copy is filled up to a multiple of 2N.
-# - Stage 3's bucket of gradients on their way, Ψ/4 elements, stays
-#   between the steps.
+# - **Padding**: at stages 1 and 2 zeros make the flat copy's length a multiple
+#   of 2N.
+# - Stage 3 keeps its bucket for gradients that are being reduced, Ψ/4
+#   elements, between the steps.
 #
 # ## Exercise 1: held under DeepSpeed
 #
-# ●○○ *8 minutes.* Write the rule with the copy in it: bytes by kind that one
-# rank needs in a step at stages 1, 2 and 3, padding and buckets left out.
-# Gradients at stage 1 count whole. `sixteen_bit` says that weights and
-# gradients are in 2 bytes; moments and the copy never are. A worked line,
-# the weights', stands there.
+# ●○○ *8 minutes.* Write the rule with the copy in it: the bytes of each kind
+# that one rank needs in a step at stages 1, 2 and 3, without padding and
+# buckets. At stage 1 count all gradients. `sixteen_bit` says that weights and
+# gradients take 2 bytes a number; moments and the copy always take 4. The line
+# for the weights is there as a worked example.
 
 
 # %% tags=["exercise"]
@@ -372,13 +374,55 @@ small = weighed["zero3"]["json"]["zero_optimization"]
 assert small["stage3_param_persistence_threshold"] < 100_000
 
 # %% [markdown]
+# ## When FSDP2, and when DeepSpeed?
+#
+# PyTorch has a stage 3 of its own: `fully_shard`, called **FSDP2**. Here the
+# same GPT trains under the course's strategy `fsdp`, with the same ledger:
+
+# %%
+_, alone = dtlib.launch(weigh, ["fsdp"], ranks=2, device="cpu")[0]
+sizes = {"fsdp": alone["fsdp"]["bytes"], "zero3": weighed["zero3"]["bytes"]}
+learn.table(
+    [
+        [name, *(page[kind] / psi for kind in KINDS), sum(page.values()) / psi]
+        for name, page in sizes.items()
+    ],
+    ["", *(kind.replace("_", " ") for kind in KINDS), "all"],
+    "Bytes a parameter on rank 0 of 2 before the step, fp32",
+)
+
+# %%
+assert sizes["fsdp"]["fp32_copy"] == 0 < sizes["zero3"]["fp32_copy"]
+assert abs(sum(sizes["fsdp"].values()) / psi - 16 / 2) < 0.01
+
+# %% [markdown]
+# FSDP2 holds what lesson 16's rule says, 16/2 = 8 bytes: it makes no fp32
+# copy, because your optimizer works on the shards themselves. You choose their
+# type, and a policy can cast them when they are gathered. More differences
+# (https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html and
+# https://www.deepspeed.ai/docs/config-json/):
+#
+# | | FSDP2 | DeepSpeed |
+# | --- | --- | --- |
+# | in your script | a call on each block; loop and optimizer stay yours | an engine that owns optimizer, precision, clipping and accumulation |
+# | stages | 3; with `reshard_after_forward=False` weights stay whole from forward to backward | 0 to 3, by one number |
+# | a shard | a part of each tensor along its first dimension, a `DTensor` | a part of a flat buffer |
+# | offload | to the CPU | to the CPU or to NVMe disks |
+#
+# Take **FSDP2** for a model in plain PyTorch that needs stage 3, above all if
+# you also want `torch.compile` or tensor parallelism, which work on the same
+# `DTensor`s. Take **DeepSpeed** if stage 1 is enough (FSDP2 has none, and
+# every micro-batch costs less there, as lesson 16 showed), if weights must go
+# to NVMe, or if the code that you start from comes with a JSON for it.
+
+# %% [markdown]
 # ## One change at a time
 #
 # Back to the table at the top. Its repository shows what changed between
 # the first row and the others: the data-parallel script trains in **fp32**
 # with **torch's AdamW**; `ds_config_stage1.json` and `ds_config_stage2.json`
 # say **fp16**, let DeepSpeed bring **its own Adam**, and set the **stage**.
-# Three changes, one number.
+# Three changes stand behind one number.
 #
 # An **ablation** makes one of them at a time. Here on one rank, with bf16 in
 # place of fp16, and torch's fused AdamW as the other implementation:
@@ -394,9 +438,9 @@ SETTINGS = [
 SETTINGS
 
 # %% [markdown]
-# All five engines live side by side and take their steps in turn, so that a
-# busy moment of this machine meets all of them. Two rounds warm up; then
-# come the timed ones, and one under the ledger.
+# All five engines take their steps in turn, so that a busy moment of this
+# machine slows all of them. Two rounds warm up; the next ones are timed, and
+# the ledger watches the last.
 
 # %%
 import statistics
@@ -507,10 +551,10 @@ learn.measured(
 # The bytes do not depend on the machine, and they settle the matter:
 #
 # - **Sharding alone saves nothing**: on one rank a share is the whole, and
-#   in fp32 the copy of 4Ψ comes on top.
-# - **16 bits alone** save as much as all three together. Not in the states:
-#   2 + 2 + 12 is 16 bytes a parameter, and so is 4 + 4 + 8. What halves is
-#   the activations.
+#   in fp32 the copy adds 4Ψ.
+# - **16 bits alone** save as much as all three together. The states do not
+#   shrink: 2 + 2 + 12 is 16 bytes a parameter, and so is 4 + 4 + 8. The
+#   activations halve.
 
 # %%
 baseline, bf16, fused, stage_2, everything = start
@@ -566,14 +610,14 @@ if here:
 print(*found["patient"])
 
 # %% [markdown]
-# Read the message: 16 ≠ 4 · 1 · 1. The **batch identity** is
+# The message says that 16 ≠ 4 · 1 · 1. The **batch identity** is
 #
 # $$\text{train} = \text{micro} \times \text{accumulation} \times N$$
 #
-# Give two of the three and the third follows; give all three and they bind
-# the file to one N. Tutorials also tell of an error "micro_batches: 4 is not
-# divisible by num_gpus: 1". Nothing of the kind is asked: accumulation has
-# no business with N.
+# Give two of the three and the third follows; give all three and the file
+# works for one N only. Tutorials also mention an error "micro_batches: 4 is
+# not divisible by num_gpus: 1". DeepSpeed asks for nothing of the kind:
+# accumulation need not be a multiple of N.
 #
 # ## Exercise 3: fields that agree
 #
@@ -611,8 +655,8 @@ def batch_fields(world_size, train=None, micro=None, accumulation=None):
 learn.check("batch_fields", batch_fields)
 
 # %% [markdown]
-# Mend the patient without touching what it learns: the global batch stays
-# 16, and one rank takes four micro-batches of 4.
+# Repair the file without changing what the model learns: the global batch
+# stays 16, and one rank takes four micro-batches of 4.
 
 # %%
 fields = learn.given("batch_fields")
@@ -633,9 +677,9 @@ assert found["mended"] == ["accepted"]
 # ## Exercise 4: make weights whole
 #
 # ●●● *14 minutes, stretch.* `mine` holds this rank's share of every tensor:
-# flat, ⌈n/N⌉ numbers, the last ones filled up with zeros. `shapes` holds
-# the whole shapes. Return the whole tensors, by name, on rank 0, and an
-# empty dict elsewhere, where nobody needs them.
+# flat, ⌈n/N⌉ numbers, the last share padded with zeros. `shapes` holds the
+# shapes of the whole tensors. Return the whole tensors, by name, on rank 0,
+# and an empty dict on the other ranks, which do not need them.
 
 # %% tags=["exercise", "stretch"]
 import torch
@@ -715,7 +759,7 @@ print("The checkpoint:", *gathered["files"], sep="\n")
 # collects is called by every rank: under `if rank == 0:` it waits for ever.
 #
 # The course's checkpoints hold whole tensors by name, whatever the stage and
-# the number of ranks: a run of `zero3` goes on as `ddp`, and `dtlib export`
+# the number of ranks: a run of `zero3` can resume as `ddp`, and `dtlib export`
 # writes its weights for other programs.
 #
 # ## Loss scale and skipped steps
@@ -765,12 +809,14 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - The stage is one number of a JSON. Losses stay, bytes move.
-# - What the ledger shows beyond the paper has names: fp32 copy, padding,
-#   buckets, tensors below a threshold.
-# - On one rank nothing is sharded. Where a number changed all the same,
-#   something else did: change one thing at a time.
+# - The stage is one number in a JSON. The losses stay, the bytes move.
+# - Every byte that the ledger shows beyond the paper has a name: fp32 copy,
+#   padding, buckets, tensors below a threshold.
+# - On one rank nothing is sharded. If a figure changed all the same,
+#   something else caused it: change one thing at a time.
 # - train = micro × accumulation × N. Give two of them.
+# - FSDP2 for stage 3 in plain PyTorch; DeepSpeed for stage 1, NVMe or a JSON
+#   that is there already.
 
 # %%
 if record and here:

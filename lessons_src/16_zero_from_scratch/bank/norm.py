@@ -26,8 +26,9 @@ def adds_twice(shard):
 ALSO_WRONG = [
     ("changed", {"square()": "square_()"}),
     ("whole_gradient", gathers_everything),
-    ("value", lambda shard: float("nan")),
-    ("value", lambda shard: -5.0),
+    ("length", lambda shard: float("nan")),
+    ("length", lambda shard: -5.0),
+    ("length", lambda shard: 12.0),  # no paint: 12 does not tell who is in it
     ("kind", lambda shard: [1.0]),
 ]
 ALSO_RIGHT = [{"squares.sqrt()": "squares.item() ** 0.5"}, gathers_norms, adds_twice]

@@ -52,6 +52,21 @@ def reduces_at_the_end(layers):
     return [*lines[:-1], *(s.ReduceScatter(k) for k in range(layers)), lines[-1]]
 
 
+def reduces_one_later(layers):
+    """A gradient travels while the layer below computes: two are whole at once."""
+    lines, late = [], None
+    for one in zero3_schedule(layers):
+        if isinstance(one, s.ReduceScatter):
+            late = one
+        else:
+            lines.append(one)
+            if late is not None and isinstance(one, (s.Backward, s.Free)):
+                lines.append(late)
+                late = None
+    last = [late] if late is not None else []
+    return [*lines[:-1], *last, lines[-1]]
+
+
 ALSO_WRONG = [
     ("no_free_in_forward", {FREED: "s.Forward(k)", AGAIN: "s.Backward"}),
     ("gathered_twice", {FREED: "s.Forward(k)"}),
@@ -81,6 +96,9 @@ ALSO_WRONG = [
         for one in ("Forward(k)", "Backward(k)", "ReduceScatter(k)", "OptimizerStep()")
     ),
     ("too_many", keeps_one_too_many),
+    ("gradients_pile_up", reduces_at_the_end),
+    ("gradients_pile_up", {REDUCED: "", STEP:
+        "[*lines, *(s.ReduceScatter(k) for k in reversed(range(layers))), s.OptimizerStep()]"}),
     ("no_forward", lambda layers: [s.OptimizerStep()]),
     ("no_forward", lambda layers: []),
     ("none", lambda layers: [].sort()),
@@ -88,4 +106,4 @@ ALSO_WRONG = [
     ("no_instruction", lambda layers: ["Gather"]),
     ("gathered_twice", lambda layers: itertools.repeat(s.AllGather(0))),
 ]  # fmt: skip
-ALSO_RIGHT = [keeps_the_last_layer, gathers_one_ahead, yields, reduces_at_the_end]
+ALSO_RIGHT = [keeps_the_last_layer, gathers_one_ahead, yields, reduces_one_later]

@@ -81,8 +81,10 @@ def run(answer, micro_batches, dtype):
     storage, values = shard.untyped_storage().nbytes(), shard.detach().flatten().tolist()
     close = 0.02 if dtype is torch.bfloat16 else 1e-5  # a few roundings of bf16, by 1/256 each
     of, left = how_often(values, parts(n, micro_batches, rank), close), ""
-    if of == 1 and micro_batches > 1:  # after one, what is left behind has not counted twice yet
-        left = "kept" if kept else "window" if storage > 4 * len(values) else ""
+    if of == 1 and storage > 4 * len(values):
+        left = "window"
+    if of == 1 and micro_batches > 1 and kept:  # after one it has not counted twice yet
+        left = "kept"
     return Held(of, left, values, kept, storage)
 
 
@@ -194,6 +196,7 @@ EXERCISE = RankAnswer(
         ("counted_twice", {"p.grad = None": "pass"}),
         ("halved", {"shard + mine": "(shard + mine) / 2"}),
         ("kept", {"p.grad = None": "p.grad.zero_()"}),
+        ("window", {MEAN: "reduce_scatter(flat / dist.get_world_size())"}),
         ("window", {MEAN: "reduce_scatter(flat).div_(dist.get_world_size())",
                     "shard + mine": "shard.add_(mine)"}),
         Mistake("wrong_block", {"reduce_scatter(flat)": "next_part(flat)"}, when=wrong_block),

@@ -14,6 +14,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 KINDS = ("parameters", "gradients", "optimizer")
+WORDS_OF = ("weight", "gradient", "state")  # how the solution calls them
 PAPER = 7.5e9  # parameters of the paper's first example
 
 held = solution("held", globals())
@@ -24,6 +25,11 @@ def case(n, stage, precision):
     label = f"Ψ = {PAPER:.3g}, N = {n}, stage {stage}, {precision}"
     key = ("bytes_each",) if (n, precision) == (1, "mixed") else ()
     return label, (PAPER, n, stage, precision), *key
+
+
+def uneven(n, stage, precision):
+    """Ten parameters, which three ranks cannot share without a remainder."""
+    return f"Ψ = 10, N = {n}, stage {stage}, {precision}", (10, n, stage, precision)
 
 
 def read(got, psi):
@@ -65,6 +71,15 @@ def papers_split(got, psi, n, stage, precision):
     return precision == "fp32" and alike(got, paper) and {"seven": "7", "case": measured}
 
 
+def rounded_down(got, want, psi, n):
+    """Whole numbers of bytes where a division leaves a remainder."""
+    pairs = [(psi * x, psi * y) for x, y in zip(got, want, strict=True)]
+    off = [(x, y) for x, y in pairs if not math.isclose(x, y, rel_tol=1e-6)]
+    if n == 1 or not off or any(not math.isclose(x, math.floor(y)) for x, y in off):
+        return False
+    return {"mine": words(off[0][0]), "right": f"{off[0][1]:.2f}"}
+
+
 def facts(got, want):
     """Bytes a parameter, and the first kind that is wrong."""
     wrong = (k for k in range(3) if not math.isclose(got[k], want[k], rel_tol=1e-6))
@@ -91,7 +106,8 @@ EXERCISE = Answer(
         for precision in ("mixed", "fp32")
         for n in (1, 4, 64)
         for stage in range(4)
-    ],
+    ]
+    + [uneven(3, stage, "mixed") for stage in (1, 2, 3)],
     mistakes=[
         Mistake("gigabytes", scaled(1e9), when=another_unit),
         Mistake("gib", scaled(2**30), when=another_unit),
@@ -104,8 +120,10 @@ EXERCISE = Answer(
         Mistake("swapped", {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"}, same_total),
         Mistake("paper_in_fp32", {' if precision == "mixed" else (4, 4, 8)': ""}, papers_split),
         ("copy_in_fp32", {"(4, 4, 8)": "(4, 4, 12)"}),
+        Mistake("rounded_down",
+                {f"{kind} * psi / (n": f"{kind} * psi // (n" for kind in WORDS_OF}, rounded_down),
     ],
     other="kind_of_bytes",
     facts=facts,
     passed=passed,
-)
+)  # fmt: skip

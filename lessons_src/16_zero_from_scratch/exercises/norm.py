@@ -53,7 +53,9 @@ def run(answer, shard):
 
 def facts(got, want, shard):
     lengths = [math.hypot(*own.tolist()) for own in shard]
+    rank = next((k for k, (x, y) in enumerate(zip(got, want, strict=True)) if x != y), 0)
     return {
+        "has": number(got[rank]), "rank": rank,
         "got": numbers(got), "norms": " + ".join(map(number, lengths)), "first": number(lengths[0]),
         "second": number(lengths[-1] if len(lengths) < 2 else lengths[1]),
         "want": number(want[0]), "squares": number(sum(x**2 for x in lengths)),
@@ -88,6 +90,7 @@ EXERCISE = RankAnswer(
         ("signed", {"square().": "", "sqrt": "abs"}),
         Mistake("reduce", {"all_reduce(squares)": "reduce(squares, 0)"}, when=reduced),
         Mistake("in_place", {"dist.all": "return dist.all"}, when=nothing_back),
+        Mistake("length", {"squares.sqrt()": "2 * squares.sqrt()"}, when=lambda got: True),
     ],
     wire=lambda seen: None,  # a norm tells how it was made
     facts=facts,

@@ -58,10 +58,12 @@ class Worker:
         How many layers were whole when the first instruction of a kind came.
     most
         The most that were whole at once.
+    piled
+        The most whole gradients that waited for their reduce-scatter at once.
     """
 
     def __init__(self, layers):
-        self.layers, self.most = layers, 0
+        self.layers, self.most, self.piled = layers, 0, 0
         self.whole, self.freed, self.first, self.held = {}, {}, {}, {}
 
     def follow(self, lines):
@@ -116,6 +118,8 @@ class Worker:
         if isinstance(one, s.AllGather):
             self.whole[k] = line
             self.most = max(self.most, len(self.whole))
+        elif isinstance(one, s.Backward):
+            self.piled = max(self.piled, len({*self.without(s.ReduceScatter)} - {*range(k)}))
         elif isinstance(one, s.Free):
             del self.whole[k]
             self.freed[k] = line
@@ -129,7 +133,7 @@ class Worker:
             left = self.without(kind)
             yield key, bool(left), {"layer": left[which] if left else None}
         yield "no_step", s.OptimizerStep() not in self.first, {}
-        facts = {"layers": self.layers, "peak": self.most}
+        facts = {"layers": self.layers, "peak": self.most, "piled": self.piled}
         several = self.layers > 1
         yield "all_at_start", several and self.held[s.Forward] == self.layers, facts
         yield "no_free_in_forward", several and self.held[s.Backward] == self.layers, facts
@@ -137,6 +141,7 @@ class Worker:
         facts |= {"rest": rest, "first": max(self.whole, default=None)}
         yield "never_freed", bool(self.whole), facts
         yield "too_many", self.most > 2, facts
+        yield "gradients_pile_up", self.piled > 2, facts
 
 
 def passed(got):

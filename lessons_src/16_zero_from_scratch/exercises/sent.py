@@ -52,6 +52,7 @@ EXERCISE = Answer(
             for k in (1, 8)
             for stage in range(4)
         ),
+        *(case(10, 3, stage, 1) for stage in range(4)),  # no whole number
     ],
     mistakes=[
         ("three_halves", {"1: 2": "1: 3"}),
@@ -64,6 +65,9 @@ EXERCISE = Answer(
         ("stage3_once", {"3 * k": "3"}),
         ("reduces_once", {"3 * k": "2 * k + 1"}),
         ("all_ranks", {"(n - 1) / n": "(n - 1)"}),
+        ("rounded_down", {"times * psi * (n - 1) / n": "times * psi * (n - 1) // n"}),
+        ("rounded_down", {"times * psi * (n - 1) / n": "times * (psi * (n - 1) // n)"}),
+        ("rounded_down", {"times * psi * (n - 1) / n": "times * (psi // n) * (n - 1)"}),
         ("bytes", {"times * psi": "2 * times * psi"}),
         ("bytes", {"times * psi": "4 * times * psi"}),
     ],

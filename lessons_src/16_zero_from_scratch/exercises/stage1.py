@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.explanations import number, read_paint
+from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -132,9 +133,10 @@ def facts(got, want, which, n, seen):
     value, right = got[rank].weights[j], want[rank].weights[j]
     block = torch.arange(PSI).tensor_split(n)[min(1, n - 1)].tolist()
     painted = which[0] == PAINTED and math.isfinite(value)
+    whole = painted and abs(value * n - round(value * n)) < 1e-3  # else no sum of paint by n
     return {
         "got": number(value), "want": number(right), "right": right, "j": j, "psi": PSI,
-        "reading": read_paint(round(value * n), n) if painted else "",
+        "reading": read_paint(round(value * n), n) if painted and whole else "",
         "block": f"{block[0]} to {block[-1]}", "steps": RUNS[which[0]][2],
         "sent": number(elements_sent(seen[min(1, n - 1)].messages, n)),
         "each": PSI // n, "rest": PSI % n, "last": number(got[0].weights[-1]),
@@ -201,6 +203,11 @@ def drops_the_rest(weights, make_optimizer):
     return lambda gradient: step(gradient[:even])
 
 
+def tuple_item(seen):
+    """A part of the tuple of parts was assigned to, and every rank failed at it."""
+    return all(s.failure and "does not support item assignment" in s.failure.message for s in seen)
+
+
 def case(n, which):
     return n, f"{PSI} weights, {RUNS[which][0]}", lambda rank, n: which
 
@@ -227,6 +234,8 @@ EXERCISE = RankAnswer(
         ("own_gradient", {f"{REDUCE}.float() / n": "gradient.tensor_split(n)[rank].float()"}),
         ("sum", {".float() / n": ".float()"}),
         ("divided_twice", {REDUCE: "reduce_scatter(gradient / n)"}),
+        Mistake("tuple_item", {"own.copy_(master)": "weights.tensor_split(n)[rank] = master"},
+                when=tuple_item),
         ("renewed", {"optimizer.step()": "make_optimizer([master]).step()"}),
     ],
     other="weights",
@@ -235,4 +244,4 @@ EXERCISE = RankAnswer(
     facts=facts,
     waste=waste,
     passed=passed,
-)
+)  # fmt: skip
