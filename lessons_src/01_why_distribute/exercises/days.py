@@ -24,8 +24,8 @@ def case(parameters=1e9, tokens=1.728e8, gpus=1, teraflops=6.0, mfu=1.0):
 def passed(got):
     """The last case, beside what the run really took."""
     hours = round(24 * got[-1])
-    row = ("Llama 2 7B: yours at MFU 0.4, its model card", hours, CARD_HOURS, "GPU hours")
-    return Passed((row,), "Your estimate stands beside what the run really took.")
+    row = ("Llama 2 7B: yours at an MFU of 0.4, its model card", hours, CARD_HOURS, "GPU hours")
+    return Passed((row,), "Beside your estimate is what the run really took.")
 
 
 EXERCISE = Answer(
@@ -62,6 +62,9 @@ EXERCISE = Answer(
         ("mfu_twice", {"* mfu": "* mfu**2"}),
     ],
     other="factor",
-    facts=lambda got, want: {"got": short(got), "want": short(want), "times": short(got / want)},
+    facts=lambda got, want, mfu: {
+        "got": short(got), "want": short(want), "times": short(got / want),
+        "full": short(want * mfu),
+    },
     passed=passed,
 )  # fmt: skip

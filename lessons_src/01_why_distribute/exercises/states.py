@@ -55,7 +55,7 @@ def passed(got):
     """What the last case needs in all."""
     total = round(float(sum(got[-1].values())), 3)
     row = ("7 billion parameters, mixed, adamw", total, 112, "GB")
-    return Passed((row,), "One such GPU has 80 GiB, which is 85.9 GB.")
+    return Passed((row,), "One 80 GB GPU has 80 GiB, which are 85.9 GB.")
 
 
 EXERCISE = Answer(
