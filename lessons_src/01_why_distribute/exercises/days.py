@@ -38,6 +38,7 @@ EXERCISE = Answer(
         case(parameters=3e9),
         case(tokens=5e9),
         case(teraflops=24.0),
+        case(tokens=150),  # less than a second
         case(7e9, 2e12, 1, 312.0, 0.4),
     ],
     mistakes=[

@@ -64,11 +64,13 @@ EXERCISE = Answer(
     read=read,
     cases=[
         *(case(p, o) for p in ("mixed", "fp32") for o in ("adamw", "sgd", "sgd-plain")),
+        case("mixed", "adamw", 3.5e8),
         case("mixed", "adamw", 7e9),
     ],
     mistakes=[
         ("unit_bytes", {" / 1e9": ""}),
         ("unit_gib", {"1e9": "2**30"}),
+        ("whole_gb", {"/ 1e9": "// 1e9"}),
         ("unit_bits", {"/ 1e9": "* 8 / 1e9"}),
         ("unit_mega", {"1e9": "1e6"}),
         each("fp32_weights", "parameters", 4, "mixed", "adamw"),
@@ -87,6 +89,10 @@ EXERCISE = Answer(
         each("copy_of_fp32", "fp32_copy", 4, "fp32", "adamw"),
         Mistake("bytes", when=odd),
     ],
-    facts=lambda got: dict.fromkeys(("got", "total"), short(sum(got.values()))),
+    facts=lambda got, want: {
+        "got": (total := short(sum(got.values()))),
+        "total": total,
+        "right": short(sum(want.values())),
+    },
     passed=passed,
 )
