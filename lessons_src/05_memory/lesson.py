@@ -746,7 +746,7 @@ fitting = learn.given("largest_batch")
 sizes = micro_batch // 2, micro_batch
 small, large = [(b, peak(watched_step(b))) for b in sizes]
 budget = int(1.3 * large[1])
-b = fitting(budget, small, large)
+b = int(fitting(budget, small, large))
 peaks = [peak(watched_step(size)) for size in (b, b + 1)]
 print(f"budget {budget:,} bytes; b = {b} takes {peaks[0]:,}", end=", ")
 print(f"b = {b + 1} would take {peaks[1]:,}")
