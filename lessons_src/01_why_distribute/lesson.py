@@ -321,7 +321,9 @@ learn.measured("fits", fits)
 #
 # Torch's own mixed precision, `torch.autocast`, divides the same 16 bytes
 # differently. Weights and gradients stay in fp32, and autocast makes a
-# temporary 16-bit copy of each weight for the matrix products:
+# temporary 16-bit copy of each weight for the matrix products. To see that
+# copy, the next cell gives torch a **hook**, a function that torch calls at an
+# agreed moment: here for each tensor that forward stores.
 
 # %%
 layer = torch.nn.Linear(1024, 1024, bias=False)
@@ -556,6 +558,7 @@ learn.measured("share_here", 100 * here[1], "%")
 # 4 % in Ψ are 4 % in the MFU. The published shapes give the exact numbers.
 # A Llama layer has four attention matrices (keys and values may be narrower),
 # an MLP of three matrices, and two norms.
+
 
 # %%
 def llama_size(layers, width, mlp, keys, words):
