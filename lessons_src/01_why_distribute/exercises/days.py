@@ -15,14 +15,14 @@ training_days = solution("training_days", globals())
 
 
 def case(parameters=1e9, tokens=1.728e8, gpus=1, teraflops=6.0, mfu=1.0):
-    """6 FLOP · 1e9 · 1.728e8 is what 6 TFLOP/s does in two days; two, so that an inverse shows."""
+    """6 TFLOP/s need two days for 6 FLOP · 1e9 · 1.728e8; not one day, so that an inverse shows."""
     gpu = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
     label = f"Ψ = {parameters:g}, {tokens:g} tokens, {gpu} of {teraflops:g} TFLOP/s, MFU {mfu:g}"
     return label, (parameters, tokens, gpus, teraflops, mfu)
 
 
 def passed(got):
-    """The last case, beside what the run really took."""
+    """The last case beside the hours that the run really took."""
     hours = round(24 * got[-1])
     row = ("Llama 2 7B: yours at an MFU of 0.4, its model card", hours, CARD_HOURS, "GPU hours")
     return Passed((row,), "Beside your estimate is what the run really took.")

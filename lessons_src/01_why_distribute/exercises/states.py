@@ -1,4 +1,4 @@
-"""Exercise 1.2: GB of model states by kind; the total alone would hide who keeps what."""
+"""Exercise 1.2: GB of model states by kind; the total alone would hide mistakes that cancel."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ states_gb = solution("states_gb", globals())
 
 
 def case(precision, optimizer, parameters=1e9):
-    """What is kept of so many parameters."""
+    """The states of so many parameters."""
     return f"Ψ = {parameters:g}, {precision}, {optimizer}", (parameters, precision, optimizer)
 
 
@@ -31,7 +31,7 @@ def read(got):
 
 
 def each(key, kind, size, *where):
-    """A mistake: one kind takes so many bytes a parameter, in a precision with an optimizer."""
+    """A mistake: one kind takes so many bytes per parameter, in a precision with an optimizer."""
 
     def program(parameters, *how):
         found = states_gb(parameters, *how)
@@ -46,7 +46,7 @@ def each(key, kind, size, *where):
 
 
 def odd(got, want, parameters):
-    """The first kind that is wrong, and its bytes a parameter."""
+    """The first kind that is wrong, and its bytes per parameter."""
     kind = next(kind for kind in KINDS if not near(got[kind], want[kind]))
     return {"kind": kind, "got": short(got[kind] * 1e9 / parameters)}
 

@@ -25,7 +25,7 @@ def case(stage, memory, activations=0.0, parameters=1e9):
 
 
 def changed(way):
-    """A mistake in a number that is right otherwise."""
+    """A mistake: the right number of ranks, changed in some way."""
     return lambda *asked: (found := smallest_world(*asked)) and way(found)
 
 

@@ -65,7 +65,7 @@ def case(text, chunk):
 
 
 def run(answer, hidden, weight, labels, chunk):
-    """Forward, and if that gave the right loss, backward."""
+    """Run forward and, if the loss is right, backward."""
     right = F.cross_entropy(hidden @ weight.T, labels).item()
     given = {"hidden": hidden.clone(), "weight": weight.clone(), "labels": labels.clone()}
     inputs = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
