@@ -8,21 +8,22 @@
 # objectives:
 #   - estimate days, GPU hours and money of a training run from five numbers
 #   - say what a model needs in memory and how many GPUs hold it
-#   - measure the share of the peak that a run reaches, here and in papers
-# minutes: {read: 25, exercises: 37}
+#   - compute the share of the peak that a run reaches, here and in papers
+# minutes: {read: 30, exercises: 39}
 # needs: [laptop]
 # builds_on: ["00", "07"]
 # ---
 
 # %% [markdown]
-# Llama 2 7B has 7 billion parameters and read 2 trillion tokens, which are
-# pieces of words. You have one GPU with 80 GB, and you want such a model.
-# **When is it done, does it fit, and what does it cost?**
+# Llama 2 7B has 7 billion **parameters**, the numbers that training adjusts
+# (most of them are called weights). It was trained on 2 trillion **tokens**,
+# which are pieces of words. You have one GPU with 80 GB, and you want such a
+# model. **When will it be done, does it fit, and what does it cost?**
 #
-# An envelope and a pencil are enough. You check each rule on this machine
-# before you trust it, and compare what comes out with what was published.
-# Exercises 1 to 3 are the core and fit an hour with the reading; 4 is
-# *stretch*.
+# The back of an envelope is enough for all three answers. You check each rule
+# on this machine before you trust it, and compare your results with published
+# runs. Exercises 1 to 3 are the core and fit into an hour with the reading;
+# exercise 4 is *stretch*.
 
 # %%
 from dtlib import learn
@@ -30,11 +31,12 @@ from dtlib import learn
 learn.start("01")
 
 # %% [markdown]
-# The first three numbers describe the run of the question. `price` is **an
-# assumption**, in the currency of your choice: put what an hour of one GPU
-# costs you. The others belong to the small run on this machine, one rank to
-# a core; with `device = "cuda"` it is one rank to a GPU, and a larger
-# `model`, `matrix` and `sequences` keep it busy.
+# The first three values describe the run in question. `price` is **an
+# assumption**, in any currency: enter what an hour on one GPU costs you. The
+# other values describe a small run on this machine, where each **rank** (a
+# process that takes part in training) runs on one core. With
+# `device = "cuda"` each rank has a GPU instead; a larger `model`, `matrix`
+# and `sequences` then keep it busy.
 
 # %% tags=["parameters"]
 model_size = 7e9
@@ -50,10 +52,10 @@ matrix = 768
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you go on. You cannot know them yet: a rough guess
-# is what is asked for. The A100 is a GPU with 80 GB. Its **peak**, the most
-# that its data sheet promises, is 312 TFLOP/s in matrix products of 16-bit
-# numbers: $312 \cdot 10^{12}$ floating point operations a second.
+# Commit to all three before you go on. Rough guesses are fine. The A100 is a
+# GPU with 80 GB. Its **peak**, the most that its data sheet promises, is
+# 312 TFLOP/s for matrix products of 16-bit numbers, that is,
+# $312 \cdot 10^{12}$ floating-point operations per second.
 
 # %%
 learn.predict("years")
@@ -65,15 +67,16 @@ learn.predict("fits")
 learn.predict("share_here")
 
 # %% [markdown]
-# ## What 6 is made of
+# ## Where the 6 comes from
 #
-# A **FLOP** is one addition or one multiplication of floating point
-# numbers. A matrix product needs both for each weight and each token: 2 in
-# the forward pass. The backward pass makes *two* products of that size, one
-# for the gradient of the weights and one for the gradient of the input.
+# A **FLOP** is one addition or one multiplication of floating-point numbers.
+# In the forward pass, a matrix product needs one of each for every weight and
+# every token, which makes 2 FLOP. The backward pass computes *two* products
+# of that size: one for the gradient of the weights, one for the gradient of
+# the input.
 #
-# torch can count while it computes. Here is one layer of 300 × 200 weights
-# and 7 tokens.
+# torch can count FLOP while it computes. Here is one layer with 300 × 200
+# weights, and a batch of 7 tokens.
 
 # %%
 import torch
@@ -91,17 +94,19 @@ print(f"forward {forward / pairs:g}, backward {(both - forward) / pairs:g}")
 assert (forward / pairs, both / pairs) == (2, 6)
 
 # %% [markdown]
-# So training takes **6 FLOP for each parameter and token**
+# So training takes **6 FLOP per parameter and token**
 # ([Kaplan et al. 2020](https://arxiv.org/abs/2001.08361), section 2.1). With
 # $\Psi$ parameters and $D$ tokens:
 #
 # $$\text{FLOP} \approx 6\,\Psi\,D$$
 #
-# The ≈ hides something. In a GPT, attention also multiplies tokens with
-# tokens, which no weight takes part in; and embeddings are looked up, not
-# multiplied (a GPT multiplies with them once, at the end, for the logits).
-# On the `meta` device tensors have shapes and no numbers, so that torch
-# counts a large model without running it.
+# The ≈ hides two things. Attention also multiplies tokens by tokens, and no
+# weight takes part in that. And embeddings are looked up rather than
+# multiplied; a GPT multiplies by them only once, at the end, to compute the
+# **logits**: one score for each word of its vocabulary.
+#
+# How much do these two matter? On the `meta` device a tensor has a shape but
+# no numbers, so torch can count the FLOP of a large model without running it.
 
 # %%
 from dtlib.models.gpt import GPT, shape
@@ -119,8 +124,8 @@ def count(config):
 
 
 # %% [markdown]
-# `flops.gpt_step` is the same count as a formula, by its parts. The last row
-# has the width, depth and context of Llama 2 7B in the form of a GPT.
+# `flops.gpt_step` is a formula for the same count. The last row is a GPT with
+# the width, depth and sequence length $s$ of Llama 2 7B.
 
 # %%
 llama = dict(width=4096, layers=32, heads=32, context=4096, vocab_size=32_000)
@@ -139,21 +144,64 @@ for name, config in shapes.items():
     rows.append([name, parameters / 1e9, s, counted / 1e12, attention, rule])
 learn.table(
     [[*row[:4], f"{row[4]:.0%}", f"{row[5]:.0%}"] for row in rows],
-    ["model", "Ψ, 10⁹", "s", "TFLOP a sequence", "attention", "6Ψs / count"],
+    ["model", "Ψ, 10⁹", "s", "TFLOP per sequence", "attention", "6Ψs / count"],
     "FLOP of forward and backward, counted by torch",
 )
 
 # %% [markdown]
-# The formula is right to the last FLOP, and 6Ψ is short by what attention
-# takes, here 9 to 14 %. (The count takes the whole square of attention,
-# though the causal mask makes half of it superfluous.) For an envelope 6Ψ is
-# good enough, and it needs no architecture.
+# The formula is exact. The rule of 6Ψ leaves out attention, which is 9 to
+# 14 % of the FLOP here. (The count includes the whole square of attention,
+# although the causal mask makes half of it superfluous.) For the back of an
+# envelope 6Ψ is good enough, because it needs nothing but Ψ.
 #
-# ## Worked case: days from a speed
+# ## Which parameters count
+#
+# In a **mixture of experts** a layer has several alternative blocks of
+# weights, the *experts*, and each token passes through only a few of them.
+# Ψ in 6Ψ then means the **active** parameters: those that a token meets. Here
+# 8 tokens are divided among 4 experts, one expert for each token.
+
+# %%
+experts = [torch.nn.Linear(300, 200, bias=False) for _ in range(4)]
+x = torch.randn(8, 300, requires_grad=True)
+with FlopCounterMode(display=False) as counter:
+    for expert, tokens in zip(experts, x.split(2)):
+        expert(tokens).sum().backward()
+active, everything = 300 * 200, 4 * 300 * 200
+per_token = counter.get_total_flops() / len(x)
+print(f"{per_token / active:g} FLOP per active parameter and token,")
+print(f"{per_token / everything:g} per parameter and token")
+assert per_token == 6 * active
+
+# %% [markdown]
+# And how many tokens should a model see? For a fixed number of FLOP, the best
+# loss comes with about 20 tokens per parameter
+# ([Hoffmann et al. 2022](https://arxiv.org/abs/2203.15556), whose model is
+# called Chinchilla). Llama models get far more: more training than that
+# optimum pays off later, because a small model is cheaper to use.
+
+# %%
+trained = {  # active parameters, tokens
+    "Chinchilla": (70e9, 1.4e12),
+    "Llama 2 7B": (6.74e9, 2e12),
+    "Llama 3.1 405B": (405.85e9, 15.6e12),
+    "DeepSeek-V3, 671·10⁹ in all": (37e9, 14.8e12),
+}
+learn.table(
+    [
+        [name, size / 1e9, f"{6 * size * d:.1e}", f"{d / size:,.0f}"]
+        for name, (size, d) in trained.items()
+    ],
+    ["model", "active Ψ, 10⁹", "FLOP by 6ΨD", "tokens per parameter"],
+    "Compute and data of four published models",
+)
+
+# %% [markdown]
+# ## Worked example: days from a speed
 #
 # LLaMA 65B processed "around 380 tokens/sec/GPU on 2048 A100", and 1.4
 # trillion tokens took "approximately 21 days"
-# ([Touvron et al. 2023](https://arxiv.org/abs/2302.13971)). Does that fit?
+# ([Touvron et al. 2023](https://arxiv.org/abs/2302.13971)). Do the two agree?
 
 # %%
 seconds = 1.4e12 / (2048 * 380)
@@ -162,23 +210,23 @@ print(f"{days:.1f} days")
 assert round(days) == 21
 
 # %% [markdown]
-# It does. But before a run nobody knows the tokens per second. What you know
-# is the peak of the GPU, from its data sheet, and that a run reaches a
-# part of it. That part, counted with the model's own FLOP, is the **MFU**
-# (model FLOP utilisation), a number from 0 to 1.
+# They do. But before a run, nobody knows its tokens per second. You know the
+# peak of the GPU from its data sheet, and you know that a run reaches only a
+# part of that peak. This part, counted with the FLOP that the model needs, is
+# the **MFU** (model FLOP utilization), a number from 0 to 1.
 #
 # ## Exercise 1: days from a data sheet
 #
 # ●○○ *8 minutes.* How many days does the run take? Data sheets give TFLOP/s,
-# which are $10^{12}$ FLOP a second. Write the missing lines; how many is up
-# to you. Days may have a fraction.
+# which are $10^{12}$ FLOP per second. Write the missing lines, as many as you
+# like. The result may be a fraction.
 
 
 # %% tags=["exercise"]
 def training_days(parameters, tokens, gpus, teraflops, mfu):
     """Days of a training run.
 
-    `teraflops` is the peak of one GPU in TFLOP/s, `mfu` is 0 to 1.
+    `teraflops` is the peak of one GPU in TFLOP/s; `mfu` is from 0 to 1.
     """
     ### BEGIN SOLUTION
     flop = 6 * parameters * tokens
@@ -203,11 +251,11 @@ alone = days_of(model_size, training_tokens, 1, peak, 0.4)
 learn.measured("years", alone / 365.25, "years")
 
 # %% [markdown]
-# And the money. GPU hours do not depend on how many GPUs share them, as long
-# as the MFU stays: a thousand GPUs cost the same and are done a thousand
-# times earlier. Time is the first reason to distribute. Llama 2's
+# Now the money. As long as the MFU stays the same, the number of GPUs does
+# not change the GPU hours: a thousand GPUs cost as much as one and finish a
+# thousand times sooner. **Time is the first reason to distribute.** Llama 2's
 # [model card](https://github.com/meta-llama/llama/blob/main/MODEL_CARD.md)
-# says 184,320 GPU hours for the 7B model.
+# reports 184,320 GPU hours for the 7B model.
 
 # %%
 rows = []
@@ -220,27 +268,30 @@ for gpus in (1, 8, 64, 1024):
 learn.table(
     rows,
     ["GPUs", "days", "GPU hours", "cost"],
-    f"Estimated for MFU 0.4 and an assumed price of {price:g} an hour",
+    f"Estimated for an MFU of 0.4, at an assumed {price:g} per GPU hour",
 )
 
 # %% [markdown]
-# ## 16 bytes a parameter
+# ## 16 bytes per parameter
 #
-# To train is to keep more than the weights. **Mixed precision** computes in
-# 16 bits, and keeps in 32 bits (fp32) what must not be rounded away. Between
-# two steps, with the optimizer Adam, it keeps for each parameter
+# Training has to store more than the weights. In **mixed precision** the
+# forward and backward passes compute with 16-bit numbers, and 32-bit numbers
+# (fp32) hold whatever must not be rounded away. The optimizer Adam is used in
+# most such runs. While it updates the weights, memory holds for each parameter
 # ([Rajbhandari et al. 2020](https://arxiv.org/abs/1910.02054), section 3.1):
 #
 # | what | bytes | why |
 # | --- | --- | --- |
 # | the weight in 16 bits | 2 | forward and backward compute with it |
 # | its gradient in 16 bits | 2 | backward makes it, the optimizer reads it |
-# | a copy of the weight in fp32 | 4 | small updates would be lost in 16 bits |
-# | Adam's two moments in fp32 | 4 + 4 | running means of gradient and square |
+# | a copy of the weight in fp32 | 4 | 16 bits would lose small updates |
+# | Adam's two moments in fp32 | 4 + 4 | running means of the gradient and of its square |
 #
-# These are the **model states**. Training in fp32 alone keeps the weight and
-# the gradient in 4 bytes each, and no copy. SGD with momentum keeps one
-# moment, plain SGD none. A worked case, for Llama 2 7B:
+# These are the **model states**. The gradient is there from the backward pass
+# until `optimizer.zero_grad()`, which by default frees it; everything else
+# stays from step to step. Training in fp32 alone stores the weight and the
+# gradient in 4 bytes each and needs no copy. SGD with momentum stores one
+# moment, plain SGD none. Worked example, for 7 billion parameters:
 
 # %%
 states = (2 + 2 + 4 + 4 + 4) * model_size
@@ -249,9 +300,9 @@ print(f"states {states / 1e9:.0f} GB, {states / 2**30:.1f} GiB")
 print(f"the GPU {memory / 1e9:.1f} GB, {memory / 2**30:.0f} GiB")
 
 # %% [markdown]
-# The same bytes in two units: 1 GB is $10^9$ bytes, 1 **GiB** is $2^{30}$,
-# 7 % more. The A100 called "80 GB" has 80 GiB. This course says which one it
-# means.
+# The same bytes, in two units: 1 GB is $10^9$ bytes, and 1 **GiB** is $2^{30}$
+# bytes, 7 % more. The A100 that is sold as "80 GB" has 80 GiB. This course
+# always says which of the two it means.
 
 # %%
 fits = "yes, states and room to spare"
@@ -264,22 +315,67 @@ elif states > 0.9 * memory:
 learn.measured("fits", fits)
 
 # %% [markdown]
-# Memory is the second reason. And this leaves out the activations, which
-# lesson 05 measures.
+# **Memory is the second reason to distribute.** And this does not include the
+# **activations**, the intermediate results that forward stores for backward;
+# lesson 05 measures those.
 #
-# ## Exercise 2: who keeps what
+# Torch's own mixed precision, `torch.autocast`, divides the same 16 bytes
+# differently. Weights and gradients stay in fp32, and autocast makes a
+# temporary 16-bit copy of each weight for the matrix products. To see that
+# copy, the next cell gives torch a **hook**, a function that torch calls at an
+# agreed moment: here for each tensor that forward stores.
+
+# %%
+layer = torch.nn.Linear(1024, 1024, bias=False)
+optimizer = torch.optim.AdamW(layer.parameters())
+saved = []  # whatever forward stores for backward
+
+
+def note(tensor):
+    saved.append(tensor)
+    return tensor
+
+
+x = torch.randn(8, 1024, requires_grad=True)
+hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
+with hooks, torch.autocast("cpu", torch.bfloat16):
+    loss = layer(x).sum()
+loss.backward()
+optimizer.step()
+moments = optimizer.state[layer.weight]
+held = {
+    "weight": layer.weight,
+    "gradient": layer.weight.grad,
+    "first moment": moments["exp_avg"],
+    "second moment": moments["exp_avg_sq"],
+    "temporary copy": next(
+        tensor for tensor in saved if tensor.numel() == layer.weight.numel()
+    ),
+}
+learn.table(
+    [[name, str(kept.dtype), kept.itemsize] for name, kept in held.items()],
+    ["what", "type", "bytes per parameter"],
+    "One layer under torch.autocast",
+)
+
+# %% [markdown]
+# So autocast stores 4 + 4 + 8 bytes where the paper stores 2 + 2 + 12, and the
+# 2 bytes of the temporary copy come on top until backward has used it. From
+# here on, *mixed* means the paper's version.
 #
-# ●●○ *10 minutes.* Return the GB ($10^9$ bytes) of the states as a dict with
-# the keys `parameters`, `gradients`, `fp32_copy` and `optimizer`. `precision`
-# is `"mixed"` or `"fp32"`; `optimizer` is `"adamw"`, `"sgd"` (with momentum)
-# or `"sgd-plain"`. What is not kept is 0.
+# ## Exercise 2: who stores what
+#
+# ●●○ *10 minutes.* Return the GB ($10^9$ bytes) of the model states as a dict
+# with the keys `parameters`, `gradients`, `fp32_copy` and `optimizer`.
+# `precision` is `"mixed"` or `"fp32"`; `optimizer` is `"adamw"`, `"sgd"`
+# (with momentum) or `"sgd-plain"`. An entry that is not stored is 0.
 
 
 # %% tags=["exercise"]
 def states_gb(parameters, precision, optimizer):
-    """GB of the model states by kind, a dict of four.
+    """GB of the model states: a dict with four kinds.
 
-    `parameters` is how many the model has, 7e9 for instance.
+    `parameters` is the number of parameters, for instance 7e9.
     """
     ### BEGIN SOLUTION
     weight, gradient, copy = (2, 2, 4) if precision == "mixed" else (4, 4, 0)
@@ -311,35 +407,45 @@ learn.table(
 
 # %% [markdown]
 # Compare the totals: mixed precision does not make the *states* smaller.
-# What it is good for instead, lessons 04 and 05 measure.
+# Lessons 04 and 05 measure what it is good for.
 #
 # ## What share of the peak?
 #
-# The days rest on the MFU, so it pays to measure it:
+# The days depend on the MFU, so it is worth measuring:
 #
 # $$\text{MFU} = \frac{6\,\Psi \cdot \text{tokens of a step, all ranks}}
 #   {\text{seconds of the step} \cdot \text{peak of all GPUs}}$$
 #
-# Some runs save memory by computing the forward pass a second time during
-# backward (lesson 05). The hardware then does 8Ψ a token, and only 6Ψ of
-# them move the model on. MFU counts the 6; **HFU** counts what the hardware
-# did.
+# Some runs save memory by computing the forward pass, or a part of it, a
+# second time during backward (lesson 05). That is more work for the hardware
+# and no progress for the model. So there are two shares: the MFU counts the
+# 6Ψ that the model needs, and the **HFU** (hardware FLOP utilization) counts
+# what the hardware really computed. Worked example: PaLM, with 540.35 billion
+# parameters, trained on 6144 TPU v4 of 275 TFLOP/s at 238,300 tokens/s
+# ([Chowdhery et al. 2022](https://arxiv.org/abs/2204.02311)).
+
+# %%
+achieved = 6 * 540.35e9 * 238_300  # FLOP per second, all TPUs
+print(f"MFU {achieved / (6144 * 275e12):.1%}")
+
+# %% [markdown]
+# ## Exercise 3: MFU and HFU of a step
 #
-# ## Exercise 3: MFU from a step
-#
-# ●●○ *7 minutes.* Return the MFU of one step, from 0 to 1. Every rank is one
-# GPU and works on `tokens_per_rank` tokens. `recompute` says whether the
-# forward pass ran twice, within the same `step_seconds`.
+# ●●○ *9 minutes.* Return both shares of one step, each from 0 to 1. Every
+# rank has one GPU and works on `tokens_per_rank` tokens. `recompute` is the
+# part of the forward pass that ran twice within these `step_seconds`: 0 for
+# none of it, 1 for all of it.
 
 
 # %% tags=["exercise"]
 def mfu(
     parameters, tokens_per_rank, ranks, step_seconds, teraflops, recompute
 ):
-    """MFU of a step, 0 to 1; `teraflops` is the peak of one rank's GPU."""
+    """MFU and HFU of a step; `teraflops` is the peak of one GPU."""
     ### BEGIN SOLUTION
-    flop = 6 * parameters * tokens_per_rank * ranks
-    return flop / (step_seconds * ranks * teraflops * 1e12)
+    work = parameters * tokens_per_rank * ranks / step_seconds
+    share = work / (ranks * teraflops * 1e12)
+    return 6 * share, (6 + 2 * recompute) * share
     ### END SOLUTION
 
 
@@ -349,10 +455,10 @@ learn.check("mfu", mfu)
 # %% [markdown]
 # ## Measured here
 #
-# Your machine has no data sheet, so measure its peak: the best time of a
-# large matrix product, in the precision of the training. Then time steps of
-# a small GPT. Each rank is one core with one thread, and plays one GPU.
-# The first two of each are not counted.
+# Your machine has no data sheet, so you measure its peak: the best time of a
+# large matrix product, in the precision of the training. Then you time the
+# steps of a small GPT. Each rank plays one GPU: it runs on one core, with one
+# thread. The first two runs of each are a warm-up and do not count.
 
 # %%
 import statistics
@@ -363,7 +469,7 @@ from torch.nn import functional as F
 
 
 def timed(work, repeats):
-    """Seconds of each run of `work`, the first two left out."""
+    """Seconds of each run of `work`, without the two of the warm-up."""
     found = []
     for _ in range(repeats + 2):
         dist.barrier()
@@ -376,8 +482,8 @@ def timed(work, repeats):
 
 
 # %% [markdown]
-# A step is forward, backward, an all-reduce of each gradient as in lesson
-# 07, and the optimizer.
+# A step is forward, backward, an all-reduce of each gradient (lesson 07: it
+# replaces every rank's gradient by the mean over all ranks), and the update.
 
 
 # %%
@@ -413,7 +519,7 @@ for ranks in (1, 2) if device == "cpu" else (1,):
     seen = dtlib.launch(measure, config, ranks=ranks, device=device)
     own = statistics.mean(peak for peak, _ in seen)
     step = max(seconds for _, seconds in seen)
-    here[ranks] = share_of(parameters, tokens, ranks, step, own, False)
+    here[ranks], _ = share_of(parameters, tokens, ranks, step, own, 0)
     rate = tokens * ranks / step
     learn.my_run(f"training speed on {ranks} ranks", rate, "tokens/s")
     rows.append([ranks, own * 1e3, step * 1e3, rate, f"{here[ranks]:.1%}"])
@@ -427,37 +533,67 @@ learn.table(
 learn.measured("share_here", 100 * here[1], "%")
 
 # %% [markdown]
-# The rest of the time goes into what 6Ψ does not count: norms, softmax, the
-# optimizer, copies, the start of many small operations, and attention. With
-# two ranks there is also the all-reduce. Tokens a second say whether two are
-# faster than one; the MFU says how much of both was used.
+# The rest of the time goes into work that 6Ψ does not count: norms, softmax,
+# the optimizer, copies, the start of many small operations, and attention.
+# With two ranks, the all-reduce comes on top. The tokens per second say
+# whether two ranks are faster than one; the MFU says how much of both was
+# used.
 #
 # ## Published runs
 #
-# The same sum for runs that somebody paid for. All are given, or follow
-# from, tokens a second and device.
+# Now the same calculation for large runs. Each publication gives the tokens
+# per second and device, or numbers from which they follow.
 #
 # | run | what was published | where |
 # | --- | --- | --- |
 # | LLaMA 13B | 10¹² tokens in 135,168 hours of A100 | [arXiv:2302.13971](https://arxiv.org/abs/2302.13971) |
 # | LLaMA 65B | 380 tokens/s on each A100 | the same |
 # | Llama 2 7B, 70B | 2·10¹² tokens in 184,320 and 1,720,320 hours of A100 | [model card](https://github.com/meta-llama/llama/blob/main/MODEL_CARD.md) |
-# | BLOOM 176B | 2048 × 2048 tokens in 104.7 s on 384 A100, forward recomputed | [bigscience](https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml) |
+# | Llama 3.1 405B | 15.6·10¹² tokens in 30.84·10⁶ hours of H100 | [model card](https://github.com/meta-llama/llama-models/blob/main/models/llama3_1/MODEL_CARD.md), [arXiv:2407.21783](https://arxiv.org/abs/2407.21783) |
+# | DeepSeek-V3 | 14.8·10¹² tokens in 2.664·10⁶ hours of H800 | [arXiv:2412.19437](https://arxiv.org/abs/2412.19437) |
+# | BLOOM 176B | 2048 × 2048 tokens in 104.7 s on 384 A100, all of forward recomputed | [bigscience](https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml) |
 # | PaLM 540B | 238,300 tokens/s on 6144 TPU v4 of 275 TFLOP/s | [arXiv:2204.02311](https://arxiv.org/abs/2204.02311) |
+#
+# A model's name rounds its size: Llama 2 "7B" has 6.74 billion parameters, and
+# 4 % in Ψ are 4 % in the MFU. The published shapes give the exact numbers.
+# A Llama layer has four attention matrices (keys and values may be narrower),
+# an MLP of three matrices, and two norms.
+
 
 # %%
-A100, HOUR = 312, 3600
-published = {
-    "LLaMA 13B": (13.0e9, 1e12 / (135_168 * HOUR), A100),
-    "LLaMA 65B": (65.2e9, 380, A100),
-    "Llama 2 7B": (7e9, 2e12 / (184_320 * HOUR), A100),
-    "Llama 2 70B": (70e9, 2e12 / (1_720_320 * HOUR), A100),
-    "BLOOM 176B": (176e9, 2048 * 2048 / 104.7 / 384, A100),
-    "PaLM 540B": (540.35e9, 238_300 / 6144, 275),
+def llama_size(layers, width, mlp, keys, words):
+    """Parameters of a Llama; `mlp` and `keys` are widths inside a layer."""
+    layer = 2 * width * (width + keys) + 3 * width * mlp + 2 * width
+    return layers * layer + 2 * words * width + width
+
+
+sizes = {
+    "LLaMA 13B": llama_size(40, 5120, 13_824, 5120, 32_000),
+    "LLaMA 65B": llama_size(80, 8192, 22_016, 8192, 32_000),
+    "Llama 2 7B": llama_size(32, 4096, 11_008, 4096, 32_000),
+    "Llama 2 70B": llama_size(80, 8192, 28_672, 1024, 32_000),
+    "Llama 3.1 405B": llama_size(126, 16_384, 53_248, 1024, 128_256),
+    "DeepSeek-V3": 37e9,  # active; 671e9 in all
+    "BLOOM 176B": 176.25e9,
+    "PaLM 540B": 540.35e9,
+}
+assert sizes["Llama 2 7B"] == 6_738_415_616
+
+# %%
+A100, H100, HOUR = 312, 989, 3600
+speeds = {  # tokens/s of one GPU or TPU, and its peak
+    "LLaMA 13B": (1e12 / (135_168 * HOUR), A100),
+    "LLaMA 65B": (380, A100),
+    "Llama 2 7B": (2e12 / (184_320 * HOUR), A100),
+    "Llama 2 70B": (2e12 / (1_720_320 * HOUR), A100),
+    "Llama 3.1 405B": (15.6e12 / (30.84e6 * HOUR), H100),
+    "DeepSeek-V3": (14.8e12 / (2.664e6 * HOUR), H100),  # H800: the same peak
+    "BLOOM 176B": (2048 * 2048 / 104.7 / 384, A100),
+    "PaLM 540B": (238_300 / 6144, 275),
 }
 shares = {"this machine": here[1]}
-for name, (size, rate, teraflops) in published.items():
-    shares[name] = share_of(size, rate, 1, 1.0, teraflops, False)
+for name, (rate, teraflops) in speeds.items():
+    shares[name], _ = share_of(sizes[name], rate, 1, 1.0, teraflops, 0)
 
 # %%
 import matplotlib.pyplot as plt
@@ -468,37 +604,44 @@ figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 percents = [100 * value for value in ordered.values()]
 axes.barh(list(ordered), percents, color=colours)
 axes.set(xlabel="MFU in percent, by the rule of 6Ψ", xlim=(0, 100))
+axes.set_title("Large runs use a third to a half of the peak")
 plt.show()
 
 # %%
 rows = []
 for name, share in ordered.items():
-    size, rate, _ = published.get(name, (parameters, "", ""))
-    rows.append([name, size / 1e9, rate, f"{share:.1%}"])
+    size = sizes.get(name, parameters) / 1e9
+    rate = f"{speeds[name][0]:,.0f}" if name in speeds else ""
+    rows.append([name, f"{size:.4g}", rate, f"{share:.1%}"])
 learn.table(
     rows,
-    ["run", "Ψ, 10⁹", "tokens/s of one GPU or TPU", "MFU"],
+    ["run", "active Ψ, 10⁹", "tokens/s of one GPU or TPU", "MFU"],
     "The figure in numbers",
 )
 
 # %% [markdown]
-# From a third to a half, for the best teams on the best hardware: that is
-# where the 0.4 above comes from. PaLM reports 46.2 % with attention counted
-# and 45.7 % without, and an HFU of 57.8 %. BLOOM's log says 149.8 TFLOP/s a
-# GPU, which is 48 % of the peak: its forward ran twice, so 6/8 of that is
-# the MFU.
+# The best teams reach a third to a half on the best hardware; that is where
+# the 0.4 above comes from. PaLM reports 46.2 % with attention counted and
+# 45.7 % without, and an HFU of 57.8 %. BLOOM's log says 149.8 TFLOP/s per
+# GPU, which is 48 % of the peak: its forward pass ran twice, so 6/8 of that
+# is the MFU. The hours of Llama 3.1 and DeepSeek-V3 also contain restarts and
+# pauses. DeepSeek-V3 computed much of its work in 8 bits, where the peak is
+# twice as high. And with all of its 671 billion parameters in place of the
+# active 37 billion, its MFU would come out above 6, which no hardware can do.
 
 # %%
 assert abs(shares["PaLM 540B"] - 0.457) < 0.0005
 assert abs(149.8 / 312 * 6 / 8 - shares["BLOOM 176B"]) < 0.01
+assert round(shares["Llama 2 7B"], 3) == 0.391
+assert shares["DeepSeek-V3"] * 671 / 37 > 6
 
 # %% [markdown]
 # ## Four ways to use four GPUs
 #
-# The 7B model needs many GPUs, for the time and for the memory. But what
-# does each of them do? Here a model of four layers and a batch of four
-# samples meet four GPUs. A grid is the model: a row is a layer. Beneath it
-# is the batch.
+# The 7B model needs many GPUs, both for the time and for the memory. What
+# does each of them do? The picture shows four ways to train a model of four
+# layers, with a batch of four samples, on four GPUs. Each grid is the model
+# on one GPU, with a row for each layer; the batch is beneath it.
 
 # %%
 from lesson import pictures as parallel_view
@@ -514,27 +657,38 @@ learn.table(
 )
 
 # %% [markdown]
-# - **Data parallel**: everybody has the whole model and other samples. It
-#   saves time and no memory. Lessons 08 and 09 build it.
-# - **Tensor parallel**: each layer is cut, and the GPUs finish it together,
-#   so they talk in every layer. Lesson 11.
-# - **Pipeline parallel**: each GPU has some layers. While GPU 3 works on
-#   sample 0, GPU 0 can be at sample 3. Lesson 12.
-# - **Sharded**: data parallel in which nobody keeps what others also keep.
-#   Before a layer computes, its weights are gathered, and then dropped.
-#   Lessons 16, 17 and 19.
+# - **Data parallel**: every GPU has the whole model and its own samples. This
+#   saves time, but no memory. You build it in lessons 08 and 09.
+# - **Tensor parallel**: every layer is cut into parts, one for each GPU. The
+#   GPUs compute a layer together, so they communicate in every layer.
+# - **Pipeline parallel**: each GPU has some of the layers. While GPU 3 works
+#   on sample 0, GPU 0 can already work on sample 3.
+# - **Sharded**: data parallel without the duplicates. Each GPU stores its own
+#   part of the model, its **shard**. Just before a layer computes, its weights
+#   are gathered from all GPUs, and afterwards they are dropped. Lessons 16
+#   and 17.
 #
-# Large runs combine them. BLOOM used 4 × 12 × 8 = 384 GPUs: tensor, pipeline
-# and data parallel.
+# Large runs combine them. BLOOM used 4 × 12 × 8 = 384 GPUs for tensor,
+# pipeline and data parallel.
 #
 # ## Exercise 4: the smallest world
 #
-# ●●● *12 minutes, stretch.* Sharding comes in stages. Of the 16 bytes a
-# parameter, stage 1 divides 12 over the ranks (the optimizer's), stage 2
-# also the 2 of the gradient, stage 3 all. Stage 0 divides none. Activations
-# are needed on every GPU, and more ranks do not make them less. What is the
-# smallest number of ranks on which it fits, to the last byte? Return `None`
-# where no number is enough.
+# Sharding comes in three stages. Of the 16 bytes per parameter, stage 1
+# divides the 12 of the optimizer among the ranks (fp32 copy and moments),
+# stage 2 also the 2 of the gradient, and stage 3 all 16. Stage 0 divides
+# nothing. Every GPU needs its own activations, however many ranks there are.
+#
+# Worked example: $10^9$ parameters at stage 1, on GPUs with 10 GB of which
+# activations take 2 GB. Every rank stores 4 GB whole, so 4 GB are left for its
+# part of the divided 12 GB. Three ranks are enough, and two are not:
+
+# %% tags=["stretch"]
+for n in (2, 3):
+    print(f"{n} ranks: {2 + 4 + 12 / n:g} GB on each, and a GPU has 10 GB")
+
+# %% [markdown]
+# ●●● *12 minutes, stretch.* What is the smallest number of ranks on which
+# everything fits, to the last byte? Return `None` if no number is enough.
 
 
 # %% tags=["exercise", "stretch"]
@@ -544,10 +698,10 @@ import math
 def smallest_world(parameters, stage, memory_gb, activations_gb):
     """The fewest ranks that hold states and activations, or None.
 
-    `memory_gb` is what one GPU has and `activations_gb` what activations
-    take on each, both in GB of 10⁹ bytes.
+    `memory_gb` is the memory of one GPU, and `activations_gb` is the part
+    of it that activations take; both are in GB (10⁹ bytes).
     """
-    divided = {0: 0, 1: 12, 2: 14, 3: 16}[stage]  # bytes a parameter
+    divided = {0: 0, 1: 12, 2: 14, 3: 16}[stage]  # bytes per parameter
     ### BEGIN SOLUTION
     whole = (16 - divided) * parameters / 1e9
     room = memory_gb - activations_gb - whole
@@ -573,15 +727,15 @@ for size in (1e9, 7e9, 13e9, 70e9):
 learn.table(
     rows,
     ["model", *(f"stage {stage}" for stage in range(4))],
-    f"Fewest GPUs of {memory / 1e9:.1f} GB, with 20 GB for activations",
+    f"Fewest GPUs of {memory / 1e9:.1f} GB with 20 GB of activations each",
 )
 
 # %% [markdown]
 # ## What if?
 #
-# Your own envelope: model, data, GPUs, share of the peak, price. Which of
-# the sliders changes the cost, and which only the days? (An estimate: it
-# takes the MFU as given, and in truth it falls when GPUs are added.)
+# Now your own run: model, data, GPUs, share of the peak, price. Which sliders
+# change the cost, and which change only the days? (This is an estimate that
+# takes the MFU as given. In a real run the MFU falls as you add GPUs.)
 
 # %%
 learn.what_if("envelope")
@@ -595,8 +749,8 @@ learn.quiz()
 # %% [markdown]
 # ## The map
 #
-# Each lesson that follows takes one piece of this envelope and builds it.
-# This is the course as it lies in your folder, in the order of the path.
+# Each of the following lessons builds one piece of this estimate. Here are the
+# lessons of your copy of the course, in the order of its path.
 
 # %%
 from dtlib.learn import source
@@ -618,19 +772,19 @@ rows = [
     for lesson in sorted(source.lessons(), key=place)
 ]
 learn.table(
-    rows, ["lesson", "title", "you can then", "builds on"], "The course"
+    rows, ["lesson", "title", "you learn to", "builds on"], "The course"
 )
 
 # %% [markdown]
 # ## Take-away
 #
-# - Training takes about 6 FLOP for each parameter and token: 2 forward, 4
-#   backward. Attention comes on top.
-# - Adam in mixed precision keeps 16 bytes a parameter, before activations.
+# - Training takes about 6 FLOP per active parameter and token: 2 in forward, 4
+#   in backward. Attention comes on top.
+# - Adam in mixed precision stores 16 bytes per parameter, without activations.
 # - Days = 6ΨD / (GPUs · peak · MFU). The published runs above reach an MFU
 #   of 0.35 to 0.51.
-# - One GPU is too slow for a 7B model, and too small: time and memory are
-#   two reasons to distribute, and they ask for different ways to do it.
+# - For a 7B model, one GPU is too slow and too small. Time and memory are two
+#   reasons to distribute, and each calls for different ways to do it.
 
 # %%
 learn.take_away()

@@ -24,7 +24,7 @@ class Way:
     borrows
         Whether it fetches the rest, layer by layer, while it computes.
     own_samples
-        Whether it works on its own share of the batch; else on all of it.
+        Whether it works on its own share of the batch, rather than on all of it.
     sends, when
         What travels between GPUs, and how often.
     """
@@ -37,7 +37,7 @@ class Way:
     when: str
 
     def weight(self, gpu: int, layer: int, column: int) -> str:
-        """Whether a GPU keeps, borrows or lacks one piece of one layer."""
+        """Whether a GPU keeps or borrows one piece of one layer, or does not have it."""
         mine = {"all": True, "column": column == gpu, "layer": layer == gpu}[self.keeps]
         return KEEPS if mine else BORROWS if self.borrows else NOT_HERE
 
@@ -67,7 +67,7 @@ def rows(parameters: float, bytes_each: float = 16) -> list[list[Any]]:
     parameters
         Ψ, for the GB of states on each GPU.
     bytes_each
-        Bytes of states a parameter.
+        Bytes of states per parameter.
     """
     return [
         [

@@ -1,8 +1,8 @@
 """A training run on the back of an envelope: days, GPU hours, money, and how many GPUs hold it.
 
 A step takes 6 FLOP for each parameter and token (J. Kaplan et al., arXiv:2001.08361, section 2.1;
-`flops` has the exact counts), mixed precision with Adam keeps 16 bytes a parameter (S. Rajbhandari
-et al., arXiv:1910.02054, section 3.1; `states` has the other recipes).
+`flops` has the exact counts). Mixed precision with Adam stores 16 bytes per parameter
+(S. Rajbhandari et al., arXiv:1910.02054, section 3.1; `states` has the other recipes).
 
 Plain functions on numbers that import `math` alone: they also run in the browser. Symbols: Ψ
 parameters, N ranks, one GPU each; 1 GB = 10⁹ bytes.
@@ -11,8 +11,8 @@ parameters, N ranks, one GPU each; 1 GB = 10⁹ bytes.
 import math
 
 DAY = 86_400  # seconds
-STATES = 16  # bytes a parameter: 2 weight, 2 gradient, 4 fp32 copy, 4 + 4 Adam's moments
-# Bytes a parameter that ZeRO's stages divide over the ranks; the rest is on every rank.
+STATES = 16  # bytes per parameter: 2 weight, 2 gradient, 4 fp32 copy, 4 + 4 Adam's moments
+# Bytes per parameter that a stage of ZeRO divides among the ranks; the rest is on every rank.
 DIVIDED = {0: 0, 1: 12, 2: 14, 3: 16}
 
 
@@ -57,11 +57,11 @@ def smallest_world(parameters, stage, memory_gb, activations_gb):
     parameters
         Ψ.
     stage
-        0 to 3: what is divided, see `DIVIDED`.
+        0 to 3; `DIVIDED` has the bytes that each divides.
     memory_gb
         Memory of one GPU.
     activations_gb
-        What one GPU needs beside the states; more ranks do not make it less.
+        What one GPU needs beside the states, however many ranks there are.
     """
     whole, divided = STATES - DIVIDED[stage], DIVIDED[stage]
     room = memory_gb - activations_gb - whole * parameters / 1e9
@@ -106,8 +106,8 @@ def envelope(billions, trillions, gpus, mfu_percent, teraflops, price):
         "log_x": True,
         "says": f"Estimated: {_short(days)} days on {gpus:.0f} GPU{'s' * (gpus != 1)}, "
         + f"{_short(hours)} GPU hours, "
-        + f"which cost {_short(hours * price)} at {price:g} an hour. States: {_short(each)} GB on "
-        + f"every GPU, or {_short(shared)} GB where they are sharded over all.",
+        + f"which cost {_short(hours * price)} at {price:g} per hour. States: {_short(each)} GB on "
+        + f"every GPU, or {_short(shared)} GB if they are sharded over all GPUs.",
     }
 
 

@@ -1,8 +1,8 @@
-"""Activation checkpointing: keep a block's input, throw away all else, compute it again.
+"""Activation checkpointing: keep a block's input, drop everything else, compute it again.
 
-Backward needs what forward computed. A checkpointed block saves its input alone; when its backward
-comes, it runs forward a second time from there. L blocks of width h then hold L·b·s·h numbers
-between the passes instead of everything inside, for one more forward.
+Backward needs the results of forward. A checkpointed block saves only its input; when backward
+arrives, it runs forward a second time from there. Between the passes, L blocks of width h then hold
+L·b·s·h numbers instead of everything inside them, at the price of one more forward.
 
 T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost",
 arXiv:1604.06174 (2016), section 4.
@@ -48,9 +48,9 @@ def checkpoint(block: Callable[..., torch.Tensor], *inputs: Any) -> torch.Tensor
     Parameters
     ----------
     block
-        A module or function of tensors (and anything else) that returns one tensor; it computes
-        the same when it is called twice. Dropout inside draws the same numbers both times, and
-        autocast is as it was.
+        A module or function of tensors (and anything else) that returns one tensor, and the same
+        one when it is called twice. Dropout inside it draws the same numbers both times, and
+        autocast is set as it was the first time.
     inputs
         Its arguments.
 
@@ -59,14 +59,14 @@ def checkpoint(block: Callable[..., torch.Tensor], *inputs: Any) -> torch.Tensor
     torch.Tensor
         As without the checkpoint, and so are all gradients, bit for bit.
     """
-    # Autograd forgets a function none of whose inputs needs a gradient, and with it the parameters
-    # inside: a first block's inputs are tokens. This one always does.
+    # Autograd drops a function if none of its inputs needs a gradient, and with it the parameters
+    # inside: the inputs of a first block are tokens. This extra input always needs one.
     always = torch.empty(0, requires_grad=True)
     return Recompute.apply(block, always, *inputs)
 
 
 def surroundings(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what a computation depends on beside its inputs: random numbers, autocast."""
+    """Return what a computation depends on besides its inputs: random numbers, autocast."""
     device = next((x.device.type for x in inputs if isinstance(x, torch.Tensor)), "cpu")
     autocast = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
     return device, dice_of(device), autocast
@@ -79,7 +79,7 @@ def dice_of(device: str) -> list[torch.Tensor]:
 
 
 def set_dice(device: str, states: list[torch.Tensor]) -> None:
-    """Draw from here on what followed `dice_of`."""
+    """Set the states that `dice_of` returned."""
     torch.set_rng_state(states[0])
     if device != "cpu":
         torch.get_device_module(device).set_rng_state(states[1])
@@ -89,7 +89,7 @@ def set_dice(device: str, states: list[torch.Tensor]) -> None:
 def as_it_was(
     device: str, dice: list[torch.Tensor], autocast: tuple[bool, torch.dtype]
 ) -> Iterator[None]:
-    """Draw the random numbers of then again, and afterwards go on with those of now."""
+    """Draw the same random numbers as then, and restore the present state afterwards."""
     enabled, dtype = autocast
     now = dice_of(device)
     with torch.autocast(device, dtype=dtype, enabled=enabled):
@@ -107,7 +107,7 @@ def saved_for_backward(*not_counted: torch.Tensor) -> Iterator[Callable[[], int]
     Parameters
     ----------
     not_counted
-        Tensors that are there anyway: parameters, mostly.
+        Tensors that are in memory anyway, mostly parameters.
 
     Yields
     ------

@@ -22,7 +22,7 @@ WEIGHT = torch.ones(3, 8, requires_grad=True)
 @pytest.mark.parametrize(
     ("value", "right"),
     [
-        (0.0, "it is the same"),
+        (0.0, "there is none"),
         (-3.0, "it is lower, since the first step has to set everything up"),
         (8.0002, "it is higher by 8 bytes for every weight"),
         (16.0, "it is higher by 16 bytes for every weight"),

@@ -1,4 +1,4 @@
-"""What fills a device as the micro-batch grows. Numbers only: runs in a page."""
+"""What fills a device as the micro-batch grows. Plain numbers, so it runs in a page."""
 
 from dtlib.sim.activations import gpt, gpt_recomputed, logits
 
@@ -6,23 +6,23 @@ from dtlib.sim.activations import gpt, gpt_recomputed, logits
 def over_micro_batches(layers, width, sequence, batch, bits, checkpointing):
     """Bytes of a step over the micro-batch, for the sliders of a what-if.
 
-    A GPT with GPT-2's vocabulary, heads of 64 and flash attention, trained by AdamW. Left out is
-    the end of backward, when a tied embedding has two gradients that are added.
+    A GPT with GPT-2's vocabulary, heads of width 64 and FlashAttention, trained by AdamW. The end
+    of backward, when the two gradients of a tied embedding are added, is left out.
 
     Parameters
     ----------
     layers, width, sequence, batch
-        L, h, s, and the b that is pointed at.
+        L, h, s, and the b of the point.
     bits
         32 (fp32), or 16: weights in 16 bits and an fp32 copy of them, the ZeRO paper's 2+2+12.
     checkpointing
-        1 to recompute whole blocks, 0 not to.
+        1 to recompute whole blocks, otherwise 0.
 
     Returns
     -------
     dict
-        `curves` in GB (10⁹ bytes) when backward begins, one on top of the other; `point`, and
-        `says`, which also has the optimizer's step.
+        `curves` in GB (10⁹ bytes) when backward begins, one on top of the other; `point`; and
+        `says`, which also has the memory of the optimizer's step.
     """
     states, step = _states(layers, width, sequence, bits)
 
@@ -37,7 +37,7 @@ def over_micro_batches(layers, width, sequence, batch, bits, checkpointing):
     for k, label in enumerate(labels):
         curves[label] = [[counts[i], heights[i][k] / 1e9] for i in range(len(counts))]
     _, blocks, all_ = on_top(batch)
-    each = on_top(2)[2] - on_top(1)[2]  # all that a further sample adds
+    each = on_top(2)[2] - on_top(1)[2]  # what a further sample adds
     room = max(0, int((80e9 - on_top(1)[2]) // each) + 1)
     return {
         "curves": curves,

@@ -15,17 +15,17 @@ training_days = solution("training_days", globals())
 
 
 def case(parameters=1e9, tokens=1.728e8, gpus=1, teraflops=6.0, mfu=1.0):
-    """6 FLOP · 1e9 · 1.728e8 is what 6 TFLOP/s does in two days; two, so that an inverse shows."""
+    """6 TFLOP/s need two days for 6 FLOP · 1e9 · 1.728e8; not one day, so that an inverse shows."""
     gpu = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
     label = f"Ψ = {parameters:g}, {tokens:g} tokens, {gpu} of {teraflops:g} TFLOP/s, MFU {mfu:g}"
     return label, (parameters, tokens, gpus, teraflops, mfu)
 
 
 def passed(got):
-    """The last case, beside what the run really took."""
+    """The last case beside the hours that the run really took."""
     hours = round(24 * got[-1])
-    row = ("Llama 2 7B: yours at MFU 0.4, its model card", hours, CARD_HOURS, "GPU hours")
-    return Passed((row,), "Your estimate stands beside what the run really took.")
+    row = ("Llama 2 7B: yours at an MFU of 0.4, its model card", hours, CARD_HOURS, "GPU hours")
+    return Passed((row,), "Beside your estimate is what the run really took.")
 
 
 EXERCISE = Answer(
@@ -38,6 +38,7 @@ EXERCISE = Answer(
         case(parameters=3e9),
         case(tokens=5e9),
         case(teraflops=24.0),
+        case(tokens=150),  # less than a second
         case(7e9, 2e12, 1, 312.0, 0.4),
     ],
     mistakes=[
@@ -62,6 +63,9 @@ EXERCISE = Answer(
         ("mfu_twice", {"* mfu": "* mfu**2"}),
     ],
     other="factor",
-    facts=lambda got, want: {"got": short(got), "want": short(want), "times": short(got / want)},
+    facts=lambda got, want, mfu: {
+        "got": short(got), "want": short(want), "times": short(got / want),
+        "full": short(want * mfu),
+    },
     passed=passed,
 )  # fmt: skip

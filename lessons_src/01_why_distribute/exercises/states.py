@@ -1,4 +1,4 @@
-"""Exercise 1.2: GB of model states by kind; the total alone would hide who keeps what."""
+"""Exercise 1.2: GB of model states by kind; the total alone would hide mistakes that cancel."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ states_gb = solution("states_gb", globals())
 
 
 def case(precision, optimizer, parameters=1e9):
-    """What is kept of so many parameters."""
+    """The states of so many parameters."""
     return f"Ψ = {parameters:g}, {precision}, {optimizer}", (parameters, precision, optimizer)
 
 
@@ -31,7 +31,7 @@ def read(got):
 
 
 def each(key, kind, size, *where):
-    """A mistake: one kind takes so many bytes a parameter, in a precision with an optimizer."""
+    """A mistake: one kind takes so many bytes per parameter, in a precision with an optimizer."""
 
     def program(parameters, *how):
         found = states_gb(parameters, *how)
@@ -46,7 +46,7 @@ def each(key, kind, size, *where):
 
 
 def odd(got, want, parameters):
-    """The first kind that is wrong, and its bytes a parameter."""
+    """The first kind that is wrong, and its bytes per parameter."""
     kind = next(kind for kind in KINDS if not near(got[kind], want[kind]))
     return {"kind": kind, "got": short(got[kind] * 1e9 / parameters)}
 
@@ -55,7 +55,7 @@ def passed(got):
     """What the last case needs in all."""
     total = round(float(sum(got[-1].values())), 3)
     row = ("7 billion parameters, mixed, adamw", total, 112, "GB")
-    return Passed((row,), "One such GPU has 80 GiB, which is 85.9 GB.")
+    return Passed((row,), "One 80 GB GPU has 80 GiB, which are 85.9 GB.")
 
 
 EXERCISE = Answer(
@@ -64,11 +64,13 @@ EXERCISE = Answer(
     read=read,
     cases=[
         *(case(p, o) for p in ("mixed", "fp32") for o in ("adamw", "sgd", "sgd-plain")),
+        case("mixed", "adamw", 3.5e8),
         case("mixed", "adamw", 7e9),
     ],
     mistakes=[
         ("unit_bytes", {" / 1e9": ""}),
         ("unit_gib", {"1e9": "2**30"}),
+        ("whole_gb", {"/ 1e9": "// 1e9"}),
         ("unit_bits", {"/ 1e9": "* 8 / 1e9"}),
         ("unit_mega", {"1e9": "1e6"}),
         each("fp32_weights", "parameters", 4, "mixed", "adamw"),
@@ -87,6 +89,10 @@ EXERCISE = Answer(
         each("copy_of_fp32", "fp32_copy", 4, "fp32", "adamw"),
         Mistake("bytes", when=odd),
     ],
-    facts=lambda got: dict.fromkeys(("got", "total"), short(sum(got.values()))),
+    facts=lambda got, want: {
+        "got": (total := short(sum(got.values()))),
+        "total": total,
+        "right": short(sum(want.values())),
+    },
     passed=passed,
 )

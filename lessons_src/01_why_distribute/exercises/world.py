@@ -25,7 +25,7 @@ def case(stage, memory, activations=0.0, parameters=1e9):
 
 
 def changed(way):
-    """A mistake in a number that is right otherwise."""
+    """A mistake: the right number of ranks, changed in some way."""
     return lambda *asked: (found := smallest_world(*asked)) and way(found)
 
 
@@ -59,7 +59,8 @@ EXERCISE = Answer(
     smallest_world,
     other="unrecognised",
     read=read,
-    # Fits on one; fits exactly; a remainder; activations; other stages; no room; a long search.
+    # Fits on one; fits exactly; a remainder; activations; other stages; GB that are no whole
+    # numbers; no room; a long search.
     cases=[
         case(3, 80.0),
         case(3, 4.0),
@@ -68,6 +69,10 @@ EXERCISE = Answer(
         case(1, 5.0),
         case(2, 4.0),
         case(0, 20.0),
+        case(0, 16.0),
+        case(0, 15.5),
+        case(1, 7.0, parameters=1.3e9),
+        case(3, 20.5, parameters=1.3e9),
         case(0, 10.0),
         case(1, 3.0),
         case(3, 5.0, 5.0),

@@ -54,6 +54,7 @@ ALSO_WRONG = [
     ("many", listed("none", "torch.cat(total)")),
     ("gradient", goes_back("retain_graph=True")),
     ("let_go", goes_back("")),
+    ("changed", {"total = 0": "labels[labels == -100] = 0; total = 0"}),
     # by the time that backward calls it, the loop's variables are those of the last chunk
     ("second_call", {"summed(rows, targets)": "summed(rows)", "summed, rows, targets":
                      "summed, rows"}),
@@ -74,3 +75,10 @@ ALSO_RIGHT = [
     {PART: f"{PART} / len(rows) * len(rows)"},
     Eager.apply,
 ]
+if hasattr(F, "linear_cross_entropy"):  # from torch 2.13 on
+
+    def torchs_own(hidden, weight, labels, chunk):
+        options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=chunk)
+        return F.linear_cross_entropy(hidden, weight, labels, options=options)
+
+    ALSO_RIGHT.append(torchs_own)

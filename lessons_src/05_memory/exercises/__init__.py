@@ -1,4 +1,4 @@
-"""The checks of lesson 05, one file for each exercise: bytes counted, kept, chunked, and fitted."""
+"""The checks of lesson 05, one file for each exercise."""
 
 from . import by_hand, chunked, fitting, recompute
 

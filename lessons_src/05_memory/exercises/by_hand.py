@@ -1,9 +1,9 @@
 """Exercise 5.1: the bytes that a block's MLP keeps for backward.
 
-The solution judges; a pass, and the tests of the lesson, show beside it what autograd saves.
+The solution judges; a pass and the tests of the lesson show beside it what autograd saves.
 
-Three widths tell how many numbers a position keeps for each unit of width and how many whatever the
-width is; each wrong way of counting has its own pair.
+From three widths follow the bytes for each unit of width and the bytes that do not depend on the
+width; each wrong way of counting gives its own pair.
 """
 
 import math

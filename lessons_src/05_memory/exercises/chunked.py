@@ -65,12 +65,16 @@ def case(text, chunk):
 
 
 def run(answer, hidden, weight, labels, chunk):
-    """Forward, and if that gave the right loss, backward."""
+    """Run forward and, if the loss is right, backward."""
     right = F.cross_entropy(hidden @ weight.T, labels).item()
+    given = {"hidden": hidden.clone(), "weight": weight.clone(), "labels": labels.clone()}
     inputs = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
     with Largest() as seen, saved_for_backward(hidden, weight, labels) as saved:
         loss = answer(hidden, weight, labels, chunk)
         kept = saved()
+        for name, now in {**inputs, "labels": labels}.items():
+            if not torch.equal(now, given[name]):
+                raise Wrong("changed", name=name)
         if loss is None:
             raise Wrong("none")
         if not isinstance(loss, torch.Tensor):

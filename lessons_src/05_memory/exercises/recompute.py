@@ -1,7 +1,7 @@
 """Exercise 5.2: `checkpoint(block, x)`, judged by gradients, random numbers, bytes and calls.
 
-A linear layer stands before the block, so that the gradient of the block's input is seen too. The
-loss weighs every output differently, so that an incoming gradient that is left out shows.
+A linear layer before the block shows the gradient of the block's input. The loss weighs every
+output differently, so that an answer that ignores the incoming gradient is noticed.
 """
 
 import functools
@@ -49,7 +49,7 @@ class Block(nn.Module):
 
 @dataclass
 class Passes:
-    """What a forward and a backward through checkpointed blocks left behind."""
+    """The results of a forward and a backward through checkpointed blocks."""
 
     output: torch.Tensor
     inside: list[torch.Tensor | None]  # gradients of the blocks
@@ -64,7 +64,7 @@ def plainly(block, x):
 
 
 def passes(way, dropout, blocks, earlier=None):
-    """Pass through blocks that `way` calls; `earlier` fills the gradients that weights have."""
+    """Pass through blocks that `way` calls; `earlier` is the value of gradients from before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = nn.Linear(WIDTH, WIDTH)
@@ -166,7 +166,7 @@ def few(x):
 
 
 def seen(*what, dropout=0.0, earlier=None):
-    """Recognises what is told of such a case."""
+    """Recognises a difference of these kinds in such a case."""
     asked = (dropout, earlier)
     return lambda got, dropout, earlier: got.what in what and (dropout, earlier) == asked
 
