@@ -9,7 +9,7 @@
 #   - write a training script that torchrun starts on any number of ranks
 #   - deal out samples, losses and checkpoints so that ranks change no result
 #   - say when two ranks give the bits of one process, and why else they part
-# minutes: {read: 25, exercises: 40}
+# minutes: {read: 30, exercises: 44}
 # needs: [laptop]
 # builds_on: ["00", "07"]
 # ---
@@ -19,10 +19,10 @@
 # four GPUs each. **Which lines have to change, and how do you know that what
 # it learns is still the same?**
 #
-# Six places change, and each has its classic mistake. You write what goes
-# wrong most often yourself, and then prove that two ranks train what one
-# trains. Exercises 1 and 2 are the core and fit an hour with the reading; 3
-# and 4 are *stretch*.
+# Six places change, and each has its classic mistake. You write the ones that
+# go wrong most often yourself, and then prove that two ranks train what one
+# rank trains. Exercises 1 and 2 are the core and fit into an hour with the
+# reading; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -30,12 +30,12 @@ from dtlib import learn
 learn.start("09")
 
 # %% [markdown]
-# `ranks` is for the long run near the end. `None` means the world that is
-# there: all nodes of a Slurm allocation, else two processes here. With `out`,
-# a folder's full path, that run goes on from its last checkpoint when the
-# notebook is started again, as Slurm does with a job that it requeues.
-# `data` may be `"cifar10"` where that is fetched, and `num_samples = None`
-# takes all of its training pictures.
+# `ranks` is for the long run near the end. `None` means whatever is there: all
+# nodes of a Slurm allocation, otherwise two processes here. If `out` is a
+# folder's full path, that run resumes from its last checkpoint when the
+# notebook starts again, as it does in a job that Slurm requeues. `data` may
+# be `"cifar10"` once you have fetched it, and `num_samples = None` uses all of
+# its training pictures.
 
 # %% tags=["parameters"]
 ranks = None
@@ -48,7 +48,7 @@ out = ""
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you go on.
+# Answer all three before you read on.
 
 # %%
 learn.predict("rows_counted")
@@ -62,49 +62,84 @@ learn.predict("another_cut")
 # %% [markdown]
 # ## What torchrun does
 #
-# `torchrun` starts a script several times on a node, watches the processes,
-# and ends all of them when one fails. It tells each who it is by environment
-# variables, and that is all it does:
+# `torchrun` runs once on every node and starts your script there once for
+# each GPU. It tells each process who it is, by environment variables:
 #
 # | variable | what it says | two nodes of four, the last rank |
 # | --- | --- | --- |
-# | `RANK` | which rank of all | 7 |
-# | `LOCAL_RANK` | which rank of this node: picks the GPU | 3 |
-# | `WORLD_SIZE` | how many ranks in all | 8 |
-# | `LOCAL_WORLD_SIZE` | how many on this node | 4 |
+# | `RANK` | which of all ranks | 7 |
+# | `LOCAL_RANK` | which rank on this node: picks the GPU | 3 |
+# | `WORLD_SIZE` | how many ranks there are | 8 |
+# | `LOCAL_WORLD_SIZE` | how many are on this node | 4 |
 # | `GROUP_RANK` | which node | 1 |
 # | `MASTER_ADDR`, `MASTER_PORT` | where all of them meet | the first node's |
 #
-# The next cell writes a whole script into a file. Read it once: the six
-# numbered places are what sets it apart from a script for one GPU.
+# It does four things more:
+#
+# - **Rendezvous**: before any rank starts, the torchruns of all nodes meet and
+#   agree on who is which node. With `--rdzv-backend=c10d` you give them one
+#   address and one name for the run, and they number themselves in the order
+#   in which they agree; with `--node-rank` you number them.
+# - **Restarts**: when a rank fails, it ends *all* ranks. `--max-restarts=1`
+#   then starts all of them once more; they begin at your last checkpoint.
+# - **Logs**: `--log-dir` and `--redirects=3` put each rank's output into files
+#   of its own.
+# - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
+#   it, so that the ranks of a node do not fight for its cores.
+#
+# Four ranks on this machine; rank 3 fails at its first start:
 
 # %%
-# %%writefile train_ddp.py
+# %%writefile who.py
 import os
 import sys
-from datetime import timedelta
+import time
+
+names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS"
+start = os.environ["TORCHELASTIC_RESTART_COUNT"]
+values = " ".join(f"{name}={os.environ[name]}" for name in names)
+print(f"start {start}: {values}", flush=True)
+if start == "0":
+    time.sleep(1 if os.environ["RANK"] == "3" else 60)  # they are training
+    sys.exit("rank 3 fails")
+
+# %%
+from pathlib import Path
+
+learn.shell(
+    "env -u OMP_NUM_THREADS torchrun --standalone --nproc-per-node=4"
+    " --max-restarts=1 --log-dir=logs --redirects=3 who.py",
+    quiet=True,
+)
+said = sorted(
+    line
+    for path in Path("logs").rglob("stdout.log")
+    for line in path.read_text().splitlines()
+)
+print(*said, sep="\n")
+assert sum(line.startswith("start 1") for line in said) == 4
+
+# %% [markdown]
+# All four ranks started twice, though only rank 3 had failed.
+#
+# ## Six places
+#
+# This is a script for one GPU:
+
+# %%
+# %%writefile train_one.py
+import sys
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from dtlib.data import open_images
 from dtlib.models.resnet import resnet18
 
 epochs, data, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-
-# 1. Who am I, and which device is mine?
-local_rank = int(os.environ["LOCAL_RANK"])
-on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
-if on_gpus:
-    torch.cuda.set_device(device)
-backend = "nccl" if on_gpus else "gloo"
-dist.init_process_group(backend, timeout=timedelta(minutes=2))
-rank, world_size = dist.get_rank(), dist.get_world_size()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def pictures(split):
@@ -112,65 +147,70 @@ def pictures(split):
     return TensorDataset(images.pixels / 255 - 0.5, images.labels)
 
 
-# 2. Every rank opens all pictures, and draws its own share of them.
 train, test = pictures("train"), pictures("test")
-sampler = DistributedSampler(train, seed=0)
-loader = DataLoader(train, batch_size=25, sampler=sampler)
+loader = DataLoader(train, batch_size=50, shuffle=True)
 
-# 3. DDP starts all ranks from rank 0's weights, and averages gradients.
 model = resnet18(width=8).to(device)
-ddp = DistributedDataParallel(model)
-optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 first, checkpoint = 0, folder / "last.pt"
 if checkpoint.exists():
-    # 4. Onto my own device, not onto the one of the rank that wrote it.
     saved = torch.load(checkpoint, map_location=device)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
     first = saved["epochs"]
 
-log = (folder / f"rank{rank}.log").open("a")  # a file for each rank
 for epoch in range(first, epochs):
-    sampler.set_epoch(epoch)  # else every epoch has the order of the first
-    ddp.train()
+    model.train()
     for x, y in loader:
         optimizer.zero_grad()
-        loss = F.cross_entropy(ddp(x.to(device)), y.to(device))
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
-    print(f"epoch {epoch} began with {list(sampler)[:5]}", file=log)
 
-    # 5. Sums and counts travel, not means. ddp(x) also hands everybody rank
-    # 0's running statistics of BatchNorm, which model(x) would not.
-    ddp.eval()
-    x, y = (tensor[rank::world_size].to(device) for tensor in test.tensors)
+    model.eval()
+    x, y = (tensor.to(device) for tensor in test.tensors)
     with torch.no_grad():
-        logits = ddp(x)
+        logits = model(x)
     hits = (logits.argmax(1) == y).sum()
-    loss_sum = F.cross_entropy(logits, y, reduction="sum")
-    sums = torch.tensor([loss_sum, hits, len(y)], device=device)
-    dist.all_reduce(sums)
-
-    # 6. One rank of all writes; the others wait until it has.
-    if rank == 0:
-        loss_sum, hits, count = sums.tolist()
-        score = f"test loss {loss_sum / count:.5f}, {hits:.0f} right"
-        print(f"epoch {epoch}: {score} of {count:.0f}, {world_size} ranks")
-        state = {"model": model.state_dict(), "epochs": epoch + 1}
-        state["optimizer"] = optimizer.state_dict()
-        torch.save(state, folder / "tmp.pt")  # a crash leaves the old one
-        (folder / "tmp.pt").replace(checkpoint)
-    dist.barrier()
-dist.destroy_process_group()
+    loss = F.cross_entropy(logits, y)
+    print(f"epoch {epoch}: test loss {loss:.5f}, {hits} right of {len(y)}")
+    state = {"model": model.state_dict(), "epochs": epoch + 1}
+    state["optimizer"] = optimizer.state_dict()
+    torch.save(state, folder / "tmp.pt")  # a crash leaves the old one
+    (folder / "tmp.pt").replace(checkpoint)
 
 # %% [markdown]
-# Now torchrun, on two ranks. `--standalone` says that this node is all there
-# is and lets torchrun pick a free port. `learn.shell` runs a command as a
-# terminal would, shows what it prints, and raises an error if it fails.
+# And this is what changes for any number of ranks: six numbered places. Lines
+# with `-` go and lines with `+` come.
 
 # %%
-from pathlib import Path
+import difflib
+
+from IPython.display import Markdown
+from lesson import kink
+
+ddp_script = Path(kink.__file__).with_name("train_ddp.py").read_text()
+Path("train_ddp.py").write_text(ddp_script)
+one_script = Path("train_one.py").read_text()
+lines = difflib.unified_diff(
+    one_script.splitlines(), ddp_script.splitlines(), n=1, lineterm=""
+)
+Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
+
+# %% [markdown]
+# `torch.accelerator` is whichever kind of GPU this build of torch is for, so
+# the script names no vendor. The **backend** carries out the collectives:
+# NCCL between NVIDIA GPUs, gloo between CPUs. `device_id` ties this process's
+# group to one GPU: NCCL then connects at once, so an error shows here and not
+# in the first step, and `barrier` knows which GPU to use.
+
+# %% [markdown]
+# Now run it with torchrun, on two ranks. `--standalone` says that there is no
+# other node, and lets torchrun pick a free port. `learn.shell` runs a command
+# as a terminal would, shows what it prints, and raises an error if it fails.
+
+# %%
 from shutil import rmtree
 
 rmtree("by_hand", ignore_errors=True)
@@ -179,17 +219,17 @@ start = "torchrun --standalone --nproc-per-node=2 train_ddp.py"
 learn.shell(f"{start} 1 {data} by_hand")
 
 # %% [markdown]
-# Only rank 0 printed. What the others have to say is in their own files,
-# since lines of several ranks in one file would be cut into each other:
+# Only rank 0 printed. The other ranks write to files of their own, because
+# lines from several ranks in one file would be mixed up:
 
 # %%
 for path in sorted(Path("by_hand").glob("rank*.log")):
     print(path.name, "|", path.read_text(), end="")
 
 # %% [markdown]
-# The same command with two epochs finds the checkpoint and **goes on** with
-# epoch 1. Since `set_epoch` is told the epoch's true number, the order is a
-# new one, and the one that a run without a break would have had.
+# The same command with two epochs finds the checkpoint and **resumes** at
+# epoch 1. Because `set_epoch` gets the epoch's true number, the order of the
+# pictures is new, and the same as in a run without a break.
 
 # %%
 learn.shell(f"{start} 2 {data} by_hand")
@@ -197,8 +237,8 @@ for path in sorted(Path("by_hand").glob("rank*.log")):
     print(path.name, "|", *path.read_text().splitlines()[-1:])
 
 # %% [markdown]
-# On two nodes you would run this on each of them, and nothing in the script
-# changes. `slurm/ddp_baseline.sbatch` does it by `srun`, once per node:
+# On two nodes you would run torchrun on each of them, and nothing in the
+# script changes. `slurm/ddp_baseline.sbatch` does so by `srun`:
 #
 # ```
 # torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$SLURM_NODEID
@@ -227,12 +267,13 @@ learn.table(
 learn.measured("rows_counted", sum(map(len, dealt)))
 
 # %% [markdown]
-# Pictures 0 and 1 come twice. **All ranks need equally many batches**, since
-# each backward is a collective: a rank with one batch more would wait for
-# ever. So the sampler pads with the first ones, which training can bear.
+# Pictures 0 and 1 come twice. **All ranks need equally many batches**, because
+# each backward is a collective: a rank with one more batch would wait forever.
+# So the sampler adds **padding**, rows that only fill up: it repeats the first
+# pictures. Training can bear that.
 #
-# With `shuffle=True` the cards are mixed first, by a generator with the seed
-# `seed + epoch`. All ranks mix alike, so that they deal from one pack:
+# With `shuffle=True` the cards are shuffled first, by a generator with the
+# seed `seed + epoch`. All ranks shuffle alike, so they deal from one pack:
 
 # %%
 import torch
@@ -249,9 +290,9 @@ print("after set_epoch(1):", list(sampler), "of", pack.tolist())
 #
 # ●○○ *10 minutes.* Write the sampler. Each rank calls this with its own
 # `rank`. No picture is left out, all ranks get lists of the same length, and
-# as few pictures as possible come twice. Another epoch has another order;
-# the same epoch, asked again, the same. There may be fewer pictures than
-# ranks.
+# as few pictures as possible come twice. Each epoch has an order of its own;
+# asked again for the same epoch, you return the same order. There may be fewer
+# pictures than ranks.
 
 
 # %% tags=["exercise"]
@@ -283,10 +324,10 @@ learn.table(
 # %% [markdown]
 # ## A score that knows nothing of ranks
 #
-# Ten pictures, twelve rows: averaged over the rows, a score counts two
-# pictures twice. It then depends on the number of ranks, and nobody can
-# compare it. How bad is it? The model that you have just trained, and the
-# losses of eleven test pictures:
+# Ten pictures, twelve rows: a score that is averaged over the rows counts two
+# pictures twice. It then depends on the number of ranks, so nobody can compare
+# it with another run's. How bad is it? The model that you have just trained,
+# and the losses of eleven test pictures:
 
 # %%
 from torch.nn import functional as F
@@ -307,9 +348,9 @@ losses.tolist()
 # ## Exercise 2: padding never counts
 #
 # ●●○ *10 minutes.* The samples were dealt like cards, without shuffling, and
-# padded: your k-th value, k = 0, 1, …, is that of place
-# $\text{rank} + k \cdot N$ in the row of all samples, and places from
-# `samples` on are padding. Return the mean over the samples, each counted
+# padded: your k-th value, k = 0, 1, …, belongs to place
+# $\text{rank} + k \cdot N$ in the row of all samples, and every place from
+# `samples` on is padding. Return the mean over the samples, each counted
 # once, on every rank. A worked case: 5 samples on 3 ranks are 2 values each,
 # and the second one of rank 2 stands at place 5, which does not count.
 
@@ -382,7 +423,7 @@ spread = (max(naive) - min(naive)) / right[0]
 learn.my_run("spread of a padded test loss over ranks", 100 * spread, "%")
 
 # %% [markdown]
-# Ten thousand pictures on 64 ranks are 48 rows too many. If the model does 20
+# Ten thousand pictures on 64 ranks have 48 rows too many. If the model does 20
 # points better on those, the score is 0.1 points too high, enough to decide
 # which of two runs was better. When do the ranks repeat most?
 
@@ -392,12 +433,13 @@ learn.what_if("padding")
 # %% [markdown]
 # ## A gradient that knows nothing of ranks
 #
-# DDP hooks into `backward`: as soon as the gradients of a bucket are there
-# they are all-reduced, while backward goes on, and **divided by the number of
-# ranks**. If every rank's loss is the mean over equally many samples, that is
-# the mean over the global batch. Here rank 0 has one sample and rank 1 has
-# three. The model is $w \cdot x$ with loss $w \cdot x$, so each sample's
-# gradient is its $x$, and the mean over all four is 1.75.
+# DDP uses **hooks**, functions that `backward` calls when a gradient is ready:
+# as soon as a group of gradients (a **bucket**) is complete, DDP all-reduces
+# it while backward continues, and **divides it by the number of ranks**. If
+# every rank's loss is the mean over equally many samples, the result is the
+# gradient of the mean over the global batch. Here rank 0 has one sample and
+# rank 1 has three. The model is $w \cdot x$ with loss $w \cdot x$, so each
+# sample's gradient is its $x$, and the mean over all four is 1.75.
 
 
 # %%
@@ -453,20 +495,100 @@ loss_of = learn.given("ddp_loss")
 print(one_weight(uneven[rank], loss_of))
 
 # %% [markdown]
+# ## What DDP can do besides
+#
+# - `gradient_as_bucket_view=True`: each `.grad` is a view into its bucket, so
+#   the gradients are held once instead of twice.
+# - `find_unused_parameters=True` searches the graph after each forward for
+#   weights that will get no gradient; without it, DDP refuses the second step
+#   of such a model. `static_graph=True` says that the same weights are used in
+#   every step, so one search is enough.
+# - A **communication hook** replaces the all-reduce: `bf16_compress_hook`
+#   sends two bytes a number instead of four.
+# - **Clipping** needs nothing new: after `backward` every rank holds the same
+#   mean gradient, so `clip_grad_norm_` finds the same norm everywhere.
+# - `SyncBatchNorm.convert_sync_batchnorm(model)` computes a batch norm's
+#   statistics over all ranks, on GPUs only. Each such layer then costs a
+#   collective.
+
+# %%
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+
+def one_step(hook=None, unused=False, steps=1, **settings):
+    """Bytes of all gradients' memory, the gradient, and its clipped norm."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
+    model.append(torch.nn.Linear(64, 8))
+    if unused:
+        model.spare = torch.nn.Linear(4, 4)
+        model.forward = lambda x: model[2](model[1](model[0](x)))
+    ddp = DistributedDataParallel(model, **settings)
+    if hook is not None:
+        ddp.register_comm_hook(None, hook)
+    torch.manual_seed(dist.get_rank())
+    try:
+        for _ in range(steps):
+            ddp.zero_grad()
+            ddp(torch.randn(16, 64)).square().mean().backward()
+    except RuntimeError as error:
+        return str(error).split(". ")[0]
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    memory = {g.untyped_storage().data_ptr() for g in grads}
+    flat = torch.cat([g.flatten() for g in grads])
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    return len(memory), flat, norm.item()
+
+
+def try_options():
+    return {
+        "plain": one_step(),
+        "as view": one_step(gradient_as_bucket_view=True),
+        "bf16": one_step(default_hooks.bf16_compress_hook),
+        "unused": one_step(unused=True, steps=2),
+        "found": one_step(unused=True, steps=2, find_unused_parameters=True),
+        "static": one_step(unused=True, steps=2, static_graph=True),
+    }
+
+
+tried = dtlib.launch(try_options, ranks=2, device="cpu")
+plain, view, bf16 = (tried[0][key] for key in ("plain", "as view", "bf16"))
+print("pieces of memory for four gradients:", plain[0], "; as views:", view[0])
+error = float((bf16[1] - plain[1]).norm() / plain[1].norm())
+print(f"bf16 on the way: relative error of the gradient {error:.0e}")
+print("norm before clipping, by rank:", [one["plain"][2] for one in tried])
+print("a weight without gradient:", tried[0]["unused"])
+assert plain[0] == 4 and view[0] == 1 and 1e-4 < error < 1e-2
+assert tried[0]["plain"][2] == tried[1]["plain"][2]
+assert isinstance(tried[0]["unused"], str)
+assert not isinstance(tried[0]["found"], str)
+assert not isinstance(tried[0]["static"], str)
+
+# %% [markdown]
 # ## Exercise 4: one rank writes
 #
-# ●○○ *8 minutes, stretch.* Write place 6 of the script as a function. Call
-# `torch.save(state, path)` on exactly one rank of all, on however many nodes
-# (their disk is one), and return on no rank before the file is there.
+# ●●○ *12 minutes, stretch.* Write place 6 of the script as a function. Call
+# `torch.save(state, path)` on exactly one of all ranks, however many nodes
+# there are (they share one disk), and return on no rank before the file is
+# there. And if the disk is full, `torch.save` raises an error on that rank:
+# then **every** rank raises one, instead of waiting until the time-out for a
+# rank that is gone. `dist.broadcast_object_list(list)` replaces the objects in
+# the list of every rank by those of rank 0.
 
 
 # %% tags=["exercise", "stretch"]
 def save_once(state, path):
     """Save `state` at `path`, once; when this returns, it is there."""
     ### BEGIN SOLUTION
+    told = [None]
     if dist.get_rank() == 0:
-        torch.save(state, path)
-    dist.barrier()
+        try:
+            torch.save(state, path)
+        except Exception as error:
+            told = [error]
+    dist.broadcast_object_list(told)
+    if told[0] is not None:
+        raise told[0]
     ### END SOLUTION
 
 
@@ -477,9 +599,9 @@ learn.check("save_once", save_once)
 # ## Equal to one process?
 #
 # Now the promise of lesson 00 for pictures. One rank can *accumulate*: it
-# adds the gradients of two micro-batches before it takes a step. Then two
-# ranks with 16 pictures each, and one rank that takes the same 16 and 16 in
-# turn, add the same numbers in the same order.
+# adds the gradients of two micro-batches before it takes a step. Two ranks
+# with 16 pictures each then add the same numbers, in the same order, as one
+# rank that takes the same 16 and 16 in turn.
 #
 # `curve` trains a small ResNet-18 for eight steps of 32 pictures. Inside
 # `no_sync` DDP only adds up; gradients travel with the last micro-batch.
@@ -541,11 +663,12 @@ learn.measured("two_against_one", words)
 assert same_bits and one[0][0] == two[0][0]
 
 # %% [markdown]
-# **Not one bit differs** after eight steps, batch norm included, since each
+# **Not one bit differs** after eight steps, batch norm included, because each
 # micro-batch's statistics are those of the same 16 pictures. (With three
-# ranks or more the sum may be added in another order, and last bits differ.)
+# ranks or more the sum may be added in another order, and the last bits
+# differ.)
 #
-# But cut the batch otherwise, and let one rank take all 32 at once:
+# But now split the batch differently, and let one rank take all 32 at once:
 
 # %%
 pairs = {
@@ -586,11 +709,11 @@ assert first_gradients < 1e-5
 assert max(apart["32 at once, group norm, fp64"]) < 1e-10
 
 # %% [markdown]
-# Three ways to part, and none of them a mistake in the program:
+# Three results, and no mistake in the program behind any of them:
 #
-# - **Batch norm** averages over the micro-batch. 32 pictures at once is
-#   another function than twice 16, from step 1 on. How you cut the batch
-#   belongs to the experiment.
+# - **Batch norm** averages over the micro-batch. 32 pictures at once are
+#   another function than twice 16, from step 1 on. How you split the batch
+#   is part of the experiment.
 # - **Group norm in fp32** is the same function. The first gradients agree to
 #   rounding, and then the distance *grows*. Why is below.
 # - **The same in fp64** stays together. That is the proof that the program
@@ -633,8 +756,8 @@ assert max(row[1] for row in rows) > 3 * max(row[2] for row in rows)
 # long as no unit switches; one that does makes a small nudge hundreds of
 # times larger. fp32 nudges by about $10^{-7}$ in each step, and a real model
 # has millions of ReLU inputs, so sooner or later it happens. **Two healthy
-# fp32 runs with another cut may part; compare their first gradients, or the
-# runs in fp64.**
+# fp32 runs that split the batch differently may drift apart; compare their
+# first gradients, or run both in fp64.**
 #
 # ## For real
 #
@@ -691,13 +814,14 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - torchrun starts a script on every rank and tells it who it is. The script
-#   picks its device by `LOCAL_RANK`, and its duties by `RANK`.
+# - torchrun starts a script on every rank, tells it who it is, and ends and
+#   restarts all ranks together. The script picks its device by `LOCAL_RANK`,
+#   and its duties by `RANK`.
 # - `set_epoch` before every epoch, with the epoch's true number, also after a
 #   resume.
 # - Sums and counts travel, not means: for a score, and for a gradient when
 #   ranks have unequal numbers of samples.
-# - One rank of all writes, and the others wait for it.
+# - One of all ranks writes; the others wait for it, and hear of its failure.
 # - Same micro-batches: same bits. Another cut: same first gradient, and in
 #   fp64 the same run.
 

@@ -18,9 +18,7 @@ SCORE = re.compile(r"epoch (\d): test loss ([\d.]+), (\d+) right of 300, 3 ranks
 
 
 def script() -> str:
-    cells = [cell.text for cell in source.find("09").cells]
-    (text,) = [text for text in cells if text.startswith("%%writefile train_ddp.py\n")]
-    return text.split("\n", 1)[1]
+    return (source.find("09").room / "train_ddp.py").read_text()
 
 
 def score_of(checkpoint: Path) -> tuple[float, int]:

@@ -7,9 +7,9 @@
 #   as jobs
 # objectives:
 #   - start the ranks of a job on all its nodes, so that they meet
-#   - write a job that its time limit does not kill
+#   - write a job that survives its time limit
 #   - run a notebook as a job, and a study as an array, without a gap
-# minutes: {read: 25, exercises: 52}
+# minutes: {read: 30, exercises: 52}
 # needs: [laptop]
 # builds_on: ["09"]
 # ---
@@ -17,12 +17,14 @@
 # %% [markdown]
 # Your training takes twenty hours on four nodes. The cluster gives out four
 # hours at a time, some night next week, and you will be asleep. **How do you
-# hand over a run so that it arrives with nobody watching?**
+# hand over a run so that it finishes with nobody watching?**
 #
-# You write the two scripts that every such job needs, and try them: on a real
-# Slurm if this machine has one. Else you see the same jobs as a test cluster
-# of two nodes ran them. What bash does, bash does here. Exercises 1 and 2 are
-# the core; 3 and 4 are *stretch*.
+# **Slurm** is the program that shares out most such clusters: you describe a
+# job, and it decides when and where the job runs. You write the two halves of
+# the script that every long job needs, and then see them as one. Where this
+# machine has a Slurm, the jobs run on it; otherwise you see how they ran on a
+# test cluster of two nodes. Single lines you try in this machine's own bash.
+# Exercises 1 and 2 are the core; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -30,8 +32,9 @@ from dtlib import learn
 learn.start("25")
 
 # %% [markdown]
-# `patience` is how many seconds a job may take, with its time in the queue,
-# before the lesson shows the recorded one. `record` keeps a live session.
+# `patience` is how many seconds a job may take, including its time in the
+# queue, before the lesson shows the recorded one instead. `record = True`
+# keeps what a live session saw as the new record.
 
 # %% tags=["parameters"]
 patience = 180
@@ -49,7 +52,7 @@ cluster = Cluster("25_slurm", site, patience)
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all four before you go on.
+# Answer all four before you read on.
 
 # %%
 learn.predict("who_expands")
@@ -68,42 +71,49 @@ learn.predict("typo")
 #
 # A **batch script** is a shell script whose `#SBATCH` lines ask for nodes and
 # time. `sbatch` puts it into a queue. When its turn comes, it runs **once, on
-# the first of its nodes**. `srun` in it starts a command on all of them: each
-# copy is a task. Here is a first job on two nodes:
+# the first of its nodes**. `srun`, called in it, starts a command on all of
+# them; each copy is called a **task**. `sinfo` lists the nodes and `squeue`
+# the jobs. A first job on two nodes:
 
 # %%
 hello = """\
 #!/bin/bash
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=2
 #SBATCH --time=5
 echo "the script: on $(hostname) of $SLURM_JOB_NODELIST"
-srun hostname
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" hostname
+sinfo --Node --format="%N %T, %c CPUs, %G"
+squeue --jobs="$SLURM_JOB_ID" --format="%i %j %T, %M of %l, %R"
 """
 seen = cluster.scene("hello", hello)
 assert seen["exit_code"] == "0:0"
 
 # %% [markdown]
-# The script's line came once, and `hostname` answered twice. Slurm tells each
-# task where it stands:
+# The script printed its line once, and `hostname` answered twice. `srun` is
+# told `--cpus-per-task` again because since Slurm 22.05 it no longer takes
+# that number from the job (https://slurm.schedmd.com/srun.html,
+# "--cpus-per-task"): without it, a task may be bound to a single CPU, which
+# all ranks of the node then share. Slurm tells each task who it is:
 #
 # | variable | in the batch script | in a task of `srun` |
 # | --- | --- | --- |
 # | `SLURM_JOB_ID`, `SLURM_NNODES` | the job's | the same |
-# | `SLURM_JOB_NODELIST` | `n[1-3]`, to be unfolded by `scontrol show hostnames` | the same |
+# | `SLURM_JOB_NODELIST` | `n[1-3]`; `scontrol show hostnames` lists the names | the same |
 # | `SLURM_NODEID` | 0 | 0, 1, 2: which of the nodes |
 # | `SLURM_PROCID` | 0 | which of all tasks |
 # | `SLURM_GPUS_ON_NODE` | GPUs of the first node | GPUs of this node |
 #
 # ("Output environment variables" of https://slurm.schedmd.com/sbatch.html and
-# https://slurm.schedmd.com/srun.html; here `srun` takes all nodes of the job.)
+# https://slurm.schedmd.com/srun.html; here `srun` uses all nodes of the job.)
 #
-# A variable is replaced by a shell. **By which one, and where does it run?**
-# `bash -c 'text'` starts one more bash, which runs the text as a script. The
-# *practice cluster* has an `srun` that starts its command with the
-# variables of each task in turn, and stand-ins for `scontrol`, `hostname`,
-# `torchrun` and `python`. Variables, quotes, signals and exit codes are those
-# of your machine's bash.
+# A shell replaces a variable by its value. **Which shell, and on which
+# node?** `bash -c 'text'` starts one more bash, which runs the text as a
+# script. In the **practice cluster** of this lesson, your machine's own bash
+# runs the script, so variables, quotes, signals and exit codes are real.
+# `srun` is a stand-in that runs its command once for each task, with that
+# task's variables; so are `scontrol`, `hostname`, `torchrun` and `python`.
 
 # %%
 tried = practice_cluster.run(
@@ -122,9 +132,10 @@ learn.measured(
 assert tried.output.count("node 0") == 4
 
 # %% [markdown]
-# In double quotes, or none, the batch script's own shell replaces the variable
-# before `srun` is called, and there it is 0. In single quotes the text goes to
-# the nodes as it is, and a shell that runs *there* replaces it.
+# In double quotes, or without quotes, the batch script's own shell replaces
+# the variable before it calls `srun`, and in that shell the value is 0. In
+# single quotes the text goes to the nodes unchanged, and a shell that runs
+# *there* replaces the variable.
 #
 # ## Exercise 1: ranks on every node
 #
@@ -137,10 +148,10 @@ assert tried.output.count("node 0") == 4
 #   --master-addr=$(hostname) --master-port=29500 "$@"
 # ```
 #
-# `"$@"` is the training, `train.py --steps 100`, with all its words. Write a
-# line that starts twelve ranks that meet, and return it as a text: best in
-# `r"""…"""`, where Python leaves each backslash alone. In the text of
-# `bash -c 'text' a b`, `$0` is a, and `"$@"` is what comes after it.
+# `"$@"` stands for the training, `train.py --steps 100`, word by word. Write
+# a line that starts twelve ranks in one world, and return it as a string;
+# `r"""…"""` is best, because Python leaves backslashes alone there. In the
+# text of `bash -c 'text' a b c`, `$0` is a, and `"$@"` is b and c.
 
 
 # %% tags=["exercise"]
@@ -160,7 +171,7 @@ srun --ntasks-per-node=1 bash -c 'exec torchrun --nnodes="$SLURM_NNODES" \
 learn.check("start_ranks", start_ranks)
 
 # %% [markdown]
-# What each node was told, by that line:
+# What your line tells each node:
 
 # %%
 line = learn.given("start_ranks")()
@@ -173,13 +184,14 @@ learn.table(
 )
 
 # %% [markdown]
-# The course's own `slurm/ddp_baseline.sbatch` does the same, with a port that
-# comes from the job's number: two jobs on one node must not meet.
+# The course's own `slurm/ddp_baseline.sbatch` does the same, but computes the
+# port from the job's number, so that two jobs on one node do not meet.
 #
 # ## How does a job end?
 #
-# Slurm believes the script's exit code, and a script ends with the code of its
-# **last** command. A job whose training fails:
+# Every program ends with an **exit code**: 0 for success, another number for
+# a failure. Slurm believes the script's exit code, and a script ends with the
+# code of its **last** command. A job whose training fails:
 
 # %%
 lost = """\
@@ -194,10 +206,10 @@ learn.measured("state_of_false", state)
 assert state == "COMPLETED"
 
 # %% [markdown]
-# COMPLETED, and nobody has a reason to look. `set -e` at the script's top ends
-# it at the first command that fails, with that command's code. (Not one that
-# is asked whether it fails, as after `if` or before `||`, nor the front of a
-# pipe.)
+# COMPLETED, so nobody has a reason to look. With `set -e` at its top, a script
+# ends at the first command that fails, with that command's code. (Commands
+# whose failure is asked for do not count, as after `if` or before `||`, nor
+# does the front of a pipe.)
 
 # %%
 for head in ("", "set -e"):
@@ -206,26 +218,52 @@ for head in ("", "set -e"):
 assert ended.code == 1
 
 # %% [markdown]
-# ## A word before the end
+# One failed task is enough to make `srun` fail. But by default `srun` first
+# waits for all the others, and ranks that wait for a dead one wait until
+# their time-out. `--kill-on-bad-exit=1` ends them:
+
+# %%
+one_fails = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=5
+for option in --kill-on-bad-exit=0 --kill-on-bad-exit=1; do
+  begin=$SECONDS
+  srun $option bash -c '[ "$SLURM_PROCID" = 1 ] || exit 3
+    sleep 6; echo "task 1 waited for nothing"' 2>/dev/null
+  code=$?
+  echo "$option: $((SECONDS - begin)) s, exit code $code"
+done
+"""
+seen = cluster.scene("one_fails", one_fails)
+assert seen["log"].count("waited for nothing") == 1
+
+# %% [markdown]
+# (143 is 128 + 15: the other task was ended by signal 15, which asks a program
+# to stop.)
 #
-# At the time limit everything is killed. `#SBATCH --signal=B:USR1@120` asks
-# for a word before it: the **signal** SIGUSR1, a number that interrupts a
-# program, to the batch script, 120 seconds early (up to 60 more:
-# https://slurm.schedmd.com/sbatch.html, "--signal"). A **trap** says what bash
-# does then. `kill -USR1 N` sends the signal to process N, and `$!` is the
-# number of the last process that was started with `&`, behind the script.
+# ## A warning before the end
 #
-# Two scripts, and a training that would run for 3 s. When it is sent SIGUSR1
-# it writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which
-# says: stopped, but not done.
+# At the time limit Slurm kills everything. `#SBATCH --signal=B:USR1@120` asks
+# for a warning: Slurm sends the **signal** SIGUSR1, a number that interrupts a
+# program, to the batch script (B), 120 seconds before the limit or up to 60
+# seconds earlier still (https://slurm.schedmd.com/sbatch.html, "--signal"). A
+# **trap** tells bash what to do when a signal comes. `kill -USR1 N` sends the
+# signal to process N. A command with `&` at its end runs in the background,
+# while the script goes on; `$!` is the number of its process.
+#
+# Here are two scripts and a training of 3 s. When the training gets SIGUSR1 it
+# writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which
+# this course uses for "stopped, but not done".
 
 # %%
 scripts = {
-    "in front": """
-trap 'echo the word came' USR1
+    "in the foreground": """
+trap 'echo the warning came' USR1
 "$@"
 """,
-    "behind, waited once": """
+    "in the background, one wait": """
 "$@" &
 trap 'kill -USR1 $!' USR1
 wait
@@ -246,7 +284,7 @@ for name, end in ended.items():
         print(f"  {seconds:+.2f} s  {what}")
 
 # %%
-first = ended["in front"]
+first = ended["in the foreground"]
 learn.measured(
     "when_trapped",
     "when the training ends by itself"
@@ -254,27 +292,56 @@ learn.measured(
     else "at once",
 )
 assert first.when("told") is None and first.when("end") is not None
-assert ended["behind, waited once"].when("checkpoint") is None
+assert ended["in the background, one wait"].when("checkpoint") is None
 
 # %% [markdown]
-# Times are seconds after the signal. **In front**: bash waits for the command
-# and looks at its trap when that is over; a long training meets the limit
-# first.
-# **Behind** (`&`), `wait` is what bash waits in, and a signal with a trap ends
-# the wait: the script runs on to its end, and with the script ends the job,
-# before the checkpoint is written.
+# Times are seconds after the signal. **In the foreground**: bash waits for
+# the command and looks at its trap only when the command is over; a long
+# training meets the limit first. **In the background** the script itself has
+# to wait: `wait` does that, but a signal with a trap ends the wait. The script
+# then runs on to its end, and the job ends with it, before the checkpoint is
+# written.
+#
+# `wait N` leaves a code in `$?`: the exit code of process N if that has ended,
+# but 128 + the signal's number if a signal cut the wait short. A worked
+# example waits twice and looks at both codes, first without and then with
+# `set -e`:
+
+# %%
+two_waits = """
+"$@" &
+training=$!
+trap 'kill -USR1 "$training"' USR1
+wait "$training"
+echo "the first wait returned $?"
+wait "$training"
+echo "the second wait returned $?"
+"""
+for head in ("", "set -e"):
+    end = timeline(head + two_waits)
+    saved = end.when("checkpoint") is not None and "saved"
+    print(f"{head or 'without set -e'}: {saved or 'no checkpoint'}")
+    print(end.output)
+    assert bool(saved) == ("second wait returned 75" in end.output)
+
+# %% [markdown]
+# The first code is 128 + 10, SIGUSR1's number on Linux: the signal cut that
+# wait short. The second is the training's own 75. With `set -e` the script
+# ends at the first wait, because any code other than 0 counts as a failure.
+# `wait "$training" || code=$?` keeps `set -e` out of it.
+#
+# Two waits are not enough, because a second signal would cut the second one
+# short as well. And how does the script know which of the two it was?
 #
 # ## Exercise 2: survive
 #
 # ●●● *18 minutes.* Write a script that
 #
-# - runs the training `"$@"`, and ends with its exit code;
-# - hands SIGUSR1 on to it, and waits until it has ended;
-# - calls `scontrol requeue "$SLURM_JOB_ID"` if, and only if, that code is 75.
+# - runs the training `"$@"`, and ends with the training's exit code;
+# - hands each SIGUSR1 on to it, and waits until the training has ended;
+# - calls `scontrol requeue "$SLURM_JOB_ID"` if that code is 75, and only then.
 #
-# Slurm then puts the job back into the queue, under the same number. `wait N`
-# returns when process N has ended, with its exit code in `$?`, *or* when a
-# signal came that has a trap, with 128 + the signal's number.
+# Slurm then puts the job back into the queue, under the same number.
 
 
 # %% tags=["exercise"]
@@ -303,7 +370,7 @@ learn.check("survive", survive)
 # %%
 import matplotlib.pyplot as plt
 
-ended["survive"] = timeline(learn.given("survive")())
+ended["yours"] = timeline(learn.given("survive")())
 figure, axes = plt.subplots(figsize=(7.5, 2.6), layout="constrained")
 marks = {"told": "v", "checkpoint": "s", "requeue": "^", "end": "x"}
 for row, end in enumerate(ended.values()):
@@ -338,14 +405,14 @@ learn.table(
 )
 
 # %%
-saved = ended["survive"].when("checkpoint")
-learn.my_run("from the word to the checkpoint", saved, "s")
-assert ended["survive"].code == 75
+saved = ended["yours"].when("checkpoint")
+learn.my_run("from the warning to the checkpoint", saved, "s")
+assert ended["yours"].code == 75
 
 # %% [markdown]
-# A real job that is told, requeued and done. Its training counts to 8, and
-# keeps in a file how far it came. (The test cluster is set to wait only
-# seconds before the second start. Slurm's default is 120 s:
+# Now a real job is warned, requeued and completed. Its training counts to 8
+# and keeps in a file how far it came. (The test cluster is set to wait only
+# seconds before the second start; Slurm's default is 120 s:
 # https://slurm.schedmd.com/slurm.conf.html, "cred_expire".)
 
 # %%
@@ -382,13 +449,140 @@ assert steps == list(range(1, 9))
 assert "start 1" in seen["log"]
 
 # %% [markdown]
-# Every step once: none lost, none done twice. `scancel --signal` sent the word
-# here; before the time limit Slurm sends the same one to a script that asked
-# for it with `--signal=B:USR1@…`.
+# Every step ran once: none was lost and none was repeated. Here `scancel
+# --signal` sent the signal; before the time limit Slurm sends the same one to
+# a script that asked for it with `--signal=B:USR1@…`.
 #
-# What is a word before the end worth? Each job pays its start, and one that is
-# cut off loses what came after its last checkpoint. Computed, with half of the
-# time between two checkpoints as the loss:
+# ## One script for both jobs
+#
+# Can you put exercise 1 in place of `"$@"` in exercise 2? Now the signal has
+# farther to go: from the script to `srun`, from `srun` to `torchrun` on each
+# node, from there to the ranks. `srun` hands SIGUSR1 on. And torchrun?
+
+# %%
+HANDLE = "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+signals = f"""\
+#!/bin/bash
+#SBATCH --time=5
+cat > rank.sh <<'END'
+trap 'echo "rank $RANK saves, and ends with 75"; exit 75' USR1
+touch "ready-$1-$RANK"
+for tenth in $(seq 50); do sleep 0.1; done
+END
+for option in --signals-to-handle=SIGTERM {HANDLE}; do
+  rm -f ready-*
+  torchrun --standalone --nproc-per-node=2 $option --no-python \\
+    bash rank.sh "$SLURM_JOB_ID" 2>/dev/null &
+  until [ -e "ready-$SLURM_JOB_ID-0" ] && [ -e "ready-$SLURM_JOB_ID-1" ]
+  do sleep 0.1; done
+  kill -USR1 $!
+  wait $! 2>/dev/null
+  echo "$option: torchrun ended with $?"
+done
+"""
+seen = cluster.scene("signals", signals)
+assert seen["log"].count("saves, and ends with 75") == 2
+assert f"{HANDLE}: torchrun ended with 1" in seen["log"]
+
+# %% [markdown]
+# Without that option SIGUSR1 ends torchrun itself, and no rank hears of it.
+# `--signals-to-handle` names the signals that torchrun passes on. And both
+# ranks ended with 75, yet **torchrun ended with 1**: it makes 1 of every
+# failure. So the training leaves a file that says "stopped, but not done", and
+# the script looks for that file. This is the training; on every rank
+# `all_reduce` agrees on the step after which all stop:
+
+# %%
+training = """\
+import os, signal, sys, time
+from pathlib import Path
+import torch
+import torch.distributed as dist
+
+job = os.environ["SLURM_JOB_ID"]
+saved, stopped, told = Path(f"at-{job}"), Path(f"stopped-{job}"), []
+signal.signal(signal.SIGUSR1, lambda *_: told.append(True))
+dist.init_process_group("gloo")
+step = int(saved.read_text()) if saved.exists() else 0
+while step < 8:
+    step += 1
+    time.sleep(0.5)
+    stop = torch.tensor(len(told))
+    dist.all_reduce(stop)
+    if dist.get_rank() == 0:
+        print("step", step, "on", dist.get_world_size(), "ranks", flush=True)
+        if stop:
+            saved.write_text(str(step))
+            stopped.touch()
+    if stop:
+        dist.barrier()
+        sys.exit(75)
+dist.destroy_process_group()
+"""
+
+# %% [markdown]
+# And this is the one script for your own cluster: exercise 1, in the
+# background, inside exercise 2. `exec` puts torchrun in the place of the bash
+# that started it, so that the signal from `srun` reaches torchrun. Each node
+# runs two ranks here.
+
+# %%
+both = f"""\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=2
+#SBATCH --time=5
+#SBATCH --signal=B:USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+echo "start ${{SLURM_RESTART_COUNT:-0}}"
+cat > count_ranks.py <<'END'
+{training}END
+set -- count_ranks.py
+rm -f "stopped-$SLURM_JOB_ID"
+
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+port=$((20000 + SLURM_JOB_ID % 10000))
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
+  bash -c 'exec torchrun --nnodes="$SLURM_NNODES" \\
+  --node-rank="$SLURM_NODEID" --nproc-per-node=2 \\
+  --master-addr="$0" --master-port="$1" \\
+  {HANDLE} "${{@:2}}"' \\
+  "$first" "$port" "$@" 2>"errors-$SLURM_JOB_ID.log" &
+training=$!
+trap 'told=yes; kill -USR1 "$training"' USR1
+while true; do
+  told=no
+  wait "$training"
+  code=$?
+  [ "$told" = yes ] || break
+done
+echo "srun ended with $code"
+if [ -e "stopped-$SLURM_JOB_ID" ]; then
+  code=75
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
+"""
+seen = cluster.scene("both", both, when="step 3 on", then=told)
+steps = [
+    int(line.split()[1])
+    for line in seen["log"].splitlines()
+    if line.endswith("on 4 ranks")
+]
+assert steps == list(range(1, 9))
+assert "start 1" in seen["log"] and seen["exit_code"] == "0:0"
+
+# %% [markdown]
+# Four ranks on two nodes were stopped together after one step and resumed at
+# the next: every step ran once. `slurm/ddp_baseline.sbatch` is this script
+# with a real training.
+#
+# What is a warning before the end worth? Each job pays for its start, and a
+# job that is cut off loses everything since its last checkpoint. In this
+# computed figure that is, on average, half of the time between two
+# checkpoints:
 
 # %%
 learn.what_if("pieces")
@@ -396,18 +590,19 @@ learn.what_if("pieces")
 # %% [markdown]
 # ## An array is a study
 #
-# `#SBATCH --array=0-5%2` makes six tasks of one script, at most two of them at
-# a time. Each is a job with a number of its own, and `SLURM_ARRAY_TASK_ID`, 0
-# to 5, tells which. So a study needs a function from an index to the settings
-# of a run.
+# `#SBATCH --array=0-5%2` runs one script six times, at most two of them at a
+# time. Each of these array tasks is a job of its own, and
+# `SLURM_ARRAY_TASK_ID`, 0 to 5, tells which one. So a study needs a function
+# from an index to the settings of a run.
 #
 # ## Exercise 3: which run am I? (stretch)
 #
 # ●●○ *10 minutes.* `axes` is a dict such as `{"ranks": [1, 2, 4],
-# "precision": ["fp32", "bf16"]}`. Give back the settings of run `index`, from
-# 0, with its `repeat`, from 0: `{"ranks": 1, "precision": "fp32", "repeat":
-# 0}`. Every run comes once. All settings come once before any is repeated, so
-# that a busy hour does not meet one setting alone. Beyond the last: None.
+# "precision": ["fp32", "bf16"]}`. Return the settings of run `index` together
+# with its `repeat`, both counted from 0: `{"ranks": 1, "precision": "fp32",
+# "repeat": 0}`. Every run comes once. All settings come once before any is
+# repeated, so that a busy hour does not hit one setting alone. For an index
+# beyond the last run, return None.
 
 
 # %% tags=["exercise", "stretch"]
@@ -440,26 +635,29 @@ array = """\
 #!/bin/bash
 #SBATCH --array=0-5%2
 #SBATCH --time=5
-echo "task $SLURM_ARRAY_TASK_ID of job $SLURM_ARRAY_JOB_ID, on $(hostname)"
-echo "row $SLURM_ARRAY_TASK_ID"
+echo "row $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID is job $SLURM_JOB_ID"
 sleep 1
 """
 seen = cluster.scene("array", array)
-rows = sorted(
-    line for line in seen["log"].splitlines() if line.startswith("row")
-)
-assert rows == [f"row {task}" for task in range(6)]
+rows = sorted(line.split() for line in seen["log"].splitlines())
+assert [row[1] for row in rows] == [*"012345"]
+assert [row[1] for row in rows if row[3] == row[6]] == ["5"]
 
 # %% [markdown]
-# `dtlib study strong images --ranks 1,2,4 --part $SLURM_ARRAY_TASK_ID` does
-# this for the course's studies, and `slurm/ddp_strong_scaling.sbatch` is the
-# array around it.
+# Look at the last row: its job number **is** the array's. A task of an array
+# that requeues `$SLURM_JOB_ID` therefore starts *all* tasks again if it
+# happens to be that one. `scontrol requeue
+# "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"` requeues one task alone.
+#
+# `dtlib study strong images --ranks 1,2,4 --part $SLURM_ARRAY_TASK_ID` runs
+# one run of the course's studies, and `slurm/ddp_strong_scaling.sbatch` is
+# the array around it.
 #
 # ## A notebook as a job
 #
 # **papermill** executes a notebook from the command line: it puts your values
-# into a new cell after the one tagged `parameters`, runs all, and keeps the
-# result. A small notebook:
+# into a new cell after the one tagged `parameters`, runs all cells, and saves
+# the notebook with its outputs. A small notebook:
 
 # %%
 import nbformat
@@ -492,7 +690,7 @@ print("its last cell:", printed("out.ipynb"))
 assert printed("out.ipynb") == "trained 5 steps"
 
 # %% [markdown]
-# And with a typing error in the parameter's name?
+# And with a typo in the parameter's name?
 
 # %%
 learn.shell("papermill --no-progress-bar small.ipynb out.ipynb -p stepz 500")
@@ -507,8 +705,9 @@ learn.measured(
 assert said == "trained 2 steps"
 
 # %% [markdown]
-# A warning, among other lines of a log, and exit code 0. The course refuses
-# it, here and in `dtlib batch submit`, before a job is in the queue:
+# A warning among the other lines of a log, and exit code 0. The course
+# refuses such a name, here and in `dtlib batch submit`, before the job is in
+# the queue:
 
 # %%
 try:
@@ -517,7 +716,7 @@ except learn.CommandFailed as failed:
     print(failed)
 
 # %% [markdown]
-# As a job, `papermill` is one more command whose exit code must not get lost:
+# In a job, `papermill` is one more command whose exit code must not get lost:
 
 # %%
 as_job = """\
@@ -537,20 +736,62 @@ assert "AssertionError: too many" in seen["log"]
 assert "the notebook is done" not in seen["log"]
 
 # %% [markdown]
-# FAILED, as it should be, and the notebook is kept as far as it came. One more
-# trap: when a kernel *dies* (no memory, for instance), papermill 2.7 ends with
-# an error, and its notebook calls every cell "completed", also those that
-# never ran. Believe the exit code, and count the cells that ran.
+# FAILED, as it should be, and the notebook is saved as far as it ran. Two more
+# traps:
 #
+# - When a kernel *dies* (out of memory, for instance), papermill 2.7 ends with
+#   an error, but its notebook calls every cell "completed", even those that
+#   never ran. Believe the exit code, and count the cells that ran.
+# - When *papermill* is killed, at the time limit for instance, what the
+#   running cell printed since the last **autosave** is lost. Autosave comes
+#   every 30 seconds by default. One cell prints a step every tenth of a
+#   second; papermill is killed after 25 steps:
+
+# %%
+import shlex
+
+slow = """\
+from pathlib import Path
+from time import sleep
+for step in range(100):
+    print("step", step)
+    Path("{file}").write_text(str(step))
+    sleep(0.1)
+"""
+killed = """
+for seconds in 30 1; do
+  ( papermill slow-$seconds.ipynb out-$seconds.ipynb \
+      --autosave-cell-every $seconds >/dev/null 2>&1 & pid=$!
+    until [ "$(cat step-$seconds 2>/dev/null || echo 0)" -ge 25 ]
+    do sleep 0.1; done
+    kill -KILL $pid ) &
+done
+wait
+"""
+for seconds in (30, 1):
+    notebook.cells = [
+        nbformat.v4.new_code_cell(slow.format(file=f"step-{seconds}"))
+    ]
+    nbformat.write(notebook, f"slow-{seconds}.ipynb")
+learn.shell(f"bash -c {shlex.quote(killed)}", quiet=True)
+kept = {
+    seconds: len(printed(f"out-{seconds}.ipynb").splitlines())
+    for seconds in (30, 1)
+}
+print("lines kept, by seconds between two autosaves:", kept)
+assert kept[1] > 5 > kept[30]
+
+# %% [markdown]
 # ## Exercise 4: what next? (stretch)
 #
-# ●●○ *8 minutes.* In the morning you have fifty jobs. From what is known of
-# one, say `"done"`, `"again"` (run it on from its checkpoint) or `"mend"` (it
-# would fail again, so look at it first). It is an object with `job.state`
-# (COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, or PREEMPTED: it made
-# room for another), `job.exit_code` (75: stopped with a checkpoint), `step`,
-# `began_at` (where this start of it began), `steps` (how many it should do),
-# and `ran` of the `cells` of its notebook.
+# ●●○ *8 minutes.* In the morning you look at fifty jobs. For each one, return
+# `"done"`, `"again"` (resume it from its checkpoint) or `"mend"` (it would
+# fail again, so look at it first). You are given an object with `job.state`
+# (COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, or PREEMPTED: it had
+# to make room for another job), `job.exit_code` (75: stopped with a
+# checkpoint), `step` (its last one), `began_at` (the step at which this start
+# began), `steps` (how many it should do), and how many cells of its notebook
+# `ran`, out of `cells`.
 
 
 # %% tags=["exercise", "stretch"]
@@ -570,6 +811,22 @@ def next_step(job):
 learn.check("next_step", next_step)
 
 # %% [markdown]
+# ## Commands for the next morning
+#
+# | command | what it answers |
+# | --- | --- |
+# | `sinfo` | which partitions and nodes there are, and which are idle |
+# | `squeue --me --start` | why my jobs wait, and when Slurm expects to start them |
+# | `sacct -j 4711 -o jobid,state,exitcode,elapsed,maxrss` | how a job and each of its `srun` steps ended, and how much memory they used; also days later, where the site keeps accounts |
+# | `scontrol show job 4711` | everything about a job that waits, runs or has just ended |
+# | `salloc --nodes=2 --time=20` | gives *you* two nodes now: try the `srun` line by hand before you submit it |
+#
+# If the ranks do not meet on GPUs, set `NCCL_DEBUG=INFO` for a short job.
+# **NCCL** is the library that carries out collectives between NVIDIA GPUs, as
+# **gloo** does between CPUs; it then logs which network interface it chose
+# (a wrong one is a common cause; `NCCL_SOCKET_IFNAME` names the right one:
+# https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html).
+#
 # ## This course as batch jobs
 #
 # All of this is built in. On a login node, with your account and partition in
@@ -582,8 +839,8 @@ learn.check("next_step", next_step)
 # ```
 #
 # `slurm/lesson.sbatch` is your exercise 2 around papermill. The training in
-# the notebook sees the word, all its ranks agree on a step and write the
-# checkpoint; the job then requeues itself, and `resume=True` goes on.
+# the notebook gets the signal, all its ranks agree on a step and write the
+# checkpoint; the job then requeues itself, and `resume=True` continues.
 
 # %%
 if record:
@@ -598,14 +855,15 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - A script runs once; `srun` runs a command on every node. A variable that
-#   differs between nodes must be replaced *there*.
+# - A batch script runs once; `srun` runs a command on every node. A variable
+#   that differs between nodes must be replaced *there*.
 # - The state of a job that ends by itself is its script's exit code. Never
-#   lose it.
-# - A job that is told in time, waits for the checkpoint and requeues itself
-#   loses no step. One that requeues whatever happened never ends.
-# - An array's task is an index. Turn it into settings so that none is missing
-#   and none comes twice.
+#   lose it, neither behind an `echo` nor behind torchrun, which makes 1 of
+#   every failure.
+# - A job that is warned in time, waits for the checkpoint and requeues itself
+#   loses no step. A job that requeues itself whatever happens never ends.
+# - The number of an array's task is an index. Turn it into settings so that
+#   none is missing and none comes twice.
 
 # %%
 learn.take_away()

@@ -88,12 +88,15 @@ class Training:
         Seconds that a checkpoint takes.
     told
         Whether the job is sent SIGUSR1 once the training runs.
+    twice
+        Whether the job is sent a second one while the training saves.
     """
 
     life: float = 0.2
     code: int = 0
     saving: float = 0.2
     told: bool = False
+    twice: bool = False
 
 
 def syntax_error(script: str) -> str:
@@ -114,22 +117,29 @@ def run(script: str, arguments: Sequence[str] = (), nodes: int = 1, gpus: int = 
         Words after the script's name.
     """
     with _folder() as folder, _bash(script, arguments, folder, _variables(nodes, gpus)) as bash:
-        return _ended(bash, folder, time.time())
+        return _ended(bash, folder, time.time(), threading.Event())
 
 
-def train(script: str, training: Training) -> Ended:
-    """Run a batch script whose `"$@"` is a training, and tell the job to stop if wanted."""
+def train(script: str, training: Training, stop: threading.Event | None = None) -> Ended:
+    """Run a batch script whose `"$@"` is a training, and tell the job to stop if wanted.
+
+    Once `stop` is set, nobody needs the outcome any more, and the script is killed.
+    """
+    stop = stop or threading.Event()
     with _folder() as folder:
         settings = {"LIFE": training.life, "CODE": training.code, "SAVING": training.saving}
         variables = _variables(1, 1) | {name: str(value) for name, value in settings.items()}
         command = [sys.executable, "-S", str(folder / "train.py")]
         with _bash(script, command, folder, variables) as bash:
             zero = time.time()
-            if training.told and _until(lambda: "ready" in _events(folder), bash):
-                time.sleep(0.4)  # the script may set its trap after the training was started
+            if training.told and _until(lambda: "ready" in _events(folder), bash, stop):
+                stop.wait(0.4)  # the script may set its trap after the training was started
                 zero = time.time()
                 bash.send_signal(signal.SIGUSR1)
-            return _ended(bash, folder, zero, "told" if training.told else "")
+            if training.twice and _until(lambda: "told" in _events(folder), bash, stop):
+                stop.wait(0.1)
+                bash.send_signal(signal.SIGUSR1)
+            return _ended(bash, folder, zero, stop, "told" if training.told else "")
 
 
 @contextmanager
@@ -187,12 +197,13 @@ def _bash(
         process.wait()
 
 
-def _until(happened: Callable[[], object], bash: subprocess.Popen[str]) -> bool:
+def _until(
+    happened: Callable[[], object], bash: subprocess.Popen[str], stop: threading.Event
+) -> bool:
     end = time.monotonic() + SECONDS
     while not happened():
-        if bash.poll() is not None or time.monotonic() > end:
+        if bash.poll() is not None or time.monotonic() > end or stop.wait(0.02):
             return False
-        time.sleep(0.02)
     return True
 
 
@@ -201,12 +212,14 @@ def _events(folder: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _ended(bash: subprocess.Popen[str], folder: Path, zero: float, due: str = "") -> Ended:
-    code: int | None = None
-    with suppress(subprocess.TimeoutExpired):
-        code = bash.wait(SECONDS)
-    over = time.time()
-    while _left_behind(bash) and time.time() < over + 0.5:
+def _ended(
+    bash: subprocess.Popen[str], folder: Path, zero: float, stop: threading.Event, due: str = ""
+) -> Ended:
+    end = time.monotonic() + SECONDS
+    while bash.poll() is None and time.monotonic() < end and not stop.is_set():
+        time.sleep(0.01)
+    code, over = bash.poll(), time.time()
+    while _left_behind(bash) and time.time() < over + 0.5 and not stop.is_set():
         if (noted := _events(folder)) and due in noted:
             break  # a training that the script left alone says that it is there, or was told
         time.sleep(0.02)

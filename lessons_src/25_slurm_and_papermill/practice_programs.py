@@ -78,6 +78,7 @@ TRAIN = (
 import signal
 life, code = float(os.environ["LIFE"]), int(os.environ["CODE"])
 def stop(*_):
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     note("told")
     time.sleep(float(os.environ["SAVING"]))
     note("checkpoint")

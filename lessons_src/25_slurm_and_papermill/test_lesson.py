@@ -40,10 +40,11 @@ def test_what_is_measured_is_an_option(name: str, measured: str) -> None:
 def test_the_record_holds_every_job_of_the_lesson() -> None:
     named = set(re.findall(r'cluster\.scene\("(\w+)"', LESSON.text))
     scenes = recorded("25_slurm")["scenes"]
-    assert named == set(scenes) and len(named) == 5
+    assert named == set(scenes) and len(named) == 8
     states = {name: [row[1] for row in scene["states"]] for name, scene in scenes.items()}
     assert states["told"].count("RUNNING") == 2 and states["told"][-1] == "COMPLETED"
     assert states["notebook"][-1] == "FAILED"
+    assert states["both"].count("RUNNING") == 2 and states["both"][-1] == "COMPLETED"
 
 
 def test_a_job_of_another_script_is_told_apart(

@@ -1,5 +1,7 @@
 """The practice cluster does with a script what bash and Slurm do."""
 
+import signal
+
 import pytest
 
 from . import practice_cluster
@@ -51,6 +53,12 @@ def test_a_training_that_is_told_saves_and_ends_with_75() -> None:
     ended = practice_cluster.train(script, Training(life=5, saving=0.1, told=True))
     assert [what for _, what in ended.events] == ["ready", "told", "checkpoint", "over"]
     assert ended.code == 75
+
+
+def test_a_second_signal_ends_the_second_wait() -> None:
+    script = "\"$@\" &\ntrap 'kill -USR1 $!' USR1\nwait\nwait $!\nexit $?"
+    ended = practice_cluster.train(script, Training(life=5, saving=1, told=True, twice=True))
+    assert ended.code == 128 + signal.SIGUSR1 and ended.when("checkpoint") is None
 
 
 def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

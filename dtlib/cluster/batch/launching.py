@@ -83,7 +83,7 @@ def spread(settings: Distributed, env: Env = os.environ) -> Spread:
     wanted, world = OF_DTLIB[settings.accelerator], devices * len(hosts)
     device, _ = choose_backend(world, wanted, local_world_size=devices, availability=here)
     if backend == "accelerate" and device != "cuda":
-        backend = "torchrun"  # without MPI `accelerate launch` starts one process on a CPU
+        backend = "torchrun"  # told of CPUs, `accelerate launch` starts one process
     return Spread(backend, strategy, hosts, devices, device)
 
 

@@ -14,24 +14,45 @@ def all_write_and_one_waits(state, path):
 
 # Right.
 def renames(state, path):
+    told = None
     if dist.get_rank() == 0:
-        torch.save(state, path + ".tmp")
-        Path(path + ".tmp").replace(path)
-    dist.barrier()
+        try:
+            torch.save(state, path + ".tmp")
+            Path(path + ".tmp").replace(path)
+        except OSError as error:
+            told = error
+    everyone = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, told)
+    if any(everyone):
+        raise RuntimeError("rank 0 could not save") from told
 
 
 def the_last_one(state, path):
+    failed, problem = torch.zeros(1), None
     if dist.get_rank() == dist.get_world_size() - 1:
-        torch.save(state, path)
-    dist.all_reduce(torch.zeros(1))
+        try:
+            torch.save(state, path)
+        except Exception as error:
+            failed += 1
+            problem = error
+    dist.all_reduce(failed)
+    if failed:
+        raise problem or RuntimeError("the last rank could not save")
 
 
 def others_go_first(state, path):
     if dist.get_rank() != 0:
-        dist.barrier()
+        saved = torch.zeros(1)
+        dist.broadcast(saved, 0)
+        if not saved:
+            raise OSError("no checkpoint")
         return
-    torch.save(state, path)
-    dist.barrier()
+    saved = torch.zeros(1)
+    try:
+        torch.save(state, path)
+        saved += 1
+    finally:
+        dist.broadcast(saved, 0)
 
 
 ALSO_WRONG = []

@@ -1,10 +1,11 @@
-"""Exercise 9.4: one rank of all saves, and none goes on before the file is there.
+"""Exercise 9.4: one of all ranks saves, and none continues before the file is there.
 
 Four ranks stand for two nodes of two, each of which has a local rank 0. `torch.save` is slowed
 down, so that a rank that does not wait is seen not to.
 """
 
 import contextlib
+import errno
 import os
 import tempfile
 import time
@@ -16,41 +17,52 @@ import torch.distributed as dist
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.rank_runs import plain_group
+from dtlib.learn.reports import GONE, HANGS
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
 SLOW = 0.3  # seconds that a save takes here, far more than a barrier
 NODES = {1: 1, 3: 1, 4: 2}
-SAVE, BARRIER = "torch.save(state, path)", "    dist.barrier()"  # words of the solution
+# Words of the solution.
+SAVE, MEET = "torch.save(state, path)", "    dist.broadcast_object_list(told)"
+RAISE, START, BARRIER = "if told[0] is not None", "    told = [None]", "    dist.barrier()"
 
 
-def run(answer, weight):
+def run(answer, weight, full):
     """What this rank did, in order; whether the file can be read on it; and the ranks that wrote.
+
+    With a full disk the second is whether this rank raised an error of its own.
 
     Of a rank that failed the others still learn whether it wrote.
     """
     rank, n, group = dist.get_rank(), dist.get_world_size(), plain_group()
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
-    with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted() as events:
+    with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted(full) as events:
         folders, wrote = [folder], [False] * n
         dist.broadcast_object_list(folders, group=group)
         path = Path(folders[0], "last.pt")
         try:
             answer({"weight": weight}, str(path))
-            there = readable(path)
+            right = not full and readable(path)
+        except Exception as error:
+            if not full or any(words in str(error) for words in (*HANGS, *GONE, "Wait timeout")):
+                raise
+            right = True
         finally:  # rank 0 then takes the folder away, when all have looked
             dist.all_gather_object(wrote, "save" in events, group=group)
-    return events, there, [rank for rank in range(n) if wrote[rank]]
+    return events, right, [rank for rank in range(n) if wrote[rank]]
 
 
 @contextlib.contextmanager
-def noted():
-    """A list of the saves and barriers in the block; a save takes long there."""
+def noted(full):
+    """A list of the saves and barriers in the block; a save takes long there, or fails."""
     events = []
     save, barrier = torch.save, dist.barrier
 
     def slow_save(*args, **kwargs):
         events.append("save")
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         time.sleep(SLOW)
         save(*args, **kwargs)
 
@@ -98,8 +110,26 @@ def alone_in_barrier(seen):
     return {"waiting": failed[0].rank, "gone": gone[0]}
 
 
+def left_waiting(seen, full):
+    """The writer raised, and the others wait for it."""
+    failed = [one.rank for one in seen if one.failure and not one.failure.own]
+    return full[0] and bool(failed) and {"waiting": failed[0]}
+
+
+def some_raise(got, full):
+    """Not all ranks raised."""
+    quiet = without(got)
+    return full[0] and len(quiet) < len(got) and {"quiet": quiet[0]}
+
+
+def leaves_them_waiting(state, path):
+    if dist.get_rank() == 0:
+        torch.save(state, path)
+    dist.barrier()
+
+
 def without(got):
-    """The ranks that found no file."""
+    """The ranks that found no file, or raised no error."""
     return [rank for rank, (_, there, _) in enumerate(got) if not there]
 
 
@@ -120,22 +150,29 @@ EXERCISE = RankAnswer(
     run=run,
     judge=lambda got: got[1] and len(got[2]) == 1,
     cases=[
-        (n, f"{nodes} node{'s' * (nodes > 1)}", lambda rank, n: torch.tensor([10.0**rank]))
-        for n, nodes in NODES.items()
+        *(
+            (n, f"{nodes} node{'s' * (nodes > 1)}", lambda r, n: (torch.tensor([10.0**r]), False))
+            for n, nodes in NODES.items()
+        ),
+        (3, "1 node, its disk is full", lambda rank, n: (torch.tensor([10.0**rank]), True)),
     ],
     mistakes=[
+        Mistake("left_waiting", leaves_them_waiting, when=left_waiting, hangs=True),
+        Mistake("silent", {RAISE: "if False"},
+                when=lambda got, full: full[0] and len(without(got)) == len(got)),
+        Mistake("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}, when=some_raise),
         Mistake("nobody", {SAVE: "pass"}, when=lambda got: not got[0][2]),
         Mistake("all_write", {"dist.get_rank() == 0": "True"},
                 when=lambda seen, n: len(writers(seen)) == n > 1),
         Mistake("local_rank", {"dist.get_rank()": 'int(os.environ["LOCAL_RANK"])'},
                 when=local_rank),
         Mistake("several", {"dist.get_rank() ==": "dist.get_rank() // 2 =="}, when=several),
-        Mistake("alone_in_barrier", {BARRIER: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
+        Mistake("alone_in_barrier", {MEET: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
         Mistake("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'},
                 when=lambda got: got[0][2][:1] == without(got)[:1]),
-        Mistake("barrier_before", {BARRIER: "", "    if": f"{BARRIER}\n    if"},
+        Mistake("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"},
                 when=lambda got: "barrier" in got[without(got)[0]][0]),
-        Mistake("no_barrier", {BARRIER: ""}, when=lambda got: bool(without(got))),
+        Mistake("no_barrier", {MEET: ""}, when=lambda got: bool(without(got))),
     ],
     other="no_barrier",
     facts=facts,
