@@ -26,6 +26,11 @@ from dtlib import learn
 
 learn.start("00")
 
+# %%
+from lesson.pictures import draw_step
+
+draw_step()
+
 # %% [markdown]
 # You may change the numbers in the next cell. More steps make a longer run,
 # here or on a GPU. Save your work as in any notebook. If an update changes a

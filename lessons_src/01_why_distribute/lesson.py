@@ -30,6 +30,11 @@ from dtlib import learn
 
 learn.start("01")
 
+# %%
+from lesson import pictures
+
+pictures.draw_question()
+
 # %% [markdown]
 # The first three values describe the run in question. `price` is **an
 # assumption**, in any currency: enter what an hour on one GPU costs you. The
@@ -313,6 +318,9 @@ elif states > memory:
 elif states > 0.9 * memory:
     fits = "only just: the states fill it"
 learn.measured("fits", fits)
+
+# %%
+pictures.draw_states(memory)
 
 # %% [markdown]
 # **Memory is the second reason to distribute.** And this does not include the
@@ -644,15 +652,13 @@ assert shares["DeepSeek-V3"] * 671 / 37 > 6
 # on one GPU, with a row for each layer; the batch is beneath it.
 
 # %%
-from lesson import pictures as parallel_view
-
-figure = parallel_view.draw()
+figure = pictures.draw()
 plt.show()
 
 # %%
 learn.table(
-    parallel_view.rows(model_size),
-    parallel_view.COLUMNS,
+    pictures.rows(model_size),
+    pictures.COLUMNS,
     f"The picture as a table, for {model_size / 1e9:g} billion parameters",
 )
 

@@ -1,13 +1,16 @@
-"""Four ways to spread one model over GPUs, in one picture: who holds what, who works on what.
+"""Pictures of lesson 01: the question, bytes against a card, and four ways to use four GPUs.
 
-Drawn from a table of rules, one a way: which quarter of the weights a GPU keeps, which it borrows,
-and which samples of the batch it sees.
+The last is drawn from a table of rules, one for each way: which quarter of the weights a GPU keeps,
+which it borrows, and which samples of the batch it sees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from dtlib.learn import charts
+from dtlib.learn.drawing import LOOKS, bare, box, canvas, send
 
 GPUS = 4  # and layers, columns of a layer, and samples of the batch: one for each
 KEEPS, BORROWS, NOT_HERE = "keeps", "borrows", "not here"
@@ -103,7 +106,7 @@ def draw() -> Any:
 
 
 # Told by hatch and letter as well as by colour.
-_LOOK = {KEEPS: ("#3f7fa6", ""), BORROWS: ("#dbeaf2", "///"), NOT_HERE: ("white", "")}
+_LOOK = {KEEPS: (LOOKS["weights"].colour, ""), BORROWS: ("#dbe6f2", "///"), NOT_HERE: ("white", "")}
 
 
 def _gpu(panel: Any, way: Way, gpu: int) -> None:
@@ -139,3 +142,47 @@ def _legend(figure: Any) -> None:
     ]
     looks.append(Patch(facecolor="#f2c879", edgecolor="#777777", label="samples it works on"))
     figure.legend(handles=looks, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+
+
+def draw_question() -> Any:
+    """Draw what has to pass through one GPU."""
+    figure, axes = canvas(
+        "One GPU, a model and its data: when is it done, does it fit, what does it cost?",
+        alt="A box of 2 trillion tokens and a box of 7 billion parameters with arrows into one GPU "
+        "of 80 GB and 312 TFLOP/s. Out of it comes a trained model; the days, the GB and the price "
+        "are question marks.",
+        size=(7, 2.2),
+    )
+    bare(axes, 10, 3)
+    box(axes, 0, 0, 3, "other", "2 trillion tokens")
+    box(axes, 0, 2, 3, "weights", "7 billion parameters")
+    box(axes, 4.3, 1, 2.6, "outline", "one GPU:\n80 GB\n312 TFLOP/s", height=1.7)
+    box(axes, 8, 1, 2, "weights", "trained")
+    send(axes, (3, 0), (4.3, 0.7), kind="outline")
+    send(axes, (3, 2), (4.3, 1.3), kind="outline")
+    send(axes, (6.9, 1), (8, 1), kind="outline")
+    axes.text(7.45, 0.2, "? days\n? money", ha="center", va="center")
+    axes.text(5.6, 2.25, "? GB of 80", ha="center", va="center")
+    return figure
+
+
+def draw_states(memory: float, sizes: tuple[float, ...] = (1e9, 3e9, 7e9, 13e9)) -> Any:
+    """Draw GB of model states in mixed precision with Adam, against a GPU's memory in bytes."""
+    card = memory / 1e9
+    figure, axes = canvas(
+        f"{card:.1f} GB hold the states of at most {card / 16:.1f} billion parameters",
+        alt="; ".join(
+            f"{size / 1e9:g} billion parameters: {2 * size / 1e9:g} GB of weights, as much for the "
+            f"gradients, {12 * size / 1e9:g} GB for the optimizer" for size in sizes
+        ) + f". A line at {card:.1f} GB is the memory of the GPU.",
+        size=(7, 3),
+    )  # fmt: skip
+    bars = {
+        f"{size / 1e9:g}·10⁹": {
+            "weights": 2 * size / 1e9, "gradients": 2 * size / 1e9, "optimizer": 12 * size / 1e9,
+        }
+        for size in sizes
+    }  # fmt: skip
+    charts.stacks(axes, bars, "GB of states", limit=(card, "one GPU"))
+    axes.set_xlabel("parameters")
+    return figure

@@ -30,6 +30,14 @@ from dtlib import learn
 
 learn.start("05")
 
+# %%
+from lesson import pictures
+
+from dtlib.sim.estimate import Setup, estimate
+
+gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
+pictures.draw_question(4 * gpt2.parameters / 1e9, gpt2.peak()[1] / 1e9)
+
 # %% [markdown]
 # You measure a small GPT on a CPU, where every byte can be named. MB and GB
 # are $10^6$ and $10^9$ bytes; a GiB is $2^{30}$ bytes, 7 % more than a GB.
@@ -187,8 +195,6 @@ learn.my_run("peak of a step over what stays", peak(second) / stays, "times")
 # *logits* are three tensors of the same size, of which forward keeps one.
 
 # %%
-from dtlib.sim.estimate import Setup, estimate
-
 setup = Setup(
     model_name, "single", micro_batch=micro_batch, vocab_size=vocab_size
 )
@@ -297,6 +303,13 @@ print(f"{halves / second.most['activations']:.0%} of all activations")
 # %% [markdown]
 # ## What attention keeps
 #
+# Here is the whole block with GELU, and what each operation keeps. (A few
+# single numbers per position are left out.)
+
+# %%
+pictures.draw_block()
+
+# %% [markdown]
 # Attention, the first half of a block, compares every position with every
 # other one. For each of its $a$ heads that gives a table of $s \times s$
 # weights. **FlashAttention** (https://arxiv.org/abs/2205.14135) computes this
@@ -587,7 +600,6 @@ assert rise["yours"] < rise["selective"] < rise["plain"]
 # a loss on 256 positions.
 
 # %%
-gpt2 = estimate(Setup("gpt2", "single", micro_batch=8))
 size = {row.kind: row.size for row in gpt2.rows}
 learn.measured("logits", size["logits"] / 1e9)
 assert size["logits"] == 3 * 4 * 8 * 1024 * 50257
