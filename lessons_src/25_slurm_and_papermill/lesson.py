@@ -9,7 +9,7 @@
 #   - start the ranks of a job on all its nodes, so that they meet
 #   - write a job that survives its time limit
 #   - run a notebook as a job, and a study as an array, without a gap
-# minutes: {read: 30, exercises: 52}
+# minutes: {read: 25, exercises: 52}
 # needs: [laptop]
 # builds_on: ["09"]
 # ---
