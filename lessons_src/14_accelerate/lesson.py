@@ -6,7 +6,7 @@
 #   run one script as DDP, FSDP and DeepSpeed by configuration, and disarm its
 #   traps
 # objectives:
-#   - turn a loop for one process into one for any device, by four lines
+#   - turn a loop for one process into one for any device, with four lines
 #   - run one script as DDP, FSDP and DeepSpeed by configuration alone
 #   - keep rate, batch, last step and score right on any number of processes
 # minutes: {read: 25, exercises: 44}
@@ -15,13 +15,18 @@
 # ---
 
 # %% [markdown]
-# One loop that runs on a laptop, on eight GPUs, sharded or not, and nobody
-# touches it again: that is what Hugging Face **Accelerate** promises. **What
-# does it change for you, and what does it change without telling you?**
+# You write one training loop, and it runs on a laptop and on eight GPUs,
+# sharded or not, without another edit: that is what Hugging Face
+# **Accelerate** promises. **What does it change for you, and what does it
+# change without telling you?**
 #
-# You run one script under three configurations and see who holds what. Then
-# come five traps, each with its number. Exercises 1 and 2 are the core and
-# fit an hour with the reading; 3 and 4 are *stretch*.
+# You run one script under three configurations and see what each rank holds.
+# Under **DDP** (distributed data parallel) every rank holds the whole model.
+# **FSDP** (fully sharded data parallel) and the **ZeRO** (zero redundancy
+# optimizer) of DeepSpeed cut what DDP repeats into pieces, the **shards**,
+# one for each rank. Then come five traps, and you measure each of them.
+# Exercises 1 and 2 are the core and fit into an hour with the reading; 3 and
+# 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -29,8 +34,9 @@ from dtlib import learn
 learn.start("14")
 
 # %% [markdown]
-# `processes` is for the script below. On a machine with as many GPUs it uses
-# those, and nothing else changes.
+# `processes` is the number of ranks that run the script below, and `samples`
+# the number of images that they share. On a machine with at least as many
+# GPUs as ranks, the ranks use the GPUs, and nothing else changes.
 
 # %% tags=["parameters"]
 processes = 2
@@ -53,19 +59,20 @@ learn.predict("tail_gradient")
 # %% [markdown]
 # ## Four lines
 #
-# A loop for one process becomes one for any device like this:
+# Four lines turn a loop for one process into a loop for any device:
 #
 # | line | what it does |
 # | --- | --- |
 # | `accelerator = Accelerator()` | finds this process's rank and device |
-# | `prepare(model, optimizer, loader)` | wraps the model, deals out batches, moves both to the device |
-# | `accelerator.backward(loss)` | in place of `loss.backward()`: divides by the accumulation, scales for fp16 |
-# | `accelerator.reduce`, `gather_for_metrics` | for whatever is printed or scored |
+# | `prepare(model, optimizer, loader)` | wraps the model, gives each rank its own batches, moves model and batches to the device |
+# | `accelerator.backward(loss)` | replaces `loss.backward()`: divides the loss by the number of accumulation steps, and scales it for fp16 |
+# | `accelerator.reduce`, `gather_for_metrics` | combine the ranks' numbers for whatever you print or score |
 #
-# The next cell writes a script. `rehearsal.accelerator()` is
-# `Accelerator()` on GPUs; on a laptop it also lets CPU ranks have what the
-# configuration asks for, which Accelerate 1.15 keeps for GPUs and the like,
-# as you will see.
+# The next cell writes a script. On GPUs, `rehearsal.accelerator()` is
+# `Accelerator()`. On a laptop it also gives CPU ranks what the configuration
+# asks for; Accelerate 1.15 itself does that only for GPUs and similar
+# devices, as you will see. The CPU ranks send their messages through
+# **gloo**, PyTorch's communication library for CPUs.
 
 # %%
 # %%writefile train_accelerate.py
@@ -104,7 +111,7 @@ for x, y in loader:
 
 
 def here(tensor):
-    """How many numbers of it this rank holds."""
+    """Count the numbers of a tensor that this rank holds."""
     local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return local.numel()
 
@@ -124,7 +131,7 @@ if accelerator.is_main_process:
 
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you what
-# you want and writes one; yours differ in a few lines each.
+# you want and writes one. Here you write three, which differ in a few lines:
 
 # %%
 from pathlib import Path
@@ -161,8 +168,8 @@ for name, lines in own.items():
 print(Path("fsdp.yaml").read_text())
 
 # %% [markdown]
-# `accelerate launch` reads the file, puts it into **environment variables**,
-# and starts the script with torchrun's machinery. Once for real:
+# `accelerate launch` reads the file, turns it into **environment variables**,
+# and starts the script with torchrun's machinery. Do that once for real:
 
 # %%
 import json
@@ -175,11 +182,12 @@ results = {"ddp": json.loads(Path("result.json").read_text())}
 results["ddp"]
 
 # %% [markdown]
-# A fresh launch loads Python and torch on every rank. Warm ranks have them
-# loaded, so for the other configurations they get those variables of
-# `accelerate launch` that matter here, and run the same file. In a terminal
-# you would write `--config_file fsdp.yaml` and `--config_file zero2.yaml`.
-# (DeepSpeed is for Linux; without it that line is left out.)
+# Every `accelerate launch` starts Python and loads torch on every rank, which
+# takes a while. The ranks of `dtlib.launch` have torch loaded already, so you
+# run the other configurations on them: they set the variables of `accelerate
+# launch` that matter here and run the same file. In a terminal you would
+# write `--config_file fsdp.yaml` and `--config_file zero2.yaml`. (The course
+# installs DeepSpeed on Linux only; without it there is no row `zero2`.)
 
 # %%
 import importlib.util
@@ -225,9 +233,11 @@ learn.table(
 )
 
 # %% [markdown]
-# The loss is that of one process, to rounding, and what a rank holds is what
-# each strategy says: DDP everything, ZeRO-2 all weights and its share of
-# AdamW's two moments, FSDP its share of both.
+# The loss equals that of one process, up to rounding, and rank 0 holds what
+# each strategy promises. AdamW keeps two running averages, its **moments**,
+# for every weight. Under DDP a rank holds all weights and all moments, under
+# ZeRO stage 2 all weights and a shard of the moments, and under FSDP a shard
+# of both.
 
 # %%
 alone, everything = results["one process"][2], results["one process"][-1]
@@ -235,15 +245,15 @@ for name, (_, _, loss, weights, moments, _) in results.items():
     assert abs(loss - alone) < 1e-5 * alone, name
     sharded = {"fsdp": (processes, processes), "zero2": (1, processes)}
     over_weights, over_moments = sharded.get(name, (1, 1))
-    # a few numbers of padding make the shards of all ranks equally long
+    # padding, a few extra numbers, makes the shards of all ranks equally long
     assert abs(weights - everything / over_weights) <= 4 * processes
     assert abs(moments - 2 * everything / over_moments) <= 8 * processes
 
 # %% [markdown]
 # ## Trap 1: what you asked for is not what you got
 #
-# Now no `rehearsal`: `Accelerator(cpu=True)` on two CPU ranks, with the
-# variable by which `accelerate launch` asks for FSDP:
+# Now run `Accelerator(cpu=True)` on two CPU ranks, without `rehearsal`. The
+# variable by which `accelerate launch` asks for FSDP is set:
 
 
 # %%
@@ -266,8 +276,8 @@ sharded = "FSDP, each rank holding a half of the model"
 learn.measured("fsdp_without_a_gpu", silent if "Data" in wrapper else sharded)
 
 # %% [markdown]
-# No error, no warning, and no memory saved. And `Accelerator()`, with no
-# `cpu=True`, where there is no GPU?
+# You get no error and no warning, and you save no memory. What does
+# `Accelerator()` do without `cpu=True`, on a machine that has no GPU?
 
 # %%
 if not torch.cuda.is_available():
@@ -276,24 +286,26 @@ if not torch.cuda.is_available():
     assert (kind, n, wrapper) == ("NO", 1, "Linear")
 
 # %% [markdown]
-# It takes itself for the only process: two of them train alone, each on all
-# of the data. It is a general rule of layers over layers: **print what you
-# got**, the type, the wrapper, and the numbers that a rank holds.
+# Each process believes that it is the only one, so both train alone, each on
+# all of the data. Whenever one library hides another one from you, **print
+# what you got**: the type, the wrapper, and how many numbers a rank holds.
 #
 # ## Trap 2: the schedule runs N times too fast
 #
-# A prepared scheduler steps once **for each process** whenever you step it
-# once, since `batch_size` is per process and a schedule is taken to count the
-# batches of one process (https://huggingface.co/docs/accelerate/concept_guides/performance).
+# When you step a prepared scheduler once, Accelerate steps it once **for each
+# process**. The reason is that `batch_size` is per process, and Accelerate
+# assumes that your schedule counts the batches of a run on one process
+# (https://huggingface.co/docs/accelerate/concept_guides/performance).
 # (With `split_batches=True`, see trap 3, it steps once.)
-# A line over 40 steps, on one process and on four:
+# Here the learning rate falls along a line over 40 steps, on one process and
+# on four:
 
 # %%
 from lesson import rehearsal
 
 
 def rates(make, steps):
-    """The learning rate of each optimizer step under Accelerate."""
+    """Return the learning rate of each optimizer step under Accelerate."""
     accelerator = rehearsal.accelerator()
     weight = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)
@@ -342,8 +354,8 @@ learn.measured("rate_is_zero", first_zero)
 assert first_zero == 40 // 4
 
 # %% [markdown]
-# Three quarters of the run train with rate 0: the weights stand still, and
-# no message says so. How much of *your* run would that be?
+# For three quarters of the run the rate is 0: the weights stand still, and
+# no message says so. What share of *your* run would that be?
 
 # %%
 learn.what_if("prepared")
@@ -351,16 +363,17 @@ learn.what_if("prepared")
 # %% [markdown]
 # ## Exercise 1: a schedule that ends when training does
 #
-# ●○○ *10 minutes.* Return a torch scheduler that takes the rate along a line
-# from its first value to 0 over `steps` steps **of the optimizer**, when
-# `num_processes` processes step it as above. After the end it stays at 0.
-# A worked case: 10 steps on 4 processes are 40 calls, so step k = 5 comes
-# after 20 of them, and half of the rate is left.
+# ●○○ *10 minutes.* Return a torch scheduler that lowers the rate along a
+# line from its first value to 0 over `steps` steps **of the optimizer**,
+# although Accelerate calls it `num_processes` times for each of them. After
+# the end the rate stays at 0. A worked case: 10 optimizer steps on 4
+# processes make 40 calls. Step k = 5 comes after 20 of them, so half of the
+# rate is left.
 
 
 # %% tags=["exercise"]
 def scheduler_for(optimizer, steps, num_processes):
-    """A torch scheduler: its `step()` is called N times a step."""
+    """A torch scheduler; an optimizer step calls its `step()` N times."""
     ### BEGIN SOLUTION
     total = steps * num_processes
 
@@ -382,15 +395,16 @@ assert max(abs(a - b) for a, b in zip(mended, seen[1])) < 1e-9
 # %% [markdown]
 # ## Trap 3: whose batch, and how many steps?
 #
-# `batch_size` belongs to each process. So the global batch, to which the
-# learning rate belongs, grows with the processes, and the epoch gets fewer
-# steps. With `split_batches=True` the loader's batch is shared out instead.
-# Seen from the ranks:
+# `batch_size` is the batch of each process. With more processes the **global
+# batch**, which is all of their batches together, grows, and an epoch has
+# fewer steps. The learning rate has to suit the global batch. With
+# `split_batches=True` the loader's batch is split among the processes
+# instead. This is what the ranks get:
 
 
 # %%
 def batches(count, batch_size, split, accumulation):
-    """What a rank gets of an epoch, and how often the optimizer steps."""
+    """The sizes of a rank's batches in an epoch, and the optimizer's steps."""
     from accelerate import Accelerator
     from accelerate.utils import DataLoaderConfiguration
     from torch.utils.data import DataLoader
@@ -432,20 +446,21 @@ learn.table(
 # %% [markdown]
 # ## Exercise 2: the batch and the steps of an epoch
 #
-# ●●○ *10 minutes.* With gradient accumulation `accumulation` micro-batches
-# of every process make one step of the optimizer. Samples that do not fill
-# the last round are padded (one process alone takes a short batch), and a
-# last group that is not full still makes a step: both divisions round **up**.
-# A worked case: 100 samples, batch_size 8 on 4 processes are 32 a round and 4
-# rounds; with accumulation 3 a full step has 96 samples, and the epoch 2
-# steps.
+# ●●○ *10 minutes.* In a **round** every process takes one micro-batch. With
+# gradient accumulation, `accumulation` rounds make one step of the optimizer.
+# If the samples do not fill the last round, Accelerate **pads** it: some
+# samples come twice. (One process alone takes a short batch instead.) If the
+# last group of rounds is not full, it still makes a step. So both divisions
+# round **up**. A worked case: 100 samples with batch_size 8 on 4 processes
+# are 32 samples in a round, and 4 rounds. With accumulation 3, a full step
+# has 96 samples, and the epoch has 2 steps.
 
 
 # %% tags=["exercise"]
 def batch_and_steps(
     samples, batch_size, num_processes, accumulation, split_batches
 ):
-    """Samples in a full optimizer step, and optimizer steps an epoch."""
+    """Samples in a full optimizer step, and optimizer steps in an epoch."""
     together = batch_size if split_batches else batch_size * num_processes
     ### BEGIN SOLUTION
     rounds = -(-samples // together)
@@ -468,11 +483,11 @@ learn.my_run("steps of an epoch of 100 samples on 4 processes", steps)
 # ## Trap 4: the tail of the accumulation
 #
 # `backward` divides every loss by `gradient_accumulation_steps`, **one number
-# for all steps**: the constructor's, or that of the variable
-# `ACCELERATE_GRADIENT_ACCUMULATION_STEPS`, which goes before it (under
-# DeepSpeed, DeepSpeed divides). Ten micro-batches in groups of four leave two
+# for all steps**. You pass it to the constructor, but if the variable
+# `ACCELERATE_GRADIENT_ACCUMULATION_STEPS` is set, the variable wins. (Under
+# DeepSpeed, DeepSpeed divides.) Ten micro-batches in groups of four leave two
 # for the last step. Every sample here has the gradient 1, so every step
-# should have the gradient 1:
+# should have the gradient 1, too:
 
 
 # %%
@@ -500,22 +515,23 @@ learn.measured("tail_gradient", gradients[-1])
 assert gradients == [1, 1, 0.5]
 
 # %% [markdown]
-# The last gradient of every epoch is half of what it should be. Text makes it
-# worse: micro-batches have unequal numbers of tokens, and a mean of their
-# means weighs them alike (lesson 09). Both go away if the loss is divided by
-# **what the step really holds**.
+# The last gradient of every epoch is half of what it should be. With text
+# there is a second error: micro-batches have unequal numbers of tokens, and a
+# mean of their means gives them all the same weight (lesson 09). Both errors
+# go away if you divide the loss by **what the step really holds**.
 #
 # ## Exercise 3: divide by what is there
 #
-# ●●○ *12 minutes, stretch.* Return what `accelerator.backward` is to be
-# called on. It will divide by `accumulation`, and DDP divides the sum over
-# ranks by `num_processes`; the gradient that is left must be that of the mean
-# over all `samples` of this step.
+# ●●○ *12 minutes, stretch.* Return the loss on which you would call
+# `accelerator.backward`. That call divides it by `accumulation`, and DDP
+# divides the sum over the ranks by `num_processes`. What is left must be the
+# gradient of the mean over all `samples` samples of this step, those of all
+# ranks and micro-batches.
 
 
 # %% tags=["exercise", "stretch"]
 def loss_for_backward(losses, samples, num_processes, accumulation):
-    """A 0-d tensor. `losses`: those of this micro-batch's samples, 1-D."""
+    """A 0-d tensor. `losses` (1-D) has one loss for each sample here."""
     ### BEGIN SOLUTION
     return losses.sum() * num_processes * accumulation / samples
     ### END SOLUTION
@@ -525,10 +541,12 @@ def loss_for_backward(losses, samples, num_processes, accumulation):
 learn.check("loss_for_backward", loss_for_backward)
 
 # %% [markdown]
-# ## Trap 5: a mean that was gathered
+# ## Trap 5: gathering means instead of rows
 #
-# A score needs all ranks' rows. Seven samples on three ranks in batches of
-# two are twelve rows; the model is right on the last four samples:
+# A score needs the rows of all ranks, one for each sample. Seven samples on
+# three ranks, in batches of two, are padded to twelve rows. The model is right
+# on the last four samples. This function scores it in three ways; the third
+# one is yours to write:
 
 # %% tags=["stretch"]
 from lesson.exercises.accuracy import AnswersOne
@@ -556,8 +574,9 @@ def three_scores(hits, exact):
 # ## Exercise 4: every sample once
 #
 # ●●○ *12 minutes, stretch.* Return the model's accuracy over the data set, on
-# every rank, each sample counted once. The loader is prepared; the model may
-# come in training mode, and its output has a column for each class.
+# every rank, with each sample counted once. The loader is already prepared.
+# The model may be in training mode, and its output has one column for each
+# class.
 
 
 # %% tags=["exercise", "stretch"]
@@ -591,9 +610,10 @@ learn.table(
 # %% [markdown]
 # ## For real
 #
-# dtlib has Accelerate as a strategy, and trains under it what one process
-# trains. Three helpers stay off: the loop owns the division, the schedule and
-# the precision, so that traps 2 and 4 cannot close.
+# Accelerate is one of dtlib's strategies, and with it two ranks reach the same
+# loss as one process. Three of Accelerate's helpers stay off: dtlib's loop
+# divides the loss, steps the schedule and sets the precision itself, so traps
+# 2 and 4 cannot catch you.
 
 # %%
 settings = dict(model="nano", steps=2, global_batch=8, num_samples=64)
@@ -613,11 +633,11 @@ learn.quiz()
 #
 # - Four lines make a loop run anywhere; a configuration decides how.
 # - Print what you got: type, wrapper, and the numbers that a rank holds.
-# - `batch_size` is each process's, a prepared schedule steps once for each
-#   process, and `backward` divides by a number that was given once.
-# - Gather rows, then reduce. A mean cannot give a sample back.
-# - What changes the result (a clip, a batch, a rate) belongs in the script,
-#   where every configuration sees it.
+# - `batch_size` is per process, a prepared scheduler steps once for each
+#   process, and `backward` divides by one number that you set in advance.
+# - Gather rows, then reduce. Nobody can take a sample out of a mean again.
+# - What changes the result (clipping, batch size, learning rate) belongs in
+#   the script, where it holds for every configuration.
 
 # %%
 learn.take_away()
