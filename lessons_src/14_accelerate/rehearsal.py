@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
-    """Return an `Accelerator` that does what its configuration says, on ranks without a GPU too.
+    """Return an `Accelerator` that does what its configuration says, even on ranks without a GPU.
 
-    With ranks on GPUs, or without ranks, it is `Accelerator(gradient_accumulation_steps=…)` and
-    nothing else. Accelerate (1.15) turns FSDP on only for device types that it lists, among which
-    CPU ranks are not: with `cpu=True` it says nothing and trains with DDP, and without it, where
-    there is no GPU, it finds no backend and believes that there is one process, under DeepSpeed as
-    well. Here such ranks get gloo, and FSDP if that is what `accelerate launch` was told.
+    With ranks on GPUs, or without ranks, it is just `Accelerator(gradient_accumulation_steps=…)`.
+    Accelerate (1.15) turns FSDP on only for the device types on its list, and CPUs are not on it.
+    With `cpu=True` it trains with DDP and says nothing. Without `cpu=True`, on a machine that has
+    no GPU, it finds no backend and believes that there is only one process, under DeepSpeed as
+    well. Here such ranks get gloo, and FSDP if `accelerate launch` was told to use it.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
     if not _on_cpu_ranks():
         return Accelerator(gradient_accumulation_steps=gradient_accumulation_steps)
     if _asked_for("DEEPSPEED"):
-        ops.deepspeed("cpu")  # which keeps it from compiling what it does not need here
+        ops.deepspeed("cpu")  # keeps DeepSpeed from compiling what is not needed here
     result = Accelerator(
         cpu=not _asked_for("DEEPSPEED"),
         gradient_accumulation_steps=gradient_accumulation_steps,
@@ -45,7 +45,7 @@ def accelerator(gradient_accumulation_steps: int = 1) -> Accelerator:
 
 
 def _on_cpu_ranks() -> bool:
-    """Whether this is a rank that has no GPU of its own; a machine may have fewer than ranks."""
+    """Whether this rank has no GPU of its own: a machine may have fewer GPUs than ranks."""
     import torch
     import torch.distributed as dist
 
@@ -57,5 +57,5 @@ def _on_cpu_ranks() -> bool:
 
 
 def _asked_for(what: str) -> bool:
-    """Whether `accelerate launch` was told to use it; that is how it hands a configuration on."""
+    """Whether `accelerate launch` was told to use it, which it passes on in this variable."""
     return os.environ.get(f"ACCELERATE_USE_{what}", "").lower() == "true"

@@ -1,4 +1,4 @@
-"""Lesson 14 says what is true of Accelerate: its loaders, its schedules, its silence."""
+"""What lesson 14 says of Accelerate is true: of its loaders, its schedules, its silence."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ SIDECAR = source.find("14").sidecar
 
 
 def counted(settings: list[batches.Setting]) -> list[tuple[int, int]]:
-    """For each setting what this rank takes in a full step, and the steps of an epoch."""
+    """For each setting the samples that a rank takes in a full step, and the steps of an epoch."""
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, GradientState
     from accelerate.utils import DataLoaderConfiguration

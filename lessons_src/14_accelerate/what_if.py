@@ -1,4 +1,4 @@
-"""What a prepared scheduler makes of a schedule: plain functions on numbers."""
+"""How far a prepared scheduler has come in a schedule: plain functions on numbers."""
 
 import math
 
@@ -12,9 +12,9 @@ def rate_left(step, steps, processes):
     Parameters
     ----------
     step
-        Of the optimizer, from 0.
+        A step of the optimizer, counted from 0.
     steps
-        For which the schedule was written.
+        The steps that the schedule was written for.
     processes
         N, each of which has its own batches (`split_batches=False`).
     """
@@ -22,7 +22,7 @@ def rate_left(step, steps, processes):
 
 
 def prepared_schedule(processes, steps):
-    """The rate as it was asked for and as it comes, for the sliders of a what-if.
+    """The rate that was asked for and the one that comes, for the sliders of a what-if.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Exercise 14.4: an accuracy that counts every sample once, from Accelerate's padded loaders.
 
-A sample's label says whether the model will be right: of three classes it always answers 1 in
-evaluation, and 0 in training. Ranks get Accelerate's own loader, batches of 2.
+A sample's label decides whether the model is right: out of three classes the model always answers
+1 in evaluation mode, and 0 in training mode. Ranks get Accelerate's own loader, in batches of 2.
 """
 
 import torch
@@ -19,7 +19,7 @@ exact_accuracy = solution("exact_accuracy", globals())
 
 
 class AnswersOne(torch.nn.Module):
-    """Class 1 in evaluation, class 0 in training, so that the mode shows in the score."""
+    """A model that answers 1 in evaluation, 0 in training, so that the mode shows in the score."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class AnswersOne(torch.nn.Module):
 
 
 def case(ranks, *labels):
-    """Where 1 is right; the first samples, which come twice, are unlike the rest."""
+    """The model is right on labels 1; the first samples, which come twice, differ from the rest."""
     words = f"{len(labels)} samples in batches of {BATCH}, right on {labels.count(1)}"
     return ranks, words, lambda rank, n: torch.tensor(labels)
 
@@ -58,7 +58,7 @@ def by_rows(accelerator, model, loader):
 
 
 def facts(got, want, n, labels):
-    """The score, and the rows of all ranks: each gets as many full batches as the first."""
+    """The score, and the rows of all ranks: every rank gets the same number of full batches."""
     samples, right = len(labels[0]), labels[0].tolist().count(1)
     together = BATCH * n if n > 1 else 1  # one process keeps its short batch
     rows = -(-samples // together) * together

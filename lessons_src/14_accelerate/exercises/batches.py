@@ -1,6 +1,6 @@
-"""Exercise 14.2: how many samples a step of the optimizer has, and how many steps an epoch.
+"""Exercise 14.2: how many samples a step of the optimizer has, and how many steps an epoch has.
 
-The solution is proven against Accelerate's own loaders, on ranks, in this lesson's tests.
+This lesson's tests compare the solution with Accelerate's own loaders, on ranks.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 
 class Setting(NamedTuple):
-    """What a script says: samples, batch_size, processes, accumulation, split_batches."""
+    """What a script sets: samples, batch_size, processes, accumulation, split_batches."""
 
     samples: int
     batch_size: int
@@ -29,7 +29,8 @@ class Setting(NamedTuple):
         )
 
 
-# One thing at a time, then together; the last three have a tail in the loader and in the group.
+# One thing at a time, then together. The fifth and sixth have a tail in the loader, the seventh has
+# one in the last group, and the last two accumulate with a tail in the loader.
 SETTINGS = (
     Setting(54, 6, 1, 1, False),
     Setting(54, 6, 3, 1, False),
@@ -41,7 +42,7 @@ SETTINGS = (
     Setting(1000, 8, 4, 4, False),
     Setting(1000, 32, 4, 4, True),
 )
-# words of the solution
+# parts of the solution
 TOGETHER, ROUNDS = "else batch_size * num_processes", "-(-samples // together)"
 STEPS = "-(-rounds // accumulation)"
 
@@ -49,7 +50,7 @@ batch_and_steps = solution("batch_and_steps", globals())
 
 
 def read(value, samples, batch_size, num_processes, accumulation, split_batches):
-    """The samples in a step if those are wrong, else the steps."""
+    """The samples in a step if those are wrong, otherwise the steps."""
     if value is None:
         raise Wrong("none")
     try:

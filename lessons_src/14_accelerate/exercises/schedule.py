@@ -1,7 +1,7 @@
-"""Exercise 14.1: a schedule that ends when training does, though every rank steps it.
+"""Exercise 14.1: a schedule that ends when training does, although Accelerate steps it N times.
 
-No ranks are needed: what Accelerate does to a prepared scheduler, N steps of it for each step of
-the optimizer, is done here by a loop.
+No ranks are needed: Accelerate takes N steps of a prepared scheduler for each step of the
+optimizer, and here a loop does the same.
 """
 
 import math
@@ -15,16 +15,16 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-RATE = 0.5  # not 1, so that a factor taken for a rate shows
+RATE = 0.5  # not 1, so that a rate returned in place of a factor shows
 STEPS = 6
-AFTER = 3  # steps of the optimizer beyond the end, which must not be taken uphill
-FACTOR, TOTAL = "max(0.0, 1 - call / total)", "steps * num_processes"  # words of the solution
+AFTER = 3  # steps of the optimizer after the end, where the rate must stay 0
+FACTOR, TOTAL = "max(0.0, 1 - call / total)", "steps * num_processes"  # parts of the solution
 
 scheduler_for = solution("scheduler_for", globals())
 
 
 def case(n, steps=STEPS):
-    """Arguments of `run`; an optimizer is made here, before a clock runs: its first takes long."""
+    """Arguments of `run`. The first optimizer takes long to make: not while the clock runs."""
 
     def arguments():
         return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=RATE), steps, n
@@ -33,7 +33,7 @@ def case(n, steps=STEPS):
 
 
 def run(answer, optimizer, steps, num_processes):
-    """The rate of each step of the optimizer when all processes step the scheduler each time."""
+    """The rate of each optimizer step when the scheduler takes `num_processes` steps after each."""
     scheduler, seen = answer(optimizer, steps, num_processes), []
     if scheduler is None:
         raise Wrong("none")
@@ -50,13 +50,13 @@ def run(answer, optimizer, steps, num_processes):
 
 
 def near(got, want):
-    """Whether two lines of rates agree, as far as the shorter one goes."""
+    """Whether two lists of rates agree, as far as the shorter one goes."""
     pairs = zip(got, want, strict=False)
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
 
 
 def ends_at(after):
-    """Recognises a line that is 0 after so many steps of the optimizer; of one process none."""
+    """Recognise a line that reaches 0 after another number of optimizer steps than `steps`."""
 
     def when(got, steps, num_processes):
         end = after(steps, num_processes)

@@ -1,8 +1,8 @@
-"""Exercise 14.3: a loss whose gradient is the mean, though Accelerate divides by a fixed number.
+"""Exercise 14.3: a loss whose gradient is the mean, although Accelerate divides by a fixed number.
 
-The model is one weight w, a sample x has the loss w·x, so its gradient is x. Ranks and
-micro-batches are a loop here: Accelerate's `backward` divides by the accumulation, DDP by the
-processes.
+The model is one weight w. A sample x has the loss w·x, so its gradient is x. A loop stands for
+ranks and micro-batches: it divides by the accumulation, as Accelerate's `backward` does, and by
+the number of processes, as DDP does.
 """
 
 import torch
@@ -16,7 +16,7 @@ loss_for_backward = solution("loss_for_backward", globals())
 
 
 def run(answer, full, ranks):
-    """The gradient of a step: for each rank its micro-batches; `full` is the accumulation set."""
+    """The gradient of a step. `ranks` has each one's micro-batches, `full` is the accumulation."""
     w = torch.ones((), requires_grad=True)
     samples = sum(len(micro) for rank in ranks for micro in rank)
     for micro in (micro for rank in ranks for micro in rank):
@@ -27,7 +27,7 @@ def run(answer, full, ranks):
         if not isinstance(loss, torch.Tensor):
             raise Wrong("detached", what=f"a {type(loss).__name__}")
         if not loss.requires_grad:
-            raise Wrong("detached", what="a tensor without one")
+            raise Wrong("detached", what="a tensor without a graph")
         if loss.numel() != 1:
             raise Wrong("vector", got=loss.numel())
         (loss / full / len(ranks)).backward()
