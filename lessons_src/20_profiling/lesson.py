@@ -5,7 +5,7 @@
 # does: find out what bounds a run, from profiles of all its ranks
 # objectives:
 #   - time a step so that the number means what it says
-#   - take a step of several ranks apart into shares that add up to one
+#   - split a step of several ranks into shares that add up to one
 #   - say what bounds a run, by which evidence, and what to try next
 # minutes: {read: 25, exercises: 51}
 # needs: [laptop]
@@ -13,13 +13,13 @@
 # ---
 
 # %% [markdown]
-# Your run is slow. Somebody says that the network is to blame, somebody else
-# blames the loader, and both have a number. **How do you find out what bounds
-# a run, before you change anything?**
+# Your run is slow. One colleague blames the network, another one blames the
+# loader, and both have a number. What holds a run up the most **bounds** it.
+# **How do you find out what bounds a run, before you change anything?**
 #
 # You time a step properly, record what every rank does in it, and get a
-# verdict on three runs that are slow for a planted reason. Exercises 1 and 2
-# are the core and fit an hour with the reading; 3 to 5 are *stretch*.
+# verdict on four runs that were slowed down on purpose. Exercises 1 and 2 are
+# the core and fit into an hour with the reading; 3 to 5 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -27,9 +27,10 @@ from dtlib import learn
 learn.start("20")
 
 # %% [markdown]
-# `delay` is what is planted, in seconds a step: long enough to show on cores
-# that are shared. `device = "cuda"` times its steps on a GPU; the planted runs
-# stay on the CPU.
+# `delay` is how long a step is held up on purpose, in seconds: long enough to
+# show even on cores that other programs use, too. `repeats` is the number of
+# calls that are timed. With `device = "cuda"` they run on a GPU; the runs
+# that are slowed down stay on the CPU.
 
 # %% tags=["parameters"]
 delay = 0.15
@@ -53,7 +54,7 @@ learn.predict("sum_of_shares")
 # %% [markdown]
 # ## A clock that tells the truth
 #
-# Time a training step, over and over, in a process that has never run one:
+# Time a training step again and again, in a process that has never run one:
 
 # %%
 import torch
@@ -96,12 +97,14 @@ effect = compare(first / typical, later)
 learn.measured("first_call", first / typical, effect=effect)
 
 # %% [markdown]
-# First calls allocate, choose algorithms, make AdamW's moments and load
-# code. They come once, so they have no place in a number for *a step*.
+# The first call allocates memory, chooses algorithms, creates the state of
+# AdamW and loads code. This happens once in a process, so it does not belong
+# in the time of *a step*.
 #
-# A GPU adds a second trap. **It has a queue**: a call returns when its work is
-# on the queue, and not when it is done. Here is such a device, simulated, with
-# a clock of its own; each call keeps it busy for 20 ms, the first for 500:
+# A GPU adds a second trap. **It has a queue**: a call returns as soon as its
+# **kernels**, the functions that run on the GPU, are on the queue, and not
+# when they are done. Here is such a device, simulated, with its own clock.
+# Each call keeps it busy for 20 ms, the first for 500:
 
 # %%
 from lesson.exercises.clock import Device
@@ -119,7 +122,7 @@ for _ in range(3):
     )
 
 # %% [markdown]
-# ## Exercise 1: the patient
+# ## Exercise 1: fix a benchmark
 #
 # ●●○ *10 minutes.* This benchmark reports 1 ms for a call that takes 21:
 #
@@ -133,13 +136,13 @@ for _ in range(3):
 #     return sum(seconds) / repeats
 # ```
 #
-# Mend it. First calls do not count, a single disturbed call must not move the
-# number, and the queue is empty whenever the clock is read.
+# Fix it. The first call must not count, a single disturbed call must not
+# change the result, and the queue must be empty whenever you read the clock.
 
 
 # %% tags=["exercise"]
 def median_seconds(launch, synchronize, clock, repeats):
-    """Seconds of one call: the median of `repeats` timed ones."""
+    """Seconds that a call takes: the median of `repeats` timed calls."""
     ### BEGIN SOLUTION
     launch()
     seconds = []
@@ -166,20 +169,23 @@ mine = timed(step, wait, time.perf_counter, repeats)
 learn.my_run("a step of the small model", mine * 1e3, "ms")
 
 # %% [markdown]
-# ## What went on in a step?
+# ## What happens in a step?
 #
-# `torch.profiler` writes down every operation with its begin and end. Two
-# rules keep it honest and small:
+# `torch.profiler` records when every operation begins and ends, and writes
+# that into a file, the **trace**. Two rules keep traces small and honest:
 #
-# - a **schedule**: leave some steps alone, throw some away while the profiler
-#   warms up, keep a few, stop. Without one a trace grows until memory is full.
-# - a trace **of every rank**. You will see why.
+# - Give the profiler a **schedule**: skip some steps, throw some away while it
+#   warms up, keep a few, stop. Without one the trace grows until the memory
+#   is full.
+# - Record **every rank**. You will see why.
 #
-# `profiling.record` does both
-# (https://docs.pytorch.org/docs/stable/profiler.html has what is beneath), and
-# `profiling.input_of` marks the wait for a batch. Three runs, each slow for a
-# planted reason: a loader that sleeps, a link that takes its time
-# (`DelayedLink`, simulated), and much to compute.
+# `profiling.record` does both, with the tools of
+# https://docs.pytorch.org/docs/stable/profiler.html, and `profiling.input_of`
+# marks the time that a rank waits for a batch. After backward the ranks add
+# up their gradients in an **all-reduce**. It is a **collective**, a call that
+# all ranks have to make. Four runs are slow for four reasons: a loader that
+# sleeps, a slow link (`DelayedLink`, simulated), much to compute, and a loader
+# that sleeps on rank 1 only.
 
 # %%
 from pathlib import Path
@@ -188,7 +194,7 @@ from dtlib.measure import profiling
 
 
 def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
-    """Five steps on each rank; `loader` has a delay for each rank."""
+    """Take five steps on each rank; `loader` has a delay for each rank."""
     import torch.distributed as dist
 
     from dtlib.scratch.data_parallel import DelayedLink
@@ -229,9 +235,10 @@ for name, setting in planted.items():
 sorted(str(path) for path in Path("traces").rglob("*.json"))
 
 # %% [markdown]
-# Such a file opens in Perfetto (https://ui.perfetto.dev), as thousands of
-# bars. What you want first are four numbers. One step of the last run, in
-# which only rank 1's loader sleeps, drawn from its traces:
+# Perfetto (https://ui.perfetto.dev) shows such a file as thousands of bars.
+# To begin with, you want only a few numbers: how long a rank waits for input,
+# computes, communicates, and does nothing. Here is one step of the last run,
+# in which only rank 1's loader sleeps, drawn from its traces:
 
 # %%
 import matplotlib.pyplot as plt
@@ -277,14 +284,14 @@ learn.table(
 # %% [markdown]
 # ## Exercise 2: what overlaps counts once
 #
-# ●●○ *8 minutes.* Operations lie inside one another, and on several threads.
-# How long is a rank busy? Not the sum of all durations. A worked case: 0–4 and
-# 3–6 are 6 seconds, not 7.
+# ●●○ *8 minutes.* Operations contain other operations, and several threads
+# work at the same time. So how long is a rank busy? The sum of all durations
+# is too much. A worked case: 0–4 and 3–6 together are 6 seconds, not 7.
 
 
 # %% tags=["exercise"]
 def busy(intervals):
-    """Seconds in which at least one of them runs.
+    """Seconds in which at least one of the intervals runs.
 
     `intervals` is a list of (begin, end), in any order.
     """
@@ -302,8 +309,8 @@ def busy(intervals):
 learn.check("busy", busy)
 
 # %% [markdown]
-# How wrong is a plain sum? The operations of one step of the run that
-# computes, as the trace lists them:
+# How wrong is a plain sum? Here are rank 0's operations in the run that has
+# much to compute, as its trace lists them:
 
 # %%
 import json
@@ -322,11 +329,13 @@ learn.my_run("operations added up over busy time", plain / union(spans))
 # %% [markdown]
 # ## Shares that add up to one
 #
-# With unions a step can be taken apart. **Input** is the wait for a batch,
-# **compute** what computes besides, **communication** what is *exposed*:
-# nothing else goes on meanwhile. The rest is **idle**. Communication behind
-# computation is counted apart, as *hidden*: it adds no time of its own, though
-# it may slow the computation, with which it shares cores or memory.
+# The time that `busy` counts is the **union** of the intervals. With unions
+# you can split a step into four parts. **Input** is the time that the rank
+# waits for a batch, and **compute** the time that it computes outside of that.
+# **Communication** is only what is *exposed*: nothing else goes on meanwhile.
+# What is left is **idle**. Communication at the same time as computation is
+# counted separately, as *hidden*: it adds no time of its own, although it may
+# slow down the computation, with which it shares cores or memory.
 
 # %%
 found = {name: profiling.shares(profiling.read(f"traces/{name}"))
@@ -361,7 +370,7 @@ learn.table(
 )
 
 # %% [markdown]
-# Look at the last run. Only rank 1's loader is slow:
+# Look at the last run, in which only rank 1's loader is slow:
 
 # %%
 late = found["one slow loader"]
@@ -375,18 +384,22 @@ learn.measured(
 assert most.rank == 0
 
 # %% [markdown]
-# **The healthy rank looks ill.** It stands in the all-reduce until the other
-# one comes. That is why a profile of one rank proves nothing about a network,
-# and why `waited` is counted: the time in a collective before its last rank
-# had come.
+# **The healthy rank looks ill.** It waits in the all-reduce until the other
+# one arrives. That is why a profile of one rank proves nothing about the
+# network, and why the table has a column `waited`: the time that a rank
+# spends in a collective before the last rank arrives.
 #
 # ## The verdict
 #
-# A verdict is a rule over these numbers, so that two people come to the same
-# one. Ours: if others wait for one rank for a fifth of their steps, and it
-# hardly waits itself, judge that rank. If input takes a fifth, or exposed
-# communication less what was waited, the larger of them bounds the run.
-# Else it is computing, or idling.
+# A verdict is a rule applied to these numbers, so that two people reach the
+# same one. Our rule has three steps:
+#
+# 1. If some rank waits for a fifth of its steps, while another one hardly
+#    waits (less than a third as long), judge that other one. Otherwise judge
+#    the mean of all ranks.
+# 2. Subtract what was waited from the exposed communication. If that or input
+#    takes a fifth of the step, the larger of the two bounds the run.
+# 3. Otherwise compute or idle bounds it, whichever is larger.
 
 # %%
 for name, ranks in found.items():
@@ -399,10 +412,11 @@ judged = verdicts["one slow loader"]
 assert (judged.bound, judged.straggler) == ("input", 1)
 
 # %% [markdown]
-# Each names its evidence and the next thing to try. Change that one thing,
-# profile again, and believe the second profile.
+# Each verdict names its evidence and the next thing to try. (A **bucket** is a
+# group of gradients that are sent together.) Change that one thing, profile
+# again, and believe the second profile.
 #
-# What more workers or more overlap would bring can be computed:
+# You can compute how much more loader workers or more overlap would help:
 
 # %%
 learn.what_if("bounds")
@@ -411,8 +425,9 @@ learn.what_if("bounds")
 # ## Exercise 3: what nothing hides
 #
 # ●●○ *10 minutes, stretch.* How many seconds of the communication are
-# exposed, with no computation beside them? Your `busy` is at hand. A worked
-# case: communication 0–4 beside computation 1–2 and 3–9 is exposed for 2.
+# exposed, with no computation at the same time? Your `busy` is here under the
+# name `union`. A worked case: communication 0–4 with computation 1–2 and 3–9
+# is exposed for 2 seconds.
 
 # %% tags=["stretch"]
 union = learn.given("busy")
@@ -430,10 +445,10 @@ def exposed(communication, compute):
 learn.check("exposed", exposed)
 
 # %% [markdown]
-# The third prediction: 30 ms of products, one after another, and 20 ms of
-# all-reduce in 40 ms. At least 10 must overlap, so at most this much is
-# exposed. If the products take as long without it, a free network saves no
-# more:
+# Back to the third prediction: 30 ms of products, one after another, and 20
+# ms of all-reduce took 40 ms. So at least 10 ms of them overlap, and at most
+# the rest of the all-reduce is exposed. The products take as long without the
+# all-reduce, so an infinitely fast network saves no more than this:
 
 # %%
 bare = learn.given("exposed")
@@ -444,10 +459,10 @@ assert saved == 10
 # %% [markdown]
 # ## Exercise 4: who waits for whom?
 #
-# ●●○ *8 minutes, stretch.* `begins[r][k]` is when rank r came to collective
-# k. A collective starts when the last rank is there. How long has each rank
-# waited, over all collectives? A worked case: ranks that come at 1, 4 and 2
-# wait 3, 0 and 2.
+# ●●○ *8 minutes, stretch.* `begins[r][k]` is the time at which rank r arrives
+# at collective k. A collective starts when the last rank arrives. How long
+# does each rank wait in all collectives together? A worked case: ranks that
+# arrive at 1, 4 and 2 wait for 3, 0 and 2 seconds.
 
 
 # %% tags=["exercise", "stretch"]
@@ -482,11 +497,13 @@ assert seconds[0] > seconds[1]
 # %% [markdown]
 # ## Exercise 5: an export of Nsight Systems
 #
-# ●●● *15 minutes, stretch.* On a GPU, Nsight Systems records every kernel on
-# every stream, and `nsys export --type sqlite` makes a database of that. The
-# one below was **made by a script**, not recorded; its tables are those of an
-# export. Times are nanoseconds, and a kernel's name is a number that
-# `StringIds` turns into text:
+# ●●● *15 minutes, stretch.* On a GPU, NVIDIA's profiler Nsight Systems
+# records every kernel on every **stream**, which is one of the GPU's queues.
+# `nsys export --type sqlite` turns the recording into a database. The one
+# below was **made by a script**, not recorded; it has the tables of an export.
+# Times are in nanoseconds. A kernel's name is stored as a number, and the
+# table `StringIds` has the text for it. The all-reduce here is a kernel of
+# **NCCL**, NVIDIA's library for collectives:
 
 # %% tags=["stretch"]
 from lesson.made_export import made_export
@@ -509,9 +526,9 @@ for row in database.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_MEMCPY"):
     print("copy", row[:2])
 
 # %% [markdown]
-# Return the shares of the time from the first start to the last end: of
-# `compute` (kernels that are not NCCL's), of `nccl`, of `copy`, and `idle`, in
-# which nothing ran. Kinds may overlap.
+# The whole is the time from the first start to the last end. Return the share
+# of it that each kind takes: `compute` (kernels that are not NCCL's), `nccl`,
+# `copy`, and `idle`, in which nothing runs. The first three may overlap.
 
 
 # %% tags=["exercise", "stretch"]
@@ -552,12 +569,13 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Warm up, empty the queue at both looks at the clock, take a median.
-# - Profile a few steps, by a schedule, on every rank.
+# - Warm up, empty the queue both times before you read the clock, and take
+#   the median.
+# - Profile a few steps, with a schedule, on every rank.
 # - What overlaps counts once. Only exposed communication adds time of its own.
-# - A rank that waits looks like a slow network. Ask who came last.
+# - A rank that waits looks like a slow network. Ask who arrived last.
 # - A verdict has its evidence and one next thing to try; the next profile
-#   decides.
+#   shows whether it was right.
 
 # %%
 learn.take_away()

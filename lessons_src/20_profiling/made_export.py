@@ -1,4 +1,4 @@
-"""An export of Nsight Systems made by hand, and its spans read as they stand in it."""
+"""Make an export of Nsight Systems without a GPU, and read its spans back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def made_export(rows: Iterable[Row]) -> sqlite3.Connection:
             )
             continue
         if name not in names:
-            names[name] = 1000 + len(names)  # no text has a number that could be taken for a place
+            names[name] = 1000 + len(names)  # so that no id looks like a row's position
             database.execute("INSERT INTO StringIds VALUES (?, ?)", (names[name], name))
         database.execute(
             "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, ?)",
@@ -53,7 +53,7 @@ def made_export(rows: Iterable[Row]) -> sqlite3.Connection:
 
 
 def spans_of(database: sqlite3.Connection) -> dict[str, list[tuple[float, float]]]:
-    """The spans of "compute", "nccl" and "copy", in seconds, as they stand in an export."""
+    """The spans of "compute", "nccl" and "copy" in an export, in seconds."""
     kernels = database.execute(
         "SELECT value, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON shortName = id"
     ).fetchall()

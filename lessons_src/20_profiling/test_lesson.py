@@ -1,4 +1,4 @@
-"""Lesson 20 says what is true: its predictions, its patient, its made export."""
+"""What lesson 20 says is true: its predictions, the benchmark to fix, the export that it makes."""
 
 import re
 

@@ -4,22 +4,22 @@
 def step_time(compute, communication, hidden, load, workers):
     """Seconds of a step, and what it waits for.
 
-    Workers load ahead, so a batch is there every `load / workers` seconds at best; with no worker
-    the step loads it itself. Of the communication a share `hidden` lies behind the computation.
+    Workers load ahead, so a batch is ready every `load / workers` seconds at best; without workers
+    the step loads it itself. A share `hidden` of the communication runs behind the computation.
 
     Parameters
     ----------
     compute, communication, load
         Seconds of a step's computation, of its messages, and of making one batch.
     hidden
-        0 to 1; no more than the computation can be hidden behind it.
+        0 to 1; the hidden part cannot last longer than the computation.
     workers
         Processes that load.
 
     Returns
     -------
     tuple
-        Seconds, and of them: input wait, exposed communication.
+        Seconds of the step, and of these the input wait and the exposed communication.
     """
     exposed = communication - min(hidden * communication, compute)
     busy = compute + exposed

@@ -8,10 +8,10 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # words of the solution
+SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # parts of the solution
 BEYOND = "max(0.0, end - max(begin, reached))"
 NEIGHBOUR = {LATEST: "end", BEYOND: "end - max(begin, reached)"}
-# Each adds one thing: a gap, an overlap, disorder, one inside another, touching.
+# Each case adds one thing: a gap, an overlap, disorder, one inside another, two that touch.
 CASES = (
     [(2, 5)],
     [(0, 2), (6, 9)],
@@ -30,14 +30,14 @@ def show(intervals):
 
 
 def asked(answer, *given):
-    """A number, nan too, from lists that are left as they were."""
+    """The number that an answer returns, nan too; it must leave its lists as they were."""
     before = copy.deepcopy(given)
     got = answer(*given)
     for after, list_before in zip(given, before, strict=True):
         if got is not None and repr(after) != repr(list_before):
             try:
                 raise Wrong("changed", after=show(after))
-            except (TypeError, ValueError):  # something that is no interval came in
+            except (TypeError, ValueError):  # something that is no interval got into the list
                 raise Wrong("changed", after=repr(after)[:60]) from None
     return to_number(got, nan=True)
 

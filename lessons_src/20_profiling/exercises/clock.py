@@ -1,8 +1,8 @@
-"""Exercise 20.1: time what a device does, and not how fast it is told to.
+"""Exercise 20.1: time what a device does, and not how fast it is told to do it.
 
-The device is simulated, in virtual milliseconds, so that every answer gives the same numbers on
-every machine: a call is on its queue at once and done later, the first one takes long, and now and
-then one takes longer.
+The device is simulated, with a virtual clock, so that an answer gets the same numbers on every
+machine. A call is on the queue at once and done later, the first call takes long, and every fourth
+one takes longer than the others.
 """
 
 import statistics  # noqa: F401 (the solution uses it)
@@ -17,7 +17,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
 MOST = 1000
-# words of the solution
+# parts of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
 UNEMPTIED = {"synchronize()\n        begin": "begin"}
 LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
@@ -27,7 +27,7 @@ median_seconds = solution("median_seconds", globals())
 
 
 class Device:
-    """A queue with its own clock: `launch` adds work to it, `synchronize` waits for its end."""
+    """A queue with its own clock: `launch` adds work, `synchronize` waits until it is empty."""
 
     def __init__(self, work=WORK):
         self.work = work
@@ -65,7 +65,7 @@ class Timed:
     busy_reads: int
 
     def is_(self, *values):
-        """Whether one of these seconds came back."""
+        """Whether the answer returned one of these numbers of seconds."""
         return any(abs(self.seconds - value) < 1e-9 for value in values)
 
 
@@ -92,7 +92,7 @@ def run(answer, repeats, work):
 
 
 def judge(got, want, repeats):
-    """A right number may rest on too little, or have been read at a wrong moment."""
+    """A right number may rest on too few calls, or on a clock that was read at a wrong moment."""
     if not got.is_(want.seconds):
         return False
     if len(got.takes) < 1 + repeats:
@@ -101,14 +101,14 @@ def judge(got, want, repeats):
 
 
 def facts(got, want, repeats):
-    """Milliseconds."""
+    """The times in milliseconds, and the counts."""
     ms = {"got": got.seconds, "launch": LAUNCH, "right": want.seconds, "first": FIRST}
     found = {key: words(round(value * 1e3, 9)) for key, value in ms.items()}
     return found | {"calls": len(got.takes), "repeats": repeats}
 
 
 def passed(got, want):
-    """The first case."""
+    """Report the first case."""
     mine, right = (words(round(one.seconds * 1e3, 9)) for one in (got[0], want[0]))
     return Passed((("median of a call", mine, right, "ms"),))
 
@@ -118,7 +118,7 @@ EXERCISE = Answer(
     run=run,
     judge=judge,
     same=lambda a, b: a.is_(b.seconds) and bool(a.takes) == bool(b.takes),
-    # Then another device, whose last call is the one that takes long, and more repeats.
+    # The second case has another device, whose last call takes long; the third, more repeats.
     cases=[case(5, WORK), case(4, WORK / 2), case(9, WORK)],
     mistakes=[
         Mistake("never_called", {WARM: "seconds", "        launch()\n": ""},
@@ -139,7 +139,7 @@ EXERCISE = Answer(
                 when=lambda got: got.busy_reads and {"got": got.busy_reads}),
         Mistake("kept", when=lambda got, work: work != WORK and got.is_(LAUNCH + WORK)),
         Mistake("last_call", {MEDIAN: "seconds[-1]"}, when=lambda got: got.is_(got.takes[-1])),
-        # of calls that were put on the queue together
+        # for calls that were put on the queue together
         Mistake("mean", when=lambda got, want: want.seconds < got.seconds < max(got.takes[1:])),
         ("too_few", {"range(repeats)": "range(1)"}),
     ],

@@ -1,4 +1,4 @@
-"""Exercise 20.3: communication that nothing hides."""
+"""Exercise 20.3: communication that no computation hides."""
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.readers import words
@@ -8,7 +8,7 @@ from dtlib.learn.verdicts import Passed
 from .busy import asked, show
 from .busy import busy as union
 
-EXPOSED = "union([*communication, *compute]) - union(compute)"  # words of the solution
+EXPOSED = "union([*communication, *compute]) - union(compute)"  # part of the solution
 CASES: tuple[tuple[list, list], ...] = (
     ([(4, 14), (16, 26), (30, 36)], [(0, 7), (20, 24)]),
     ([(2, 5)], []),
@@ -23,7 +23,7 @@ exposed = solution("exposed", globals())
 
 
 def less_each_pair(communication, compute):
-    """A mistake: what two of the one side share with the other is taken away twice."""
+    """A mistake: time that two intervals of one side share with the other is subtracted twice."""
     pairs = [(a, b) for a in communication for b in compute]
     shared = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in pairs)
     return sum(end - begin for begin, end in communication) - shared

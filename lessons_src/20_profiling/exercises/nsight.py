@@ -1,6 +1,6 @@
 """Exercise 20.5: the shares of a GPU's time, from an export of Nsight Systems.
 
-The exports are made by a script, with shares that are known; none was recorded on a GPU.
+A script makes the exports, so their shares are known; none was recorded on a GPU.
 """
 
 from dtlib.learn.answers import Answer
@@ -14,7 +14,7 @@ from .busy import busy as union  # noqa: F401 (the solution uses it)
 
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
-# One thing more each time: a kernel alone, a gap, two streams at once, nccl beside compute, copies.
+# Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies.
 CASES = (
     ("one kernel, 0–100 ns", [(7, GEMM, 0, 100)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
@@ -34,7 +34,7 @@ query = """
     SELECT value, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL
     JOIN StringIds ON shortName = id
 """
-# words of the solution, and what becomes of some
+# parts of the solution, and what mistakes make of some
 SHARE, IDLE, NAMED = "union(spans) / whole", "1 - union(everything) / whole", '"nccl" in name'
 SUMMED = {"union(spans)": "sum(e - b for b, e in spans)"}
 
@@ -64,7 +64,7 @@ def first_wrong(got, want):
 
 
 def one(key, program):
-    """A mistake, told by the first share that is wrong; the others may be so for more reasons."""
+    """A mistake, known by the first wrong share; the others may be wrong for other reasons, too."""
     errs = altered(gpu_shares, program) if isinstance(program, dict) else program
 
     def when(got, want, database):

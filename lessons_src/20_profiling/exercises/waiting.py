@@ -1,4 +1,4 @@
-"""Exercise 20.4: how long each rank stood in its collectives before the last one came."""
+"""Exercise 20.4: how long each rank waits in its collectives until the last rank arrives."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,8 @@ from dtlib.learn.readers import listed, number, shown, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-LATEST, WAIT = "[max(column) for column in zip(*begins)]", "last - own for"  # of the solution
-# Rows are ranks, columns collectives: when the rank came to it.
+LATEST, WAIT = "[max(column) for column in zip(*begins)]", "last - own for"  # parts of the solution
+# Rows are ranks, columns are collectives, numbers are when the rank arrives.
 CASES = (
     [[3.0, 7.0]],
     [[1.0], [4.0], [2.0]],
@@ -20,12 +20,12 @@ waited = solution("waited", globals())
 
 
 def case(begins):
-    """When each rank came."""
+    """When each rank arrives, in words, and the arguments."""
     return "; ".join(f"rank {r} at {words(row)}" for r, row in enumerate(begins)), (begins,)
 
 
 def read(got, begins):
-    """A number for each rank; a generator has still to work them out, for ever perhaps."""
+    """A number for each rank; a generator still has to work them out, perhaps for ever."""
     if got is None or isinstance(got, Iterator):
         got = listed(got, "not_a_list")
     n = len(begins)
