@@ -394,11 +394,12 @@ assert most.rank == 0
 # A verdict is a rule applied to these numbers, so that two people reach the
 # same one. Our rule has three steps:
 #
-# 1. If some rank waits for a fifth of its steps, while another one hardly
-#    waits (less than a third as long), judge that other one. Otherwise judge
-#    the mean of all ranks.
-# 2. Subtract what was waited from the exposed communication. If that or input
-#    takes a fifth of the step, the larger of the two bounds the run.
+# 1. If some rank waits for at least a fifth of its steps, while another one
+#    hardly waits (less than a third as long), judge that other one. Otherwise
+#    judge the mean of all ranks.
+# 2. Subtract what was waited from the exposed communication. If the rest, or
+#    input, takes at least a fifth of a step, the larger of the two bounds the
+#    run.
 # 3. Otherwise compute or idle bounds it, whichever is larger.
 
 # %%
@@ -422,7 +423,7 @@ assert (judged.bound, judged.straggler) == ("input", 1)
 learn.what_if("bounds")
 
 # %% [markdown]
-# ## Exercise 3: what nothing hides
+# ## Exercise 3: communication that nothing hides
 #
 # ●●○ *10 minutes, stretch.* How many seconds of the communication are
 # exposed, with no computation at the same time? Your `busy` is here under the
