@@ -45,7 +45,7 @@ samples = 64
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you read on.
+# Commit all three before you go on.
 
 # %%
 learn.predict("two_gpus")
@@ -75,8 +75,8 @@ learn.predict("by_chance")
 # done in the same time.
 #
 # A worked example of strong scaling: a step takes 8 s on one rank and 5 s on
-# two. The speed-up is 1.6, the efficiency 8 / (2·5) = 0.8. For the table
-# above, the same global batch in both rows gives:
+# two. The speed-up is 1.6, the efficiency 8 / (2·5) = 0.8. And for the table
+# at the top, if both rows have the same global batch:
 
 # %%
 one, two = 4507, 4451  # images/s, on one GPU and on both together
@@ -133,9 +133,9 @@ learn.check("efficiency", efficiency)
 #
 # One command runs a whole study: every number of ranks and every repeat, in
 # turns. Every rank has one thread, whatever N is, and the learning rate stays
-# the same. The first steps warm up and are profiled; only the steps after
-# them are timed. If a study is interrupted, it resumes where it stopped. On
-# the command line you would type
+# the same. During its first steps a run warms up and is profiled; only the
+# steps after them are timed. If a study is interrupted, it resumes where it
+# stopped. On the command line you would type
 # `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then the same with
 # `weak`. The output of the runs goes into a file; their tables appear below.
 
@@ -233,7 +233,7 @@ learn.table(
 # %% [markdown]
 # Strong scaling of such a small model is a harsh test: at the same global
 # batch each of two ranks has half the work, but the **all-reduce**, which sums
-# the gradients of all ranks, moves as many bytes as it would for a larger
+# the gradients of all ranks, moves the same number of bytes, whatever the
 # batch. On two cores that other programs use as well, the spread may be wide;
 # then the spread is part of the result.
 #
@@ -242,7 +242,7 @@ learn.table(
 # ●○○ *8 minutes.* You change a setting, and training looks 5 % faster.
 # `before` and `after` are lists of throughputs; numbers at the same place
 # were measured in the same turn, and are partners. Return `"gain"` if in
-# every repeat `after` is faster than its partner, `"loss"` if it is slower in
+# every repeat `after` is higher than its partner, `"loss"` if it is lower in
 # every repeat, otherwise `"noise"`. A single repeat has no spread, so it is
 # `"noise"`.
 
@@ -290,7 +290,7 @@ assert sum(fooled) / len(worlds) == 2 * 0.5**3
 # The third kind of study keeps the number of ranks fixed and varies settings:
 # it runs every combination of them, in turns. Here it varies the size of the
 # **buckets** in which DDP (PyTorch's DistributedDataParallel) collects
-# gradients before it sends them. The model has 3 MB. The steps are not
+# gradients before it sends them. The model takes up 3 MB. The steps are not
 # profiled, so two of the targets cannot be judged:
 
 # %%
@@ -315,9 +315,9 @@ learn.my_run("gain of larger buckets", 100 * gain, "%", effect=effect)
 # **Amdahl's law** says: if a share s of a step cannot be divided among ranks,
 # no number of ranks makes the step more than 1/s times as fast
 # (https://doi.org/10.1145/1465482.1465560). Communication comes on top. In
-# the sliders below it is an all-reduce in a ring, in which the bytes that
-# each rank sends grow as (N − 1)/N. Weak scaling does not divide the work, so
-# its efficiency stays far higher:
+# the sliders below it is an all-reduce in a ring (lesson 07), in which the
+# bytes that each rank sends grow as (N − 1)/N. Weak scaling does not divide
+# the work, so its efficiency stays far higher:
 
 # %%
 learn.what_if("how_far")
@@ -329,7 +329,7 @@ learn.what_if("how_far")
 # measured speed-up S on N ranks, Karp and Flatt
 # (https://doi.org/10.1145/78607.78614) ask: which share s would explain it,
 # if T(N) = s·T(1) + (1 − s)·T(1)/N? A worked example: a step takes 8 s on one
-# rank and 5 s on two. The solution of 5 = 8s + 4(1 − s) has s = 0.25.
+# rank and 5 s on two. Then 5 = 8s + 4(1 − s), and so s = 0.25.
 
 
 # %% tags=["exercise", "stretch"]

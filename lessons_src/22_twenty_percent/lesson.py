@@ -45,7 +45,7 @@ record = False
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you read on.
+# Commit all three before you go on.
 
 # %%
 learn.predict("same_again")
@@ -62,7 +62,7 @@ learn.predict("two_levers")
 # Nobody planted a `sleep` in this script. Every line once had a reason. The
 # data set hands out pictures one at a time, and crops and flips each. A rank
 # splits its 32 pictures into four **micro-batches** and adds up their
-# gradients, because all 32 did not fit on an old GPU. The **buckets**, in
+# gradients, because 32 at once did not fit on an old GPU. The **buckets**, in
 # which DDP (DistributedDataParallel) collects gradients before it sends them,
 # are small, because a small bucket can be sent sooner. And each micro-batch
 # reports its loss. The network is small on purpose: it stands for a larger
@@ -125,10 +125,10 @@ slow = dict(
 )
 
 # %% [markdown]
-# Every entry of `slow` is a lever, and a `Run` trains with one choice of all
-# of them, a **setting**. Which pictures a step uses, and how they are cropped,
-# depends only on the step's number and on the global batch (lesson 02). So all
-# settings with the same global batch see the same pictures.
+# A lever changes one entry of `slow`. A `Run` trains with one choice of all
+# the entries, a **setting**. Which pictures a step uses, and how they are
+# cropped, depends only on the step's number and on the global batch (lesson
+# 02). So all settings with the same global batch see the same pictures.
 
 # %%
 from torch.nn.parallel import DistributedDataParallel
@@ -302,9 +302,9 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Both columns are the same program, down to the last bit of its losses. If
-# you divide the columns row by row, you see how large a "gain" can be when
-# nobody changed anything:
+# Both columns come from the same program; on a CPU even the losses agree to
+# the last bit. If you divide the columns row by row, you see how large a
+# "gain" can be when nobody changed anything:
 
 # %%
 if device == "cpu":  # a GPU may add in another order each time
@@ -375,8 +375,8 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # Write the step again, with the same arguments, the same weights afterwards
 # and one micro-batch in memory at a time. Send the gradients once and the loss
 # once, and return the mean loss over all ranks as a tensor, so that whoever
-# logs it can read it later. The check counts messages and bytes; it does not
-# measure time.
+# logs it can read it later. The check counts what you send and read; it does
+# not measure time.
 
 
 # %% tags=["exercise"]
@@ -414,7 +414,7 @@ learn.check("faster_step", faster_step)
 # | one micro-batch | all 32 pictures of a rank at once: fewer operations and fewer messages |
 # | channels_last | how pictures lie in memory |
 # | fused AdamW | one operation for the whole update |
-# | bf16 | half the bytes in matrix products and convolutions, but less exact numbers |
+# | bf16 | half the bytes in matrix products and convolutions, but coarser rounding |
 # | twice the batch | fewer steps, but a different experiment |
 
 # %%
@@ -495,13 +495,13 @@ for name in free:  # the same numbers except for the order of sums
 
 # %% [markdown]
 # fp32 rounds each number to about 6·10⁻⁸ of its size, and a loss is the result
-# of some thousand sums, so on a CPU the first two losses agree to 10⁻⁵. A GPU
-# that computes convolutions in TF32, a shortened fp32, keeps 11 bits, so there
-# the cell asks only for 10⁻². Later losses may drift further apart, because a
-# seed does not fix the order of sums (lesson 02). bf16 has 8 bits of precision
-# instead of 24, so mention it when you report its gain. With twice the batch,
-# the same pictures give half as many updates: that is a fast answer to
-# a different question.
+# of thousands of additions, so on a CPU the first two losses agree to 10⁻⁵. A
+# GPU that computes convolutions in TF32, a shortened fp32, keeps 11 bits, so
+# there the cell asks only for 10⁻². Later losses may drift further apart,
+# because a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
+# precision instead of 24, so mention it when you report its gain. With twice
+# the batch, the same pictures give half as many updates: that is a fast answer
+# to a different question.
 #
 # ## What a lever can give
 #
@@ -678,7 +678,7 @@ learn.check("break_even", break_even)
 # convolutions and matrix products mostly call a library that is compiled
 # already, and a colour jitter, which consists of many small operations that a
 # compiler can join. Each runs in a fresh process with an empty cache, as in
-# your first job on a node, and the versions before and after take turns:
+# your first job on a node, and the plain and compiled versions take turns:
 
 
 # %% tags=["stretch"]
@@ -755,11 +755,11 @@ learn.table(
 #
 # - `"another"` if the change makes it a different experiment, because the
 #   global batch (ranks × micro_batch × accumulation), the learning rate, the
-#   seed or the norm differs. A batch norm takes its mean and deviation from
+#   seed or the norm differs. A batch norm takes its mean and variance from
 #   each *micro-batch*, so if `norm` is "batch", the size of the micro-batch
 #   counts as well;
 # - otherwise `"numbers"` if the precision differs: this is the same experiment
-#   with other roundings, and a report has to mention it;
+#   with different rounding, and a report has to mention it;
 # - otherwise `"same"`. Buckets, workers and the way a batch is cut change at
 #   most the order of sums.
 #
