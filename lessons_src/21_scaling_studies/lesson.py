@@ -7,7 +7,7 @@
 #   study
 # objectives:
 #   - run a strong and a weak scaling study, and compute their efficiencies
-#   - tell a gain from noise, by repeats that are paired turn by turn
+#   - tell a gain from noise with repeats that are paired turn by turn
 #   - plan a study in which one thing varies, and judge a published table
 # minutes: {read: 25, exercises: 40}
 # needs: [laptop]
@@ -15,13 +15,14 @@
 # ---
 
 # %% [markdown]
-# A table found in a tutorial: one GPU trains 4,507 images/s, two GPUs train
-# 4,451. Below it stands "training scales to two GPUs". **How do you measure
-# scaling so that nobody is fooled, you included?**
+# A tutorial has a table: one GPU trains 4,507 images/s, two GPUs train 4,451.
+# Below the table it says "training scales to two GPUs". **How do you measure
+# scaling so that you fool nobody, yourself included?**
 #
-# You run a strong and a weak study on one and two ranks, compute what they
-# are worth, and judge tables that others have published. Exercises 1 and 2
-# are the core and fit an hour with the reading; 3 and 4 are *stretch*.
+# You run a strong and a weak scaling study on one and two ranks, compute
+# their efficiencies, and judge tables that others have published. Exercises
+# 1 and 2 are the core and fit into an hour with the reading; 3 and 4 are
+# *stretch*.
 
 # %%
 from dtlib import learn
@@ -29,9 +30,9 @@ from dtlib import learn
 learn.start("21")
 
 # %% [markdown]
-# `ranks` and `repeats` make the studies larger where there are more cores or
-# GPUs. `batch` is the global batch of the strong study, and a rank's batch in
-# the weak one.
+# If you have more cores or GPUs, make the studies larger with `ranks` and
+# `repeats`. `batch` is the global batch (the samples of all ranks in a step)
+# of the strong study, and the batch of each rank in the weak one.
 
 # %% tags=["parameters"]
 ranks = "1,2"
@@ -60,20 +61,22 @@ learn.predict("by_chance")
 #
 # T(N) is the time of a step on N ranks.
 #
-# - **Strong scaling**: how much sooner is the *same* work done? The global
-#   batch stays, a rank's batch shrinks. Ideally T(N) = T(1)/N, so the
-#   **efficiency** is E = T(1) / (N·T(N)).
-# - **Weak scaling**: how much *more* work is done in the same time? A rank's
-#   batch stays, the global batch grows. Ideally T(N) = T(1), so
-#   E = T(1) / T(N).
+# - **Strong scaling**: how much faster is the *same* work done? The global
+#   batch stays the same, and each rank's batch shrinks. Ideally
+#   T(N) = T(1)/N, so the **efficiency** is E = T(1) / (N·T(N)).
+# - **Weak scaling**: how much *more* work is done in the same time? Each
+#   rank's batch stays the same, and the global batch grows. Ideally
+#   T(N) = T(1), so E = T(1) / T(N).
 #
-# Both are 1 where nothing is lost; more is rare, when a rank's smaller part
-# fits a cache, say. The **speed-up** is T(1)/T(N) of the same work, ideally N,
-# and says little without N beside it. In a weak study its place is taken by
-# N·E: how many times the work is done in the same time.
+# Both efficiencies are 1 if nothing is lost. More than 1 is rare; it happens,
+# for example, when a rank's smaller part fits into a cache. The **speed-up**
+# is T(1)/T(N) for the same work, ideally N, and it says little unless you
+# also know N. A weak study has N·E instead: how many times as much work is
+# done in the same time.
 #
-# A worked case, strong: 8 s on one rank, 5 s on two. The speed-up is 1.6, the
-# efficiency 8 / (2·5) = 0.8. The table above, at the same global batch:
+# A worked example of strong scaling: a step takes 8 s on one rank and 5 s on
+# two. The speed-up is 1.6, the efficiency 8 / (2·5) = 0.8. And for the table
+# at the top, if both rows have the same global batch:
 
 # %%
 one, two = 4507, 4451  # images/s, on one GPU and on both together
@@ -83,13 +86,14 @@ learn.measured("two_gpus", "0.49")
 assert round(table, 2) == 0.49
 
 # %% [markdown]
-# The second GPU has added nothing.
+# The second GPU added nothing.
 #
-# One run is an anecdote, so every run is repeated. And whole **turns** are
-# repeated: all numbers of ranks once, then all of them again. A slow quarter
-# of an hour then falls on all of them. So *pair*: compute the
-# efficiency of each repeat against one rank *of the same turn*, and take the
-# median of those. Here the machine was half as fast in the second turn:
+# One run is an anecdote, so you repeat every run. Repeat in whole **turns**:
+# run every number of ranks once, then all of them again. If the machine is
+# slow for a quarter of an hour, it is then slow for all of them. That lets
+# you *pair* the runs: compute the efficiency of each repeat against the run
+# on one rank *in the same turn*, and take the median of these efficiencies.
+# In this example the machine was half as fast in the second turn:
 
 # %%
 import statistics
@@ -101,8 +105,8 @@ print("efficiencies", pairs, "median", statistics.median(pairs))
 # %% [markdown]
 # ## Exercise 1: efficiency from a table
 #
-# ●●○ *12 minutes.* Do that for any number of ranks, and for both kinds.
-# `rows` is a list of dicts such as
+# ●●○ *12 minutes.* Do this for every number of ranks in the table, and for
+# both kinds of scaling. `rows` is a list of dicts such as
 # `{"ranks": 2, "repeat": 0, "step_time_s": 5.0}`, in any order.
 
 
@@ -127,12 +131,13 @@ learn.check("efficiency", efficiency)
 # %% [markdown]
 # ## Your own study
 #
-# One command runs a study: each number of ranks, each repeat, in turns. Every
-# rank has one thread, whatever N is, and the learning rate stays. A step
-# enters the timing only after the first ones, which warm up and are profiled.
-# A study that is interrupted goes on where it stopped. On the command line
-# this is `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then `weak`.
-# What the runs say goes into a file; their tables come below.
+# One command runs a whole study: every number of ranks and every repeat, in
+# turns. Every rank has one thread, whatever N is, and the learning rate stays
+# the same. During its first steps a run warms up and is profiled; only the
+# steps after them are timed. If a study is interrupted, it resumes where it
+# stopped. On the command line you would type
+# `dtlib study strong text --ranks 1,2 --repeats 3 …`, and then the same with
+# `weak`. The output of the runs goes into a file; their tables appear below.
 
 # %%
 from contextlib import redirect_stdout
@@ -146,7 +151,7 @@ small += f" --num-samples {samples} --steps {steps} --repeats {repeats}"
 
 
 def run(kind, *more):
-    """Carry out a study in a folder of its own, and show its table."""
+    """Run a study in its own folder, and show its table."""
     out = family.begin(Path("studies") / kind)
     with (out / "runs.log").open("w") as log, redirect_stdout(log):
         code = study.main([kind, *small.split(), *more, "--out", str(out)])
@@ -158,12 +163,13 @@ run("strong", "--ranks", ranks)
 run("weak", "--ranks", ranks)
 
 # %% [markdown]
-# Read the lines below each table: what the study that this course follows set
-# out to reach on GPUs, and whether this machine reached it, missed it or
-# cannot tell. Each study left a CSV file, a row a run; `dtlib study figure
-# studies/strong` draws everything again from that.
+# Read the lines below each table. They list the targets that the study behind
+# this course set for GPUs, and say whether this machine reached each target,
+# missed it or cannot tell. Each study also wrote a CSV file with one row for
+# each run; `dtlib study figure studies/strong` draws the figures again from
+# that file.
 #
-# Your function, on your rows:
+# Now apply your function to your own rows:
 
 # %%
 from dtlib.measure.noise import compare
@@ -188,7 +194,7 @@ for kind in ("strong", "weak"):
         n = row["world_size"]
         assert abs(mine[kind][n] - row["efficiency"]) < 1e-9
 most = max(mine["strong"])
-# One rank against itself may look as far from 1 as that.
+# The times on one rank show how far from 1 noise alone can take a ratio.
 strong, weak = (compare(mine[kind][most], alone[kind]) for kind in mine)
 learn.measured("strong_here", strong.times, effect=strong)
 what = f"weak efficiency on {most} ranks"
@@ -204,7 +210,7 @@ for kind, marker, aside in (("strong", "o-", -0.01), ("weak", "s--", 0.01)):
     ends = [[abs(row["efficiency"] - row[f"efficiency_{end}"])
              for row in found] for end in ("min", "max")]  # fmt: skip
     middle = [row["efficiency"] for row in found]
-    places = [n + aside for n in counts]  # so that both spreads are seen
+    places = [n + aside for n in counts]  # so that no spread hides the other
     axes.errorbar(places, middle, ends, fmt=marker, capsize=4, label=kind)
 axes.axhline(1, color="k", lw=0.8, ls=":", label="ideal")
 axes.set(xlabel="ranks", ylabel="efficiency", ylim=(0, None), xticks=counts)
@@ -225,16 +231,20 @@ learn.table(
 )
 
 # %% [markdown]
-# Strong scaling of so small a model is a harsh test: at the same global batch
-# two ranks have half the work each, and as many bytes to all-reduce. On two
-# cores that others use, the spread may be wide; then it is part of the result.
+# Strong scaling of such a small model is a harsh test: at the same global
+# batch each of two ranks has half the work, but the **all-reduce**, which sums
+# the gradients of all ranks, moves the same number of bytes, whatever the
+# batch. On two cores that other programs use as well, the spread may be wide;
+# then the spread is part of the result.
 #
 # ## Exercise 2: is it a gain?
 #
-# ●○○ *8 minutes.* You change a setting, and it looks 5 % faster. `before` and
-# `after` hold throughputs; the same place is the same turn. Say `"gain"` when
-# every repeat is faster than its own partner, `"loss"` when every one is
-# slower, else `"noise"`. A single repeat has no spread, so it is `"noise"`.
+# ●○○ *8 minutes.* You change a setting, and training looks 5 % faster.
+# `before` and `after` are lists of throughputs; numbers at the same place
+# were measured in the same turn, and are partners. Return `"gain"` if in
+# every repeat `after` is higher than its partner, `"loss"` if it is lower in
+# every repeat, otherwise `"noise"`. A single repeat has no spread, so it is
+# `"noise"`.
 
 
 # %% tags=["exercise"]
@@ -254,9 +264,9 @@ def verdict(before, after):
 learn.check("verdict", verdict)
 
 # %% [markdown]
-# How easily is that rule fooled? Suppose that a setting changes nothing, so
-# that each repeat is as likely to be faster as slower, whatever the others
-# were. All that three repeats can do:
+# How easily is that rule fooled? Suppose that a setting changes nothing.
+# Then each repeat is as likely to be faster as slower, whatever the other
+# repeats were. These are all the outcomes that three repeats can have:
 
 # %%
 from itertools import product
@@ -269,17 +279,19 @@ learn.measured("by_chance", 100 * sum(fooled) / len(worlds))
 assert sum(fooled) / len(worlds) == 2 * 0.5**3
 
 # %% [markdown]
-# Three repeats that agree are weak evidence, six (2·½⁶, 3 %) are better. One
-# that disagrees makes it noise for good under this rule, however many follow;
-# lesson 22 counts instead how many agree. And whoever tries twenty settings
-# and keeps the best picks luck along with speed: run the winner and the first
-# again, those two alone, in fresh pairs.
+# Three repeats that agree are weak evidence; six are better (2·½⁶, 3 %).
+# Under this rule one repeat that disagrees makes the result noise, however
+# many repeats follow; lesson 22 counts how many agree instead. And if you try
+# twenty settings and keep the best one, you pick luck along with speed. So
+# run only the winner and the original setting again, in fresh pairs.
 #
 # ## Sensitivity: what makes a difference?
 #
-# The third kind of study holds the ranks and varies settings: a full grid, in
-# turns. The size of DDP's buckets, on a model of 3 MB (with no profile, so
-# that two of the targets cannot be judged):
+# The third kind of study keeps the number of ranks fixed and varies settings:
+# it runs every combination of them, in turns. Here it varies the size of the
+# **buckets** in which DDP (PyTorch's DistributedDataParallel) collects
+# gradients before it sends them. The model takes up 3 MB. The steps are not
+# profiled, so two of the targets cannot be judged:
 
 # %%
 caps = "--bucket-cap-mb", "0.5,25"
@@ -300,11 +312,12 @@ learn.my_run("gain of larger buckets", 100 * gain, "%", effect=effect)
 # %% [markdown]
 # ## How far can it go?
 #
-# **Amdahl's law**: if a share s of a step cannot be divided, no number of
-# ranks makes it more than 1/s times as fast
-# (https://doi.org/10.1145/1465482.1465560). Communication comes on top, here a
-# ring's all-reduce, whose bytes grow as (N − 1)/N. Weak scaling does not
-# divide the work, so it keeps far more:
+# **Amdahl's law** says: if a share s of a step cannot be divided among ranks,
+# no number of ranks makes the step more than 1/s times as fast
+# (https://doi.org/10.1145/1465482.1465560). Communication comes on top. In
+# the sliders below it is an all-reduce in a ring (lesson 07), in which the
+# bytes that each rank sends grow as (N − 1)/N. Weak scaling does not divide
+# the work, so its efficiency stays far higher:
 
 # %%
 learn.what_if("how_far")
@@ -312,10 +325,11 @@ learn.what_if("how_far")
 # %% [markdown]
 # ## Exercise 3: the serial share
 #
-# ●●○ *8 minutes, stretch.* Turn the law round. Karp and Flatt
-# (https://doi.org/10.1145/78607.78614) ask of a measured speed-up S on N
-# ranks: which share s would explain it, if T(N) = s·T(1) + (1 − s)·T(1)/N?
-# A worked case: 8 s on one rank, 5 s on two. 5 = 8s + 4(1 − s) has s = 0.25.
+# ●●○ *8 minutes, stretch.* Now use the law in the other direction. Given a
+# measured speed-up S on N ranks, Karp and Flatt
+# (https://doi.org/10.1145/78607.78614) ask: which share s would explain it,
+# if T(N) = s·T(1) + (1 − s)·T(1)/N? A worked example: a step takes 8 s on one
+# rank and 5 s on two. Then 5 = 8s + 4(1 − s), and so s = 0.25.
 
 
 # %% tags=["exercise", "stretch"]
@@ -330,10 +344,10 @@ def serial_share(speedup, ranks):
 learn.check("serial_share", serial_share)
 
 # %% [markdown]
-# If s stays the same as N grows, something is the same however many ranks
-# share the rest. That need not be serial work: the bytes of a ring's
-# all-reduce look just like it. Here 5 % are serial and the all-reduce is 10 %,
-# as in the sliders above:
+# If s stays the same as N grows, some part of the step costs the same however
+# many ranks share the rest. That part need not be serial work: an all-reduce
+# in a ring looks just like it. Here 5 % of the step is serial, and the
+# all-reduce takes 10 % on many ranks, as in the sliders above:
 
 # %% tags=["stretch"]
 from lesson.what_if import strong_step
@@ -345,16 +359,17 @@ for n in (2, 8, 64):
     assert abs(share - 0.15) < 1e-9
 
 # %% [markdown]
-# If s grows with N, something is *added* with each rank: more messages, more
-# ranks of which one is late. That is what the number is for.
+# If s grows with N, each rank *adds* some cost: there are more messages, and
+# with more ranks it is more likely that one of them is late. The number s is
+# there to tell you which of the two cases you have.
 #
 # ## Published tables
 #
-# NVIDIA's ResNet-50 in mixed precision on a DGX A100, from its table: 2,470
+# NVIDIA's table for ResNet-50 in mixed precision on a DGX A100 has 2,470
 # images/s on one GPU and 16,621 on eight
-# (https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5). And PyTorch's own
-# benchmark of DDP, ResNet-50 with 32 images a GPU: a step of 97 ms without
-# DDP, 104 ms on 8 GPUs and 104 on 16
+# (https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5).
+# PyTorch's own benchmark of DDP, ResNet-50 with 32 images on each GPU, has a
+# step of 97 ms without DDP, of 104 ms on 8 GPUs and of 104 ms on 16
 # (https://github.com/pytorch/pytorch/tree/main/benchmarks/distributed/ddp).
 
 # %%
@@ -364,19 +379,23 @@ print(f"DDP on 8: weak, {weak:.2f}. NVIDIA on 8: weak, {nvidia:.2f}")
 assert round(weak, 2) == 0.93 and round(nvidia, 2) == 0.84
 
 # %% [markdown]
-# The batch of a GPU stays in both, so both are weak scaling: throughput over N
-# times that of one. PyTorch's table has percentiles over the steps of a run;
-# neither says how far two runs are apart. Ask of every such table: which kind,
-# which baseline, how many repeats, and was the warm-up left out? The first of
-# DDP's numbers tells why the baseline matters: with DDP on one GPU that step
-# takes 100 ms, and the same table would show 0.96.
+# In both tables the batch of each GPU stays the same, so both are weak
+# scaling: the efficiency is the throughput on N GPUs over N times that of one
+# GPU. PyTorch's table has percentiles over the steps of one run; neither
+# table says how far two runs are apart. Ask four questions of every such
+# table: which kind of scaling, which baseline, how many repeats, and was the
+# warm-up left out? PyTorch's benchmark also shows why the baseline matters:
+# with DDP on one GPU the step takes 100 ms. Against that baseline the
+# efficiency would be 0.96.
 #
 # ## Exercise 4: plan a study
 #
-# ●●○ *12 minutes, stretch.* A study answers a question when *one* thing
-# varies. List the runs, in the order in which they are to run. Every rank has
-# one thread. `batch` is the global batch if `kind` is strong, and a rank's if
-# it is weak. One rank is always among them. Each repeat is a whole turn.
+# ●●○ *12 minutes, stretch.* A study answers a question only if *one* thing
+# varies. List the runs in the order in which they should run. Every rank has
+# one thread. `batch` is the global batch if `kind` is "strong", and the batch
+# of each rank if it is "weak". Every study includes a run on one rank, even
+# if 1 is not in `numbers`. Each repeat is a whole turn over all numbers of
+# ranks.
 
 
 # %% tags=["exercise", "stretch"]
@@ -401,7 +420,7 @@ def plan(kind, numbers, repeats, batch):
 learn.check("plan", plan)
 
 # %% [markdown]
-# Yours beside the runs of the strong study above:
+# Compare your plan with the runs of the strong study above:
 
 # %% tags=["stretch"]
 planned = learn.given("plan")
@@ -426,13 +445,15 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Strong: the same global batch, E = T(1)/(N·T(N)). Weak: the same batch a
-#   rank, E = T(1)/T(N). A number without its kind means neither.
-# - One rank, with no communication at all, is the baseline.
-# - Repeat in turns, pair by turn, show the spread. What crosses zero may be
-#   noise.
-# - One thing varies: batch, learning rate and threads are said and fixed.
-# - A table without kind, baseline and repeats is a claim, not a result.
+# - Strong scaling: the same global batch, E = T(1)/(N·T(N)). Weak scaling: the
+#   same batch on each rank, E = T(1)/T(N). Without its kind, an efficiency
+#   means nothing.
+# - The baseline is one rank, with no communication at all.
+# - Repeat in turns, compare pair by pair, and show the spread. A gain whose
+#   spread crosses zero may be noise.
+# - Vary one thing only: fix the batch, the learning rate and the threads, and
+#   state them.
+# - A table without its kind, baseline and repeats is a claim, not a result.
 
 # %%
 learn.take_away()

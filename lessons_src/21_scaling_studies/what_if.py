@@ -1,7 +1,7 @@
 """Strong and weak scaling of a step that has a serial share and an all-reduce: plain functions.
 
-Amdahl's law with a ring's all-reduce beside it: a share of the step that no rank can take off
-another one, and messages whose time grows as (N-1)/N. All times are in units of a step on one rank.
+This is Amdahl's law, a share of the step that cannot be divided among ranks, plus an all-reduce in
+a ring, whose time grows as (N-1)/N. All times are in units of a step on one rank.
 
 G. M. Amdahl, "Validity of the single processor approach to achieving large scale computing
 capabilities", AFIPS 30 (1967) 483-485. A. H. Karp and H. P. Flatt, "Measuring parallel processor
@@ -10,37 +10,37 @@ performance", Communications of the ACM 33 (1990) 539-543, https://doi.org/10.11
 
 
 def strong_step(ranks, serial, communication):
-    """A step of the same global batch: the rest of the work is divided.
+    """Return the time of a step at the same global batch, where all but a share is divided.
 
     Parameters
     ----------
     ranks
         N.
     serial
-        Share of the step on one rank that is not divided, 0 to 1.
+        Share of the step on one rank that cannot be divided, 0 to 1.
     communication
-        Exposed all-reduce on very many ranks, as a share of the step on one rank.
+        Time of the exposed all-reduce on very many ranks, as a share of the step on one rank.
     """
     return serial + (1 - serial) / ranks + communication * (ranks - 1) / ranks
 
 
 def weak_step(ranks, communication):
-    """A step of the same batch for each rank: every rank has all of its own work."""
+    """Return the time of a step with the same batch on each rank, where no work is divided."""
     return 1 + communication * (ranks - 1) / ranks
 
 
 def serial_share(speedup, ranks):
-    """The share of a step that behaves as if it were serial (Karp and Flatt's e)."""
+    """Return the share of a step that behaves as if it were serial (Karp and Flatt's e)."""
     return (1 / speedup - 1 / ranks) / (1 - 1 / ranks)
 
 
 def efficiencies(power, serial, communication):
-    """Efficiency over ranks, for the sliders of a what-if; shares in per cent, 2**power ranks.
+    """Compute efficiency over ranks for the sliders; shares are in per cent, ranks are 2**power.
 
     Returns
     -------
     dict
-        `curves` of strong and weak efficiency over ranks, `point` and `says`.
+        `curves` of strong and weak efficiency over ranks, the chosen `point`, and what it `says`.
     """
     part, wire = serial / 100, communication / 100
     counts = [2**k for k in range(11)]

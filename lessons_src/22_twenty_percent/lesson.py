@@ -4,9 +4,9 @@
 # title: Twenty per cent
 # does: make a slow script at least 20 % faster, and prove it by pairs
 # objectives:
-#   - prove a gain by pairs of turns, and say between which ends it lies
-#   - write a step that sends less and waits less, and leaves the same weights
-#   - choose levers by the share they touch, and keep the experiment the same
+#   - prove a gain with pairs of turns, and state the range in which it lies
+#   - write a step that sends less and waits less, and yields the same weights
+#   - choose levers by their share of a step, and keep the experiment the same
 # minutes: {read: 30, exercises: 49}
 # needs: [laptop]
 # builds_on: ["20", "21"]
@@ -15,11 +15,12 @@
 # %% [markdown]
 # A colleague trains with a script that has grown for a year. It works. **Can
 # you make it at least 20 % faster, and prove to somebody who doubts it that
-# you did, and that it still learns the same?**
+# it is faster and still learns the same?**
 #
-# You measure how far two runs of one program are apart, pull one **lever** at
-# a time, and let fresh pairs of turns decide. Exercises 1 and 2 are the core
-# and fit an hour with the reading; 3 to 5 are *stretch*.
+# You measure how much two runs of the same program differ, pull one **lever**
+# (a single change that may make the script faster) at a time, and let fresh
+# pairs of measurements decide. Exercises 1 and 2 are the core and fit into an
+# hour with the reading; 3 to 5 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -27,10 +28,11 @@ from dtlib import learn
 learn.start("22")
 
 # %% [markdown]
-# `repeats` are pairs of turns, `steps` are the steps of a turn. On a GPU node,
-# take `device = "cuda"`, as many `ranks` as GPUs, and longer turns. With
-# `with_compile` the lesson measures `torch.compile`, too: that needs a C++
-# compiler and a minute or two.
+# Two settings that are compared run in turns: `steps` is the number of steps
+# in a turn, and `repeats` is the number of pairs of turns. On a GPU node, use
+# `device = "cuda"`, as many `ranks` as GPUs, and longer turns. With
+# `with_compile = True` the lesson also measures `torch.compile`, which needs
+# a C++ compiler and a minute or two.
 
 # %% tags=["parameters"]
 ranks = 2
@@ -57,12 +59,15 @@ learn.predict("two_levers")
 # %% [markdown]
 # ## The patient
 #
-# Nobody planted a `sleep` in it. Each line had a reason once: a data set hands
-# out pictures one at a time, and crops and flips each; a rank takes its 32 in
-# four micro-batches, since they did not fit an old GPU; buckets are small,
-# because small ones start to travel sooner; and each micro-batch reports its
-# loss. The network is small on purpose: it stands for a larger one on a quick
-# GPU, where the computation is over soon and all else shows.
+# Nobody planted a `sleep` in this script. Every line once had a reason. The
+# data set hands out pictures one at a time, and crops and flips each. A rank
+# splits its 32 pictures into four **micro-batches** and adds up their
+# gradients, because 32 at once did not fit on an old GPU. The **buckets**, in
+# which DDP (DistributedDataParallel) collects gradients before it sends them,
+# are small, because a small bucket can be sent sooner. And each micro-batch
+# reports its loss. The network is small on purpose: it stands for a larger
+# one on a fast GPU, where the computation is over soon and everything else
+# shows.
 
 # %%
 import contextlib
@@ -114,16 +119,16 @@ slow = dict(
     cuts=4,  # micro-batches of a rank
     bucket_cap_mb=0.05,
     channels_last=False,
-    fused=False,  # AdamW, one parameter after another
+    fused=False,  # AdamW updates one parameter after another
     precision="fp32",
     step=slow_step,
 )
 
 # %% [markdown]
-# Every entry of `slow` is a lever. A `Run` trains with one setting of them.
-# Which pictures a step has, and how they are cropped, follows from the step's
-# number and the batch alone (lesson 02), so all settings of one batch see the
-# same ones.
+# A lever changes one entry of `slow`. A `Run` trains with one choice of all
+# the entries, a **setting**. Which pictures a step uses, and how they are
+# cropped, depends only on the step's number and on the global batch (lesson
+# 02). So all settings with the same global batch see the same pictures.
 
 # %%
 from torch.nn.parallel import DistributedDataParallel
@@ -194,10 +199,11 @@ class Run:
 # %% [markdown]
 # ## What does it spend its time on?
 #
-# As in lesson 20: record a few steps on every rank and take them apart. The
-# last column is what would be left to gain if that part took no time at all: a
-# step without a part that has the share s is 1 / (1 − s) times as fast.
-# Recording itself slows many small operations, so read these as estimates.
+# As in lesson 20, you record a few steps on every rank and take them apart.
+# The last column shows the most that you could gain from each part: if a part
+# with the share s took no time at all, the step would be 1 / (1 − s) times as
+# fast. Recording slows down many small operations, so read these numbers as
+# estimates.
 
 # %%
 from pathlib import Path
@@ -235,20 +241,22 @@ learn.table(
 # %% [markdown]
 # ## Turns
 #
-# A single time proves nothing: other programs run, clocks change, and memory
-# warms up. Three habits make times fit to compare.
+# A single time proves nothing: other programs run, clock rates change, and
+# caches fill. Three habits make times comparable.
 #
-# - **Interleave.** All settings are ready at once and take turns, so that a
-#   slow minute of the machine falls on all of them. The first step of a turn
-#   is not timed, and with a loader worker two more are not: it has made two
-#   batches ahead while the others had their turns.
-# - **Pair.** Compare a turn with the other setting's turn of the same round.
-# - **Turn the order round** every other time, so that none is always first.
+# - **Interleave.** All settings are ready at once and take turns, so that if
+#   the machine is slow for a minute, it is slow for all of them. The first
+#   step of a turn is not timed. With a loader worker (a process that prepares
+#   pictures) two more steps are not timed, because the worker prepared two
+#   batches in advance while the other settings had their turns.
+# - **Pair.** Compare a turn with the other setting's turn in the same round.
+# - **Reverse the order** in every other round, so that no setting is always
+#   first.
 
 
 # %%
 def measure(settings, repeats, steps):
-    """Seconds for 1000 pictures in each turn, losses, and all-reduces."""
+    """Seconds for 1000 pictures in every turn, losses, all-reduces a step."""
     from dtlib.measure.ledger.collectives import CollectiveLog
     from dtlib.measure.timing import synchronizer
 
@@ -264,7 +272,7 @@ def measure(settings, repeats, steps):
             log = CollectiveLog() if repeat == 1 else contextlib.nullcontext()
             with log:
                 run.take(1)
-            run.take(2 * settings[name]["workers"])  # what lies ready
+            run.take(2 * settings[name]["workers"])  # prefetched batches
             if repeat == 1:
                 sent[name] = log.tallies["all_reduce"].calls
             wait()
@@ -294,8 +302,9 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Both columns are the same program, down to the last bit of its losses. Divide
-# row by row, and you see how large a gain can be that nobody made:
+# Both columns come from the same program; on a CPU even the losses agree to
+# the last bit. If you divide the columns row by row, you see how large a
+# "gain" can be when nobody changed anything:
 
 # %%
 if device == "cpu":  # a GPU may add in another order each time
@@ -308,23 +317,26 @@ learn.measured("same_again", ratios[-1] / ratios[0])
 # %% [markdown]
 # ## Exercise 1: a gain, and how sure it is
 #
-# ●●○ *10 minutes.* The **gain** of a change is how many times the throughput
-# it gives: 1.25 is 25 % more. `before` and `after` are seconds for the same
-# pictures, pair by pair; the first pair is the warm-up, when neither is at its
-# pace. Return the median over the pairs of their gains, and the smallest and
-# the largest of them. A worked case: pairs (4, 2), (4, 2.5) and (4, 4) after
-# the warm-up gain 2, 1.6 and 1, so the answer is (1.6, 1, 2).
+# ●●○ *10 minutes.* The **gain** of a change is the new throughput over the
+# old one: a gain of 1.25 is 25 % more. `before` and `after` are lists of the
+# seconds for the same number of pictures, pair by pair. The first pair is the
+# warm-up, in which neither setting runs at its full speed, so leave it out.
+# Return three numbers: the median of the gains of all other pairs, their
+# smallest and their largest. A worked example: after the warm-up, the pairs
+# (4, 2), (4, 2.5) and (4, 4) have the gains 2, 1.6 and 1, so the answer
+# is (1.6, 1, 2).
 #
-# The smallest is worth more than it looks. If a change gave no more than g in
-# the median, each pair would exceed g at most half of the time, and all of n
-# would in at most 1 of 2ⁿ experiments: for 8 pairs in 1 of 256. This is the
-# **sign test**. It asks nothing of the times but that pairs know nothing of
-# each other; a neighbour's job that lasts for several pairs breaks that.
+# The smallest gain is worth more than it seems. If the median gain of a change
+# were g or less, each pair would exceed g at most half of the time, and all n
+# pairs would exceed g in at most 1 of 2ⁿ experiments: for 8 pairs, in 1 of
+# 256. This is the **sign test**. It assumes nothing about the times except
+# that the pairs are independent of each other. Another user's job that lasts
+# for several pairs breaks that assumption.
 
 
 # %% tags=["exercise"]
 def gain(before, after):
-    """Median, smallest and largest gain of the pairs but the first."""
+    """Median, smallest and largest gain of all pairs except the first."""
     ### BEGIN SOLUTION
     ratios = sorted(b / a for b, a in zip(before[1:], after[1:]))
     middle = len(ratios) // 2
@@ -341,14 +353,15 @@ middle, low, high = gain_of(turns["slow"], turns["the same again"])
 print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 
 # %% [markdown]
-# ## Exercise 2: say it once
+# ## Exercise 2: send it once
 #
-# ●●○ *15 minutes.* `slow_step` sends all gradients after each of its
-# micro-batches, and once more the loss; and `.item()` makes Python wait until
-# the number is there, which on a GPU empties its queue (lesson 20; on a CPU
-# there is none, and it costs next to nothing). None of it is needed before the
-# last micro-batch. DDP has a context for that, where gradients add up and stay
-# on their rank:
+# ●●○ *15 minutes.* After each of its micro-batches, `slow_step` sends all
+# gradients, and then the loss in an **all-reduce** of its own, which sums it
+# over all ranks. And `.item()` makes Python wait until the number has been
+# computed. On a GPU this empties the queue (lesson 20); a CPU has no queue, so
+# there it costs next to nothing. Nothing has to be sent before the last
+# micro-batch. DDP has a context manager for that, in which gradients add up
+# and stay on their rank:
 #
 # ```
 # with model.no_sync():
@@ -356,13 +369,14 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # loss_fn(model(x), y).backward()          # sends the sum of both
 # ```
 #
-# DDP decides in its forward pass whether the backward will send, so both
-# belong inside
+# DDP decides in the forward pass whether the backward pass will send, so both
+# belong inside `no_sync()`
 # (https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
-# Write the step again: the same arguments, the same weights afterwards, one
-# micro-batch in memory at a time. Gradients and loss travel once each, and the
-# mean loss over all ranks comes back as a tensor: whoever logs it may read it
-# later. The check counts, it does not time.
+# Write the step again, with the same arguments, the same weights afterwards
+# and one micro-batch in memory at a time. Send the gradients once and the loss
+# once, and return the mean loss over all ranks as a tensor, so that whoever
+# logs it can read it later. The check counts what you send and read; it does
+# not measure time.
 
 
 # %% tags=["exercise"]
@@ -389,17 +403,19 @@ learn.check("faster_step", faster_step)
 # %% [markdown]
 # ## One lever at a time
 #
-# Your step is one lever. These are others; each changes one entry of `slow`:
+# Your step is one lever. Here are the others; each changes one entry of
+# `slow`:
 #
-# | lever | what it touches |
+# | lever | what it changes |
 # | --- | --- |
-# | a loader worker | another process makes pictures ahead (prefetch), while this one computes |
-# | pictures cropped in batches | a few operations for all of them, not some for each; in the rank itself, so no worker |
-# | buckets of 25 MiB | DDP's default: here all gradients in one message |
-# | one micro-batch | a rank's 32 pictures at once: fewer operations, fewer messages |
-# | channels_last, fused AdamW | how pictures lie in memory; one operation for the whole update |
-# | bf16 | half the bytes for products; other numbers |
-# | twice the batch | fewer steps; another experiment |
+# | a loader worker | another process prepares pictures in advance (prefetch), while the rank computes |
+# | pictures cropped in batches | a few operations for the whole batch instead of several for each picture; the rank does this itself, without a worker |
+# | buckets of 25 MiB | DDP's default: here all gradients fit into one message |
+# | one micro-batch | all 32 pictures of a rank at once: fewer operations and fewer messages |
+# | channels_last | how pictures lie in memory |
+# | fused AdamW | one operation for the whole update |
+# | bf16 | half the bytes in matrix products and convolutions, but coarser rounding |
+# | twice the batch | fewer steps, but a different experiment |
 
 # %%
 from dtlib.measure.noise import compare
@@ -461,39 +477,40 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Read three things. **The ends:** a bar whose line crosses 1 may be luck, as
-# the row of no change shows. **Levers that lose:** a loader worker helps
-# where a core is idle, and on two cores with two ranks none is. Whether bf16
-# pays depends on what the processor can do, which you see only by measuring.
-# **The last column:** a gain belongs to *this* experiment only while the loss
-# curve stays.
+# Look at three things. **The ends:** if the line on a bar crosses 1, the gain
+# may be luck; the row "the same again" shows how far luck can go. **Levers
+# that lose:** a loader worker helps if a core is idle, and with two ranks on
+# two cores none is. Whether bf16 pays off depends on the processor, and you
+# find out only by measuring. **The losses:** a gain belongs to *this*
+# experiment only if the loss curve stays the same.
 
 # %%
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
 best = max(levers, key=lambda name: gains[name][0])
 learn.measured("most", best, effect=told[best])
 close = 1e-5 if device == "cpu" else 1e-2  # GPUs convolve in TF32
-for name in free:  # the same numbers but for the order of sums
+for name in free:  # the same numbers except for the order of sums
     first = list(zip(losses["slow"], losses[name]))[:2]
     assert all(abs(a - b) < close * a for a, b in first), name
 
 # %% [markdown]
-# fp32 rounds to about 6·10⁻⁸, and a loss is the end of some thousand sums, so
-# on a CPU the first two losses agree to 10⁻⁵; a GPU that convolves in TF32
-# keeps 11 bits, and the cell asks for 10⁻². Later losses may part further,
-# since a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
-# precision instead of 24: name it when you report its gain. Twice the batch
-# takes half as many updates from the same pictures: a fast answer to another
-# question.
+# fp32 rounds each number to about 6·10⁻⁸ of its size, and a loss is the result
+# of thousands of additions, so on a CPU the first two losses agree to 10⁻⁵. A
+# GPU that computes convolutions in TF32, a shortened fp32, keeps 11 bits, so
+# there the cell asks only for 10⁻². Later losses may drift further apart,
+# because a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
+# precision instead of 24, so mention it when you report its gain. With twice
+# the batch, the same pictures give half as many updates: that is a fast answer
+# to a different question.
 #
 # ## What a lever can give
 #
-# A lever that touches the share s of a step and makes it f times as fast
-# leaves 1 − s + s/f of the time. However good it is, the gain is below
-# 1 / (1 − s). This is **Amdahl's law**
-# (https://doi.org/10.1145/1465482.1465560), and the reason to begin with the
-# largest share. Levers on *different* parts add up in saved time, if the parts
-# do not overlap; two on the *same* part share what is there.
+# If a lever makes a share s of a step f times as fast, 1 − s + s/f of the time
+# is left. However large f is, the gain stays below 1 / (1 − s). This is
+# **Amdahl's law** (https://doi.org/10.1145/1465482.1465560), and it is the
+# reason to begin with the largest share. For levers on *different* parts, the
+# saved times add up if the parts do not overlap. Two levers on the *same* part
+# cannot save more than that part takes.
 
 # %%
 learn.what_if("levers")
@@ -501,15 +518,16 @@ learn.what_if("levers")
 # %% [markdown]
 # ## Exercise 3: the bound
 #
-# ●●○ *8 minutes, stretch.* `levers` is a list of pairs (share, speed-up), on
-# parts of the step that do not overlap. How many times the throughput do all
-# of them give? A speed-up of `math.inf` removes its part. A worked case: half
-# of a step made 2 times as fast leaves 0.5 + 0.25 of it, a gain of 1.33.
+# ●●○ *8 minutes, stretch.* `levers` is a list of pairs (share, speed-up) for
+# parts of a step that do not overlap. Return the gain of all of them together.
+# A speed-up of `math.inf` removes its part. A worked example: if half of a
+# step becomes 2 times as fast, 0.5 + 0.25 of the step is left, which is
+# a gain of 1.33.
 
 
 # %% tags=["exercise", "stretch"]
 def bound(levers):
-    """Times the throughput, with all levers together."""
+    """The gain in throughput with all levers together."""
     left = 1.0
     ### BEGIN SOLUTION
     for share, speedup in levers:
@@ -522,8 +540,8 @@ def bound(levers):
 learn.check("bound", bound)
 
 # %% [markdown]
-# The third prediction: two levers, each of which alone makes a step 1.25 times
-# as fast, so each saves 20 % of its time.
+# Now to the third prediction: each of two levers alone makes a step 1.25 times
+# as fast, so each saves 20 % of the step's time.
 
 # %%
 import math
@@ -538,13 +556,14 @@ print(f"multiplied, the single gains above would make {product:.2f} times")
 # %% [markdown]
 # ## Together, and proven
 #
-# Now pull the levers one after another, the largest first, and keep each one.
-# After every step the shares are others: what was 20 % of a step is 40 % of
-# one that takes half as long. So a lever is judged by what it adds to those
-# before it.
+# Now pull the levers one after another, the one with the largest gain first,
+# and keep each one. After each lever the shares change: a part that was 20 %
+# of a step is 40 % of a step that takes half as long. So judge each lever by
+# what it adds to the levers before it.
 #
-# Those that seemed worth it were *chosen* by the numbers above, and the best
-# of nine noisy numbers flatters. So they prove nothing: fresh turns do.
+# You *chose* these levers by the numbers above, and the best of nine noisy
+# numbers tends to look better than it is. So the numbers that you chose by
+# prove nothing, and you need fresh turns.
 
 # %%
 worth = [name for name in free if gains[name][0] > 1.05] or [
@@ -593,16 +612,18 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Read down *over the last*: pair by pair such gains multiply, since each is
-# measured on top of those before it; their medians do so nearly. A lever that
-# was worth much alone may add nothing here: your step saves messages of
-# micro-batches, and with one micro-batch there are none to save; and where
-# pictures are cropped in batches, no worker has anything to do.
+# Read the column *over the last* from top to bottom. Within one round of
+# turns these gains multiply, because each is measured on top of the levers
+# before it; their medians nearly do. A lever with a large gain alone may add
+# nothing here. Your step saves the messages of all micro-batches but the last,
+# so with a single micro-batch there is nothing to save. And if pictures are
+# cropped in batches, a worker has nothing to do.
 #
-# And the verdict. One disturbed pair can pull the smallest below 1.2, and more
-# pairs never lift it. So count instead how many of the n pairs lie above 1.2,
-# and add up in how many of 2ⁿ throws of n coins as many or more show heads:
-# that is the sign test when not all pairs agree.
+# Now the verdict. A single disturbed pair can pull the smallest gain below
+# 1.2, and more pairs can never raise it again. So count how many of the
+# n pairs lie above 1.2 instead. Then compare with n coins: of their 2ⁿ
+# outcomes, count those with at least as many heads as you have pairs above
+# 1.2. That is the sign test for the case that not all pairs agree.
 
 # %%
 middle, low, high = proof[exact]
@@ -631,16 +652,17 @@ learn.my_run(
 # %% [markdown]
 # ## Exercise 4: torch.compile has a price
 #
-# ●○○ *6 minutes, stretch.* `torch.compile` writes a program for your model and
-# has it compiled, before the first step ends. After how many steps has that
-# been paid? Return the first whole number of steps after which the compiled
-# run is not behind, and `math.inf` if it never catches up. A worked case: 30 s
-# to compile, steps of 0.5 s before and 0.25 s after: 120 steps.
+# ●○○ *6 minutes, stretch.* `torch.compile` generates code for your model and
+# compiles it during the first step. After how many steps has that time been
+# paid back? Return the first whole number of steps after which the compiled
+# run is no longer behind, and `math.inf` if it never catches up. A worked
+# example: with 30 s to compile, and steps of 0.5 s before and 0.25 s after, it
+# takes 120 steps.
 
 
 # %% tags=["exercise", "stretch"]
 def break_even(compile_seconds, before, after):
-    """Steps until compiling has paid; seconds of a step are given."""
+    """Steps until compiling has paid off, from the seconds of a step."""
     ### BEGIN SOLUTION
     if after >= before:
         return math.inf
@@ -652,11 +674,11 @@ def break_even(compile_seconds, before, after):
 learn.check("break_even", break_even)
 
 # %% [markdown]
-# Two things compiled: a training step of the patient's network, whose
-# convolutions and products call a library that is compiled already, and a
-# colour jitter, many small operations that a compiler can join. Each in a
-# fresh process and with an empty cache, as in your first job on a node; before
-# and after take turns:
+# Here two things are compiled: a training step of the patient's network, whose
+# convolutions and matrix products mostly call a library that is compiled
+# already, and a colour jitter, which consists of many small operations that a
+# compiler can join. Each runs in a fresh process with an empty cache, as in
+# your first job on a node, and the plain and compiled versions take turns:
 
 
 # %% tags=["stretch"]
@@ -672,7 +694,7 @@ def jitter(x):
 
 
 def compiled(call):
-    """Seconds of the first call, of a call before, and of one after."""
+    """Seconds: the first compiled call, then a plain and a compiled one."""
     torch.set_num_threads(1)
     x, fast = torch.rand(32, 3, 32, 32), torch.compile(call)
 
@@ -719,30 +741,34 @@ learn.table(
 )
 
 # %% [markdown]
-# Seconds against a millisecond or less: where a step gains at all, such a
-# price pays in long runs, or where the cache is kept for the next one
-# (`TORCHINDUCTOR_CACHE_DIR`); `inf` is never. How much a compiled step gains
-# depends on the model and the device, like all else here.
+# The price is seconds, and a step saves a millisecond or less. If a step gains
+# at all, such a price pays off in long runs, or if the next run finds the
+# compiled code in a cache that you keep (`TORCHINDUCTOR_CACHE_DIR`). In the
+# table, `inf` means never. How much a compiled step gains depends on the model
+# and the device, like everything else here.
 #
 # ## Exercise 5: is it still the same experiment?
 #
-# ●●● *10 minutes, stretch.* Two settings, before and after a change. Say
+# ●●● *10 minutes, stretch.* You are given two settings, before and after a
+# change. `accumulation` is the number of micro-batches that each rank takes in
+# a step. Return
 #
-# - `"another"` when something else is learnt: the global batch (ranks ×
-#   micro_batch × accumulation), learning rate, seed or norm differ.
-#   A batch norm takes its mean and deviation from each *micro-batch*, so with
-#   `norm` "batch" its size counts as well;
-# - else `"numbers"` when the precision differs: the same experiment in other
-#   numbers, which a report has to name;
-# - else `"same"`. Buckets, workers and the way to cut a batch change at most
-#   the order of sums.
+# - `"another"` if the change makes it a different experiment, because the
+#   global batch (ranks × micro_batch × accumulation), the learning rate, the
+#   seed or the norm differs. A batch norm takes its mean and variance from
+#   each *micro-batch*, so if `norm` is "batch", the size of the micro-batch
+#   counts as well;
+# - otherwise `"numbers"` if the precision differs: this is the same experiment
+#   with different rounding, and a report has to mention it;
+# - otherwise `"same"`. Buckets, workers and the way a batch is cut change at
+#   most the order of sums.
 #
-# A worked case: twice the ranks with half the accumulation is the same.
+# A worked example: twice the ranks with half the accumulation is the same.
 
 
 # %% tags=["exercise", "stretch"]
 def same_experiment(before, after):
-    """Of settings with ranks, micro_batch, accumulation, lr, seed, ..."""
+    """Compare settings: dicts with ranks, micro_batch, lr, seed, ..."""
     ### BEGIN SOLUTION
     learnt = []
     for one in (before, after):
@@ -781,14 +807,16 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Measure no change at all first: that spread is what a gain has to beat.
-# - Interleave, pair, leave the warm-up out. If the median gain is g or less,
-#   all n pairs are above g in at most 1 of 2ⁿ experiments.
+# - First measure the program against itself. A gain has to exceed that spread.
+# - Interleave the turns, compare them in pairs, and leave the warm-up out. If
+#   the median gain is g or less, all n pairs are above g in at most 1 of 2ⁿ
+#   experiments.
 # - 20 % less time is 25 % more throughput. Say which of the two you mean.
 # - A lever gives at most 1 / (1 − share). Begin with the largest share, and
 #   look at the shares again after each change.
-# - One change at a time; what was chosen by numbers is proven by fresh ones.
-# - Gradients travel once a step, and losses are read when somebody asks.
+# - Make one change at a time. Numbers that made you choose a change cannot
+#   prove it; fresh ones can.
+# - Send gradients once a step, and read losses only when somebody asks.
 # - The loss curve decides whether it is still the same experiment.
 
 # %%

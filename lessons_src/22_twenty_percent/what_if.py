@@ -1,4 +1,4 @@
-"""What levers on different parts of a step give together: plain functions, for a page's sliders.
+"""What levers on different parts of a step give together: plain functions for the sliders.
 
 G. M. Amdahl, "Validity of the single processor approach to achieving large scale computing
 capabilities", AFIPS Spring Joint Computer Conference (1967) 483-485.
@@ -6,12 +6,12 @@ capabilities", AFIPS Spring Joint Computer Conference (1967) 483-485.
 
 
 def total_gain(shares, speedups):
-    """How many times the throughput, when each part of a step becomes some times as fast.
+    """Compute the gain in throughput when parts of a step become faster.
 
     Parameters
     ----------
     shares
-        Of the old step, 0 to 1, of parts that do not overlap.
+        Shares of the old step, 0 to 1, of parts that do not overlap.
     speedups
         How many times as fast each part becomes; infinity removes it.
 
@@ -27,19 +27,20 @@ def total_gain(shares, speedups):
 
 
 def two_levers(share_a, speedup_a, share_b, speedup_b):
-    """Two levers, alone and together, for the sliders of a what-if.
+    """Compare two levers alone and together, for the sliders.
 
     Parameters
     ----------
     share_a, share_b
-        Per cent of the step; what the two are more than 100 together is taken off B, and said.
+        Per cent of the step. If the two exceed 100 together, B is cut to what is left, and `says`
+        tells so.
     speedup_a, speedup_b
         How many times as fast the part becomes.
 
     Returns
     -------
     dict
-        `curves` over A's speed-up, `point`, and `says`.
+        `curves` over A's speed-up, the chosen `point`, and what it `says`.
     """
     a = share_a / 100
     b = min(share_b / 100, 1 - a)

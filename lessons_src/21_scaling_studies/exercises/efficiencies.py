@@ -1,4 +1,4 @@
-"""Exercise 21.1: the efficiency of each number of ranks, from tidy rows of repeated runs."""
+"""Exercise 21.1: the efficiency for each number of ranks, from rows of repeated runs."""
 
 import statistics
 
@@ -9,11 +9,11 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 efficiency = solution("efficiency", globals())
-MIDDLE = "statistics.median(each)"  # words of the solution
+MIDDLE = "statistics.median(each)"  # a piece of the solution's code
 
 
 def case(kind, what, times):
-    """Seconds a step by ranks, one a repeat, as rows: the last repeat of most ranks first."""
+    """Label seconds per step by ranks and repeats, and make a row of each, in reverse order."""
     told = ", ".join(f"T({n}) = {' / '.join(f'{t:g}' for t in own)} s" for n, own in times.items())
     rows = [
         {"ranks": n, "repeat": repeat, "step_time_s": seconds}
@@ -24,7 +24,7 @@ def case(kind, what, times):
 
 
 def of_middles(middle, divided=True):
-    """A mistake: T(1) and T(N) are made one number each, and then compared."""
+    """A mistake: T(1) and T(N) are each reduced to one number before they are compared."""
 
     def program(kind, rows):
         times: dict[int, list[float]] = {}
@@ -39,7 +39,7 @@ def of_middles(middle, divided=True):
 
 
 def against_fewest(kind, rows):
-    """A mistake: the base is the smallest number of ranks that is more than one."""
+    """A mistake: the baseline is the smallest number of ranks above one."""
     times = {row["ranks"]: row["step_time_s"] for row in rows}
     base = min((n for n in times if n > 1), default=1)
     more = {n: n / base if kind == "strong" and n > base else 1 for n in times}
@@ -48,12 +48,12 @@ def against_fewest(kind, rows):
 
 
 def each(way):
-    """A mistake in the numbers that are right otherwise."""
+    """A mistake: `way` changes efficiencies that are otherwise right."""
     return lambda kind, rows: {n: way(value, n) for n, value in efficiency(kind, rows).items()}
 
 
 def read(got, rows):
-    """A number for every number of ranks."""
+    """Read one number for each number of ranks."""
     if got is None:
         raise Wrong("none")
     if not isinstance(got, dict):
@@ -66,12 +66,12 @@ def read(got, rows):
 
 
 def wrong_at(got, want):
-    """The most ranks whose number is wrong."""
+    """Return the largest number of ranks whose efficiency is wrong."""
     return next(n for n in got if abs(got[n] - want[n]) > 1e-9)
 
 
 def of_one_repeat(got, want, kind, rows):
-    """Whether the wrong number is that of one repeat, whichever."""
+    """Whether the wrong efficiency is that of any single repeat."""
     n = wrong_at(got, want)
     seconds = {(row["ranks"], row["repeat"]): row["step_time_s"] for row in rows}
     more = n if kind == "strong" else 1
@@ -80,7 +80,7 @@ def of_one_repeat(got, want, kind, rows):
 
 
 def facts(got, want):
-    """What stands at the most ranks whose number is wrong."""
+    """Return the wrong and the right efficiency at the largest number of ranks that is wrong."""
     n = wrong_at(got, want)
     return {"got": words(got[n]), "want": words(want[n]), "n": n}
 
@@ -90,8 +90,8 @@ EXERCISE = Answer(
     changed="changed",
     read=read,
     same=1e-9,
-    # Each case adds one thing that can go wrong; in the last two the median over repeats, the
-    # ratio of medians, the mean and the best all differ.
+    # Each case adds one thing that can go wrong. In the last two, four numbers differ: the median
+    # over the repeats, the ratio of the medians, the mean and the best.
     cases=[
         case("strong", "one repeat", {1: [8.0], 2: [5.0]}),
         case("weak", "one repeat", {1: [8.0], 4: [10.0]}),

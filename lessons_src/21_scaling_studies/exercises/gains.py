@@ -1,4 +1,4 @@
-"""Exercise 21.2: is it a gain? Throughputs of paired repeats, and a word for what they show."""
+"""Exercise 21.2: is it a gain? A word for what the throughputs of paired repeats show."""
 
 import operator
 import statistics
@@ -13,13 +13,13 @@ verdict = solution("verdict", globals())
 
 
 def case(key, before, after):
-    """Throughputs before and after, and what an answer that goes wrong here has done."""
+    """Label the throughputs before and after; `key` names the mistake of a wrong answer here."""
     told = (", ".join(f"{value:g}" for value in values) for values in (before, after))
     return "before [{}], after [{}]".format(*told), (before, after), key
 
 
 def by(change):
-    """A mistake: one number made of all repeats decides."""
+    """A mistake: a single number, computed from all repeats, decides."""
 
     def program(before, after):
         if len(before) < 2 or change(before, after) == 0:
@@ -30,7 +30,7 @@ def by(change):
 
 
 def of_ranges(before, after):
-    """Above 0 where all after are above all before, below 0 where all are below."""
+    """Return 1 if every `after` is above every `before`, -1 if every one is below, else 0."""
     return (min(after) > max(before)) - (max(after) < min(before))
 
 

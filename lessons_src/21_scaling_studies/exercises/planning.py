@@ -1,4 +1,4 @@
-"""Exercise 21.4: the runs of a study, in their order, with one thing that varies."""
+"""Exercise 21.4: the runs of a study, in order, in which only one thing varies."""
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
@@ -11,18 +11,18 @@ FIELDS = ("ranks", "global_batch", "threads", "repeat")
 
 
 def case(kind, numbers, repeats, batch):
-    """What a study is asked for."""
+    """Label what a study should plan."""
     label = f"{kind}, ranks {numbers}, {repeats} repeats, batch {batch}"
     return label, (kind, numbers, repeats, batch)
 
 
 def each(way):
-    """A mistake in every run of a plan that is right otherwise."""
+    """A mistake: `way` changes every run of a plan that is otherwise right."""
     return lambda *asked: [run | way(run, *asked) for run in plan(*asked)]
 
 
 def read(got):
-    """Runs with their four numbers."""
+    """Read a list of runs, each with its four numbers."""
     if got is None:
         raise Wrong("none")
     if not isinstance(got, (list, tuple)) or not all(map(_is_run, got)):
@@ -35,7 +35,7 @@ def _is_run(run):
 
 
 def same(got, want):
-    """The order within a turn is free."""
+    """Whether two plans have the same runs; within a turn, any order is right."""
     return _turns(got) == _turns(want) and sorted(map(_numbers, got)) == sorted(map(_numbers, want))
 
 
@@ -48,7 +48,7 @@ def _numbers(run):
 
 
 def odd_batch(scaling):
-    """The first run with a batch that it should not have, in one kind of scaling."""
+    """Find the first run with a wrong global batch, in one kind of scaling."""
 
     def when(got, want, kind):
         right = {run["ranks"]: run["global_batch"] for run in want}
@@ -62,30 +62,30 @@ def odd_batch(scaling):
 
 
 def no_baseline(got):
-    """The ranks of a study without one rank alone."""
+    """Name the numbers of ranks of a study that has no run on one rank."""
     ranks = sorted({run["ranks"] for run in got})
     return 1 not in ranks and {"got": ", ".join(map(str, ranks))}
 
 
 def threads(got):
-    """The first run that takes more threads than one."""
+    """Find the first run in which a rank has another number of threads than one."""
     run = next((run for run in got if run["threads"] != 1), None)
     return run is not None and {"n": run["ranks"], "got": run["threads"]}
 
 
 def count(got, want):
-    """Too many runs, or too few."""
+    """Whether there are too many runs or too few."""
     return len(got) != len(want) and {"got": len(got), "want": len(want)}
 
 
 def repeats(got, want):
-    """Repeats that are numbered otherwise."""
+    """Whether the repeats have the wrong numbers."""
     odd = sorted(_turns(got)) != sorted(_turns(want))
     return odd and {"got": sorted(set(_turns(got)))}
 
 
 def blocks(got):
-    """Repeats that do not come one after the other."""
+    """Whether a repeat starts before an earlier one is complete."""
     return _turns(got) != sorted(_turns(got)) and {"got": _turns(got)}
 
 

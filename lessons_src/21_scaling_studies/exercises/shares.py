@@ -5,19 +5,20 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
-SHARE = "(1 / speedup - 1 / ranks) / (1 - 1 / ranks)"  # words of the solution
+SHARE = "(1 / speedup - 1 / ranks) / (1 - 1 / ranks)"  # a piece of the solution's code
 
 
 def case(speedup, ranks):
-    """A speed-up and the ranks that it took."""
+    """Label a speed-up and the number of ranks that it was measured on."""
     return f"a speed-up of {speedup:g} on {ranks} ranks", (speedup, ranks)
 
 
 EXERCISE = Answer(
     solution("serial_share", globals()),
     same=lambda a, b: abs(a - b) <= 1e-9,
-    # The first tells all known mistakes apart; then the lesson's worked case, what NVIDIA
-    # published, a round one, nothing serial, nothing parallel.
+    # The first case tells all known mistakes apart. The others are the lesson's worked example,
+    # NVIDIA's published speed-up, a round number, a step with nothing serial, and one with
+    # nothing parallel.
     cases=[case(1.6, 3), case(1.6, 2), case(6.72, 8), case(4.0, 10), case(8.0, 8), case(1.0, 4)],
     mistakes=[
         ("not_divided", {SHARE: "1 / speedup - 1 / ranks"}),

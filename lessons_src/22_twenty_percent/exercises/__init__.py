@@ -1,4 +1,4 @@
-"""The checks of lesson 22: paired gains, a cheaper step, bounds, prices, what stays the same."""
+"""The checks of lesson 22: paired gains, a cheaper step, bounds, prices, the same experiment."""
 
 from . import bounds, pairs, paying, same, step
 

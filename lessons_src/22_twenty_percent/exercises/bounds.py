@@ -1,4 +1,4 @@
-"""Exercise 22.3: what levers on different parts of a step can give, by Amdahl's law.
+"""Exercise 22.3: what levers on different parts of a step give together, by Amdahl's law.
 
 G. M. Amdahl, "Validity of the single processor approach to achieving large scale computing
 capabilities", AFIPS Spring Joint Computer Conference (1967) 483-485.
@@ -12,18 +12,18 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-GAIN, PART, REST = "return 1 / left", "share / speedup", " - share"  # words of the solution
+GAIN, PART, REST = "return 1 / left", "share / speedup", " - share"  # pieces of the solution's code
 
 bound = solution("bound", globals())
 
 
 def case(*levers):
-    """Shares and speed-ups."""
+    """Label a list of levers: pairs of share and speed-up."""
     return "levers " + (", ".join(f"({s:g}, {f:g})" for s, f in levers) or "none"), ([*levers],)
 
 
 def read(got):
-    """A number; of infinity over infinity nan comes out."""
+    """Read a number; infinity over infinity gives nan."""
     value = to_number(got, nan=True)
     if math.isnan(value):
         raise Wrong("infinity")
@@ -31,14 +31,14 @@ def read(got):
 
 
 def alone(put_together):
-    """A mistake: from what each lever gives alone."""
+    """A mistake: the gains of single levers, put together."""
     return lambda levers: put_together([bound([one]) for one in levers])
 
 
 EXERCISE = Answer(
     bound,
     read=read,
-    # One lever, one that removes its part, two, three, one that slows, and none.
+    # One lever, one that removes its part, two, three, one that slows its part down, and none.
     cases=[
         case((0.5, 2.0)),
         case((0.2, math.inf)),

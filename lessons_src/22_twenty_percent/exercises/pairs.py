@@ -1,4 +1,4 @@
-"""Exercise 22.1: how many times the throughput, from pairs of turns, and between which ends."""
+"""Exercise 22.1: the gain in throughput from pairs of turns, with the smallest and the largest."""
 
 import itertools
 import math
@@ -16,12 +16,12 @@ gain = solution("gain", globals())
 
 
 def case(before, after):
-    """Seconds before and after, the first pair while both warm up."""
+    """Label seconds before and after; the first pair is the warm-up."""
     return f"before {words(before)}, after {words(after)}", (before, after)
 
 
 def read(got):
-    """Three numbers."""
+    """Read three numbers."""
     if got is None:
         raise Wrong("none")
     if isinstance(got, (int, float)) and not isinstance(got, bool):
@@ -39,14 +39,16 @@ def read(got):
 
 
 def near(a, b):
-    """Up to rounding."""
+    """Whether two numbers are equal up to rounding."""
     return math.isclose(a, b, rel_tol=1e-6)
 
 
 def middle(key, found, *, warm=False):
-    """A mistake in the median, whatever the ends: from ratios and seconds, with the warm-up or not.
+    """A mistake in the median, whatever the ends are.
 
-    The machine is slow in some pairs of the second case, for both, so that each has its own number.
+    `found` makes the wrong median from ratios and seconds, with the warm-up if `warm`. In some
+    pairs of the second case the machine is slow for both settings, so that each mistake gives a
+    number of its own there.
     """
 
     def of(before, after):
@@ -63,12 +65,12 @@ def middle(key, found, *, warm=False):
 
 
 def ends(low, high):
-    """A mistake in the ends, from the seconds without the warm-up."""
+    """A mistake in the ends, which come from the seconds without the warm-up."""
     return lambda b, a: (gain(b, a)[0], low(b[1:], a[1:]), high(b[1:], a[1:]))
 
 
 def facts(got, want, before):
-    """The median and its ends."""
+    """Return the student's and the right median and ends."""
     return {
         "got": words(got[0]), "low": words(got[1]), "high": words(got[2]),
         "want": words(want[0]), "right_low": words(want[1]), "right_high": words(want[2]),
@@ -77,7 +79,7 @@ def facts(got, want, before):
 
 
 def passed(got, want):
-    """The five pairs of the second case."""
+    """Show the gain of the second case, which has five pairs."""
     (m, *ends), (right, *right_ends) = got[1], want[1]
     return Passed((("gain of five pairs", words(m), words(right), "times"),
                    ("its ends", words(ends), words(right_ends), "times")))  # fmt: skip
@@ -86,7 +88,7 @@ def passed(got, want):
 EXERCISE = Answer(
     gain,
     read=read,
-    # One pair, five on a machine that others use, four of which most lose, and three.
+    # One pair, five pairs on a shared machine, four of which most are losses, and three.
     cases=[
         case([9.0, 5.0], [3.0, 4.0]),
         case([40.0, 3.2, 5.0, 4.5, 11.0, 10.0], [10.0, 2.0, 4.0, 5.0, 10.0, 5.0]),

@@ -1,4 +1,4 @@
-"""Exercise 22.4: after how many steps a change that costs something first has paid for itself."""
+"""Exercise 22.4: after how many steps a change with a price, such as compiling, has paid off."""
 
 import math
 
@@ -9,19 +9,19 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-STEPS = "math.ceil(compile_seconds / (before - after))"  # words of the solution
+STEPS = "math.ceil(compile_seconds / (before - after))"  # a piece of the solution's code
 
 break_even = solution("break_even", globals())
 
 
 def case(cost, before, after):
-    """Seconds, all exact in binary; a change that gains nothing never pays."""
+    """Label a case, in seconds that are exact in binary; a change that saves nothing never pays."""
     label = f"{cost:g} s to compile, a step of {before:g} s before and {after:g} s after"
     return label, (cost, before, after), *["never"] * (after >= before)
 
 
 def read(got, before, after):
-    """A number of steps."""
+    """Read a number of steps."""
     if got is None and after >= before:
         raise Wrong("none_for_never")
     value = to_number(got, nan=True)
@@ -31,7 +31,7 @@ def read(got, before, after):
 
 
 def facts(compile_seconds, before, after):
-    """The case in numbers."""
+    """Return the numbers of the case."""
     return {"cost": f"{compile_seconds:g}", "before": f"{before:g}", "after": f"{after:g}"}
 
 
@@ -39,7 +39,7 @@ EXERCISE = Answer(
     break_even,
     same=1e-9,
     read=read,
-    # A whole number, one that is not, a slower step after, nothing to pay, nothing saved, losses.
+    # A quotient that is whole, a fraction, a whole one again; no price; no saving; two losses.
     cases=[
         case(30.0, 0.75, 0.25),
         case(10.0, 1.0, 0.25),

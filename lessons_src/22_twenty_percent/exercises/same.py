@@ -1,4 +1,4 @@
-"""Exercise 22.5: whether a change leaves the experiment what it was."""
+"""Exercise 22.5: whether it is still the same experiment after a change."""
 
 from operator import eq
 
@@ -17,7 +17,7 @@ same_experiment = solution("same_experiment", globals())
 
 
 def case(key, *, both=None, **change):
-    """What changes, besides `BASE` and what both settings have, and what a wrong word means."""
+    """Label a change of `BASE` and `both`; `key` names the mistake of a wrong answer here."""
     before = BASE | (both or {})
     changes = ", ".join(f"{name} {before[name]} → {new}" for name, new in change.items())
     kept = "".join(f", {name} {value} in both" for name, value in (both or {}).items())
@@ -25,7 +25,7 @@ def case(key, *, both=None, **change):
 
 
 def facts(before, after):
-    """The global batches, and the micro-batches."""
+    """Return the global batches and the micro-batches, before and after."""
     old, new = (s["ranks"] * s["micro_batch"] * s["accumulation"] for s in (before, after))
     return {"old": old, "new": new, "micro": after["micro_batch"], "was": before["micro_batch"]}
 

@@ -1,8 +1,9 @@
-"""Exercise 22.2: a step that says less and waits less, and leaves the same weights.
+"""Exercise 22.2: a step that sends less and waits less, and yields the same weights.
 
-The painted gradient of a sample is 10**r on rank r, times 2, 4, 9 and 13 in four micro-batches,
-whose mean is 7: on three ranks 259 is right, 1036 is not divided by the micro-batches, 120.25 is
-the newest alone, and 7, 70, 700 never met.
+Gradients are painted, that is, they are plain numbers that show where they come from: on rank r a
+sample's gradient is 10**r, times 2, 4, 9 and 13 in the four micro-batches, whose mean is 7. On
+three ranks a weight should move by 259. If it moves by 1036, nothing was divided by the number of
+micro-batches; 120.25 is the last micro-batch alone; and with 7, 70 and 700 no rank sent anything.
 """
 
 import contextlib  # noqa: F401  # the solution uses it
@@ -22,7 +23,7 @@ from .step_world import ADAMW, COUNTS, MICRO, NUMBER, PAINTED, PAINTS, PLAIN, SG
 
 GRADIENTS = PAINTED * NUMBER  # bytes
 SAME = 1e-6  # relative; in float64 another order of sums makes 1e-15
-# Words of the solution.
+# Pieces of the solution's code.
 QUIET = {"contextlib.nullcontext() if last else model.no_sync()": "model.no_sync()"}
 DIVIDED = "/ len(micro_batches)"
 ZERO = {"last =": "optimizer.zero_grad(); last ="}
@@ -32,14 +33,14 @@ faster_step = solution("faster_step", globals())
 
 @dataclass
 class Step:
-    """What is wrong with a rank's two steps, first of all, and the numbers that show it.
+    """The first thing that is wrong with a rank's two steps, and the numbers that show it.
 
-    Two answers make the same mistake where these are the same; the rest is told.
+    Two answers make the same mistake if these two fields are equal; the rest only fills sentences.
     """
 
     wrong: str  # "first", "second" (the weights after a step), "sent", "loss" or ""
     numbers: list[float]
-    got: float = field(compare=False)  # how far a weight moved, or the loss; painted, 7 is right
+    got: float = field(compare=False)  # how far a weight moved, or the loss
     want: float = field(compare=False)
     calls: int = field(compare=False)
     payload: int = field(compare=False)
@@ -47,14 +48,14 @@ class Step:
 
 
 def case(ranks, label):
-    """The label says all."""
+    """Make a case, of which each rank is given the label alone."""
     return ranks, label, lambda rank, n: label
 
 
 def run(answer, label):
-    """What a rank makes of it; what a count shows is refused at once, but for wrong weights."""
+    """Judge two steps on a rank by counts, weights and loss; a wrong count is refused at once."""
     n, taken = dist.get_world_size(), take(answer, label)
-    if taken is None:  # another rank has failed, and tells of it
+    if taken is None:  # another rank has failed, and reports it
         return None
     loss, k = number(taken.loss), COUNTS[label]
     right, weights = alone(label, n)
@@ -74,14 +75,14 @@ def run(answer, label):
         raise Wrong("reads" if taken.reads > 1 and k > 1 else "read_once", reads=taken.reads)
     if not isinstance(taken.loss, torch.Tensor):
         raise Wrong("not_a_tensor")
-    # the losses of all micro-batches may travel in one message, and from all ranks to all
+    # right: the losses of all micro-batches in one message, or gathered from all ranks
     if label in PAINTS and taken.payload > GRADIENTS + NUMBER * k * n:
         return Step("sent", [], *told)
     return Step("", [], *told) if near(loss, right) else Step("loss", [loss], *told)
 
 
 def number(loss):
-    """A loss as a number, in whatever it came."""
+    """Return the loss as a number, whether it is a tensor or a number."""
     if loss is None:
         raise Wrong("none")
     if isinstance(loss, torch.Tensor):
@@ -93,13 +94,13 @@ def number(loss):
 
 
 def near(a, b):
-    """To so many digits; of numbers below 1 to so many places."""
+    """Whether numbers agree to a relative `SAME`; below 1, to an absolute one."""
     pairs = zip(a, b, strict=True) if isinstance(a, list) else [(a, b)]
     return all(abs(x - y) <= SAME * max(1.0, abs(y)) for x, y in pairs)
 
 
 def spent(taken, k):
-    """Refuse messages that cost more than one for the gradients and one for the loss."""
+    """Refuse more messages than one for the gradients and one for the loss."""
     told = {"calls": taken.calls, "payload": taken.payload, "once": GRADIENTS, "k": k}
     if taken.calls > 2 and k > 1 and taken.payload >= k * GRADIENTS:
         raise Wrong("forward_outside" if taken.entered else "every_micro_batch", **told)
@@ -132,7 +133,7 @@ def losses(got):
 
 
 def facts(got, case):
-    """The numbers of all ranks, and of the first that is wrong."""
+    """Return the numbers of all ranks, and those of the first rank that is wrong."""
     bad = next((one for one in got if one.wrong), got[0])
     told = {"got": words(bad.got), "want": words(bad.want), "all": words([o.got for o in got])}
     seen = f"{bad.payload} bytes in {bad.calls} calls of collectives"

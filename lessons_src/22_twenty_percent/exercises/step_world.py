@@ -1,8 +1,9 @@
-"""What exercise 22.2 runs in: painted models under DDP, two steps, and a record of what they cost.
+"""The world of exercise 22.2: painted models under DDP, two steps, and a record of their costs.
 
-Counted are the all-reduces and their bytes, how often a number is read from a tensor (`.item()`,
-`float(…)`, which wait for a device), how many micro-batches are held at once, and the optimizer's
-steps. Nothing is timed.
+It counts the collectives and their bytes, how often a number is read from a tensor (`.item()` and
+`float(…)` wait for the device), how many micro-batches are in memory at once, and the optimizer's
+steps. It does not measure time. A painted gradient is a plain number that shows where it comes
+from.
 """
 
 import functools
@@ -27,7 +28,7 @@ MICRO, PLAIN, SGD, ADAMW = (
     "AdamW, 4 micro-batches",
 )
 COUNTS = {MICRO: 4, PLAIN: 1, SGD: 4, ADAMW: 4}
-PAINTS = {MICRO: (2.0, 4.0, 9.0, 13.0), PLAIN: (7.0,)}  # of the micro-batches; their mean is 7
+PAINTS = {MICRO: (2.0, 4.0, 9.0, 13.0), PLAIN: (7.0,)}  # one for each micro-batch; the mean is 7
 PAINTED = 3  # parameters of the painted model, 8 bytes each
 ROWS = 2  # samples of a micro-batch
 NUMBER = 8  # bytes of one number in float64
@@ -35,7 +36,7 @@ NUMBER = 8  # bytes of one number in float64
 
 @dataclass
 class Taken:
-    """What a rank saw of two steps: the weights after each, and the rest of the first."""
+    """What a rank recorded: the weights after each of two steps, the rest from the first step."""
 
     weights: list[list[float]]
     calls: int
@@ -60,12 +61,12 @@ class Reads(TorchDispatchMode):
 
 
 class Watched(DistributedDataParallel):
-    """DDP that knows how many micro-batches wait for their backward, and who asks for no_sync."""
+    """DDP that counts the micro-batches that wait for their backward pass, and uses of no_sync."""
 
     held = most = entered = 0
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Take a forward pass, and note it until its gradient has come by."""
+        """Run a forward pass, and count its rows as held until their gradient arrives."""
         out = super().forward(*inputs, **kwargs)
         if out.requires_grad:
             self.held += len(out)
@@ -74,7 +75,7 @@ class Watched(DistributedDataParallel):
         return out
 
     def no_sync(self) -> Any:
-        """Note that it was asked for."""
+        """Count that it was used."""
         self.entered += 1
         return super().no_sync()
 
@@ -83,7 +84,7 @@ class Watched(DistributedDataParallel):
 
 
 class Painted(nn.Module):
-    """Three weights 1, 0, 0 that are added up: the gradient of each is the mean of x."""
+    """Three weights 1, 0, 0 that are added up; the gradient of each is the mean of x."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ class Painted(nn.Module):
 
 
 def take(student: Callable[..., Any], label: str) -> Taken | None:
-    """Take two steps of a case; None where another rank has failed in one."""
+    """Take two steps of a case; return None if another rank has failed in one of them."""
     group = plain_group()
     model, loss_fn = network(label)
     ddp = Watched(model, process_group=group)
@@ -111,12 +112,12 @@ def take(student: Callable[..., Any], label: str) -> Taken | None:
             with log, reads:
                 loss = student(ddp, optimizer, loss_fn, batches)
             done += 1
-        finally:  # the next step meets in DDP's backward: nobody may go there alone
+        finally:  # DDP's backward waits for all ranks, so no rank may enter the next step alone
             dist.all_reduce(done, dist.ReduceOp.MIN, group=group)
         if not done:
             return None
         weights.append(weights_of(ddp))
-        # DDP's own broadcast, when it rebuilds its buckets, is none of the student's
+        # without the broadcast that DDP itself sends when it rebuilds its buckets
         sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
         calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
         held = ddp.most / ROWS
@@ -125,7 +126,7 @@ def take(student: Callable[..., Any], label: str) -> Taken | None:
 
 
 def _counted(label: str, model: nn.Module) -> tuple[torch.optim.Optimizer, list[int]]:
-    """An optimizer, and a list that grows with its steps; what it reads itself does not count."""
+    """Return an optimizer and a list that grows with its steps; its own reads are not counted."""
     optimizer = make_optimizer(label, model)
     steps: list[int] = []
     plain = optimizer.step
@@ -140,7 +141,7 @@ def _counted(label: str, model: nn.Module) -> tuple[torch.optim.Optimizer, list[
 
 
 def make_optimizer(label: str, model: nn.Module) -> torch.optim.Optimizer:
-    """Plain SGD shows a painted gradient; the proofs have a state."""
+    """Make plain SGD for painted gradients, and an optimizer with a state for the other cases."""
     if label == SGD:
         return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     if label == ADAMW:
@@ -149,7 +150,7 @@ def make_optimizer(label: str, model: nn.Module) -> torch.optim.Optimizer:
 
 
 def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
-    """The model of a case and the mean loss of a micro-batch."""
+    """Return the model of a case, and the function for the mean loss of a micro-batch."""
     if label in PAINTS:
         return Painted(), lambda out, y: out.mean()
     with torch.random.fork_rng(devices=[]):
@@ -159,7 +160,7 @@ def network(label: str) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
 
 
 def micro_batches(label: str, step: int, rank: int, n: int) -> list[Any]:
-    """A rank's micro-batches of `ROWS` samples: painted 10**rank times 2, 4, 9, 13, or drawn."""
+    """Make a rank's micro-batches of `ROWS` samples, painted or drawn at random."""
     if label in PAINTS:
         ones = torch.ones(ROWS, 1, dtype=torch.float64)
         return [(ones * 10.0**rank * value, ones) for value in PAINTS[label]]
@@ -170,7 +171,7 @@ def micro_batches(label: str, step: int, rank: int, n: int) -> list[Any]:
 
 
 def alone(label: str, n: int) -> tuple[float, list[list[float]]]:
-    """Loss of the first step, and weights after each of two, as one process has them."""
+    """Compute in one process the loss of the first step and the weights after each of two."""
     model, loss_fn = network(label)
     optimizer = make_optimizer(label, model)
     losses, weights = [], []
@@ -186,5 +187,5 @@ def alone(label: str, n: int) -> tuple[float, list[list[float]]]:
 
 
 def weights_of(model: nn.Module) -> list[float]:
-    """All numbers of a model."""
+    """Return all parameters of a model as one list of numbers."""
     return [value for p in model.parameters() for value in p.detach().flatten().tolist()]
