@@ -66,7 +66,7 @@ base
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three before you continue.
+# Commit all three before you go on.
 
 # %%
 learn.predict("flop")
