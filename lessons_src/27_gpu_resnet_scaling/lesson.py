@@ -231,7 +231,7 @@ learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 # ## Strong scaling
 #
 # More ranks share the same global batch, with the fastest setting from above.
-# Each GPU keeps at least 128 images. With fewer, **launch overhead** takes
+# Each GPU keeps at least 128 images. With too few, **launch overhead** takes
 # over: the GPU runs its kernels faster than the CPU can launch them, and
 # waits. A study runs each number of ranks several times, in turns, so that a
 # busy minute affects all of them alike. In a terminal you would type
