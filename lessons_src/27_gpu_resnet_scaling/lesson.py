@@ -30,7 +30,7 @@ from dtlib import learn
 learn.start("27")
 
 # %% [markdown]
-# `size="full"` is the study itself: it uses all GPUs of the job and carries out
+# `size="full"` is the study itself: it uses all GPUs of the job and makes
 # each run three times. Submit it with
 # `dtlib batch submit 27 --nodes 2 --gpus-per-node 4 -p size=full`; if the job
 # is requeued, it resumes. `record=True` trains the curves of the last part
