@@ -20,9 +20,9 @@
 # eight GPUs that are 6.5 times as fast as one. **Is that good, what did it
 # cost, and was the one GPU any good to begin with?**
 #
-# This is a lesson for GPUs. On a laptop it is a rehearsal: the same calls, a
-# narrow network, two ranks on your cores. Exercises 1 and 2 are the core; 3 is
-# *stretch*.
+# This is a lesson for GPUs. On a laptop it is a **rehearsal**: the same calls
+# with a narrow network and two ranks on your cores. Exercises 1 and 2 are the
+# core; 3 is *stretch*.
 
 # %%
 from dtlib import learn
@@ -30,11 +30,12 @@ from dtlib import learn
 learn.start("27")
 
 # %% [markdown]
-# `size="full"` is the study itself, on all GPUs of the job, each run three
-# times: `dtlib batch submit 27 --nodes 2 --gpus-per-node 4 -p size=full`.
-# Requeued, it goes on. `record` trains the curves of the last part anew, which
-# takes minutes on a laptop. All pictures are made from a seed, in the size of
-# CIFAR-10's: a step takes as long.
+# `size="full"` is the study itself: it uses all GPUs of the job and makes
+# each run three times. Submit it with
+# `dtlib batch submit 27 --nodes 2 --gpus-per-node 4 -p size=full`; if the job
+# is requeued, it resumes. `record=True` trains the curves of the last part
+# again, which takes minutes on a laptop. All pictures are generated from a
+# seed and are as large as those of CIFAR-10, so a step takes as long.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -79,8 +80,8 @@ learn.predict("bigger_batch")
 # %% [markdown]
 # ## What an image costs
 #
-# Count before you measure. torch counts the floating-point operations of what
-# it runs:
+# Count before you measure. torch counts the floating-point operations (FLOP)
+# of whatever it runs:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -100,23 +101,24 @@ learn.measured("flop", both)
 assert 2.9 < both / (forward.get_total_flops() / 1e9) < 3
 
 # %% [markdown]
-# The backward pass makes two products for each of the forward pass: one for
-# the gradient of the weights, one for that of the layer's input. (The first
-# layer needs only one: nobody asks for the gradient of a picture.) A
-# multiplication with its addition counts as two operations; counted in
-# multiply-adds, the forward pass is half of that, 0.56 G.
+# For each product of the forward pass, the backward pass computes two: one for
+# the gradient of the weights, and one for the gradient of the layer's input.
+# (The first layer needs only one, because nobody needs the gradient of a
+# picture.) A multiplication and its addition count as two operations here.
+# Counted in multiply-adds, the forward pass is half as large: 0.56 G.
 #
 # ## Exercise 1: what share of the peak?
 #
-# ●○○ *8 minutes.* A data sheet's **peak** is what a GPU could compute if
-# nothing held it up. Which share of it does a training reach? You have images
-# per second *of all GPUs together*, the FLOP of one image's *forward* pass,
-# the number of GPUs, and the peak of one in FLOP/s.
+# ●○○ *8 minutes.* The **peak** in a data sheet is what a GPU could compute in
+# a second if nothing held it up. The share of it that a training run reaches
+# is the **MFU** (model FLOP utilisation). Compute it from the images per
+# second *of all GPUs together*, the FLOP of one image's *forward* pass, the
+# number of GPUs, and the peak of one GPU in FLOP/s.
 
 
 # %% tags=["exercise"]
 def share_of_peak(images_per_second, forward_flop, gpus, peak):
-    """The share of the peak that a training reaches, 0 to 1."""
+    """The share of the peak that a training run reaches, 0 to 1."""
     ### BEGIN SOLUTION
     return images_per_second * 3 * forward_flop / (gpus * peak)
     ### END SOLUTION
@@ -126,8 +128,9 @@ def share_of_peak(images_per_second, forward_flop, gpus, peak):
 learn.check("share_of_peak", share_of_peak)
 
 # %% [markdown]
-# What a published run of a ResNet-18 reaches. Its source tells 32.3 PFLOP in
-# 7 minutes; the images per second follow with the FLOP of an image above:
+# This is what a published run of a ResNet-18 reaches. Its source reports 32.3
+# PFLOP in 7 minutes; divided by the FLOP of an image (forward and backward,
+# above), that gives the images per second:
 
 # %%
 from dtlib.sim import hardware
@@ -149,16 +152,17 @@ learn.table(
 )
 
 # %% [markdown]
-# The second row is arithmetic and no measurement: a narrow network, whose
-# norms and additions wait for memory, may well get less.
+# The second row is arithmetic, not a measurement. A real H100 may well reach
+# less, because the norms and additions of this small network wait for memory.
 #
 # ## One GPU first
 #
-# Eight GPUs multiply what one does, its waste included. And a slow baseline
-# flatters every speed-up: the longer a step computes, the smaller is the part
-# that the exchange of gradients takes. So: one setting after another, same
-# pictures, same batch. `fp32` here means fp32: left alone, torch lets
-# convolutions use **TF32** on an NVIDIA GPU, and matrix products not
+# Eight GPUs multiply what one GPU does, including its waste. And a slow
+# baseline flatters every speed-up: the longer a step computes, the smaller the
+# share of it that the exchange of gradients takes. So you try one setting
+# after another, with the same pictures and the same batch. `fp32` here really
+# means fp32: by default, torch lets convolutions on an NVIDIA GPU use **TF32**
+# (factors rounded to 10 bits of mantissa), but not matrix products
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html).
 
 # %%
@@ -183,7 +187,7 @@ if size == "full" and GPUS:
 
 
 def folder(name):
-    """A study's folder; a rehearsal begins anew, but not in a requeued job."""
+    """A study's folder; a rehearsal empties it, except in a requeued job."""
     place = Path("studies") / name
     return place if size == "full" else family.begin(place)
 
@@ -219,29 +223,30 @@ best = statistics.median(rates[fastest])
 learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 
 # %% [markdown]
-# Whether bf16 helps depends on the processor: it pays where the hardware has
-# units for it, and costs conversions where it has not (lesson 04). The
-# DataLoader makes pictures one by one on the CPU; the course's default keeps
-# all of them on the training device and cuts whole batches there.
+# Whether bf16 helps depends on the processor: it pays off where the hardware
+# has units for it; elsewhere it only costs conversions (lesson 04). The
+# DataLoader prepares pictures one by one on the CPU; the course's default
+# keeps all of them on the training device and slices whole batches there.
 #
 # ## Strong scaling
 #
-# The same global batch on more ranks, with the fastest setting of above. On
-# GPUs each keeps at least 128 images: with fewer it waits for its launches. A
-# study runs each number of ranks several times, in turns, so that a busy
-# minute meets all alike. In a terminal: `dtlib study strong images --ranks
-# 1,2 --repeats 3`.
+# More ranks share the same global batch, with the fastest setting from above.
+# Each GPU keeps at least 128 images. With too few, **launch overhead** takes
+# over: the GPU runs its kernels faster than the CPU can launch them, and
+# waits. A study runs each number of ranks several times, in turns, so that a
+# busy minute affects all of them alike. In a terminal you would type
+# `dtlib study strong images --ranks 1,2 --repeats 3`.
 
 # %%
 from dtlib import study
 from dtlib.study import scaling, tables
 
 scaled = {**base, **settings[fastest]}
-print(f"scaled is: {fastest}")
+print(f"the setting to scale: {fastest}")
 
 
 def studied(kind, *words):
-    """Carry out a study in a folder of its own; the rows of its table."""
+    """Run a study in its own folder, and return the rows of its table."""
     out = folder(kind)
     own = ["--no-profile", f"--repeats={repeats}", f"--out={out}"]
     words = [kind, "images", *plan.flags(scaled), *own, *words]
@@ -262,8 +267,9 @@ learn.measured("efficiency", 100 * last["efficiency"], effect=effect)
 # %% [markdown]
 # ## Weak scaling
 #
-# The same batch *on each rank*: the work grows with the ranks. It answers
-# another question: never compare a row of one with a row of the other.
+# Now *each rank* keeps the same batch, so the work grows with the number of
+# ranks. This answers a different question: never compare a row of a strong
+# study with a row of a weak one.
 
 # %%
 weak = scaling.efficiency(studied("weak", counts))
@@ -299,24 +305,27 @@ learn.table(
 )
 
 # %% [markdown]
-# On a laptop ranks share cores, caches and memory, so this is no forecast for
-# GPUs. What carries over is the way: one process *without* communication as
-# the baseline, repeats, a spread. Without them, say that a table shows one
-# GPU at 4,507 images/s and two at 4,451, and calls it scaling:
+# On a laptop, ranks share cores, caches and memory, so this is no forecast for
+# GPUs. What carries over is the method: a baseline of one process *without*
+# communication, repeats, and a spread. Lesson 21 judged a table without any of
+# these. It shows one GPU at 4,507 images/s and two at 4,451, and calls that
+# scaling:
 
 # %%
 print(f"efficiency: {4451 / (2 * 4507):.2f}")
 assert round(4451 / (2 * 4507), 2) == 0.49
 
 # %% [markdown]
-# Two GPUs would do the work of one.
+# Two GPUs do the work of one.
 #
-# ## What else moves it
+# ## What else changes the speed
 #
-# A sensitivity study holds the ranks and varies the rest: the size of DDP's
-# buckets, the batch, the precision, the loader's workers. Two settings here;
-# the array below makes twenty-four runs of eight. Every gain is over the first
-# setting, with its spread, and one that crosses zero is called noise.
+# A **sensitivity study** keeps the number of ranks and varies the rest: the
+# size of DDP's buckets (the groups in which it sends gradients), the batch,
+# the precision, the loader's workers. A rehearsal compares two settings; the
+# array at the end of this lesson makes twenty-four runs of eight settings.
+# Every gain is measured against the first setting and has a spread; where the
+# spread crosses zero, the gain is called noise.
 
 # %%
 grid = ["--bucket-cap-mb=0.1,25"]
@@ -329,11 +338,12 @@ swept = studied("sensitivity", *grid)
 # %% [markdown]
 # ## Exercise 2: how many GPUs do you ask for?
 #
-# ●●○ *12 minutes.* Rows of a scaling table say `gpus`, and what all of them
-# do together, `images_per_second`. Which number of GPUs has seen `images`
-# pictures within `deadline` hours (or exactly then) for the *fewest GPU
-# hours*? A GPU hour is one GPU for one hour. Give back the number and its GPU
-# hours, or None if no row is fast enough. The rows may come in any order.
+# ●●○ *12 minutes.* Each row of a scaling table has a number of `gpus` and the
+# `images_per_second` of all of them together. Which number of GPUs processes
+# `images` pictures within `deadline` hours (exactly `deadline` is in time) for
+# the *fewest GPU hours*? A **GPU hour** is one GPU for one hour. Return the
+# number of GPUs and their GPU hours, or None if no row is fast enough. The
+# rows may come in any order.
 
 
 # %% tags=["exercise"]
@@ -354,7 +364,7 @@ def cheapest_in_time(rows, images, deadline):
 learn.check("cheapest_in_time", cheapest_in_time)
 
 # %% [markdown]
-# By your own strong scaling, for a hundred epochs of 50,000 pictures:
+# Apply it to your own strong scaling, for a hundred epochs of 50,000 pictures:
 
 # %%
 choose = learn.given("cheapest_in_time")
@@ -370,9 +380,9 @@ for deadline in (2 * alone, 0.7 * alone, 0.01 * alone):
     print(f"within {deadline:.2f} h: {said}")
 
 # %% [markdown]
-# GPU hours grow whenever the efficiency is below one. The deadline is what
-# you pay for. How the exchange of gradients sets that price, computed for a
-# ring and 100,000 steps:
+# More GPUs cost more GPU hours whenever the efficiency is below one: you pay
+# for an earlier deadline. Move the sliders to see how the exchange of
+# gradients sets that price, computed for a ring and 100,000 steps:
 
 # %%
 learn.what_if("bill")
@@ -380,10 +390,11 @@ learn.what_if("bill")
 # %% [markdown]
 # ## Faster steps are not a faster result
 #
-# Weak scaling makes the batch bigger, and a bigger batch takes fewer steps in
-# an epoch. Does an epoch still teach as much? Three batches, the learning rate
-# scaled with the batch (Goyal et al. 2017, https://arxiv.org/abs/1706.02677),
-# each evaluated after every epoch:
+# Weak scaling makes the global batch bigger, so an epoch has fewer steps. Does
+# the model still learn as much in an epoch? Here are three global batches. The
+# learning rate grows in proportion to the batch (Goyal et al. 2017,
+# https://arxiv.org/abs/1706.02677), and each run is evaluated after every
+# epoch:
 
 # %%
 BATCHES = [64, 256, 1024]
@@ -430,7 +441,7 @@ plt.show()
 learn.table(
     [[epoch, *(curves[b][epoch - 1] for b in curves)] for epoch in epochs],
     ["epoch", *(f"batch {batch}" for batch in curves)],
-    "Test accuracy after each epoch: 4,096 made pictures, one seed, width "
+    "Test accuracy after each epoch: 4,096 made-up pictures, one seed, width "
     + ("64" if size == "full" else "8"),
 )
 
@@ -439,29 +450,31 @@ reached = {batch: max(found) for batch, found in curves.items()}
 most = max(reached, key=reached.get)
 learn.measured(
     "bigger_batch",
-    "less, after a sixteenth of the steps"
+    "less accurate, after a sixteenth of the steps"
     if reached["1024"] < reached["64"]
-    else "as much: it has seen the same pictures",
+    else "as accurate: it has seen the same pictures",
 )
 
 # %% [markdown]
-# One seed each, and no tuning beyond the scaled rate, so no law: whether 1024
-# suffers from its few steps or from its rate of 0.8, these curves do not tell.
-# (Guessing is right once in ten.) But they show what images per second leave
-# out: 1024 took a sixteenth of the steps that 64 took for the same pictures.
-# What counts is time to accuracy.
+# Each batch has one seed and no tuning beyond the scaled rate, so this is no
+# law: the curves do not tell whether batch 1024 suffers from its few steps or
+# from its learning rate of 0.8. (Guessing is right once in ten.) But they show
+# what images per second leave out: for the same pictures, batch 1024 took a
+# sixteenth of the steps that batch 64 took. What counts is the **time to
+# accuracy**: how long it takes until the model is good enough.
 #
 # ## Exercise 3: hours to accuracy (stretch)
 #
-# ●●○ *10 minutes.* `curve` has the accuracy after each epoch of `images`
-# pictures, seen at `images_per_second`. After how many hours is it `target` or
-# more for the first time? None if it never is. It is known only at the end of
-# an epoch, so nothing lies between.
+# ●●○ *10 minutes.* `curve` holds the accuracy after each epoch. An epoch has
+# `images` pictures, processed at `images_per_second`. After how many hours
+# does the accuracy reach `target` (or more) for the first time? Return None if
+# it never does. It is measured only at the end of an epoch, so do not
+# interpolate.
 
 
 # %% tags=["exercise", "stretch"]
 def hours_to_accuracy(curve, images, images_per_second, target):
-    """Hours until the accuracy is `target` for the first time, or None."""
+    """Hours until the accuracy first reaches `target`, or None."""
     ### BEGIN SOLUTION
     for epoch, accuracy in enumerate(curve, start=1):
         if accuracy >= target:
@@ -474,9 +487,10 @@ def hours_to_accuracy(curve, images, images_per_second, target):
 learn.check("hours_to_accuracy", hours_to_accuracy)
 
 # %% [markdown]
-# Say that each rank keeps a batch of 64: then 256 is that of 4 ranks, 1024
-# that of 16. The batch grows with the ranks, so it is *weak* scaling whose
-# efficiency tells how fast they are:
+# Suppose that each rank keeps a batch of 64: then 256 is the global batch of 4
+# ranks, and 1024 that of 16. It grows with the ranks, so the efficiency of
+# *weak* scaling tells how fast they are (here, as you measured it on your
+# largest number of ranks):
 
 # %%
 hours = learn.given("hours_to_accuracy")
@@ -492,8 +506,9 @@ for batch in curves:
 # %% [markdown]
 # ## On the cluster
 #
-# The same studies, each run a task of an array, the results in one table; in
-# `fast` belongs the setting that was the fastest on *your* GPU:
+# Here are the same studies as Slurm arrays: each run is one task of an array,
+# and the results end up in one table. Put into `fast` the setting that was the
+# fastest on *your* GPU:
 #
 # ```
 # fast="--model resnet18 --precision bf16 --channels-last --compile"
@@ -508,9 +523,9 @@ for batch in curves:
 #   --bucket-cap-mb 1,25 --global-batch 512,1024 --precision fp32,bf16
 # ```
 #
-# What this course's own study aims at on 8 GPUs: an efficiency of at least
-# 70 % in strong scaling, and a step at most 10 % longer in weak scaling. These
-# are aims, and no results.
+# On 8 GPUs, this course's own study aims for an efficiency of at least 70 % in
+# strong scaling, and for a step that is at most 10 % longer in weak scaling.
+# These are aims, not results.
 
 # %%
 from dtlib.learn.source import find
@@ -519,7 +534,7 @@ kept_runs = sorted((find("27").room / "records").glob("27_gpu*.csv"))
 for path in kept_runs:
     print(learn.recorded(path.stem))
 if not kept_runs:
-    print("No results of a GPU are recorded for this lesson yet.")
+    print("No GPU results are recorded for this lesson yet.")
 
 # %% [markdown]
 # ## Quiz
@@ -531,10 +546,10 @@ learn.quiz()
 # ## Take-away
 #
 # - Make one GPU fast first: a slow baseline makes scaling look good.
-# - An efficiency needs a baseline without communication, repeats, a spread.
+# - An efficiency needs a baseline without communication, repeats and a spread.
 # - Strong scaling buys time with GPU hours. The deadline decides how much.
-# - A bigger batch is another experiment. Time to accuracy decides, not images
-#   per second.
+# - A bigger batch is a different experiment. Judge it by its time to accuracy,
+#   not by images per second.
 
 # %%
 learn.take_away()

@@ -8,27 +8,27 @@ from dtlib.study import family
 from dtlib.study.tables import REPEAT, split
 
 ONE_GPU = 1024  # images of one GPU: of the ladder, and in weak scaling
-LEAST = 128  # images of each GPU in strong scaling: with fewer a GPU waits for its own launches
+LEAST = 128  # images of each GPU in strong scaling: with fewer it waits for kernels to be launched
 
 
 def full(gpus):
-    """The settings of all runs on so many GPUs: the images last for a batch of all of them."""
+    """The settings of all runs on `gpus` GPUs: with images enough for one batch on each GPU."""
     sizes = {"global_batch": ONE_GPU, "num_samples": max(50_000, ONE_GPU * gpus)}
     times = {"steps": 60, "untimed_steps": 10, "timeout": 600}  # ranks wait for a compiler
     return {"model": "resnet18", "data": "pictures", **sizes, **times}
 
 
 def strong_batch(counts):
-    """The global batch that all these numbers of GPUs share evenly, `LEAST` images each or more."""
+    """A global batch that each of these numbers of GPUs divides, with at least `LEAST` a GPU."""
     evenly = math.lcm(*counts)
     return evenly * math.ceil(max(ONE_GPU, LEAST * max(counts)) / evenly)
 
 
 def climb(folder, base, settings, repeats):
-    """Images/s of one process under each setting: a list by name, a number a repeat.
+    """Images/s of one process under each setting: by name, a list with a number for each repeat.
 
-    The settings take turns, so that a busy minute meets all alike. A run that is done in `folder`
-    is not run again; one that cannot be run here says why, and its setting is left out.
+    The settings take turns, so that a busy minute affects all of them alike. A run that is already
+    done in `folder` is not run again. A setting that cannot run here is left out, and says why.
     """
     runs = {name.replace(", ", "-").replace(" ", "-"): name for name in settings}
     planned = [
@@ -51,12 +51,12 @@ def climb(folder, base, settings, repeats):
 
 
 def fastest(rates):
-    """The setting whose median is the largest: one lucky repeat does not choose."""
+    """The setting with the largest median, so that one lucky repeat does not decide."""
     return max(rates, key=lambda name: statistics.median(rates[name]))
 
 
 def flags(settings):
-    """Words of the command line, a switch by its name alone."""
+    """The settings as words of a command line; a switch is its name alone."""
     words = []
     for key, value in settings.items():
         flag = key.replace("_", "-")
@@ -68,10 +68,10 @@ def flags(settings):
 
 
 def grown(rows, ranks):
-    """Images/s of so many ranks that each keep their batch, at the efficiency of most ranks here.
+    """Images/s of `ranks` ranks that each keep their batch, at the efficiency of the last row.
 
-    `rows` are those of `scaling.efficiency`. Strong scaling says nothing of it: there the batch of
-    a rank shrinks, and its efficiency with it.
+    `rows` are those of `scaling.efficiency`. They have to come from weak scaling: in strong scaling
+    a rank's batch shrinks, and so does its efficiency.
     """
     if rows[0]["study"] != "weak":
         raise ValueError(f"a batch that grows asks for weak scaling, not {rows[0]['study']}")

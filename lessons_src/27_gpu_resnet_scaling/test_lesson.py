@@ -16,12 +16,16 @@ LESSON = source.find("27")
 def test_the_flop_of_a_picture_are_those_of_the_formula() -> None:
     convolutions = resnet_convolutions(64)
     step = resnet_step(1, convolutions, 512)
-    assert step == 3_328_997_376  # what torch's counter said of resnet18 and one picture
+    assert step == 3_328_997_376  # what torch's counter gave for resnet18 and one picture
     assert LESSON.sidecar["predictions"]["flop"]["close"] == 0.05
 
 
 @pytest.mark.parametrize(
-    "measured", ["less, after a sixteenth of the steps", "as much: it has seen the same pictures"]
+    "measured",
+    [
+        "less accurate, after a sixteenth of the steps",
+        "as accurate: it has seen the same pictures",
+    ],
 )
 def test_what_is_measured_is_an_option(measured: str) -> None:
     assert right_options("27", "bigger_batch", measured) == [measured]

@@ -1,4 +1,4 @@
-"""What lesson 27 scales, and on how many images: faked timings, since no GPU is at hand."""
+"""What lesson 27 scales, and on how many images: timings are faked, since no GPU is at hand."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ SETTINGS = {"fp32": {}, "bf16, channels_last": FAST, "tf32": {"precision": "tf32
 
 
 def ladder(monkeypatch: pytest.MonkeyPatch, folder: Path, rates: dict[str, list[float]]) -> dict:
-    """A climb whose runs have these images/s, in their order; a setting without is unavailable."""
+    """A climb whose runs have these images/s, in order; a setting without any is unavailable."""
     left = {name: list(values) for name, values in rates.items()}
 
     def carry_out(out, planned):
@@ -75,7 +75,7 @@ def test_a_growing_batch_is_multiplied_with_the_efficiency_of_weak_scaling_alone
 
 
 def test_a_ladder_that_is_climbed_again_runs_nothing(tmp_path, monkeypatch):
-    """As after a requeue: a run that is done keeps its number, so the same setting is scaled."""
+    """As after a requeue: a run that is done keeps its speed, so the same setting is scaled."""
     small = {"width": 8, "global_batch": 8, "num_samples": 16, "steps": 3, "device": "cpu"}
     before = plan.climb(tmp_path, small, {"fp32": {}}, 2)
     monkeypatch.setattr(family.start, "train", lambda config: pytest.fail("it ran again"))

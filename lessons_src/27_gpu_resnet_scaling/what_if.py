@@ -1,24 +1,24 @@
-"""What strong scaling buys and costs, when a step computes, and then exchanges gradients."""
+"""What strong scaling buys and costs, if a step computes and then exchanges gradients."""
 
 
 def strong_step(alone, gradient, bandwidth, latency, hidden, ranks):
     """Seconds of a step on `ranks` GPUs at one global batch.
 
-    A ring all-reduce takes 2(N−1)·(latency + gradient/(N·bandwidth)); a share `hidden` of it lies
-    behind the computation, which itself is taken to shrink as 1/N.
+    A ring all-reduce takes 2(N−1)·(latency + gradient/(N·bandwidth)). A share `hidden` of it runs
+    behind the computation, which is assumed to shrink as 1/N.
 
     Parameters
     ----------
     alone
         Seconds of the step on one GPU.
     gradient
-        Bytes.
+        Bytes of the gradients.
     bandwidth
         Bytes per second in one direction.
     latency
         Seconds of a message.
     hidden
-        0 to 1; no more than the computation can be hidden behind it.
+        0 to 1; what is hidden never takes longer than the computation.
     """
     compute = alone / ranks
     exchange = 2 * (ranks - 1) * (latency + gradient / (ranks * bandwidth))
@@ -26,12 +26,12 @@ def strong_step(alone, gradient, bandwidth, latency, hidden, ranks):
 
 
 def bill(milliseconds, megabytes, gigabytes_per_second, microseconds, hidden, ranks):
-    """The hours and GPU hours of 100,000 steps, for the sliders of a what-if.
+    """Compute the hours and GPU hours of 100,000 steps, for the sliders of a what-if.
 
     Returns
     -------
     dict
-        `curves` of hours and of GPU hours over GPUs, and `says`.
+        `curves` of hours and of GPU hours over the number of GPUs, and `says`.
     """
     counts = [1, 2, 4, 8, 16, 32, 64]
     setting = (milliseconds / 1e3, megabytes * 1e6, gigabytes_per_second * 1e9, microseconds / 1e6)

@@ -3,22 +3,23 @@
 # number: "28"
 # title: GPT-2 under eight strategies
 # does: >-
-#   say what fits and which rows of a table are fair; train under every
-#   strategy
+#   predict which model fits, judge which rows of a table may be compared, and
+#   train under every strategy
 # objectives:
-#   - foretell which GPT-2 fits on which card under which strategy
-#   - make a table of runs in which one setting differs and all are told
-#   - read from a broken run's output what is wrong, and what would fit
+#   - predict which GPT-2 fits on which card under which strategy
+#   - make a table of runs that states all settings and varies one
+#   - tell from a broken run's output what is wrong, and what would fit
 # minutes: {read: 25, exercises: 44}
 # needs: [laptop]
 # builds_on: ["17", "20"]
 # ---
 
 # %% [markdown]
-# A student tutorial trains GPT-2 on WikiText-2 under ZeRO and prints
+# A student tutorial trains GPT-2 on WikiText-2 under **ZeRO**, which shards a
+# model's states over the ranks, and prints this table
 # (https://github.com/justin-aj/ml-sys/blob/main/distributed-training/TRAINING_RESULTS.md):
 #
-# | strategy | model | cards | micro-batch | s an epoch | peak, GB | loss |
+# | strategy | model | cards | micro-batch | s per epoch | peak, GB | loss |
 # | --- | --- | --- | --- | --- | --- | --- |
 # | data parallel | gpt2-medium | 1 | 4 | 125 | 13.62 | 0.3143 |
 # | ZeRO stage 1 | gpt2-medium | 1 | 4 | 52 | 9.64 | 0.2911 |
@@ -26,13 +27,14 @@
 # | ZeRO stage 3 | gpt2-large | 1 | 2 | 105 | 21.03 | 0.2298 |
 # | ZeRO-Offload | gpt2-large | 1 | 2 | 375 | 10.10 | 0.2298 |
 #
-# (For the last two rows the same page also says 106 and 352 s.)
+# (Elsewhere on the same page, the last two rows take 106 and 352 s.)
 #
 # **Which of these rows may you compare, and which model fits on your card?**
 #
-# Its learning path is a good one, and you follow it: a quick win, ZeRO, scale
-# up, your own data. You end with a table of your own. Exercises 1 and 2 are
-# the core and fit an hour with the reading; 3 and 4 are *stretch*.
+# The tutorial's learning path is a good one, so you follow it: a quick win,
+# ZeRO, scaling up, your own data. At the end you have a table of your own.
+# Exercises 1 and 2 are the core and take, with the reading, less than an hour;
+# 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -40,16 +42,17 @@ from dtlib import learn
 learn.start("28")
 
 # %% [markdown]
-# As it stands this is the **rehearsal**: a small GPT on two processes of this
-# machine. On nodes with GPUs, `size = "full"` trains the published sizes on
-# all of them; a job that is requeued goes on. With four cards:
+# As it stands, this is a **rehearsal**: it trains a small GPT in two processes
+# on this machine. On nodes with GPUs, `size = "full"` trains the published
+# sizes on all of them, and a requeued job resumes. With four cards you type:
 #
 # ```
 # dtlib batch submit 28 --gpus-per-node 4 -p size=full
 # ```
 #
-# `models` and `strategies` are lists with commas, `data` a name or a folder
-# of `.txt` files, `ranks` a number; left empty, or 0, they follow from `size`.
+# `models` and `strategies` are lists separated by commas, `data` is the name
+# of a data set or a folder of `.txt` files, and `ranks` is a number. Whatever
+# you leave empty, or at 0, follows from `size`.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -76,9 +79,9 @@ learn.predict("how_many_fit")
 # %% [markdown]
 # ## Quick win
 #
-# First the smallest thing that trains: one process, a few steps. If this does
-# not run, nothing larger will. What all runs of this lesson share stands in
-# `shared`, once.
+# Start with the smallest thing that trains: one process and a few steps. If
+# this does not run, nothing larger will. `shared` holds the settings that all
+# runs of this lesson have in common.
 
 # %%
 from lesson import runs
@@ -88,14 +91,15 @@ from dtlib.study import worlds
 cards = worlds.gpus()
 full = size == "full" and cards > 0
 if size == "full" and not full:
-    print("size=full needs an NVIDIA GPU, and none is here: a rehearsal.")
+    print("size=full needs an NVIDIA GPU and found none: this is a rehearsal.")
 world = ranks or (cards if full else 2)
 shared = runs.shared(full, world, data)
 shared
 
 # %% [markdown]
-# A study carries out each run once and keeps it in a folder. At full size
-# every run gets processes of its own; in the rehearsal they share some.
+# A study carries out each run once and keeps it in a folder. At full size,
+# every run gets its own processes; in a rehearsal, runs with the same number
+# of ranks share theirs.
 
 # %%
 from pathlib import Path
@@ -112,7 +116,7 @@ if not full:
 
 
 def carry_out(model, names):
-    """What came of a model's runs under these strategies."""
+    """The outcomes of a model's runs under these strategies."""
     settings = {"max_length": GPT[model]["context"], **shared, "model": model}
     folder = place / model
     family.open_folder(folder, "strategies", settings)
@@ -132,9 +136,9 @@ losses = [line["loss"] for line in first.run.history]
 print(*(f"{loss:.3f}" for loss in losses))
 
 # %% [markdown]
-# The loss falls: it trains. And its first value can be foretold. A model that
-# knows nothing gives each of V entries the probability 1/V, so its loss is
-# ln V:
+# The loss falls, so the model trains. And you can predict its first value: a
+# model that knows nothing gives each of the V entries of its vocabulary the
+# probability 1/V, so its loss is ln V:
 
 # %%
 import math
@@ -146,24 +150,25 @@ text = open_text(shared["data"], seed=0, tokenizer=tokens)
 multiple = shared.get("pad_vocab_to", 1)
 entries = math.ceil(text.tokenizer.vocab_size / multiple) * multiple
 print(f"V = {entries:,}: ln V = {math.log(entries):.3f}")
-if multiple > 1:  # whole tiles for a GPU; the rows beyond mean nothing
+if multiple > 1:  # whole tiles for a GPU; no token uses the added rows
     print(f"{text.tokenizer.vocab_size:,}, padded to {entries:,}")
 print(f"{sizes[0]}: {first.run.summary['parameters']:,} parameters")
 print(f"first loss = {losses[0]:.3f}; for GPT-2: {math.log(50257):.2f}")
 learn.measured("first_loss", losses[0] / math.log(entries))
 
 # %% [markdown]
-# So a log that begins at 10.85 is not one of *fine-tuning a pretrained
-# GPT-2*, whatever its title says: those weights never came. nanoGPT's README
-# gives 3.12 for the published 124 million on OpenWebText, which imitates the
-# text they were trained on (https://github.com/karpathy/nanoGPT, "baselines").
-# The first line of a log is a test.
+# So a log that begins at 10.85 does not show the *fine-tuning of a pretrained
+# GPT-2*, whatever its title says: the pretrained weights were never loaded.
+# nanoGPT's README reports a loss of 3.12 for the published GPT-2 with 124
+# million parameters, on OpenWebText, which imitates the text that it was
+# trained on (https://github.com/karpathy/nanoGPT, "baselines"). The first line
+# of a log is a test.
 #
 # ## ZeRO
 #
-# Now the same under the other strategies. One that this machine cannot run,
-# for want of DeepSpeed, say, is *unavailable*: its row says what is missing,
-# and nothing else stops.
+# Now train the same model under the other strategies. If this machine cannot
+# run one of them, for example because DeepSpeed is missing, that strategy is
+# *unavailable*: its row says what is missing, and all others still run.
 
 # %%
 SEVEN = "single,ddp,zero1,zero2,zero3,offload,infinity"
@@ -201,20 +206,22 @@ apart = max(
     for b in done
     if a["model"] == b["model"]
 )
-print(f"apart by {apart:.1e} at most")
+print(f"largest difference between two losses: {apart:.1e}")
 learn.measured("apart", apart)
 if not full:
     assert apart < 1e-5
 
 # %% [markdown]
-# **A strategy decides where numbers lie, not what is learnt.** In fp32 the
-# losses differ by roundings: 10⁻⁵ is forty times the distance of two fp32
-# numbers between 2 and 4. (In bf16, at full size, expect more: DeepSpeed cuts
-# the weights themselves to 16 bits, the others only what enters a product.) A
-# strategy whose loss is another one is broken, or its batch is another.
+# **A strategy decides where numbers lie, not what the model learns.** In fp32
+# the losses differ only by rounding: 10⁻⁵ is about forty times the distance
+# from one fp32 number to the next between 2 and 4. (In bf16, at full size,
+# expect more: DeepSpeed rounds the weights themselves to 16 bits, the others
+# only what enters a product.) If the loss of one strategy differs by more,
+# that strategy is broken, or it trained on a different batch.
 #
-# What does change is who holds what. The formulas of lesson 16 beside the
-# ledger of lesson 17, for the last model that ran:
+# What does change is who holds what. The figure compares the formulas of
+# lesson 16 with the ledger of lesson 17, which lists what a rank really holds,
+# for the last model that ran:
 
 # %%
 import matplotlib.pyplot as plt
@@ -243,17 +250,19 @@ learn.table(
         [row["strategy"], *pair, row["unexplained_bytes"]]
         for row, *pair in zip(shown, outline, bottom)
     ],
-    ["", "formula, MB", "measured, MB", "bytes without a name"],
+    ["", "formula, MB", "measured, MB", "unexplained bytes"],
     f"States of {shown[-1]['model']} on rank 0 of {world}",
 )
 
 # %% [markdown]
-# Where bar and outline part, the difference has a name: DeepSpeed's fp32
-# copy, buckets, padding (lesson 17; `dtlib study strategies` lists them). For
-# `infinity` the formula has nothing: its states lie in files, and what you
-# see are the buffers through which they come, larger than a model this small.
-# And where the CPU is the device, what `offload` moves to the host stays
-# beside the rest: that it saves anything, only a card can show.
+# Where a bar and its outline differ, the difference has a name: DeepSpeed's
+# fp32 copy, its **buckets** (gradients that travel together) or **padding**
+# (elements added so that N divides a length); lesson 17 explains them, and
+# `dtlib study strategies` lists them. For `infinity` the formula gives 0: the
+# states lie in files. What you see are the buffers that they pass through,
+# which are larger than a model this small. And where the CPU is the device,
+# what `offload` moves to the host's memory stays in the same memory as the
+# rest, so only a card can show that it saves anything.
 
 # %%
 assert all(row["unexplained_bytes"] == 0 for row in shown) or full
@@ -266,9 +275,9 @@ if {"ddp", "zero3"} <= rates.keys():
 # %% [markdown]
 # ## Scale up
 #
-# Which size fits on which card? In 16 bits the paper's rule is 2 bytes for a
-# weight, 2 for its gradient and 12 for the optimizer: an fp32 copy and two
-# moments. With N ranks, for each parameter:
+# Which size fits on which card? In 16 bits, the ZeRO paper counts 2 bytes for
+# a weight, 2 for its gradient and 12 for the optimizer: an fp32 copy of the
+# weight and two moments. With N ranks, a card holds for each parameter:
 #
 # | strategy | weights | gradients | optimizer |
 # | --- | --- | --- | --- |
@@ -279,8 +288,9 @@ if {"ddp", "zero3"} <= rates.keys():
 # | offload | 2 | in the host's memory | in the host's memory |
 # | infinity | on a disk | in the host's memory | on a disk |
 #
-# On top come the activations and logits of a micro-batch, which no strategy
-# divides. A worked case, GPT-2 XL under `zero2` on 4 cards of 24 GiB:
+# The activations and logits of a micro-batch come on top, and no strategy of
+# this table divides them. A worked example is GPT-2 XL under `zero2` on 4
+# cards of 24 GiB:
 
 # %%
 from lesson.what_if import GPT2, computing
@@ -295,14 +305,15 @@ print(f"left: {24 - (states + busy) / 2**30:.2f} GiB")
 # %% [markdown]
 # ## Exercise 1: what is left on the card?
 #
-# ●●○ *10 minutes.* Write it for every strategy of the table. `parameters` is
-# Ψ, `computing` the bytes of activations and logits, a card has `card_gib`
-# GiB of 2³⁰ bytes. `single` runs on one card.
+# ●●○ *10 minutes.* Write this calculation for every strategy of the table.
+# `parameters` is the number of parameters, Ψ; `computing` is the number of
+# bytes for activations and logits; and a card has `card_gib` GiB of 2³⁰ bytes.
+# `single` runs on one card.
 
 
 # %% tags=["exercise"]
 def room_left(parameters, computing, strategy, ranks, card_gib):
-    """GiB that stay free on each card; below 0: that are lacking."""
+    """GiB that stay free on each card; negative if memory is missing."""
     weights, gradients, optimizer = 2, 2, 12
     ### BEGIN SOLUTION
     if strategy in ("zero1", "zero2", "zero3"):
@@ -342,7 +353,7 @@ learn.table(
         for card in CARDS
     ],
     ["model", "card", *every],
-    "GiB left on each of 4 cards (single: 1), below 0 lacking; computed",
+    "Computed: GiB left on each of 4 cards (single: 1); negative: missing",
 )
 
 # %%
@@ -351,12 +362,12 @@ print("ddp on four cards of 24 GiB:", *fitting)
 learn.measured("how_many_fit", len(fitting), source="computed")
 
 # %% [markdown]
-# A second look at the last rows: from `ddp` to `offload` only states go away.
-# What is left of GPT-2 XL under `offload` is 2.9 GiB of weights and 11.7 GiB
-# of computing, so there a smaller micro-batch, or recomputing activations
-# (lesson 05), gains more than a further strategy.
+# Look at the last rows again: from `ddp` to `offload`, only model states leave
+# the card. Under `offload`, GPT-2 XL still holds 2.9 GiB of weights and 11.7
+# GiB of activations and logits. At this point a smaller micro-batch, or
+# recomputing activations (lesson 05), gains more than another strategy.
 #
-# "ZeRO-2 saves 8×" is a limit: 16/(2 + 14/N) nears 8 for many ranks.
+# "ZeRO-2 saves 8×" is a limit: 16/(2 + 14/N) approaches 8 for many ranks.
 
 # %%
 print({n: round(16 / (2 + 14 / n), 1) for n in (1, 2, 4, 8, 64)})
@@ -365,12 +376,13 @@ print({n: round(16 / (2 + 14 / n), 1) for n in (1, 2, 4, 8, 64)})
 learn.what_if("which_fits")
 
 # %% [markdown]
-# Leave a tenth of the card free: CUDA, its libraries and fragmentation are in
-# no formula. `dtlib sim memory --model gpt2-xl --strategy zero2 --ranks 4
-# --micro-batch 4 --precision bf16 --device rtx4090` says the same with
-# buckets in it, and what would fit if this does not.
+# Leave a tenth of the card free, because no formula includes CUDA, its
+# libraries and fragmentation. `dtlib sim memory --model gpt2-xl --strategy
+# zero2 --ranks 4 --micro-batch 4 --precision bf16 --device rtx4090` computes
+# the same with buckets included, and says what would fit if this does not.
 #
-# And measured? At full size the table below is yours. Here:
+# Does a GPU agree? At full size, the next cell compares the prediction with
+# your own runs, and otherwise with recorded ones if there are any:
 
 # %%
 from dtlib.learn.source import find
@@ -381,7 +393,7 @@ COUNTS = ["micro_batch", "accumulation", "precision"]
 
 
 def peaks(row):
-    """GiB at the peak of a run on a GPU: foretold, measured."""
+    """GiB at the peak of a run on a GPU: predicted, measured."""
     place = (row["model"], row["strategy"], row["world_size"])
     counts = [row[key] for key in COUNTS]
     setup = Setup(*place, *counts, vocab_size=entries if full else 50_304)
@@ -392,13 +404,13 @@ kept = find("28").room / "records" / "28_gpt2.json"
 if full or kept.exists():
     on_gpu = done if full else learn.recorded("28_gpt2")["rows"]
     lines = [[row["model"], row["strategy"], *peaks(row)] for row in on_gpu]
-    heads = ["model", "strategy", "foretold, GiB", "measured, GiB"]
+    heads = ["model", "strategy", "predicted, GiB", "measured, GiB"]
     print(learn.table(lines, heads, "The most that a card held"))
 else:
     print("No GPU results are recorded yet. Published ones follow.")
 
 # %% [markdown]
-# | run | model | cards | tokens a step | s a step | tokens/s |
+# | run | model | cards | tokens per step | s per step | tokens/s |
 # | --- | --- | --- | --- | --- | --- |
 # | nanoGPT, data parallel | 124M | 8 × A100-40 | 491,520 | 0.58 | 850,000 |
 # | llm.c, ZeRO-1 | 124M | 8 × A100-80 | 524,288 | 0.300 | 1,750,000 |
@@ -406,18 +418,18 @@ else:
 # | llm.c, ZeRO-1 | 774M | 8 × A100-80 | 524,288 | 1.7 | 308,000 |
 # | llm.c, ZeRO-1 | 1558M | 8 × H100 | 1,048,576 | 2.80 | 374,000 |
 #
-# Published by others, with 1,024 tokens a window, in bf16; tokens/s follow
-# from the two columns before (https://github.com/karpathy/llm.c,
+# Others published these runs, with windows of 1,024 tokens, in bf16. Tokens/s
+# follow from the two columns before them (https://github.com/karpathy/llm.c,
 # `scripts/run_gpt2_*.sh`; https://github.com/karpathy/nanoGPT: the 600,000
 # steps of `config/train_gpt2.py` in "about 4 days").
 #
 # ## A table done right
 #
-# Now the question of the beginning. A row is a run: its settings and its
-# results. Two rows tell what **one** setting does if they differ in that one
-# alone. What differs beside it is a **confounder**, and what a row does not
-# tell may be one. So a table of runs has these columns, or its caption says
-# what is equal in all rows:
+# Now back to the first question. A row is a run: its settings and its results.
+# Two rows show the effect of *one* setting if they differ in that setting
+# alone. Anything else that differs is a **confounder**, and a setting that a
+# row does not state may be one. So a table of runs has these columns, or its
+# caption says what is equal in all rows:
 
 # %%
 SETTINGS = [
@@ -435,7 +447,7 @@ RESULTS += ["loss", "device", "commit"]
 
 
 def row_of(outcome, tidy):
-    """A row with all settings and results; None where nothing is told."""
+    """A row with all settings and results; None where one is unknown."""
     config = outcome.run.config
     engine = config.get("framework", {}).get("deepspeed", {})
     adam = engine.get("optimizer", {}).get("params", {}).get("torch_adam")
@@ -457,10 +469,11 @@ learn.table(
 )
 
 # %% [markdown]
-# The last three columns belong to the strategy, and a caption must say so:
-# `recipe` (under `autocast` weights stay in fp32, under FSDP's `policy` and
-# DeepSpeed's `mixed` each rank computes with copies in 16 bits), whether AdamW
-# is one *fused* kernel, and whether the exchange *overlaps* with backward.
+# The last three columns belong to the strategy, and a caption must say so.
+# `recipe` says in which precision a rank keeps and uses weights (`autocast`
+# keeps them in fp32; under FSDP's `policy` and DeepSpeed's `mixed`, each rank
+# computes with 16-bit copies). `fused` says whether AdamW is a single kernel,
+# and `overlap` whether ranks exchange gradients while backward still runs.
 
 # %%
 learn.table(
@@ -478,20 +491,21 @@ learn.table(
     ],
     ["strategy", "tokens/s", "MFU, %", "peak, MB", "reserved, MB"]
     + RESULTS[4:],
-    "Your table: results. Tokens/s of all ranks, bytes of rank 0; the MFU is"
-    " the share of a GPU's peak (lesson 01), and a CPU has none here",
+    "Your table: results. Tokens/s are of all ranks, bytes of rank 0. MFU"
+    " (model FLOP utilisation) is the share of the GPUs' peak that a run"
+    " reaches (lesson 01); it stays empty on a CPU",
 )
 
 # %% [markdown]
 # ## Exercise 2: fair pairs
 #
-# ●●○ *12 minutes.* Return the pairs of places `(i, j)`, i < j, of rows that
+# ●●○ *12 minutes.* Return the pairs of indices `(i, j)`, i < j, of rows that
 # differ in the setting `factor` and agree in all other `SETTINGS`. `None`
-# means that a row does not tell: such a row is in no pair. Results do not
-# count.
+# means that a row does not state this setting; such a row is in no pair.
+# Results do not matter.
 #
-# A worked case: rows 0 and 1 are `ddp` and `zero2`, all else alike, row 2 is
-# `zero2` in another precision. For `"strategy"`: `[(0, 1)]`.
+# A worked example: row 0 uses `ddp` and row 1 `zero2`, and all else is equal;
+# row 2 uses `zero2` in another precision. For `"strategy"`, return `[(0, 1)]`.
 
 
 # %% tags=["exercise"]
@@ -516,13 +530,13 @@ def fair_pairs(rows, factor):
 learn.check("fair_pairs", fair_pairs)
 
 # %% [markdown]
-# The tutorial's five rows, with what its repository tells beside the table:
-# its script trains the first row in fp32 with torch's AdamW, the JSON files of
-# the others say fp16 and leave Adam to DeepSpeed, and `max_length` is 512. For
-# the large model the table says a batch of 2, and the text below it one of 4
-# in every JSON file: so its batch is not told. (The learning rates differ as
-# well, 5·10⁻⁵ after a warm-up and 10⁻⁴ without: not even the losses of the
-# first two rows belong together.)
+# Here are the tutorial's five rows, with what its repository says beyond the
+# table. Its script trains the first row in fp32 with torch's AdamW; the JSON
+# files of the others ask for fp16 and leave Adam to DeepSpeed; `max_length` is
+# 512. For the large model, the table gives a batch of 2, and the text below it
+# says 4 for every JSON file, so its batch counts as unknown. (The learning
+# rates differ as well, 5·10⁻⁵ after a warm-up and 10⁻⁴ without one, so not
+# even the losses of the first two rows can be compared.)
 
 # %%
 fair = learn.given("fair_pairs")
@@ -546,38 +560,40 @@ for i, j in fair(five, "strategy"):
 assert fair(five, "strategy") == [(1, 2)]
 
 # %% [markdown]
-# One pair of ten: stage 1 and stage 2, which on one card divide by 1, with
-# 52.10 and 52.56 s. "ZeRO-2: 2.4 times as fast, 23 % less memory" compares
-# row 0 with row 2: precision and Adam changed as well, and on one card
-# nothing is sharded (lesson 17 takes that number apart). `offload` brings its
-# Adam on the CPU: that belongs to the strategy, and a caption must say so.
+# Only one pair of ten is fair: stage 1 and stage 2, which on one card both
+# divide by 1, with 52.10 and 52.56 s. "ZeRO-2: 2.4 times as fast, 23 % less
+# memory" compares row 0 with row 2, but precision and Adam changed as well,
+# and on one card nothing is sharded (lesson 17 takes that claim apart).
+# `offload` brings its own Adam for the CPU; that belongs to the strategy, and
+# a caption must say so.
 #
-# The table also does not name its card; and the repository's README has
-# 28 GB and 90 samples/s for four A100, its `CLUSTER_QUICKSTART.md` the same
-# for four V100. **A number without a run behind it has no device and no
-# commit**: that is what those two columns are for. Now your own table:
+# The table also does not name its card. The repository's README gives 28 GB
+# and 90 samples/s for four A100s, and its `CLUSTER_QUICKSTART.md` gives the
+# same numbers for four V100s. **A number without a run behind it has no device
+# and no commit**: that is what these two columns are for. Now compare the rows
+# of your own table:
 
 # %%
 for i, j in fair(mine, "strategy"):
     a, b = mine[i], mine[j]
     if a["strategy"] == "ddp" and a["throughput"] and b["throughput"]:
         ratio = b["throughput"] / a["throughput"]
-        print(f"{b['strategy']} beside ddp: {ratio:.2f} of the tokens/s")
+        print(f"{b['strategy']} reaches {ratio:.2f} of ddp's tokens/s")
 alone = [mine[i]["strategy"] for p in fair(mine, "world_size") for i in p]
-print("pairs in world_size alone:", alone or "none")
+print("pairs that differ in world_size alone:", alone or "none")
 
 # %% [markdown]
-# `single` is in no pair: it differs from the others in strategy *and* ranks.
-# To compare its loss is fair all the same, since the loss depends on neither;
-# to compare its tokens/s is not. And in a rehearsal tokens/s are those of
-# processes that share this machine's cores: they say nothing about GPUs.
+# `single` is in no pair, because it differs from the others in strategy *and*
+# in its number of ranks. You may still compare its loss, because the loss
+# depends on neither, but not its tokens/s. And in a rehearsal, tokens/s come
+# from processes that share this machine's cores: they say nothing about GPUs.
 #
 # ## Your own data
 #
 # A folder of `.txt` files is enough, for every strategy:
-# `dtlib train text --data my_texts --strategy zero2`. Here are the words of
-# this course's own lessons; put yours beside them. With `-p data=my_texts`
-# the whole lesson trains on that folder.
+# `dtlib train text --data my_texts --strategy zero2`. The next cell writes the
+# text of this course's own lessons into such a folder; add your files to it.
+# With `-p data=my_texts` the whole lesson trains on that folder.
 
 # %%
 import dtlib
@@ -601,26 +617,28 @@ own = dtlib.train(
     **settings,
 )
 figures = own.evaluations[-1]
-print(f"{figures['valid_perplexity']:.0f} is the perplexity, measured so:")
+print(f"perplexity {figures['valid_perplexity']:.0f}, measured like this:")
 print(figures["protocol"])
 learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 
 # %% [markdown]
-# Two lines, since a perplexity without its protocol is half a number: that of
-# the published GPT-2 on WikiText-2 is 29 with windows of 1,024 tokens and 43
-# with 256 (https://github.com/huggingface/transformers/issues/483).
+# This takes two lines, because a **perplexity** (e to the power of the mean
+# loss) without its protocol is half a number: the published GPT-2 has 29 on
+# WikiText-2 with windows of 1,024 tokens, and 43 with windows of 256
+# (https://github.com/huggingface/transformers/issues/483).
 #
 # ## When it breaks
 #
-# Six things that stop first runs on a cluster. Each is a sentence here:
+# Six things stop first runs on a cluster. Each ends in a sentence that says
+# so:
 #
 # | what is wrong | where you read it | what helps |
 # | --- | --- | --- |
-# | cuDNN is missing, or another one is found | `dtlib doctor` | out of `LD_LIBRARY_PATH` with it; install torch again |
+# | cuDNN is missing, or another version is found | `dtlib doctor` | take the other one out of `LD_LIBRARY_PATH`; reinstall torch |
 # | DeepSpeed is missing | `dtlib doctor`, `dtlib train` | `pip install -e '.[deepspeed]'` |
-# | out of memory | the rank's sentence | what it lists: it is computed for your run |
+# | out of memory | the rank's error message | one of the changes that it lists, computed for your run |
 # | wrong launcher | `dtlib train` | `torchrun`, `deepspeed` or none, with one number of ranks |
-# | batch identity | `dtlib train` | give two of three numbers |
+# | batch identity violated (global batch = micro-batch × accumulation × N) | `dtlib train` | give only two of the three numbers |
 # | no internet | `dtlib doctor`, `dtlib fetch` | `dtlib fetch NAME --from FILE`, `HF_HUB_OFFLINE=1` |
 
 # %%
@@ -631,8 +649,9 @@ for finding in doctor.examine(probes=TRAINING):
     print(f"{finding.name}: {finding.found}")
 
 # %% [markdown]
-# Two of them, called by mistake on purpose, and one that needs a GPU: torch's
-# text for a full card, made up here, and what dtlib makes of it.
+# The next cell makes two of these mistakes on purpose. A third needs a GPU, so
+# the cell makes up torch's error text for a full card, and shows what dtlib
+# turns it into.
 
 # %%
 from dtlib.errors import DtlibError
@@ -664,19 +683,20 @@ run = Setup("gpt2-xl", "ddp", ranks=4, micro_batch=4, precision="bf16")
 print(sentence("rank 1 ran out of memory on cuda:1", numbers(said), run))
 
 # %% [markdown]
-# It says how much was lacking, what holds the rest, what this run needs, and
-# which changes would fit without changing what is learnt: fewer samples at
-# once and more accumulation, or another strategy.
+# The last sentence says how much memory was missing, what holds the rest, what
+# this run needs, and which changes would fit without changing what the model
+# learns: fewer samples at once with more accumulation, or another strategy.
 #
 # ## Exercise 3: the diagnosis
 #
-# ●●○ *12 minutes, stretch.* Outputs of broken runs come as text. Return the
-# cause, one of `CAUSES`, or `None` where nothing is broken. Judge by what an
-# error *says*: on several ranks one fails and the others wait for it, and
-# a missing package can mean a wrong start: DeepSpeed asks for `mpi4py` when
-# no launcher has told it who it is.
+# ●●○ *12 minutes, stretch.* `log` is the output of a run. Return the cause of
+# its failure, one of `CAUSES`, or `None` if nothing is broken. Judge by what
+# an error *says*. On several ranks, one fails and the others wait for it, so
+# the last lines may come from ranks that waited. And a missing package can
+# mean a wrong start: DeepSpeed imports `mpi4py` if no launcher has told it its
+# rank.
 #
-# A worked case: an output that ends in `ModuleNotFoundError: No module
+# A worked example: an output that ends in `ModuleNotFoundError: No module
 # named 'deepspeed'` has the cause `"deepspeed"`.
 
 # %% tags=["exercise", "stretch"]
@@ -684,7 +704,7 @@ CAUSES = ["cudnn", "deepspeed", "memory", "launcher", "batch", "internet"]
 
 
 def diagnose(log):
-    """The cause of a broken output, or None."""
+    """The cause of a run's failure, or None."""
     ### BEGIN SOLUTION
     signs = {
         "memory": ["OutOfMemoryError", "can't allocate memory"],
@@ -707,20 +727,21 @@ learn.check("diagnose", diagnose)
 # %% [markdown]
 # ## Exercise 4: tokens a second
 #
-# ●●○ *10 minutes, stretch.* The tutorial's script fills every line of
-# WikiText-2 up to 512 positions and hands the filling over as labels, too
-# (`real_model_example.py`: `padding="max_length"`, `labels=input_ids`). So
-# filling counts, in its samples a second and in its loss: 0.31 would be a
-# perplexity of 1.4, and the small GPT-2, fine-tuned, reaches about 20
-# (https://github.com/huggingface/transformers, the README of `run_clm`).
+# ●●○ *10 minutes, stretch.* The tutorial's script pads every line of
+# WikiText-2 to 512 positions, and passes the padding (positions without text)
+# as labels, too (`real_model_example.py`: `padding="max_length"`,
+# `labels=input_ids`). So padding counts in its samples per second and in its
+# loss: 0.31 would be a perplexity of 1.4, but the small GPT-2 reaches about 20
+# after fine-tuning (https://github.com/huggingface/transformers, the README of
+# `run_clm`).
 #
-# Count what counts. `steps` are pairs of seconds and the labels of all ranks'
-# windows; -100 is filling, which the loss leaves out. The first `warmup`
-# steps are not timed. Return the median of the steps' rates, for all ranks
-# and for one of them.
+# Count only real tokens. `steps` is a list of pairs: the seconds of a step,
+# and the labels of all ranks' windows. The label -100 is padding, which the
+# loss leaves out. The first `warmup` steps are not timed. Return the median of
+# the steps' rates, for all ranks together and for one rank.
 #
-# A worked case: 2 seconds, two windows of 8 with 3 and 5 labels, 2 ranks:
-# 8 tokens in 2 s, so `(4.0, 2.0)`.
+# A worked example: 2 ranks take 2 seconds for two windows of 8 positions, with
+# 3 and 5 tokens. These are 8 tokens in 2 s, so return `(4.0, 2.0)`.
 
 # %% tags=["exercise", "stretch"]
 import statistics
@@ -748,13 +769,14 @@ padded = [([1] * n + [-100] * (64 - n)) for n in lengths]
 packed = [[1] * 64] * (sum(lengths) // 64)
 rate = learn.given("tokens_per_second")
 for name, windows in (("padded", padded), ("packed", packed)):
-    seconds = 0.01 * len(windows)  # say that a window takes 10 ms
+    seconds = 0.01 * len(windows)  # suppose that a window takes 10 ms
     total, _ = rate([(seconds, windows)], 1, 0)
     print(f"{name}: {len(windows)} windows, {total:,.0f} tokens/s")
 
 # %% [markdown]
-# The same text, the same 10 ms a window: **packed windows**, one text behind
-# the other and cut, have no filling. The course's text is always packed.
+# The text is the same, and each window still takes 10 ms. But **packed
+# windows** are cut from one long text, in which one line follows the other, so
+# they hold no padding. The course's text is always packed.
 #
 # ## Quiz
 
@@ -764,12 +786,14 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - The first loss is near ln V, or weights have come from somewhere.
-# - Strategies agree in the loss. They differ in bytes, and the formulas say
+# - The first loss is near ln V, unless weights were loaded from somewhere.
+# - Strategies agree on the loss. They differ in bytes, and the formulas say
 #   by how much before you ask for a card.
-# - 2 + 2 + 12 bytes a parameter, divided by stage; activations by nothing.
-# - Two rows tell what one setting does if all others are told and equal.
-# - A sentence with numbers beats a search: how much was lacking, what fits.
+# - In 16 bits a parameter takes 2 + 2 + 12 bytes. Each stage of ZeRO divides
+#   more of them, and none divides the activations.
+# - Two rows show what one setting does if all others are stated and equal.
+# - An error message with numbers beats a search: it says how much memory was
+#   missing and what would fit.
 
 # %%
 if record and full:

@@ -1,8 +1,8 @@
-"""A family of small runs in a few launches: the runs of equal ranks share their processes.
+"""A family of small runs in a few launches: runs with the same number of ranks share processes.
 
-`family.carry_out` gives every run processes of its own, so that one that dies takes no other along,
-and memory is fresh. Where a run takes less time than its processes take to start, as in a
-rehearsal, this is the way.
+`family.carry_out` gives every run its own processes, so that a run that dies takes no other with
+it, and each begins with fresh memory. Use this module where a run takes less time than its
+processes take to start, as in a rehearsal.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dtlib.training.record import Run
 
 
 def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:
-    """Carry out runs, those of equal ranks in one launch, and return what came of each.
+    """Carry out runs, those with the same number of ranks in one launch, and return the outcomes.
 
     Parameters
     ----------
     out
-        Folder of the runs; one that is done there is not run again.
+        Folder of the runs; a run that is already done there is not run again.
     plans
-        Each says its number of ranks.
+        The runs; each states its number of ranks.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:
     Raises
     ------
     RankFailed, Stopped
-        When a run fails or is stopped: those after it in its launch are not run.
+        When a run fails or is stopped; those after it in the same launch are not run.
     """
     found = {planned.name: _before(out / planned.name, planned) for planned in plans}
     by_ranks: dict[int | None, list[RunConfig]] = {}
@@ -58,7 +58,7 @@ def together(out: Path, plans: Sequence[Planned]) -> list[Outcome]:
 
 
 def _before(folder: Path, planned: Planned) -> Outcome | None:
-    """Return the outcome of a run that is done or cannot be; None for one that is to be run."""
+    """Return the outcome of a run that is done or cannot run; None for one that has to run."""
     if (folder / "summary.json").exists():
         return Outcome(planned, Run.load(folder))
     try:
@@ -71,7 +71,7 @@ def _before(folder: Path, planned: Planned) -> Outcome | None:
 
 
 def _config(folder: Path, planned: Planned) -> RunConfig:
-    """The run's configuration in this folder, where it goes on with what was cut short."""
+    """The run's configuration in this folder, where it resumes if it was interrupted."""
     begun = (folder / "config.json").exists()
     return dataclasses.replace(planned.config, out=str(folder), resume=begun)
 
@@ -79,4 +79,4 @@ def _config(folder: Path, planned: Planned) -> RunConfig:
 def _in_turn(configs: Sequence[RunConfig]) -> None:
     for config in configs:
         start.train(config)
-        gc.collect()  # engines are in cycles, and would count as the next run's memory
+        gc.collect()  # engines are in reference cycles, and would count as the next run's memory

@@ -9,27 +9,27 @@ from dtlib.config.files import write_atomically
 from dtlib.sim import flops, hardware, shapes, states
 from dtlib.study import strategies
 
-MULTIPLE = 128  # 50,257 is a product of no small numbers; GPUs multiply whole tiles: 50,304
+MULTIPLE = 128  # GPUs multiply whole tiles: 50,257, which is odd, is padded to 50,304
 BRINGS = ["recipe", "fused", "overlap"]
 
 
 def shared(full, world, data=""):
-    """The settings of all runs: at full size GPT-2's own tokens, its vocabulary padded."""
+    """The settings that all runs share: at full size, GPT-2's own tokens and padded vocabulary."""
     batch = {"global_batch": 4 * world, "micro_batch": 4}
     if not full:
         small = {"max_length": 32, "num_samples": 256, "steps": 6, "timeout": 60}
         return {"task": "text", "data": data or "grammar", "precision": "fp32", **batch, **small}
-    own = {} if data == "grammar" else {"tokenizer": "gpt2"}  # it has words of its own
+    own = {} if data == "grammar" else {"tokenizer": "gpt2"}  # the grammar has its own words
     tokens = {**own, "pad_vocab_to": MULTIPLE}
     found = {"task": "text", "data": data or "wikitext2", **tokens, "precision": "bf16"}
     return {**found, **batch, "steps": 20, "timeout": 600}
 
 
 def plans(settings, world, names, folder, full):
-    """The runs of a study in `folder`; DeepSpeed's are asked for what the other rows have anyway.
+    """The runs of a study in `folder`; DeepSpeed's ask for two things that other rows have anyway.
 
-    Those are torch's fused AdamW, which only takes what lies on the device, and, at full size,
-    reductions while backward still computes: DeepSpeed's first two stages wait with them.
+    One is torch's fused AdamW, which only updates what is on the device. The other, at full size,
+    is to reduce gradients while backward still runs: by default DeepSpeed's stages 1 and 2 do not.
     """
     found = []
     for one in strategies.plans(settings, [world], names):
@@ -48,10 +48,10 @@ def plans(settings, world, names, folder, full):
 
 
 def brings(config):
-    """What a run's strategy brings beside its settings: `BRINGS` of its config.json.
+    """What a run's strategy brings besides its settings: `BRINGS`, from its config.json.
 
-    `recipe` says in how many bits weights, gradients and moments are kept, a key of
-    `dtlib.sim.states.RECIPES`; `overlap` is None where there is nobody to talk to.
+    `recipe`, a key of `dtlib.sim.states.RECIPES`, says in how many bits weights, gradients and
+    moments are kept; `overlap` is None on a single rank, which exchanges nothing.
     """
     name, engine = config["strategy"], config.get("framework", {}).get("deepspeed")
     found = {"recipe": states.recipe(name, config["precision"]), "fused": True}
@@ -64,9 +64,9 @@ def brings(config):
 
 
 def mfu(row, sequence, entries):
-    """The share of its GPUs' peak that a run reaches; None where no table has that peak.
+    """The share of its GPUs' peak that a run reaches; None if `hardware` does not know that peak.
 
-    `entries` are those of the vocabulary, with its padding: they are computed.
+    `entries` is the size of the vocabulary with its padding, which is computed as well.
     """
     shape = shapes.GPT[row["model"]]
     known = (

@@ -29,7 +29,7 @@ WITHOUT = ROOT / "tests/fixtures/no_deepspeed"
         ("first_loss", 0.9, "somewhat below ln V, since some words are common"),
         ("first_loss", 1.3, "far more than ln V"),
         ("apart", 2.4e-7, "not at all, or in the last digits"),
-        ("apart", 4e-3, "by some thousandths"),
+        ("apart", 4e-3, "by a few thousandths"),
         ("apart", 0.2, "those that shard more learn worse"),
     ],
 )

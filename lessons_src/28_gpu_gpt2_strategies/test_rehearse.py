@@ -1,4 +1,4 @@
-"""Runs of a family that share their processes: the same results, each run once."""
+"""Runs of a family that share their processes: results stay the same, and each runs only once."""
 
 from pathlib import Path
 

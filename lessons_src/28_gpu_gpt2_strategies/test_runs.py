@@ -1,4 +1,4 @@
-"""What lesson 28 runs at full size, without a GPU: sizes, what all rows share, going on."""
+"""What lesson 28 runs at full size, tested without a GPU: sizes, shared settings, resuming."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -71,7 +71,7 @@ def test_rows_share_all_settings_and_what_a_strategy_brings_is_a_column(tmp_path
 
 
 def test_what_is_not_asked_for_is_told_apart():
-    """DeepSpeed's own defaults: no fused Adam, and no overlap before stage 3."""
+    """DeepSpeed's own defaults: AdamW is not fused, and nothing overlaps before stage 3."""
     config = {"strategy": "zero2", "precision": "bf16", "world_size": 4}
     engine = {"optimizer": {"params": {"torch_adam": True}}, "zero_optimization": {"stage": 2}}
     told = runs.brings({**config, "framework": {"deepspeed": engine}})
@@ -81,7 +81,7 @@ def test_what_is_not_asked_for_is_told_apart():
 def test_mfu_is_the_share_of_all_gpus_peaks():
     row = {"model": "gpt2", "precision": "bf16", "world_size": 8, "throughput": 8e5}
     row["device"] = "NVIDIA H100 80GB HBM3"
-    # 6 FLOP for each of 123.7 million weights of products, and 12·L·s·h of attention
+    # 6 FLOP for each of 123.6 million weights that enter products, and 12·L·s·h for attention
     products = 12 * 12 * 768**2 + 768 * 50_304
     token = 6 * products + 12 * 12 * 1024 * 768
     assert runs.mfu(row, 1024, 50_304) == pytest.approx(1e5 * token / 989e12)
@@ -90,7 +90,7 @@ def test_mfu_is_the_share_of_all_gpus_peaks():
 
 
 def test_a_study_that_is_started_again_runs_only_what_is_left(tmp_path, monkeypatch):
-    """A requeued job: the notebook begins anew in the folder it had, and its study goes on."""
+    """A requeued job: the notebook starts again in its old folder, and its study resumes."""
     settings = {**runs.shared(False, 2), "model": "nano", "num_samples": 16, "steps": 4}
     done, train = [], family.start.train
 
@@ -111,7 +111,7 @@ def test_a_study_that_is_started_again_runs_only_what_is_left(tmp_path, monkeypa
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_settings_of_full_size_train_on_two_cpu_ranks_too(tmp_path):
-    """Padding, 16 bits, the fused AdamW and overlap: only model and text are small."""
+    """Padding, 16 bits, the fused AdamW and overlap: only the model and the text are small."""
     small = {"model": "nano", "max_length": 16, "num_samples": 64, "steps": 4, "timeout": 60}
     settings = {**runs.shared(True, 2, "grammar"), **small}
     names = ["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]

@@ -32,7 +32,7 @@ def test_the_papers_rule_for_each_strategy():
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("row", GPT2, ids=lambda row: row[0])
 def test_it_stays_near_the_whole_estimate(row, strategy):
-    """Within 15 %: not all kinds are at their most in one moment, and buckets are left out."""
+    """Within 15 %: not all kinds are largest at the same moment, and buckets are left out."""
     name, *shape, parameters = row
     n = 1 if strategy == "single" else 4
     short = sum(held(parameters, strategy, n, computing(*shape, 4)).values())
@@ -42,7 +42,7 @@ def test_it_stays_near_the_whole_estimate(row, strategy):
 def test_a_sentence_says_what_is_lacking_or_spare():
     lacking = which_fits(4, 2, 4, 4, 24)
     assert "gpt2-xl (1558 million parameters) under ddp on 4 cards of 24 GiB" in lacking["says"]
-    assert "10.9 GiB are lacking." in lacking["says"]
+    assert "10.9 GiB are missing." in lacking["says"]
     spare = which_fits(1, 5, 1, 1, 80)
     assert "on 1 card of 80 GiB" in spare["says"] and "It fits" in spare["says"]
     for found in (lacking, spare):

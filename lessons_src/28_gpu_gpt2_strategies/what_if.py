@@ -1,15 +1,16 @@
 """Which GPT-2 fits on which card under which strategy: plain functions, also for sliders.
 
-Rule of S. Rajbhandari et al., "ZeRO", SC 2020, arXiv:1910.02054: 2 + 2 + 12 bytes a parameter in 16
-bits, divided by stage (`states`); activations and logits as `activations` counts them. Buckets and
-whole layers on their way are left out, which `estimate` has.
+The rule is that of S. Rajbhandari et al., "ZeRO", SC 2020, arXiv:1910.02054: 2 + 2 + 12 bytes a
+parameter in 16 bits, divided by stage (`states`). Activations and logits are as `activations`
+counts them. Buckets and gathered layers are left out here; `estimate` includes them.
 """
 
 from dtlib.sim.activations import gpt, logits
 from dtlib.sim.states import model_states
 
 # Layers, width, heads and parameters of the published sizes (Radford et al. 2019), written out
-# since a page has no `dtlib.sim.shapes`; a test holds them equal. 1,024 tokens, 50,257 entries.
+# because a web page has no `dtlib.sim.shapes`; a test compares the two. All have windows of 1,024
+# tokens and a vocabulary of 50,257 entries.
 GPT2 = [
     ("gpt2", 12, 768, 12, 124439808),
     ("gpt2-medium", 24, 1024, 16, 354823168),
@@ -28,7 +29,7 @@ def computing(layers, width, heads, micro_batch):
 
 
 def held(parameters, strategy, ranks, computing_bytes=0):
-    """Bytes on a rank's card by kind: the states, each at its largest, and what is computed with.
+    """Bytes on a rank's card by kind: states, each at its largest, and activations with logits.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def held(parameters, strategy, ranks, computing_bytes=0):
     ranks
         N; `single` and `ddp` divide nothing by it.
     computing_bytes
-        Of activations and logits.
+        Bytes of activations and logits.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def held(parameters, strategy, ranks, computing_bytes=0):
 
 
 def which_fits(model, strategy, ranks, micro_batch, card):
-    """Bytes of a rank over the number of ranks beside the card's, for the sliders of a what-if.
+    """Bytes of a rank over the number of ranks, and the card's, for the sliders of a what-if.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def which_fits(model, strategy, ranks, micro_batch, card):
     parts = ", ".join([f"{here[kind] / GIB:.1f} {kind}" for kind in KINDS])
     spare = card - total
     verdict = (
-        f"{-spare:.1f} GiB are lacking" if spare < 0 else f"It fits, with {spare:.1f} to spare"
+        f"{-spare:.1f} GiB are missing" if spare < 0 else f"It fits, with {spare:.1f} to spare"
     )
     cards = "card" if ranks == 1 else "cards"
     return {

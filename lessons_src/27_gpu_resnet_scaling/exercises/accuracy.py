@@ -1,4 +1,4 @@
-"""`hours_to_accuracy`: how long until a training is good enough, from its curve and speed."""
+"""`hours_to_accuracy`: how long until a model is good enough, from its curve and its speed."""
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
@@ -7,7 +7,7 @@ from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
-# The curve dips and comes again, as curves do; its last epoch is not its best one.
+# The curve dips and recovers, as curves do; its last epoch is not its best one.
 CURVE = [0.3, 0.5, 0.62, 0.58, 0.66, 0.71, 0.69]
 HOUR = 3.6e6  # pictures in an hour at 1,000 a second
 HOURS = "epoch * images / images_per_second / 3600"  # words of the solution
@@ -16,7 +16,7 @@ hours_to_accuracy = solution("hours_to_accuracy", globals())
 
 
 def whole_hours(epochs):
-    """A mistake: where the target is met, the hours of so many epochs."""
+    """A mistake: if the target is reached, the hours of as many epochs as `epochs` says."""
 
     def program(curve, images, rate, target):
         return epochs(curve) * images / rate / 3600 if max(curve) >= target else None
@@ -25,7 +25,7 @@ def whole_hours(epochs):
 
 
 def between(curve, images, images_per_second, target):
-    """A mistake: the curve is a line from epoch to epoch."""
+    """A mistake: interpolates the curve linearly between epochs."""
     hours = hours_to_accuracy(curve, images, images_per_second, target)
     epoch = next((k for k, accuracy in enumerate(curve) if accuracy >= target), 0)
     if hours is None or epoch == 0:
@@ -35,13 +35,13 @@ def between(curve, images, images_per_second, target):
 
 
 def within(got, want, images, images_per_second):
-    """Whether a time lies in the epoch that meets the target, and that is not the first."""
+    """Whether a time lies within the epoch that reaches the target, which is not the first."""
     epoch = images / images_per_second / 3600
     return want is not None and want > 1.5 * epoch and want - epoch < got < want
 
 
 def facts(got, want, curve, images, images_per_second):
-    """The epoch that is right."""
+    """The right epoch, and what the sentences say about the curve."""
     seen = {"best": max(curve), "epochs": len(curve)}
     if got is None or want is None:
         return seen | {"got": repr(got)}
@@ -62,9 +62,9 @@ EXERCISE = Answer(
     cases=[
         ("one epoch", ([0.7], HOUR, 1000.0, 0.6)),
         ("a curve that dips", (CURVE, HOUR, 1000.0, 0.6)),
-        ("the target met exactly", (CURVE, HOUR, 1000.0, 0.5)),
+        ("a target that is reached exactly", (CURVE, HOUR, 1000.0, 0.5)),
         ("twice the pictures at four times the speed", (CURVE, 2 * HOUR, 4000.0, 0.66)),
-        ("a speed that divides nothing evenly", (CURVE, 50_000, 7300.0, 0.6)),
+        ("a speed that does not divide the pictures evenly", (CURVE, 50_000, 7300.0, 0.6)),
         ("a target out of reach", (CURVE, HOUR, 1000.0, 0.9)),
     ],
     mistakes=[

@@ -1,4 +1,4 @@
-"""`share_of_peak`: the MFU of a training that counts images, checked by physics."""
+"""`share_of_peak`: the MFU of a training run from its images per second, checked by physics."""
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.ratios import short
@@ -13,14 +13,14 @@ share_of_peak = solution("share_of_peak", globals())
 
 
 def case(images=100.0, flop=2e9, gpus=1, peak=1.2e12):
-    """100 images/s of 2 GFLOP forward are 600 GFLOP/s of training: half of 1.2 TFLOP/s."""
+    """100 images/s with 2 GFLOP forward make 600 GFLOP/s in training: half of 1.2 TFLOP/s."""
     gpu = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
     label = f"{images:g} images/s, {flop:g} FLOP forward, {gpu} of {peak:g} FLOP/s"
     return label, (images, flop, gpus, peak)
 
 
 def read(got):
-    """A share above 0."""
+    """Read a share, which is above 0."""
     share = number(got)
     if share <= 0:
         raise Wrong("not_positive", got=short(share))
@@ -28,7 +28,7 @@ def read(got):
 
 
 def passed(got, want):
-    """The published run."""
+    """Compare the shares of the published run."""
     shares = (round(100 * share[-1], 1) for share in (got, want))
     return Passed((("a published ResNet-18 on one A100", *shares, "%"),))
 

@@ -1,4 +1,4 @@
-"""`cheapest_in_time`: from a table of scaling to how many GPUs to ask for."""
+"""`cheapest_in_time`: how many GPUs to ask for, from a scaling table."""
 
 import math
 
@@ -10,31 +10,31 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 WORK = 36e6  # pictures: 10 hours on one GPU
-ON_THE_DOT = "a deadline to the second"
+ON_THE_DOT = "a deadline that is met to the second"
 IN_TIME, CHEAPER = "hours <= deadline", "cost < found[1]"  # words of the solution
 
 cheapest_in_time = solution("cheapest_in_time", globals())
 
 
 def table(**rates):
-    """Rows of a scaling table: `g4=3400` is 3,400 images/s on 4 GPUs in all."""
+    """Rows of a scaling table: `g4=3400` is 3,400 images/s on 4 GPUs together."""
     return [{"gpus": int(k[1:]), "images_per_second": v} for k, v in rates.items()]
 
 
 USUAL = table(g1=1000, g2=1900, g4=3400, g8=4800, g16=5200)
 MIXED = table(g8=4800, g1=1000, g16=5200, g2=1900, g4=3400)
-# Two GPUs that are more than twice as fast: what each holds fits its cache.
+# Two GPUs that are more than twice as fast as one, because what each holds fits its cache.
 SUPER = table(g1=100, g2=210, g4=380)
 ONE = table(g1=1000)
 
 
 def hours_of(rows, images):
-    """Hours by GPUs."""
+    """The hours of each row, by its number of GPUs."""
     return {row["gpus"]: images / row["images_per_second"] / 3600 for row in rows}
 
 
 def read(got):
-    """A number of GPUs and their hours, or None."""
+    """Read a number of GPUs and their GPU hours, or None."""
     if got is None:
         return None
     if not isinstance(got, (tuple, list)) or len(got) != 2:
@@ -44,14 +44,14 @@ def read(got):
 
 
 def linear(rows, images, deadline):
-    """A mistake: the fewest GPUs in time if N of them were N times as fast."""
+    """A mistake: the fewest GPUs that would be in time if N of them were N times as fast."""
     hours = hours_of(rows, images)
     found = [n for n in sorted(hours) if hours[1] / n <= deadline]
     return (found[0], found[0] * hours[found[0]]) if found else None
 
 
 def cost_as(way):
-    """A mistake in the GPU hours of the right row."""
+    """A mistake in the GPU hours of the right row, which `way` computes."""
 
     def program(rows, images, deadline):
         found = cheapest_in_time(rows, images, deadline)
@@ -61,7 +61,7 @@ def cost_as(way):
 
 
 def chosen(which):
-    """Recognises a wrong number of GPUs, whatever they are said to cost."""
+    """Recognise a wrong number of GPUs, whatever cost the answer gives for them."""
 
     def when(got, want, rows, images, deadline):
         other = got is not None and want is not None and got[0] != want[0]
@@ -71,7 +71,7 @@ def chosen(which):
 
 
 def facts(got, want, rows, images):
-    """The row that was chosen, beside the right one; with the right row its cost."""
+    """The row that was chosen and the right one; if they are the same, the two costs."""
     if got is None or want is None:
         return {"got": repr(got), "n": want and want[0]}
     hours, (gpus, cost), (right, cheap) = hours_of(rows, images), got, want
@@ -85,11 +85,11 @@ def facts(got, want, rows, images):
 
 
 def passed(want):
-    """The second case."""
+    """Compare the GPU hours of the second case."""
     gpus, cost = want[1]
     return Passed(
-        (("GPU hours of 36 million pictures in 6 hours", cost, cost, "GPU hours"),),
-        f"On {gpus} GPUs; 16 of them would take {16 * WORK / 5200 / 3600:.1f}.",
+        (("cost of 36 million pictures within 6 hours", cost, cost, "GPU hours"),),
+        f"That is on {gpus} GPUs; 16 would take {16 * WORK / 5200 / 3600:.1f} GPU hours.",
     )
 
 

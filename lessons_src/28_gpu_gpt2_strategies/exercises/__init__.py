@@ -1,4 +1,4 @@
-"""Checks of lesson 28: what fits on a card, fair rows of a table, broken logs, tokens a second."""
+"""The checks of lesson 28: what fits on a card, fair pairs of rows, broken logs, tokens/s."""
 
 from . import diagnose, fair, room, tokens
 

@@ -1,7 +1,7 @@
-"""Exercise 28.3: from a broken run's output to its cause.
+"""Exercise 28.3: from a broken run's output to the cause.
 
-The outputs are made for the check; their error lines are those of torch, DeepSpeed and Hugging
-Face's libraries, and paths and numbers are made up.
+The outputs are written for this check. Their error lines are those of torch, DeepSpeed and Hugging
+Face's libraries; paths and numbers are made up.
 """
 
 from dtlib.learn.answers import Answer
@@ -38,7 +38,7 @@ HEALTHY = (
 )
 WAITED = [WATCHDOG.format(r=r) for r in (0, 2)]
 
-# what the smallest case shows, and its output; each cause in several forms
+# The words for a case, and the output of its run; some causes come in several forms.
 LOGS = (
     ("torch does not start", "Traceback …\n  import torch\nImportError: libcudnn.so.9: cannot open"
      " shared object file: No such file or directory"),
@@ -55,7 +55,7 @@ LOGS = (
     ("the numbers do not agree", f"DeepSpeed 0.19.8\nTraceback …\n{BATCH.format(16, 4, 1, 1)}"),
     ("other numbers, on four ranks", "\n".join(f"[rank{r}]: {BATCH.format(64, 8, 4, 4)}"
      for r in range(4))),
-    ("nobody answers", f"loading gpt2-medium\nTraceback …\n{HUB}"),
+    ("the hub does not answer", f"loading gpt2-medium\nTraceback …\n{HUB}"),
     ("no name server answers", "Downloading wikitext\nTraceback …\nsocket.gaierror: [Errno -3]"
      " Temporary failure in name resolution"),
     ("a script for a launcher, started by python", "  File \"deepspeed/comm/comm.py\", line 917, in"
@@ -75,14 +75,14 @@ MISSED = {
 
 
 def read(got):
-    """One of the causes, or None."""
+    """Read one of the causes, or None."""
     if got is not None and (not isinstance(got, str) or got not in CAUSES):
         raise Wrong("no_cause", got=str(got)[:40])
     return got
 
 
 def missed(key):
-    """Whether nothing was found in an output whose words have a sentence of their own."""
+    """Recognise None for an output whose sentence in `MISSED` (by default "silent") is `key`."""
     return lambda got, case: got is None and MISSED.get(case, "silent") == key
 
 

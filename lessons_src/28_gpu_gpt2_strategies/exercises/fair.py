@@ -1,4 +1,4 @@
-"""Exercise 28.2: which rows of a table may be compared, so that one setting alone differs."""
+"""Exercise 28.2: which rows of a table may be compared, because one setting alone differs."""
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
@@ -20,7 +20,7 @@ OTHERS = {
 }  # fmt: skip
 ZERO2, UNTOLD, FP32 = {"strategy": "zero2"}, {"precision": None}, {"precision": "fp32"}
 SMALLER = {"global_batch": 8, "micro_batch": 2}
-# words of the solution
+# Words of the solution.
 FAIR, APPEND = "told and differing == [factor]", "pairs.append((i, j))"
 TOLD, DIFFER = "(a, b) for key in SETTINGS\n", "key for key in SETTINGS if a[key] != b[key]"
 
@@ -34,17 +34,17 @@ def table(*changes):
 
 
 def kept(which):
-    """A mistake: of the fair pairs only some."""
+    """A mistake: finds only those fair pairs for which `which` is true."""
     return lambda rows, factor: [pair for pair in fair_pairs(rows, factor) if which(*pair)]
 
 
 def without(*keys):
-    """A mistake: these settings are not looked at."""
+    """A mistake: does not look at these settings."""
     return {DIFFER: f"key for key in SETTINGS if a[key] != b[key] and key not in {keys}"}
 
 
 def read(got):
-    """Pairs of places, in any order."""
+    """Read pairs of indices, in any order."""
     pairs = []
     for pair in listed(got, "not_a_list"):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -61,7 +61,7 @@ def _shown(thing):
 
 
 def facts(got, want, rows, factor):
-    """The pairs in words; the first that is unfair, and why; the first that is missing."""
+    """The pairs as text; the first unfair one, and why it is unfair; the first missing one."""
     found = {"got": _pairs(got), "want": _pairs(want), "n": len(rows)}
     found["lost"] = next((str(pair) for pair in want if pair not in got), "")
     pair = next((pair for pair in got if pair not in want and max(pair) < len(rows)), (0, 0))
@@ -84,21 +84,21 @@ EXERCISE = Answer(
     read=read,
     same=lambda a, b: sorted(a) == sorted(b),
     cases=[
-        ("ddp and zero2, all else alike", (table({}, ZERO2), "strategy")),
+        ("ddp and zero2, all else equal", (table({}, ZERO2), "strategy")),
         ("ddp in fp32 and zero2 in bf16", (table(FP32, ZERO2), "strategy")),
         ("ddp twice, as repeats", (table({}, {}), "strategy")),
         *(
-            (f"ddp and zero2, whose {key} differs", (table({}, ZERO2 | {key: other}), "strategy"))
+            (f"ddp and zero2 with another {key}", (table({}, ZERO2 | {key: other}), "strategy"))
             for key, other in OTHERS.items()
         ),
         (
-            "ddp and zero2, neither of which tells its precision",
+            "ddp and zero2, neither of which states its precision",
             (table(UNTOLD, ZERO2 | UNTOLD), "strategy"),
         ),
-        ("bf16 and a row that does not tell", (table({}, UNTOLD), "precision")),
-        ("a row that does not tell, and bf16", (table(UNTOLD, {}), "precision")),
+        ("bf16, and a row that does not state its precision", (table({}, UNTOLD), "precision")),
+        ("a row that does not state its precision, and bf16", (table(UNTOLD, {}), "precision")),
         (
-            "ddp, zero1 and zero2 alike, and ddp and zero3 with a smaller batch",
+            "ddp, zero1 and zero2 with one batch, ddp and zero3 with a smaller one",
             (
                 table({}, {"strategy": "zero1"}, SMALLER, ZERO2, {"strategy": "zero3"} | SMALLER),
                 "strategy",
@@ -135,6 +135,6 @@ EXERCISE = Answer(
     changed="mutates",
     facts=facts,
     passed=lambda got, want: Passed(
-        (("fair pairs among ten of five rows", len(got[-2]), len(want[-2]), ""),)
+        (("fair pairs, of the ten pairs of five rows", len(got[-2]), len(want[-2]), ""),)
     ),
 )  # fmt: skip

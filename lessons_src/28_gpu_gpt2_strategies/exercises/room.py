@@ -1,6 +1,6 @@
 """Exercise 28.1: GiB that stay free on a card, from 2 + 2 + 12 bytes a parameter and activations.
 
-Ψ is 2³⁰ in most cases, so that GiB are bytes a parameter and a mistake names itself.
+Ψ is 2³⁰ in most cases, so that a GiB is a byte a parameter and a mistake is easy to recognise.
 """
 
 from dtlib.learn.answers import Answer
@@ -10,7 +10,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 from ..what_if import GIB, GPT2, computing
 
-ROUNDED = 0.006  # GiB: an answer with two digits after the point is right, too
+ROUNDED = 0.006  # GiB: an answer rounded to two decimal places is right, too
 LEFT = "card_gib - held / 2**30"  # words of the solution
 STATES = "weights, gradients, optimizer = 2, 2, 12"
 
@@ -18,7 +18,7 @@ room_left = solution("room_left", globals())
 
 
 def case(strategy, ranks, card=100, kept=0):
-    """2³⁰ parameters, and what they compute with in GiB."""
+    """A case of 2³⁰ parameters; `kept` is GiB of activations."""
     activations = f" and {kept:g} GiB of activations" if kept else ""
     cards = f"{ranks} card{'s' * (ranks > 1)}"
     label = f"2³⁰ parameters{activations}, {strategy}, {cards} of {card} GiB"
@@ -33,7 +33,7 @@ REAL = (
 
 
 def under(wrong, each):
-    """A mistake about one strategy: so many bytes a parameter on each of n ranks."""
+    """A mistake about the strategy `wrong`: each of n ranks holds `each(n)` bytes a parameter."""
 
     def program(parameters, computing, strategy, ranks, card_gib):
         if strategy != wrong:
@@ -44,14 +44,14 @@ def under(wrong, each):
 
 
 def read(got):
-    """A number, and no yes or no."""
+    """Read a number, and refuse a yes or no."""
     if isinstance(got, bool):
         raise Wrong("boolean", got="yes" if got else "no")
     return number(got)
 
 
 def passed(got, want):
-    """The largest GPT-2."""
+    """Compare what is left beside the largest GPT-2."""
     rows = (f"{NAME}, zero2 on 4 cards of 24 GiB", f"{got[-1]:.2f}", f"{want[-1]:.2f}", "GiB left")
     return Passed((rows,))
 
@@ -60,7 +60,7 @@ EXERCISE = Answer(
     room_left,
     read=read,
     same=lambda a, b: abs(a - b) <= ROUNDED,
-    # One thing more each time: the units, who shares, each stage, what lies elsewhere, activations.
+    # Each case adds one thing: the units, who shares, each stage, what lies elsewhere, activations.
     cases=[
         case("single", 1),
         case("ddp", 3),

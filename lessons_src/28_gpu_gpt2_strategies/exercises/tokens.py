@@ -1,4 +1,4 @@
-"""Exercise 28.4: tokens a second, of steps that were timed: warm-up and padding left out."""
+"""Exercise 28.4: tokens a second of timed steps, without warm-up and padding."""
 
 import statistics
 
@@ -12,12 +12,12 @@ MEDIAN, BOTH = "statistics.median(rates)", "total, total / ranks"  # words of th
 
 
 def steps(*each, warmup=0, ranks):
-    """Arguments: steps of (seconds, tokens in each window), on so many ranks."""
+    """Arguments: steps from (seconds, tokens in each window), one window on each of `ranks`."""
     return [(seconds, [[7] * tokens] * ranks) for seconds, tokens in each], ranks, warmup
 
 
 def divided(of_counts, of_seconds):
-    """A mistake: one number for all counts over one for all seconds."""
+    """A mistake: one number from all counts, over one number from all seconds."""
 
     def program(steps, ranks, warmup):
         counts = [sum(x != PADDING for window in labels for x in window) for _, labels in steps]
@@ -28,7 +28,7 @@ def divided(of_counts, of_seconds):
 
 
 def passed(got, want):
-    """The case with padding, beside what is right."""
+    """Compare both rates in the case with padding."""
     rows = zip(("of all ranks", "of one rank"), got[4], want[4], strict=True)
     return Passed(tuple((what, f"{a:g}", f"{b:g}", "tokens/s") for what, a, b in rows))
 
@@ -47,15 +47,15 @@ EXERCISE = Answer(
             steps((40.0, 4), (2.0, 4), ranks=3, warmup=1),
         ),
         (
-            "2 s with 4 windows of 8, of which 2, 3, 1 and 4 are tokens, 4 ranks",
+            "one step of 2 s with 4 windows of 8 that hold 2, 3, 1 and 4 tokens, 4 ranks",
             ([(2.0, [[5] * k + [PADDING] * (8 - k) for k in (2, 3, 1, 4)])], 4, 0),
         ),
         (
-            "2 s with 2 windows of 6, their labels 0, 1 and 2 twice, 2 ranks",
+            "one step of 2 s with 2 windows of 6 labels (0, 1, 2, 0, 1, 2), 2 ranks",
             ([(2.0, [[0, 1, 2, 0, 1, 2]] * 2)], 2, 0),
         ),
         (
-            "after a warm-up of 2 steps 1, 1, 8, 2 and 1 s with 15 tokens each, 3 ranks",
+            "2 steps of warm-up, then steps of 1, 1, 8, 2 and 1 s with 15 tokens each, 3 ranks",
             steps(*((s, 5) for s in (30.0, 5.0, 1.0, 1.0, 8.0, 2.0, 1.0)), ranks=3, warmup=2),
         ),
         (
