@@ -123,13 +123,14 @@ def _row(lesson: source.Lesson, counts: dict[str, Any], before: dict[str, Any]) 
 INTRO = """\
 # Mutants of the solutions
 
-Written by `python tests/mutation --table` from what `--keep` left in each room's
+`python tests/mutation --table` writes this page from the counts that `--keep` left in each room's
 `bank/mutation.json`; `book/writing_lessons.md` says how to use it. The operators are in
-`statements.py` and `expressions.py`; seed {seed} and at most {cap} mutants an exercise are in
-`mutants.py`. Every survivor is in its room's `bank/mutants.yaml`, with the reason why it is right
-in truth. "Refused" by another sentence than one of its own is a mutant that stopped with an error,
-returned nothing, waited, or got the sentence for all other wrong answers. "Bank" counts the answers
-of the room's bank, "cases" those of its checks; "before" is when operators and seed were fixed.
-Seconds are those of one run on two cores that did other work, too; it is no part of the tests.
+`statements.py` and `expressions.py`; the seed, {seed}, and the limit of {cap} mutants per
+exercise are in `mutants.py`. Every survivor is listed in its room's `bank/mutants.yaml`, with the
+reason why it is right in truth. A mutant that was refused, but not by a sentence of its own,
+stopped with an error, returned nothing, waited, or got the sentence for all other wrong answers.
+"Bank" counts the answers in the room's bank, "cases" the cases of its checks; "before" is when
+operators and seed were fixed. The seconds are those of one run on two cores that did other work,
+too; counting is not part of the tests.
 
 """
