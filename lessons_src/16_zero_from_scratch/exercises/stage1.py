@@ -102,7 +102,7 @@ def run(answer, which):
 
 
 def close(which):
-    """What rounding may do: bf16 near 1.1 rounds by 1/256, fp32 adds at most four numbers near 1."""
+    """How far off: bf16 near 1.1 rounds by 1/256, fp32 adds at most four numbers near 1."""
     return 0.01 if which == LOW else 1e-5
 
 
