@@ -49,6 +49,6 @@ def test_the_curves_are_those_of_the_function() -> None:
 
 def test_a_job_shorter_than_the_way_to_its_first_checkpoint_saves_nothing() -> None:
     assert in_pieces(40, 3, 0.5, 4, 0, told=False) == (math.inf, 0, math.inf)
-    assert "so the training never ends" in pieces(40, 3, 30, 240, 0)["says"]
+    assert "so training never ends" in pieces(40, 3, 30, 240, 0)["says"]
     # what fits into one job needs no checkpoint
     assert in_pieces(2, 3, 0.5, 4, 0, told=False) == (2.5, 1, 0.5)

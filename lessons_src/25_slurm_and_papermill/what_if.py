@@ -65,7 +65,7 @@ def pieces(work, limit, start_up, between, wait):
     else:
         says = f"Warned in time: {_jobs(jobs)}, {hours / 24:.2f} days, {wasted:.1f} h wasted."
         if cut_jobs == 0:
-            says += " Cut off: each job ends before its first checkpoint, so the training never ends."
+            says += " Cut off: each job ends before its first checkpoint, so training never ends."
         else:
             says += (
                 f" Cut off: {_jobs(cut_jobs)}, {cut_hours / 24:.2f} days, {cut_wasted:.1f} h"
