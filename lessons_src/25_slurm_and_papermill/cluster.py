@@ -93,7 +93,7 @@ class Cluster:
         if (found["script"], found["options"]) != (script, list(options)):
             if os.environ.get("DTLIB_STRICT"):
                 raise DtlibError(
-                    f"the job {name} was recorded with another script; make the record anew."
+                    f"the job {name} was recorded with another script; record it again."
                 )
             print("(This one ran with the course's own script.)")
         _show(name, found)
@@ -108,7 +108,7 @@ class Cluster:
             When the session is not live.
         """
         if not self.live:
-            raise DtlibError("there is no session with a real Slurm here, so nothing to record.")
+            raise DtlibError("this session has no real Slurm, so there is nothing to record.")
         version = self._ask("sbatch", "--version").strip()
         nodes = self._ask("sinfo", "-h", "-o", "%D").split()
         results = {"slurm": version, "nodes": sum(map(int, nodes)), "scenes": self._seen}

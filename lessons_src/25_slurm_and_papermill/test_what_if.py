@@ -1,4 +1,4 @@
-"""A training cut into jobs, by hand."""
+"""A training split into jobs, worked out by hand."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_a_job_that_is_cut_off_loses_half_of_what_lies_between_two_checkpoints()
 @pytest.mark.parametrize(("limit", "told"), [(1, True), (2, False)])
 def test_a_job_that_gets_nowhere_never_ends(limit: float, told: bool) -> None:
     assert in_pieces(10, limit, 1, 2, 0, told) == (math.inf, 0, math.inf)
-    # and with the sliders' smallest limit: a sentence, no point that cannot be drawn
+    # with the sliders' smallest limit: a sentence, and no point that cannot be drawn
     shown = pieces(10, 1, 60, 120, 0)
     assert shown["says"] == "A job of that length ends before it trains."
 

@@ -126,7 +126,7 @@ def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
     return Passed(
         (("rows of 10 pictures on 4 ranks", rows, 12, ""),),
-        "Equally long, nobody left out, another order in each epoch.",
+        "Lists of equal length, no picture left out, another order in each epoch.",
     )
 
 
