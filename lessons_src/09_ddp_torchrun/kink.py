@@ -1,7 +1,7 @@
 """Why a rounding error grows: a kink in the activation turns a nudge into a jump.
 
-The gradient of a ReLU is 1 above zero and 0 below. Where a nudge of the weights moves one of its
-inputs over zero, the gradient changes by as much as that unit has in it, however small the nudge.
+The derivative of a ReLU is 1 above zero and 0 below. Where a nudge of the weights moves one of its
+inputs across zero, the gradient gains or loses that unit's whole part, however small the nudge is.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def pictures() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_without_a_kink_the_answer_is_linear_in_the_nudge(pictures) -> None:
-    """Of a smooth function the change is ε times a constant, but for terms of order ε²."""
+    """Of a smooth function the change is ε times a constant, except for terms of order ε²."""
     small, large = (amplification(nn.GELU, nudge, *pictures) for nudge in (1e-8, 1e-5))
     assert small == pytest.approx(large, rel=1e-2)
 

@@ -72,7 +72,7 @@ def gradient(loss_of):
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
     x = [torch.tensor([4.0]), torch.ones(3)][torch.distributed.get_rank()]
-    ddp = DistributedDataParallel(model)  # kept: one that is gone averages nothing
+    ddp = DistributedDataParallel(model)  # a name keeps it alive: without it nothing is averaged
     loss_of(ddp(x[:, None]).flatten()).backward()
     return model.weight.grad.item()
 

@@ -54,7 +54,7 @@ if checkpoint.exists():
 
 log = (folder / f"rank{rank}.log").open("a")  # a file for each rank
 for epoch in range(first, epochs):
-    sampler.set_epoch(epoch)  # else every epoch has the order of the first
+    sampler.set_epoch(epoch)  # otherwise all epochs have the first one's order
     ddp.train()
     for x, y in loader:
         optimizer.zero_grad()

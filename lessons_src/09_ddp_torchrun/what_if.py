@@ -2,7 +2,7 @@
 
 
 def rows_dealt(samples, ranks):
-    """Rows that all ranks get together, when each gets equally many: N·⌈n/N⌉."""
+    """Rows that all ranks get together, when each of them gets equally many: N·⌈n/N⌉."""
     return ranks * -(-samples // ranks)
 
 

@@ -25,14 +25,14 @@ HATCHES = ("", "//", "..", "xx")
 
 
 def distances(found: Mapping[str, Books]) -> Table:
-    """A row for each way and optimizer: how far from one process after each step."""
+    """A row for each way and optimizer: how far the weights are from one process's, by step."""
     rows = [
         [name, kind, *(f"{value:.0e}" for value in far)]
         for name, books in found.items()
         for kind, far in books.far.items()
     ]
     steps = [f"step {k + 1}" for k in range(len(rows[0]) - 2)]
-    return (rows, ["", "", *steps], "Largest distance of a weight from one process")
+    return (rows, ["", "", *steps], "Largest distance of a weight from one process's")
 
 
 def bytes_and_elements(found: Mapping[str, Books]) -> Table:
@@ -62,7 +62,7 @@ def stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Table:
         [title, max(books.stairs), books.sent, " ".join(f"{x:.0f}" for x in books.stairs)]
         for title, (_, books) in panels.items()
     ]
-    columns = ["", "whole at most", "sent, in Ψ", "after each line"]
+    columns = ["", "whole layers, at most", "sent, in Ψ", "after each line"]
     return (rows, columns, "Whole layers on rank 0, measured in a real step")
 
 
@@ -88,7 +88,7 @@ def as_printed(value: float, printed: float) -> bool:
 
 
 def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
-    """Stacked bars of bytes a parameter: a panel a precision, a bar a stage, told by hatches."""
+    """Stacked bars of bytes a parameter: a panel for each precision, a bar for each stage."""
     import matplotlib.pyplot as plt
 
     figure, several = plt.subplots(
@@ -110,7 +110,7 @@ def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
 
 
 def draw_stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Any:
-    """How many layers are whole after each line of a schedule, a panel a schedule."""
+    """How many layers are whole after each line of a schedule, a panel for each schedule."""
     import matplotlib.pyplot as plt
 
     figure, several = plt.subplots(
@@ -127,6 +127,6 @@ def draw_stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> An
 
 
 def word(line: Instruction) -> str:
-    """A line of a schedule as a picture says it: `Free 2`."""
+    """A line of a schedule as a picture writes it: `Free 2`."""
     name = type(line).__name__
     return f"{name} {getattr(line, 'block', '')}".strip()

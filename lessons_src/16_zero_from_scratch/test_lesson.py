@@ -149,7 +149,7 @@ def test_right_answers_of_another_kind_keep_the_lessons_promises():
         found = zero_runs.run(ways, sizes, kinds=["AdamW"], mixed=mixed, clip=0.01)
         expected = [bytes_each for bytes_each in formula for _ in range(2)]
         for books, bytes_each in zip(found.values(), expected, strict=True):
-            # a copy of the master beside fp32 weights is nobody's fp32_copy
+            # a master that copies fp32 weights does not count as fp32_copy
             assert books.bytes_each == bytes_each
             assert books.sent == pytest.approx(2 * (n - 1) / n, abs=0.001)
 

@@ -1,4 +1,4 @@
-"""When lines run, simulated: in order of need nothing overlaps, one layer ahead nearly all does."""
+"""Simulated: gathered when needed, nothing overlaps; gathered one layer ahead, nearly all does."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def test_the_plain_schedule_waits_for_every_message():
 
 def test_one_ahead_hides_all_but_the_ends():
     lines = timeline.one_ahead(4)
-    # 12 of compute; the first gather of each pass and the last reduce-scatter stay bare
+    # 12 of compute; the first gather of each pass and the last reduce-scatter are not hidden
     assert total(lines) == 12 + 3 and timeline.whole_at_most(lines) == 2
     assert schedule.Worker(4).follow(lines) is None
 

@@ -91,7 +91,7 @@ def simulate(lines: Sequence[s.Instruction], seconds: Mapping[str, float]) -> li
 
 
 def whole_at_most(lines: Sequence[s.Instruction]) -> int:
-    """How many layers a schedule has whole at once."""
+    """The largest number of layers that a schedule has whole at once."""
     now = most = 0
     for line in lines:
         now += isinstance(line, s.AllGather) - isinstance(line, s.Free)
@@ -108,12 +108,12 @@ def table(panels: Mapping[str, Sequence[s.Instruction]], seconds: Mapping[str, f
         total = max(span.end for span in spans)
         times = [f"{1000 * x:.0f}" for x in (total, *lanes)]
         rows.append([name, whole_at_most(lines), *times])
-    columns = ["", "whole at most", "step, ms", "compute, ms", "messages, ms"]
+    columns = ["", "whole layers, at most", "step, ms", "compute, ms", "messages, ms"]
     return (rows, columns, "Simulated: one micro-batch of four layers at stage 3")
 
 
 def draw(panels: Mapping[str, Sequence[s.Instruction]], seconds: Mapping[str, float]) -> Any:
-    """Two lanes a schedule, time to the right; dashed, for it is simulated."""
+    """Two lanes for each schedule, time to the right; dashed, because it is simulated."""
     import matplotlib.pyplot as plt
 
     figure, several = plt.subplots(

@@ -11,8 +11,8 @@ def passes(stage, micro_batches):
     """How often Ψ elements go round the ring in a step; (N-1)/N of them leave a rank each time.
 
     Section 7 of the paper: an all-reduce counts twice; stage 1 sends as much in two halves. From
-    stage 2 on a rank keeps no whole gradient, so that each micro-batch is reduced by itself, and in
-    stage 3 it gathers the weights twice, too.
+    stage 2 on a rank keeps no whole gradient, so each micro-batch is reduced by itself; in stage 3
+    each micro-batch also gathers the weights twice.
     """
     return (2, 2, micro_batches + 1, 3 * micro_batches)[stage]
 

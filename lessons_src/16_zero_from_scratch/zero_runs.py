@@ -1,8 +1,8 @@
-"""Train a small network under ways to shard it, and keep the books: the runs of lesson 16.
+"""Train a small network that is sharded in several ways, and keep the books: lesson 16's runs.
 
-Each rank trains on its part of a batch, and beside it a twin on the whole batch, as one process
+Each rank trains on its part of a batch; beside it a twin trains on the whole batch, as one process
 would. The ledger counts the bytes that a rank holds between backward and the update, and a wire
-log the elements that leave it.
+log counts the elements that leave it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Sizes:
 
 @dataclass
 class Books:
-    """What a way to train did: the worst or the most of all ranks.
+    """What one way to train did: of each number, the largest of all ranks.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def run(
     kinds
         Optimizers, keys of `MAKE`.
     k
-        Micro-batches a step; 8 samples a rank are cut into so many.
+        Micro-batches a step; the 8 samples of a rank are cut into that many.
     mixed
         Weights and gradients in bf16; then nothing is equal to the fp32 twin.
     clip
@@ -157,7 +157,7 @@ def _train(way: Way, kind: str, sizes: Sizes, k: int, mixed: bool) -> tuple[Any,
     far = []
     for step, right in enumerate(sizes.twin(kind)):
         x, y = sizes.batch(step).to(dtype).chunk(n, dim=1)[dist.get_rank()]
-        # The ledger takes its time: only the last step is watched.
+        # The ledger is slow, so only the last step is watched.
         watched = ledger.watch(rank) if step == sizes.steps - 1 else contextlib.nullcontext()
         with watched as page, WireLog() as log:
             for inputs, targets in zip(x.chunk(k), y.chunk(k), strict=True):

@@ -1,7 +1,7 @@
 """Change precision, Adam's implementation and ZeRO's stage one at a time.
 
-All engines live side by side and take their steps in turn, so that a busy moment of the machine
-meets every setting. Steps of two first rounds are not timed.
+All engines exist side by side and take their steps in turn, so that a busy moment of the machine
+slows every setting. The steps of the first two rounds are not timed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def ablate(
     width
         Of the GPT, which has 4 layers.
     timed
-        Steps that are timed, of each setting.
+        Steps of each setting that are timed.
 
     Returns
     -------
     list of dict
-        For each setting its `seconds`, one number a timed step, and `bytes`: the most of each kind
-        that the ledger saw in a further step.
+        For each setting its `seconds`, one number for each timed step, and `bytes`: the most of
+        each kind that the ledger saw in one further step.
     """
     device = world().device
     join(load_deepspeed(device.type), world())
@@ -89,12 +89,12 @@ def _step(watched: WatchedEngine, x: torch.Tensor) -> float:
 
 
 class WatchedEngine:
-    """An engine of DeepSpeed's own API, at any stage, as `ledger.watch` wants it: held and step.
+    """An engine of DeepSpeed, at any stage, with what `ledger.watch` needs: `held` and `step`.
 
     Parameters
     ----------
     engine
-        What `deepspeed.initialize` returned first. Call `step` here, not on the engine.
+        The first thing that `deepspeed.initialize` returns. Call `step` here, not on the engine.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -105,7 +105,7 @@ class WatchedEngine:
         module, optimizer = self.engine.module, self.engine.optimizer
         if hasattr(optimizer, "ipg_buckets"):
             return held(module, optimizer)
-        inner = getattr(optimizer, "optimizer", optimizer)  # stage 0: torch's, or around torch's
+        inner = getattr(optimizer, "optimizer", optimizer)  # stage 0: torch's, or a wrapper
         weights = list(module.parameters())
         own = {id(p) for p in weights}
         stepped = [p for group in inner.param_groups for p in group["params"]]

@@ -1,4 +1,4 @@
-"""Look at DeepSpeed's own behaviour on the ranks that are here: refusals, loss scales, saving."""
+"""Watch what DeepSpeed itself does on the ranks of this launch: refusals, loss scales, saving."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def make_engine(**config: Any) -> Any:
 
 
 def take_step(engine: Any, seed: int) -> float:
-    """Take a step on random tokens, each of which is to be followed by the next larger one."""
+    """Take a step on random tokens; the target for each of them is the next larger token."""
     generator = torch.Generator().manual_seed(1000 * seed + world().rank)
     x = torch.randint(256, (8, 32), generator=generator)
     loss = F.cross_entropy(engine(x).float().flatten(0, 1), (x.flatten() + 1) % 256)
@@ -61,7 +61,7 @@ def take_step(engine: Any, seed: int) -> float:
 
 
 def loss_scales(steps: int, **fp16: Any) -> list[tuple[float, bool]]:
-    """Train in fp16 at stage 2: of each step the loss scale, and whether it was skipped."""
+    """Train in fp16 at stage 2: for each step, the loss scale, and whether it was skipped."""
     engine = make_engine(fp16={"enabled": True, **fp16}, zero_optimization={"stage": 2})
     found = []
     for step in range(steps):
@@ -73,25 +73,25 @@ def loss_scales(steps: int, **fp16: Any) -> list[tuple[float, bool]]:
 
 
 def saved(folder: str, collect: Collect | None = None, **zero: Any) -> dict[str, Any]:
-    """Take a step at stage 3, and save in DeepSpeed's two ways.
+    """Take a step at stage 3, and save in both of DeepSpeed's ways.
 
     Parameters
     ----------
     folder
         Where the files go.
     collect
-        A way of one's own: from this rank's shares and all shapes, by name, to whole tensors on
-        rank 0.
+        A function of your own, which turns this rank's shares and all shapes, by name, into whole
+        tensors on rank 0.
     **zero
         Keys of `zero_optimization` besides the stage.
 
     Returns
     -------
     dict
-        `state_dict`: elements in the module's own; `whole`: how many tensors
+        `state_dict`: how many elements the module's `state_dict()` has; `whole`: how many tensors
         stay whole between steps; `written`: whether `save_16bit_model` wrote a file; `rebuilt`:
         whether `zero_to_fp32` made from the checkpoint what that file holds (None without it);
-        `collected`: whether `collect` did; `files`: of the checkpoint.
+        `collected`: whether `collect` gave the same; `files`: the names in the checkpoint.
     """
     engine = make_engine(zero_optimization={"stage": 3, **zero})
     take_step(engine, 0)

@@ -1,4 +1,4 @@
-"""What the lessons show of DeepSpeed's own behaviour, and its engines under the ledger."""
+"""DeepSpeed itself does what the lessons show, and the ledger weighs its engines."""
 
 import pytest
 

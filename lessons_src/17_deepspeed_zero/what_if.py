@@ -1,15 +1,15 @@
-"""What precision and what sharding save of a GPU's memory, each alone: on one rank, and on many.
+"""How much memory precision and sharding save, each alone, on one rank and on many.
 
 Plain functions: they also run in the browser. Bytes a parameter are those of S. Rajbhandari et al.,
 "ZeRO", SC 2020, arXiv:1910.02054, section 3.1: 2 + 2 + 12 in mixed precision; in fp32 4 + 4 + 8.
-Activations are taken for half as large in 16 bits. Symbols: Ψ parameters, N ranks.
+Activations are assumed to be half as large in 16 bits. Symbols: Ψ parameters, N ranks.
 """
 
 BYTES = {"fp32": (4, 4, 8), "16 bits": (2, 2, 12)}  # weights, gradients, optimizer with its copy
 
 
 def held(parameters, ranks, stage, precision, activations):
-    """Bytes of one rank: what the stage divides over N, and the activations, which nothing does.
+    """Bytes of one rank: the states, divided by the stage, and activations, which no stage divides.
 
     Parameters
     ----------

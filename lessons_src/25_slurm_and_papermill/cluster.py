@@ -1,7 +1,8 @@
-"""Jobs on the Slurm that is here; where there is none, the same jobs as another cluster ran them.
+"""Jobs on this machine's Slurm; where there is none, the same jobs as another cluster ran them.
 
 A lesson calls `scene` with a script. On a cluster that is a real job, followed until its end; on a
-laptop it is the recorded one, shown with where and when. `keep` makes the record of a live session.
+laptop it is the recorded job, shown with where and when it ran. `keep` writes the record of a live
+session.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ class Cluster:
     Parameters
     ----------
     record
-        The record's name, in the folder of recorded results.
+        The name of the record, in the folder of recorded results.
     env
         The environment in which `sbatch` finds the cluster's account and partition.
     patience
-        Seconds that a job may take, with its time in the queue; afterwards it is cancelled, and it
-        and all later ones are shown from the record.
+        Seconds that a job may take, including its time in the queue. A job that takes longer is
+        cancelled, and it and all later ones are shown from the record.
 
     Attributes
     ----------
@@ -49,7 +50,7 @@ class Cluster:
 
     def __init__(self, record: str, env: Mapping[str, str] | None = None, patience: float = 180.0):
         variables = dict(os.environ if env is None else env)
-        # Inside a job: what Slurm says of this one would be taken for the new one's.
+        # Inside a job, this job's own variables would be taken for those of the new one.
         keep = ("SLURM_CONF",)
         self._env = {k: v for k, v in variables.items() if not k.startswith("SLURM") or k in keep}
         self._patience = patience
@@ -77,7 +78,8 @@ class Cluster:
         options
             For sbatch.
         when, then
-            Once the log holds this text, a command is run, in which `{id}` is the job's number.
+            Once the log holds the text `when`, the command `then` is run; `{id}` in it is the job's
+            number.
         """
         if self.live:
             found = self._submit(name, script, options, when, then)
@@ -91,7 +93,7 @@ class Cluster:
         if (found["script"], found["options"]) != (script, list(options)):
             if os.environ.get("DTLIB_STRICT"):
                 raise DtlibError(
-                    f"the job {name} was recorded with another script; make the record anew."
+                    f"the job {name} was recorded with another script; record it again."
                 )
             print("(This one ran with the course's own script.)")
         _show(name, found)
@@ -106,7 +108,7 @@ class Cluster:
             When the session is not live.
         """
         if not self.live:
-            raise DtlibError("there is no session with a real Slurm here, so nothing to record.")
+            raise DtlibError("this session has no real Slurm, so there is nothing to record.")
         version = self._ask("sbatch", "--version").strip()
         nodes = self._ask("sinfo", "-h", "-o", "%D").split()
         results = {"slurm": version, "nodes": sum(map(int, nodes)), "scenes": self._seen}
@@ -157,7 +159,7 @@ class Cluster:
         }  # fmt: skip
 
     def _states(self, number: str) -> list[str]:
-        """The state of a job, or how many tasks of an array are in which; and why it waits."""
+        """The state of a job, or how many tasks of an array are in each state; and why it waits."""
         shown = self._ask("scontrol", "-o", "show", "job", number)
         found = Counter(re.findall(r"JobState=(\S+)", shown))
         if not found:

@@ -1,9 +1,9 @@
-"""A stand-in for a Slurm allocation: batch scripts run in a real bash, on a machine with no Slurm.
+"""A stand-in for a Slurm allocation: batch scripts run in a real bash, on a machine without Slurm.
 
 `srun` starts its command once for each task, one after the other, with the variables that Slurm
-sets there; `scontrol show hostnames` knows the nodes, and `hostname` the node; `torchrun` and
-`python` note their words, no more.
-What a script does with variables, quotes, signals and exit codes is bash's own doing.
+sets there; `scontrol show hostnames` prints the nodes, and `hostname` the node; `torchrun` and
+`python` only note the words that they were called with.
+Variables, quotes, signals and exit codes are handled by bash itself.
 
 References
 ----------
@@ -30,14 +30,14 @@ from .practice_programs import HOSTNAME, PYTHON, SCONTROL, SRUN, TORCHRUN, TRAIN
 
 JOB = "4711"
 SECONDS = 10.0  # that a script may take
-# A process that is forked while a program is being written holds it open until it has become bash,
-# and meanwhile the program cannot be run: "Text file busy", exit code 126.
+# A process that is forked while a program file is being written keeps that file open until it has
+# become bash, and until then the program cannot be run: "Text file busy", exit code 126.
 _FORKING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Started:
-    """A program that a script started on a node, with its words."""
+    """A program that a script started on a node, with the words that it was called with."""
 
     node: str
     program: str
@@ -51,16 +51,16 @@ class Ended:
     Attributes
     ----------
     code
-        Its exit code, 128 + n if signal n ended it; None when its time was up.
+        The script's exit code, 128 + n if signal n ended it; None when its time was up.
     output
         What it printed.
     started
         Each call of `torchrun` or `python`, in order.
     events
-        Seconds since the signal (else since the start), and what happened then: "ready", "told",
+        Seconds since the signal (without one, since the start), and what happened: "ready", "told",
         "checkpoint", "end", "requeue ID", "over" (the script itself).
     killed
-        Whether a signal ended it. Else it ended with that code of its own will.
+        Whether a signal ended it. Otherwise it ended with that code by itself.
     """
 
     code: int | None
@@ -76,7 +76,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Training:
-    """What the practice's training does.
+    """What the training of the practice cluster does.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class Training:
     saving
         Seconds that a checkpoint takes.
     told
-        Whether the job is sent SIGUSR1 once the training runs.
+        Whether SIGUSR1 is sent to the job once the training runs.
     twice
-        Whether the job is sent a second one while the training saves.
+        Whether a second SIGUSR1 is sent while the training saves.
     """
 
     life: float = 0.2
@@ -100,7 +100,7 @@ class Training:
 
 
 def syntax_error(script: str) -> str:
-    """What bash has against the text of a script; empty when it can be read."""
+    """The syntax error that bash finds in the text of a script; empty if there is none."""
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
     first = (done.stderr.strip().splitlines() or [""])[0]
     return first.removeprefix("bash: ")
@@ -121,9 +121,9 @@ def run(script: str, arguments: Sequence[str] = (), nodes: int = 1, gpus: int = 
 
 
 def train(script: str, training: Training, stop: threading.Event | None = None) -> Ended:
-    """Run a batch script whose `"$@"` is a training, and tell the job to stop if wanted.
+    """Run a batch script whose `"$@"` is a training, and tell the job to stop if asked for.
 
-    Once `stop` is set, nobody needs the outcome any more, and the script is killed.
+    Once `stop` is set, the outcome is no longer needed, and the script is killed.
     """
     stop = stop or threading.Event()
     with _folder() as folder:
@@ -221,7 +221,7 @@ def _ended(
     code, over = bash.poll(), time.time()
     while _left_behind(bash) and time.time() < over + 0.5 and not stop.is_set():
         if (noted := _events(folder)) and due in noted:
-            break  # a training that the script left alone says that it is there, or was told
+            break  # a training that the script left behind has said that it runs, or was told
         time.sleep(0.02)
     lines = [line.partition(" ")[::2] for line in _events(folder).splitlines()]
     events = [(float(at) - zero, what) for at, what in lines]

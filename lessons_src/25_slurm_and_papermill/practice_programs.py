@@ -1,11 +1,12 @@
 """The programs of the practice cluster, as text: what a script there finds under Slurm's names.
 
-`srun` hands SIGUSR1 on to its task, as Slurm's own does, and knows of `-w` one node with `-N 1`.
+`srun` passes SIGUSR1 on to its task, as Slurm's own does. Of `-w` it understands only one node,
+with `-N 1`.
 """
 
 from __future__ import annotations
 
-# Without a value of their own; any other option of srun has one, after "=" or as the next word.
+# These options take no value; every other one of srun does, after "=" or as the next word.
 _FLAGS = "--exclusive|--overlap|--label|-l|--unbuffered|-u|--pty|-K|--kill-on-bad-exit|-v|-Q"
 SRUN = f"""#!/bin/bash
 nodes=$SLURM_NNODES each= all= first=1
@@ -42,7 +43,7 @@ for (( node = 0; node < nodes; node++ )); do
 done
 exit $code
 """
-# bash writes out at a newline, so that one call is several writes: they come one call at a time.
+# bash flushes at every newline, so one call is several writes: a lock keeps calls from mixing.
 _STARTED = """
 until mkdir "$PRACTICE/writing" 2>/dev/null; do sleep 0.01; done
 printf '%s\\0' "$SLURMD_NODENAME" "$program" "$@" $'\\n' >> "$PRACTICE/started"

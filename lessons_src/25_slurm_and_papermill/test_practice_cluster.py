@@ -81,7 +81,7 @@ def test_an_option_of_srun_without_its_value_ends_at_once() -> None:
 
 
 def test_calls_at_once_are_noted_one_by_one() -> None:
-    """A newline among the words, and each call was written in pieces, among those of others."""
+    """With a newline among its words, a call was once written in pieces that mixed with others."""
     script = 'for i in $(seq 30); do torchrun "$i" "$@" & done; wait'
     ended = practice_cluster.run(script, ["two words", "two\nlines"])
     assert sorted(int(one.words[0]) for one in ended.started) == list(range(1, 31))

@@ -1,4 +1,4 @@
-"""A training cut into jobs, by hand."""
+"""A training split into jobs, worked out by hand."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_a_job_that_is_cut_off_loses_half_of_what_lies_between_two_checkpoints()
 @pytest.mark.parametrize(("limit", "told"), [(1, True), (2, False)])
 def test_a_job_that_gets_nowhere_never_ends(limit: float, told: bool) -> None:
     assert in_pieces(10, limit, 1, 2, 0, told) == (math.inf, 0, math.inf)
-    # and with the sliders' smallest limit: a sentence, no point that cannot be drawn
+    # with the sliders' smallest limit: a sentence, and no point that cannot be drawn
     shown = pieces(10, 1, 60, 120, 0)
     assert shown["says"] == "A job of that length ends before it trains."
 
@@ -37,18 +37,18 @@ def test_a_job_that_gets_nowhere_never_ends(limit: float, told: bool) -> None:
 def test_the_curves_are_those_of_the_function() -> None:
     shown = pieces(20, 4, 30, 60, 1)
     assert (
-        dict(map(tuple, shown["curves"]["told in time"]))[4]
+        dict(map(tuple, shown["curves"]["warned in time"]))[4]
         == in_pieces(20, 4, 0.5, 1, 1, True)[0] / 24
     )
     assert (
         dict(map(tuple, shown["curves"]["cut off"]))[4]
         == in_pieces(20, 4, 0.5, 1, 1, False)[0] / 24
     )
-    assert shown["says"].startswith("Told in time: 6 jobs")
+    assert shown["says"].startswith("Warned in time: 6 jobs")
 
 
 def test_a_job_shorter_than_the_way_to_its_first_checkpoint_saves_nothing() -> None:
     assert in_pieces(40, 3, 0.5, 4, 0, told=False) == (math.inf, 0, math.inf)
-    assert "so for ever" in pieces(40, 3, 30, 240, 0)["says"]
+    assert "so training never ends" in pieces(40, 3, 30, 240, 0)["says"]
     # what fits into one job needs no checkpoint
     assert in_pieces(2, 3, 0.5, 4, 0, told=False) == (2.5, 1, 0.5)

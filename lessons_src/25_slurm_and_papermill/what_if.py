@@ -1,4 +1,4 @@
-"""How long a training takes that is cut into jobs, each with a time limit: plain functions."""
+"""How long a training takes when it is split into jobs with a time limit: plain functions."""
 
 import math
 
@@ -6,8 +6,8 @@ import math
 def in_pieces(work, limit, start_up, between, wait, told):
     """Hours until a training is done, and how many jobs that takes.
 
-    A job that is not told of its end is cut off, and on the average loses half of what lies
-    between two checkpoints.
+    A job that is not warned of its end is cut off, and on average loses half of the time between
+    two checkpoints.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ def in_pieces(work, limit, start_up, between, wait, told):
     wait
         Hours that each job spends in the queue.
     told
-        Whether a job is told of its end in time to write a checkpoint.
+        Whether a job is warned of its end in time to write a checkpoint.
 
     Returns
     -------
     tuple
-        Hours, jobs, and hours of computing that were for nothing: start-up and lost steps. When a
-        job gets nowhere: infinity, 0, infinity.
+        Hours, jobs, and hours of computing that were wasted: start-up and lost steps. When a job
+        gets nowhere: infinity, 0, infinity.
     """
     lost = 0 if told else between / 2
     trains = limit - start_up
@@ -49,7 +49,7 @@ def pieces(work, limit, start_up, between, wait):
     Returns
     -------
     dict
-        `curves` of days over the limit in hours, with and without a word before the end, and
+        `curves` of days over the limit in hours, with and without a warning before the end, and
         `says`.
     """
     start, gap = start_up / 60, between / 60
@@ -63,16 +63,16 @@ def pieces(work, limit, start_up, between, wait):
     if jobs == 0:
         says = "A job of that length ends before it trains."
     else:
-        says = f"Told in time: {_jobs(jobs)}, {hours / 24:.2f} days, {wasted:.1f} h for nothing."
+        says = f"Warned in time: {_jobs(jobs)}, {hours / 24:.2f} days, {wasted:.1f} h wasted."
         if cut_jobs == 0:
-            says += " Cut off: each job ends before its first checkpoint, and so for ever."
+            says += " Cut off: each job ends before its first checkpoint, so training never ends."
         else:
             says += (
                 f" Cut off: {_jobs(cut_jobs)}, {cut_hours / 24:.2f} days, {cut_wasted:.1f} h"
-                " for nothing."
+                " wasted."
             )
     return {
-        "curves": {"told in time": lines[0], "cut off": lines[1]},
+        "curves": {"warned in time": lines[0], "cut off": lines[1]},
         "point": [limit, hours / 24 if jobs else 0],
         "x": "time limit of a job, hours",
         "y": "days until it is done",

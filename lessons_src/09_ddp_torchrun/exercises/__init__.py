@@ -1,4 +1,4 @@
-"""Checks of lesson 09: dealing out samples, exact scores, DDP's gradient, one writer."""
+"""Checks of lesson 09: dealing out samples, exact scores, DDP's gradient, saving on one rank."""
 
 from . import ddp_loss, exact_mean, indices, save_once
 

@@ -1,7 +1,7 @@
 """Exercise 9.3: the loss whose gradient, averaged by DDP, is the mean over all ranks' samples.
 
-The model is one weight w = 1, a sample x has the loss w·x, so its gradient is x, and a gradient
-tells whose samples are in it.
+The model is one weight w = 1. A sample x has the loss w·x, so its gradient is x, and the gradient
+of a rank shows which samples are in it.
 """
 
 import math
@@ -26,7 +26,7 @@ TIMES = " * dist.get_world_size()"  # words of the solution
 
 
 def case(lists):
-    """Each rank is handed its list."""
+    """Each rank is given its list."""
     return (
         len(lists),
         "samples " + ", ".join(str([*own]) for own in lists),
@@ -35,7 +35,7 @@ def case(lists):
 
 
 def run(answer, x):
-    """The gradient that an answer leaves on this rank, averaged by DDP."""
+    """The gradient, averaged by DDP, that an answer leaves on this rank."""
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
     group = plain_group()
@@ -44,7 +44,7 @@ def run(answer, x):
     try:
         loss = answer(ddp(x[:, None]).flatten())
         everyone += what_is_missing(loss) is None
-    finally:  # DDP meets in backward: nobody may go there alone
+    finally:  # DDP runs a collective in backward: no rank may call it alone
         dist.all_reduce(everyone, dist.ReduceOp.MIN, group=group)
     missing = what_is_missing(loss)
     if missing is not None and loss is not None:
@@ -60,7 +60,7 @@ def run(answer, x):
 
 
 def what_is_missing(loss):
-    """Say what it is that `backward()` cannot be called on; None when it can."""
+    """Say why `backward()` cannot be called on the loss; None when it can."""
     if not isinstance(loss, torch.Tensor):
         return f"a {type(loss).__name__}"
     if loss.grad_fn is None:
@@ -69,13 +69,13 @@ def what_is_missing(loss):
 
 
 def nan(got, x):
-    """Where a rank has no sample."""
+    """nan, where a rank has no sample."""
     empty = [rank for rank, own in enumerate(x) if not len(own)]
     return bool(empty) and any(map(math.isnan, got)) and {"rank": empty[0]}
 
 
 def twice(seen):
-    """Whether backward ran through one graph a second time."""
+    """Whether backward ran through the same graph twice."""
     return any(one.failure and "graph a second time" in one.failure.message for one in seen)
 
 

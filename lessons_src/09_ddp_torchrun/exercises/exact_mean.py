@@ -1,6 +1,6 @@
-"""Exercise 9.2: the mean over all samples, of which padding has put some on two ranks.
+"""Exercise 9.2: the mean over all samples, some of which padding has put on two ranks.
 
-The values are powers of ten, so a sum tells what is in it: 11111 is every sample once, 21111 has
+The values are powers of ten, so a sum shows what is in it: 11111 has every sample once, 21111 has
 the first one twice.
 """
 
@@ -36,7 +36,7 @@ def case(n, samples):
 
 
 def real(values, samples):
-    """The hands without padding."""
+    """The values of each rank without padding."""
     n = len(values)
     return [own[: len(range(rank, samples[0], n))].tolist() for rank, own in enumerate(values)]
 
@@ -52,7 +52,7 @@ def gathers_uneven(values, samples):
 
 
 def uneven_gather(seen, values, samples):
-    """gloo saw different things in one collective, and without padding some ranks have fewer."""
+    """The ranks' tensors did not match in a collective, and without padding some are shorter."""
     counts = [len(own) for own in real(values, samples)]
     short = [rank for rank, own in enumerate(values) if counts[rank] < len(own)]
     if not short or not any(one.failure and one.failure.mismatch for one in seen):
@@ -61,7 +61,7 @@ def uneven_gather(seen, values, samples):
 
 
 def nan(got, samples, n):
-    """Where some ranks have nothing but padding; the first of them is named."""
+    """nan, where some ranks have nothing but padding; the first of them is named."""
     return samples[0] < n and any(map(math.isnan, got)) and {"rank": samples[0]}
 
 
@@ -98,7 +98,7 @@ exact_mean = solution("exact_mean", globals())
 
 EXERCISE = RankAnswer(
     exact_mean,
-    # On one rank the sum over the ranks is the mean over them: that is told apart on three.
+    # On one rank a sum over ranks and a mean over ranks are the same: three ranks tell them apart.
     cases=[
         case(1, SINGLE),
         *(case(n, samples) for n in (3, 4) for samples in (PAINTED, ALIKE, SINGLE)),

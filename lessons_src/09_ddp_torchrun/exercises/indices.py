@@ -1,7 +1,8 @@
 """Exercise 9.1: deal the samples of an epoch out to the ranks, as DistributedSampler does.
 
-The answer is told its rank, so one process can ask it for every rank's hand. Before each question
-other random numbers were drawn: an order that comes from anywhere but seed and epoch shows.
+The answer is given its rank, so one process can ask it for the pictures of every rank (its hand).
+Before each call the global generator gets another seed, which reveals an order that depends on
+anything but seed and epoch.
 """
 
 import torch
@@ -10,7 +11,7 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-# Samples, seed and epoch of each question that a case asks.
+# Samples, seed and epoch of each call that a case makes.
 TWICE = ((12, 0, 0), (12, 0, 0))
 EPOCHS = ((12, 0, 0), (12, 0, 1))
 SEEDS = ((12, 0, 0), (12, 1, 0))
@@ -27,7 +28,7 @@ SHOWN = 4  # numbers of a long list that a sentence repeats
 
 
 def run(answer, asked, n):
-    """The hands of all ranks, question by question."""
+    """The hands of all ranks, call by call."""
     with torch.random.fork_rng(devices=[]):
         return [
             [hand(answer, one, rank, n, seed=turn * n + rank) for rank in range(n)]
@@ -87,7 +88,7 @@ def lengths(hands, samples, n):
 
 
 def one_pack(hands, again, n):
-    """Twelve pictures on 1, 3 or 4 ranks need no padding: each is in one hand."""
+    """Twelve pictures on 1, 3 or 4 ranks need no padding: each is in exactly one hand."""
     if hands != again:
         return Wrong("unseeded", got=some(again[0]), then=some(hands[0]))
     everyone = [i for own in hands for i in own]
@@ -102,7 +103,7 @@ def one_pack(hands, again, n):
 
 
 def left_out(hands, samples):
-    """Equally long hands of the right size: nobody may be left out for it."""
+    """Hands of the right length: no picture may be left out to get there."""
     missing = set(range(samples)).difference(*hands)
     rows = sum(map(len, hands))
     return Wrong("left_out", missing=min(missing), rows=rows, samples=samples) if missing else None
@@ -125,7 +126,7 @@ def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
     return Passed(
         (("rows of 10 pictures on 4 ranks", rows, 12, ""),),
-        "Equally long, nobody left out, another order in each epoch.",
+        "Lists of equal length, no picture left out, another order in each epoch.",
     )
 
 

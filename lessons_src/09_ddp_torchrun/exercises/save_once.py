@@ -1,7 +1,7 @@
-"""Exercise 9.4: one of all ranks saves, and none continues before the file is there.
+"""Exercise 9.4: one of all ranks saves, and no rank continues before the file is there.
 
 Four ranks stand for two nodes of two, each of which has a local rank 0. `torch.save` is slowed
-down, so that a rank that does not wait is seen not to.
+down, so that a rank that does not wait finds no file.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ RAISE, START, BARRIER = "if told[0] is not None", "    told = [None]", "    dist
 
 
 def run(answer, weight, full):
-    """What this rank did, in order; whether the file can be read on it; and the ranks that wrote.
+    """What this rank did, in order; whether it can read the file; and the ranks that wrote.
 
-    With a full disk the second is whether this rank raised an error of its own.
+    With a full disk the second says whether this rank raised an error of its own.
 
-    Of a rank that failed the others still learn whether it wrote.
+    If a rank failed, the others still learn whether it wrote.
     """
     rank, n, group = dist.get_rank(), dist.get_world_size(), plain_group()
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
@@ -48,14 +48,14 @@ def run(answer, weight, full):
             if not full or any(words in str(error) for words in (*HANGS, *GONE, "Wait timeout")):
                 raise
             right = True
-        finally:  # rank 0 then takes the folder away, when all have looked
+        finally:  # rank 0 removes the folder only after all ranks have looked
             dist.all_gather_object(wrote, "save" in events, group=group)
     return events, right, [rank for rank in range(n) if wrote[rank]]
 
 
 @contextlib.contextmanager
 def noted(full):
-    """A list of the saves and barriers in the block; a save takes long there, or fails."""
+    """Note the saves and barriers in this block; a save is slow here, or fails if `full`."""
     events = []
     save, barrier = torch.save, dist.barrier
 
@@ -80,12 +80,12 @@ def noted(full):
 def readable(path):
     try:
         return "weight" in torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # missing, torn, of another kind: torch.load raises all sorts
+    except Exception:  # missing, incomplete, of another kind: torch.load raises all sorts
         return False
 
 
 def writers(seen):
-    """The ranks that wrote, as all know that came back."""
+    """The ranks that wrote, according to any rank that returned."""
     return next((one.got[2] for one in seen if one.got), [])
 
 
@@ -102,7 +102,7 @@ def local_rank(seen, n):
 
 
 def alone_in_barrier(seen):
-    """A rank waits for one that has returned, and met nobody before."""
+    """A rank waits for one that has returned and called no barrier."""
     failed = [one for one in seen if one.failure]
     gone = [one.rank for one in seen if one.got and "barrier" not in one.got[0]]
     if not failed or not gone or any(one.failure.own for one in failed):
@@ -111,13 +111,13 @@ def alone_in_barrier(seen):
 
 
 def left_waiting(seen, full):
-    """The writer raised, and the others wait for it."""
+    """The writer raised an error, and the others wait for it."""
     failed = [one.rank for one in seen if one.failure and not one.failure.own]
     return full[0] and bool(failed) and {"waiting": failed[0]}
 
 
 def some_raise(got, full):
-    """Not all ranks raised."""
+    """Not all ranks raised an error."""
     quiet = without(got)
     return full[0] and len(quiet) < len(got) and {"quiet": quiet[0]}
 

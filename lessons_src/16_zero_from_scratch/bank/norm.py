@@ -28,7 +28,7 @@ ALSO_WRONG = [
     ("whole_gradient", gathers_everything),
     ("length", lambda shard: float("nan")),
     ("length", lambda shard: -5.0),
-    ("length", lambda shard: 12.0),  # no paint: 12 does not tell who is in it
+    ("length", lambda shard: 12.0),  # not painted: 12 does not tell which ranks are in it
     ("kind", lambda shard: [1.0]),
 ]
 ALSO_RIGHT = [{"squares.sqrt()": "squares.item() ** 0.5"}, gathers_norms, adds_twice]

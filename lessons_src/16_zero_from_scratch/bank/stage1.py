@@ -109,7 +109,7 @@ ALSO_WRONG = [
 ALSO_RIGHT = [
     {"optimizer = make": "buffer = torch.empty_like(master)\n    optimizer = make",
      GRADIENT: f"buffer.copy_({REDUCE})\n        master.grad = buffer.div_(n)"},
-    # a window on the gradient of all
+    # a view of the whole gradient
     {GRADIENT: f"{REDUCE}\n        master.grad = gradient.float().div_(n).tensor_split(n)[rank]",
      CLEAR: ""},
     by_a_generator,

@@ -1,7 +1,8 @@
-"""Exercise 16.2a: of every micro-batch's gradient a rank keeps the mean over ranks of its own part.
+"""Exercise 16.2a: a rank keeps its own part of every micro-batch's gradient, averaged over ranks.
 
 In micro-batch m, m = 0, 1, element j of rank r's gradient is (j + 1) · 10**r · 1000**m: after both,
-element 0 of the mean over three ranks is 37037, and a number tells which parts are in it how often.
+element 0 of the mean over three ranks is 37037, and its digits tell which gradients are in it, and
+how often.
 """
 
 import math
@@ -30,9 +31,11 @@ add_gradients = solution("add_gradients", globals())
 
 @dataclass
 class Held:
-    """What a rank has afterwards: `of` is 1 for the right shard, else how often each element of
-    that is in it, and `left` what keeps the rest alive. Bytes are of gradients in `p.grad`, and of
-    the memory behind the shard.
+    """What a rank holds afterwards.
+
+    `of` is 1 for the right shard, otherwise each element's share of the right one; `left` says what
+    keeps the rest of the gradient alive. `kept` and `storage` are bytes: of gradients in `p.grad`,
+    and of the memory behind the shard.
     """
 
     of: Any
@@ -48,14 +51,14 @@ def paint(rank, micro_batch):
 
 
 def parts(n, micro_batches, rank):
-    """The right shard, by the two ways to cut: as even as it goes, and padded to one size."""
+    """The right shard, cut in either of two ways: as evenly as possible, or padded to one size."""
     whole = sum(paint(r, m) for r in range(n) for m in range(micro_batches)) / n
     padded = torch.cat([whole, torch.zeros(n * share(PSI, n) - PSI)])
     return [part[rank].tolist() for part in (whole.tensor_split(n), padded.chunk(n))]
 
 
 def how_often(shard, ways, close):
-    """1 for the right shard, else each element's share of the right one."""
+    """1 for the right shard, otherwise each element's share of the right one."""
     for want in ways:
         if len(shard) == len(want):
             pairs = [(x, y) for x, y in zip(shard, want, strict=True) if x or y]  # no padding
@@ -83,7 +86,7 @@ def run(answer, micro_batches, dtype):
     of, left = how_often(values, parts(n, micro_batches, rank), close), ""
     if of == 1 and storage > 4 * len(values):
         left = "window"
-    if of == 1 and micro_batches > 1 and kept:  # after one it has not counted twice yet
+    if of == 1 and micro_batches > 1 and kept:  # after one, nothing was counted twice yet
         left = "kept"
     return Held(of, left, values, kept, storage)
 
@@ -99,7 +102,7 @@ def next_part(flat):
 
 
 def wrong_block(got, n, micro_batches):
-    """Everybody has the right shard of another rank."""
+    """Every rank has the right shard of another rank."""
     for turn in range(1, n):
         blocks = [parts(n, micro_batches[0], (rank + turn) % n) for rank in range(n)]
         if all(
@@ -111,7 +114,7 @@ def wrong_block(got, n, micro_batches):
 
 
 def alone(got, n):
-    """Everybody has the own gradient's part, or that by n."""
+    """Every rank has its own gradient's part, or that divided by n."""
     own = [n * 10.0**rank / sum(10.0**r for r in range(n)) for rank in range(n)]
     for by in (1, n):
         pairs = zip(got, own, strict=True)
@@ -133,7 +136,7 @@ def whole(got, n):
 
 
 def facts(got, want, n, seen):
-    """Rank 0's shard, and the first that is wrong."""
+    """Rank 0's shard, and the first shard that is wrong."""
     rank = next((one.rank for one in seen if not one.right), 0)
     held = got[rank]
     return {
@@ -204,7 +207,7 @@ EXERCISE = RankAnswer(
         Mistake("whole", {"reduce_scatter(flat)": "ring_all_reduce(flat)"}, when=whole),
     ],
     other="shard",
-    wire=lambda seen: None,  # paint tells how it was made
+    wire=lambda seen: None,  # the painted numbers tell how it was made
     facts=facts,
     waste=waste,
     passed=passed,

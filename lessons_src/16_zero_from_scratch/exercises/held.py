@@ -14,14 +14,14 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 KINDS = ("parameters", "gradients", "optimizer")
-WORDS_OF = ("weight", "gradient", "state")  # how the solution calls them
+WORDS_OF = ("weight", "gradient", "state")  # what the solution calls them
 PAPER = 7.5e9  # parameters of the paper's first example
 
 held = solution("held", globals())
 
 
 def case(n, stage, precision):
-    """The paper's model; on one rank in mixed precision it is the bytes of a number that count."""
+    """The paper's model; on one rank nothing is divided, so the bytes of a number must be wrong."""
     label = f"Ψ = {PAPER:.3g}, N = {n}, stage {stage}, {precision}"
     key = ("bytes_each",) if (n, precision) == (1, "mixed") else ()
     return label, (PAPER, n, stage, precision), *key
@@ -33,7 +33,7 @@ def uneven(n, stage, precision):
 
 
 def read(got, psi):
-    """Bytes a parameter, by kind; a copy of its own counts with the optimizer."""
+    """Bytes a parameter, by kind; an fp32 copy named by itself counts with the optimizer."""
     if got is None:
         raise Wrong("none")
     if not isinstance(got, dict):
@@ -50,22 +50,22 @@ def read(got, psi):
 
 
 def scaled(size):
-    """A mistake: another unit."""
+    """A mistake: the answer in another unit."""
     return lambda *given: {kind: value / size for kind, value in held(*given).items()}
 
 
 def another_unit(got, n):
-    """On one rank, which holds all, far too small for bytes."""
+    """On one rank, which holds everything, the sum is far too small for bytes."""
     return n == 1 and 0 < sum(got) < 0.001 and {"got": f"{sum(got) * PAPER:.4g}"}
 
 
 def same_total(got, want, n, precision):
-    """Kinds of two bytes change places unseen."""
+    """The total is right, though kinds of two bytes each may be swapped."""
     return n > 1 and precision == "mixed" and math.isclose(sum(got), sum(want), rel_tol=1e-6)
 
 
 def papers_split(got, psi, n, stage, precision):
-    """One rank shows it already; told is the case that the ledger of lesson 05 measured."""
+    """One rank shows it already, but the sentence names the case that lesson 05 measured."""
     paper = read(held(psi, n, stage, "mixed"), psi)
     measured, *_ = case(4, 1, "fp32")
     return precision == "fp32" and alike(got, paper) and {"seven": "7", "case": measured}

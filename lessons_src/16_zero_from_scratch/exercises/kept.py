@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-# Beyond these lies the program, not the answer.
+# What is reached only through these belongs to the program, not to the answer.
 OUTSIDE = (type, types.ModuleType, types.FrameType, types.CodeType)
 PLAIN = (torch.Tensor, torch.optim.Optimizer, list, tuple, dict)
 
@@ -25,8 +25,8 @@ def bytes_kept(roots: Iterable[Any], given: Iterable[torch.Tensor]) -> int:
     Returns
     -------
     int
-        A memory that several tensors share counts once; that of `given`, and of gradients that
-        still hang at a tensor, not at all: stage 1 holds whole gradients.
+        Memory that several tensors share counts once. The memory of `given`, and of gradients that
+        are still attached to a tensor, does not count, because stage 1 holds whole gradients.
     """
     tensors = list(_tensors(roots))
     free = [*given, *(t.grad for t in tensors if t.is_leaf and t.grad is not None)]
@@ -46,7 +46,7 @@ def _tensors(roots: Iterable[Any]) -> Iterator[torch.Tensor]:
         thing = left.pop()
         if id(thing) in met or isinstance(thing, OUTSIDE):
             continue
-        met[id(thing)] = thing  # kept, so that no other gets its id
+        met[id(thing)] = thing  # kept, so that no other object gets its id
         if isinstance(thing, torch.Tensor):
             yield thing
         elif isinstance(thing, types.FunctionType):

@@ -13,7 +13,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 from ..elements import elements_sent
 
-# All norms are whole numbers: 3, 4 and 12 make 13. Long shards show who gathers them.
+# All norms are whole numbers: 3, 4 and 12 make 13. Long shards reveal an answer that gathers them.
 LONG = 25
 A_FEW = 4
 SHARDS = (
@@ -35,7 +35,7 @@ def case(shards):
 
 
 def listed(shard):
-    """A short shard in full."""
+    """A shard in words, a short one in full."""
     if len(shard) == LONG:
         return f"{LONG} times {number(shard[0])}"
     return f"({', '.join(map(number, shard))})"
@@ -63,9 +63,9 @@ def facts(got, want, shard):
 
 
 def waste(seen, n):
-    """A number of each rank is enough; a few more are no gradient."""
+    """One number from each rank is enough; a few more are allowed, but not the whole gradient."""
     for one in seen if n > 1 else ():
-        if elements_sent(one.messages, n) > A_FEW * (n - 1):  # an all-gather of so many each
+        if elements_sent(one.messages, n) > A_FEW * (n - 1):  # more than A_FEW from each rank
             given = sum(message.elements for message in one.messages)
             return Wrong("whole_gradient", given=given, rank=one.rank)
     return None
@@ -92,7 +92,7 @@ EXERCISE = RankAnswer(
         Mistake("in_place", {"dist.all": "return dist.all"}, when=nothing_back),
         Mistake("length", {"squares.sqrt()": "2 * squares.sqrt()"}, when=lambda got: True),
     ],
-    wire=lambda seen: None,  # a norm tells how it was made
+    wire=lambda seen: None,  # the norm tells how it was made
     facts=facts,
     waste=waste,
     passed=passed,

@@ -1,6 +1,7 @@
 """Exercise 16.3: stage 3 as a schedule, followed line by line on paper; no ranks are needed.
 
-A layer counts 1: what matters is which are whole when. Lines are counted from 1.
+Each layer has size 1: what matters is which layers are whole at which line. Lines are counted
+from 1.
 """
 
 import itertools
@@ -14,17 +15,17 @@ from dtlib.scratch.zero import schedule as s
 ENDLESS = 500  # instructions: far more than any right answer has
 KINDS = (s.AllGather, s.Forward, s.Free, s.Backward, s.ReduceScatter, s.OptimizerStep)
 KEPT = (
-    "You keep the last layer from forward to backward, and save one gather of it: real "
+    "You keep the last layer whole from forward to backward, and save one gather of it: real "
     "FSDP can do this, too."
 )
 AHEAD = (
-    "You hold two layers at once: the second one buys time, since a gather can run "
+    "You hold two layers at once: the second one buys time, because its gather can run "
     "while the layer before it computes. That is prefetching."
 )
 
 
 def read(got, layers):
-    """A list of instructions, each for a layer that there is."""
+    """A list of instructions, each for a layer that exists."""
     if got is None:
         raise Wrong("none")
     found = ask(lambda: list(itertools.islice(iter(got), ENDLESS)), case="")
@@ -46,14 +47,14 @@ def named(thing):
 
 
 class Worker:
-    """Carries out a schedule, and knows what in it no worker could do.
+    """Carries out a schedule, and finds in it what no worker could do.
 
     Attributes
     ----------
     whole
         The layers that are whole now, and since which line.
     first
-        Where each instruction stood first.
+        The line at which each instruction came first.
     held
         How many layers were whole when the first instruction of a kind came.
     most
@@ -83,7 +84,7 @@ class Worker:
         return next((Wrong(key, **facts) for key, holds, facts in self.rests() if holds), None)
 
     def without(self, kind):
-        """The layers for which no such instruction has come."""
+        """The layers for which no instruction of this kind has come yet."""
         return [k for k in range(self.layers) if kind(k) not in self.first]
 
     def faults(self, one, k):

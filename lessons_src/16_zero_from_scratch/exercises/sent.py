@@ -1,6 +1,6 @@
 """Exercise 16.4b: how many elements a rank sends in a step, with k micro-batches.
 
-S. Rajbhandari et al., "ZeRO", SC20, arXiv:1910.02054, section 7; exactly, (N-1)/N of it.
+S. Rajbhandari et al., "ZeRO", SC20, arXiv:1910.02054, section 7, with the exact factor (N-1)/N.
 """
 
 from dtlib.learn.answers import Answer
@@ -43,7 +43,7 @@ def passed(got, want):
 EXERCISE = Answer(
     sent,
     read=lambda got: to_number(got, nan=True),
-    # One rank, then three and four, with one micro-batch and with eight, and Ψ as it is used.
+    # One rank, then three, four and 64 (with the paper's Ψ), with one micro-batch and with eight.
     cases=[
         *((*case(PSI, 1, stage, 1), "alone") for stage in range(4)),
         *(
@@ -52,7 +52,7 @@ EXERCISE = Answer(
             for k in (1, 8)
             for stage in range(4)
         ),
-        *(case(10, 3, stage, 1) for stage in range(4)),  # no whole number
+        *(case(10, 3, stage, 1) for stage in range(4)),  # not a whole number
     ],
     mistakes=[
         ("three_halves", {"1: 2": "1: 3"}),

@@ -1,8 +1,8 @@
-"""Exercise 16.1: every rank keeps the optimizer of its own part of the weights, and of no more.
+"""Exercise 16.1: every rank keeps an optimizer for its own part of the weights alone.
 
 Weights start at 0 and rank r's gradient is -10**r, so after one step of SGD with a learning rate
-of 1 a weight is the mean over the ranks: 37 of 1, 10 and 100. Then real numbers run, with SGD that
-has momentum and with AdamW; that the solution is equal to one process is proven in the lesson.
+of 1 a weight is the mean over the ranks: 37, for 1, 10 and 100. Other cases train on real numbers,
+by SGD with momentum and by AdamW; the lesson proves that the solution is equal to one process.
 """
 
 import math
@@ -30,7 +30,7 @@ stage1 = solution("stage1", globals())
 
 @dataclass
 class Trained:
-    """The weights, the bytes of the optimizer's state, and of all that is kept between steps."""
+    """The weights, and bytes: of the optimizer's state, and of all that is kept between steps."""
 
     weights: list[float]
     state: int = field(compare=False)
@@ -38,12 +38,12 @@ class Trained:
 
 
 def sgd(params):
-    """Momentum, and steps as long as the gradient."""
+    """SGD with momentum, whose first step is as long as the gradient."""
     return torch.optim.SGD(params, lr=1.0, momentum=0.9)
 
 
 def adamw(params):
-    """As training has it."""
+    """AdamW as a training uses it."""
     return torch.optim.AdamW(params, lr=0.01, weight_decay=0.1)
 
 
@@ -78,7 +78,7 @@ def gradient(which, rank, step):
 
 
 def run(answer, which):
-    """Train, and look at what is kept."""
+    """Train, and measure what is kept."""
     _, make, steps = RUNS[which]
     made = []
 
@@ -102,12 +102,12 @@ def run(answer, which):
 
 
 def close(which):
-    """What rounding may do: bf16 near 1.1 rounds by 1/256, fp32 adds at most four of order 1."""
+    """How far off: bf16 near 1.1 rounds by 1/256, fp32 adds at most four numbers near 1."""
     return 0.01 if which == LOW else 1e-5
 
 
 def far(got, want, which):
-    """The places of the weights that are not right."""
+    """The places of the weights that are wrong."""
     pairs = zip(got.weights, want.weights, strict=True)
     return [j for j, (x, y) in enumerate(pairs) if not abs(x - y) <= close(which) * (1 + abs(y))]
 
@@ -117,7 +117,7 @@ def judge(got, want, which):
 
 
 def sent_round(seen):
-    """Where others' weights stay 0: what each heard of them after the gradients, on three ranks."""
+    """If the others' weights stay 0: what each of three ranks got from them after the gradients."""
     if not isinstance(seen.got, Trained) or 0 not in seen.got.weights:
         return None
     if elements_sent(seen.messages, 3) <= PSI:
@@ -133,7 +133,7 @@ def facts(got, want, which, n, seen):
     value, right = got[rank].weights[j], want[rank].weights[j]
     block = torch.arange(PSI).tensor_split(n)[min(1, n - 1)].tolist()
     painted = which[0] == PAINTED and math.isfinite(value)
-    whole = painted and abs(value * n - round(value * n)) < 1e-3  # else no sum of paint by n
+    whole = painted and abs(value * n - round(value * n)) < 1e-3  # a sum of painted numbers by n
     return {
         "got": number(value), "want": number(right), "right": right, "j": j, "psi": PSI,
         "reading": read_paint(round(value * n), n) if painted and whole else "",
@@ -148,7 +148,7 @@ def too_much_held(got, which, n):
     if moments is None:
         return None
     right = 4 * moments * share(PSI, n)
-    # beside the moments a master, and a gradient or another thing as long as the shard
+    # besides the moments a master, and a gradient or another tensor as long as the shard
     most = right + 8 * share(PSI, n)
     for rank, trained in enumerate(got):
         if trained.state > right:
@@ -169,7 +169,7 @@ def too_much_sent(seen, which, n):
 
 
 def waste(got, which, seen, n):
-    """Equal weights: is only the own part's state held, and no more sent than needed?"""
+    """If the weights are right: does a rank hold more than its part's state, or send too much?"""
     return too_much_held(got, which[0], n) or too_much_sent(seen, which[0], n)
 
 
@@ -187,7 +187,7 @@ def passed(seen):
 
 
 def gather_moments(optimizer, psi):
-    """What stands in all_gather's place where the moments travel."""
+    """Replaces all_gather in the answer that sends the moments."""
     rank, n = dist.get_rank(), dist.get_world_size()
     for state in optimizer.state.values():
         for value in state.values():
@@ -204,7 +204,7 @@ def drops_the_rest(weights, make_optimizer):
 
 
 def tuple_item(seen):
-    """A part of the tuple of parts was assigned to, and every rank failed at it."""
+    """Every rank failed when it assigned to an element of the tuple of parts."""
     return all(s.failure and "does not support item assignment" in s.failure.message for s in seen)
 
 

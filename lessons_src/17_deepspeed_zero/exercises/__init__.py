@@ -1,4 +1,4 @@
-"""Checks of lesson 17: bytes held, an ablation, the batch identity, weights made whole."""
+"""Checks of lesson 17: bytes held, an ablation, the batch identity, whole weights collected."""
 
 from . import batch_fields, gains, held, whole_weights
 

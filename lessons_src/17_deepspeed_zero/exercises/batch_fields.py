@@ -12,7 +12,7 @@ batch_fields = solution("batch_fields", globals())
 
 
 def case(n, train=None, micro=None, accumulation=None, *, key=None):
-    """What a JSON says, and on how many ranks it is started; `key` is of an answer to a misfit."""
+    """What a JSON says, and on how many ranks it is started; a misfit has a `key` for answers."""
     given = (train, micro, accumulation)
     said = [f"{name} {v}" for name, v in zip(NAMES, given, strict=True) if v is not None]
     label = f"{', '.join(said)}, {n} rank{'s' * (n > 1)}"
@@ -38,25 +38,25 @@ def run(answer, n, given):
 
 
 def described(got):
-    """The numbers, or their kind."""
+    """The numbers, or the type of what was returned."""
     if isinstance(got, (tuple, list)):
         return "(" + ", ".join(map(str, got)) + ")"
     return f"a {type(got).__name__}"
 
 
 def refused(got):
-    """With words or without."""
+    """Whether the answer refused, with a message or without one."""
     return got in (REFUSED, SILENT)
 
 
 def changed(got, given):
-    """The first number that was given and is another now."""
+    """The first number that was given and is different now."""
     both = zip(given, got, strict=True)
     return next(({"given": a, "now": b} for a, b in both if a not in (None, b)), False)
 
 
 def facts(got, want, n):
-    """The numbers of the answer; of a refusal those that would have been right."""
+    """The numbers of the answer; for a refusal, those that would have been right."""
     fields = got if isinstance(got, tuple) else want
     if refused(fields):
         return {}
@@ -67,7 +67,7 @@ def facts(got, want, n):
 
 
 def passed(got, want):
-    """How many were answered and refused, and were to be."""
+    """How many cases were answered and how many refused, beside how many should have been."""
     mine, right = (sum(map(refused, outcomes)) for outcomes in (got, want))
     answered = ("answered", len(got) - mine, len(want) - right, "cases")
     return Passed((answered, ("refused", mine, right, "cases")))
@@ -76,7 +76,7 @@ def passed(got, want):
 EXERCISE = Answer(
     batch_fields,
     run=run,
-    # What follows, then what agrees, then what has to be refused.
+    # First what can be derived, then what agrees, then what has to be refused.
     cases=[
         case(1, micro=4, accumulation=2),
         case(3, micro=4, accumulation=2),

@@ -1,7 +1,7 @@
-"""Exercise 17.2: from a table of runs, what each change alone gained.
+"""Exercise 17.2: from a table of runs, how much each change alone gained.
 
-Seconds are painted: precision alone makes a step 3 times as fast, the optimizer 1.5 times, sharding
-0.75 times, all three together 6 times, so that a wrong comparison names itself.
+Seconds are made up so that a wrong comparison gives itself away: precision alone makes a step 3
+times as fast, the optimizer 1.5 times, sharding 0.75 times, and all three together 6 times.
 """
 
 import copy
@@ -24,7 +24,7 @@ gains = solution("gains", globals())
 
 
 def run(seconds, *changed):
-    """A row of the table: the baseline but for what is `changed`."""
+    """A row of the table: the baseline, except for the factors that are `changed`."""
     return {**BEFORE, **{factor: AFTER[factor] for factor in changed}, "seconds": seconds}
 
 
@@ -40,7 +40,7 @@ REPEATS = [
 
 
 def called(answer, runs):
-    """A gain for each factor, of a table that stays what it was."""
+    """A gain for each factor; the table has to stay as it was."""
     given = copy.deepcopy(runs)
     got = answer(given)
     if given != runs:
@@ -63,29 +63,29 @@ def _number(factor, value):
 
 
 def each(way):
-    """A mistake in every gain that is right otherwise."""
+    """A mistake that spoils every gain in the same way."""
     return lambda runs: {factor: way(gain) for factor, gain in gains(runs).items()}
 
 
 def by(typical):
-    """Words of the solution that change: what stands for all repeats."""
+    """Words of the solution that change: which number represents all repeats."""
     return {f"statistics.median({side})": typical.format(side) for side in ("before", "after")}
 
 
 def mixed(typical):
-    """Words of the solution that change: any run with the factor changed counts."""
+    """Words of the solution that change: every run in which the factor changed counts."""
     return {"if all(": "if run[factor] != runs[0][factor] or all(", **by(typical)}
 
 
 def from_the_end(runs):
-    """What a factor gains when all others are changed already, where that is known."""
+    """The gain of a factor when all others are changed already, where that is known."""
     last = [one for one in runs if all(one[f] != runs[0][f] for f in FACTORS)]
     taken_out = gains(last + runs) if last else {}
     return gains(runs) | {factor: 1 / gain for factor, gain in taken_out.items()}
 
 
 def wrong(got, want):
-    """The factors whose gains are wrong, or not known."""
+    """The factors whose gains are wrong, or cannot be known."""
     return [f for f in got if f not in want or not alike(got[f], want[f], CLOSE)]
 
 
@@ -108,7 +108,7 @@ def at_the_end(got, want, runs):
 
 
 def facts(got, want):
-    """The first gain that is wrong, if any; else a sentence is about one that is missing."""
+    """The first gain that is wrong, if any; otherwise the sentence is about a missing one."""
     for factor in wrong(got, want):
         gain = f"{got[factor]:g}"
         return {"factor": factor, "got": gain, "seen": f"{factor}: {gain}"}

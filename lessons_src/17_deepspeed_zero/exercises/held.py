@@ -1,7 +1,7 @@
-"""Exercise 17.1: what a rank holds under DeepSpeed, by kind, its fp32 copy included.
+"""Exercise 17.1: what a rank holds under DeepSpeed, by kind, including its fp32 copy.
 
-A total would hide mistakes: in 16 bits weights and gradients can be swapped unseen. So every kind
-is looked at, and a mistake is known by the kinds that it gets wrong.
+A total would hide mistakes: in 16 bits it stays the same if weights and gradients are swapped. So
+every kind is compared, and a mistake is recognised by the kinds that it gets wrong.
 """
 
 import math
@@ -20,7 +20,7 @@ held = solution("held", globals())
 
 
 def case(parameters, ranks, stage, sixteen_bit):
-    """So many parameters on so many ranks."""
+    """A number of parameters on a number of ranks."""
     where = f"{ranks} rank{'s' * (ranks > 1)}, stage {stage}"
     label = f"{parameters} parameters, {where}, {'16 bits' if sixteen_bit else 'fp32'}"
     return label, (parameters, ranks, stage, sixteen_bit)
@@ -45,17 +45,17 @@ def _bytes(kind, value):
 
 
 def off(got, want, **factors):
-    """Whether these kinds are so many times what is right."""
+    """Whether these kinds are the right number times these factors."""
     return all(math.isclose(got[k], want[k] * f, rel_tol=1e-6) for k, f in factors.items())
 
 
 def wrong(got, want):
-    """The kinds that are wrong; nan is, too."""
+    """The kinds that are wrong; nan is wrong, too."""
     return [kind for kind in KINDS if not off(got, want, **{kind: 1})]
 
 
 def shared(at, **powers):
-    """Recognises kinds that are divided at a stage (-1), or whole where they should not be (1)."""
+    """Recognises kinds that a stage divides once too often (-1), or fails to divide (1)."""
 
     def when(got, want, ranks, stage):
         factors = {kind: float(ranks) ** power for kind, power in powers.items()}
@@ -65,12 +65,12 @@ def shared(at, **powers):
 
 
 def all_wrong(factor):
-    """Recognises answers in which all that is wrong is off by one factor."""
+    """Recognises answers in which everything that is wrong is off by the same factor."""
     return lambda got, want: off(got, want, **dict.fromkeys(wrong(got, want), factor))
 
 
 def facts(got, want, parameters, ranks):
-    """The bytes, and those of a parameter."""
+    """The bytes of each kind, in all and for each parameter."""
     each = {f"{kind}_each": f"{got[kind] / parameters:g}" for kind in KINDS}
     sizes = {kind: f"{got[kind]:g}" for kind in KINDS}
     kinds = wrong(got, want)

@@ -1,7 +1,6 @@
 """Exercise 17.4: under stage 3 every rank has a share; rank 0 collects whole weights.
 
-Number k of a tensor is painted k, from 1 on, so that a result shows its order and its padding,
-which is 0.
+The numbers of a tensor are 1, 2, 3, …, so that a result shows their order, and padding as 0.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ whole_weights = solution("whole_weights", globals())
 
 
 def case(ranks, **shapes):
-    """Each rank is handed its shares, and the shapes."""
+    """Each rank is given its shares and the shapes."""
 
     def make(rank, n):
         sizes = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
@@ -32,14 +31,14 @@ def case(ranks, **shapes):
 
 
 def share(flat, rank, n):
-    """A rank's ⌈n/N⌉ numbers of a tensor, filled up with zeros: DeepSpeed's `ds_tensor`."""
+    """A rank's ⌈n/N⌉ numbers of a tensor, padded with zeros: DeepSpeed's `ds_tensor`."""
     size = -(-len(flat) // n)
     mine = flat[rank * size : (rank + 1) * size]
     return torch.cat([mine, torch.zeros(size - len(mine))])
 
 
 def read(got, rank, n, shapes):
-    """All numbers of rank 0, one after another; of another rank how many things it kept."""
+    """All numbers of rank 0, one after another; for another rank, how many tensors it kept."""
     if rank > 0:
         return len(got) if isinstance(got, Mapping) else int(got is not None)
     if not isinstance(got, Mapping):
@@ -56,7 +55,7 @@ def read(got, rank, n, shapes):
 
 
 def _shape(name, values, shape, n):
-    """What a tensor of another shape is, by the count of its numbers."""
+    """Which mistake a tensor of another shape shows, by the count of its numbers."""
     size, count = torch.Size(shape).numel(), len(values)
     each = -(-size // n)
     key = "flat" if count == size else "wrong_size"
@@ -69,14 +68,14 @@ def _shape(name, values, shape, n):
 
 
 def absent(seen):
-    """Somebody waits, and somebody has returned."""
+    """A rank waits, and another one has returned."""
     waiting = [s.rank for s in seen if s.failure and (s.failure.waited_in or s.failure.peer_gone)]
     gone = [one.rank for one in seen if one.failure is None]
     return bool(waiting and gone) and {"rank": waiting[0], "gone": gone[0]}
 
 
 def no_view(seen):
-    """Rank 0 could not give its numbers the shape."""
+    """Rank 0 could not give its numbers the shape of the tensor."""
     said = seen[0].failure.message if seen[0].failure else ""
     return "is invalid for input of size" in said and {"said": said}
 

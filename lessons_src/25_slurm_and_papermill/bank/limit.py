@@ -44,7 +44,7 @@ done
     ("script_died", f'{START}wait "$training"; code=$?\n{REQUEUE}'),
     ("not_told", edit(("-USR1", "-TERM"))),
     ("did_not_wait", edit(("told=yes;", ""), (LOOP, "wait $training; code=$?\n"))),
-    # right for one signal, and a second one cuts the second wait short
+    # right for one signal, but a second one cuts the second wait short
     ("did_not_wait", edit((LOOP, 'wait "$training"; wait "$training"; code=$?\n'))),
     ("code_of_wait", edit(("$training\"'", '$training"; wait "$training"\''),
                           (LOOP, "wait $training; code=$?\n"))),

@@ -16,7 +16,7 @@ def case(axes, repeats):
 
 
 def run(answer, axes, repeats):
-    """What every index gives, and one beyond the last: there perhaps an error."""
+    """What every index gives, and one index beyond the last, which may raise an error."""
     before, found = copy.deepcopy(axes), []
     count = repeats * math.prod(map(len, axes.values()))
     for index in range(count + 1):
@@ -34,7 +34,7 @@ def run(answer, axes, repeats):
 
 
 def read(got, axes):
-    """Dicts with all settings, and what came beyond."""
+    """Dicts with all settings, and what the index beyond the last one gave."""
     *runs, _ = got
     for index, settings in enumerate(runs):
         if settings is None:
@@ -48,7 +48,7 @@ def read(got, axes):
 
 
 def judge(got, axes, repeats):
-    """Whether every run comes once, in whole turns, and nothing beyond."""
+    """Whether every run comes once, all settings before any repeat, and nothing beyond the last."""
     *runs, beyond = got
     if all(one["repeat"] != 0 for one in runs):
         return Wrong("repeat_from_1", got=runs[-1]["repeat"])
@@ -80,7 +80,7 @@ def _unknown(settings, index, axes, repeats):
 
 
 def _beyond(got, count):
-    """An array may be larger than the study: its last tasks have nothing to do."""
+    """An array may be larger than the study: then its last tasks have nothing to do."""
     if isinstance(got, Exception):
         return Wrong("raises_beyond", index=count)
     if not isinstance(got, dict) or not got:

@@ -1,4 +1,4 @@
-"""`survive`: a batch script that is told of its time limit, saves, and asks to be run again."""
+"""`survive`: a batch script that is warned of its time limit, saves, and requeues its job."""
 
 import re
 import signal
@@ -14,12 +14,12 @@ from ..practice_cluster import JOB, Training
 from .scripts import misread, text_of
 
 LIFE = 3.0
-# As bash says it; SIGUSR1 has another number on macOS than on Linux.
+# bash's exit codes; SIGUSR1 has another number on macOS than on Linux.
 KILLED, BY_THE_SIGNAL = 128 + signal.SIGKILL, 128 + signal.SIGUSR1
 
 
 def _kills_nobody(script, ended):
-    """Whether kill got no number, though the script put something behind itself."""
+    """Whether kill got no number, though the script started something in the background."""
     return "kill: usage" in ended.output and bool(re.search(r"(?<![&>])&(?![&>\d])", script))
 
 
@@ -81,7 +81,7 @@ def _told(ended):
         raise Wrong("twice", count=len(asked))
 
 
-# What may happen to a job, all tried at once: each trial waits, and computes nothing.
+# What may happen to a job. All trials run at once, because each of them waits and computes nothing.
 TRIALS = (
     ("a training that ends well", Training(life=0.3), _well),
     ("a training that fails with exit code 3", Training(life=0.3, code=3), _failed),
@@ -95,7 +95,7 @@ TOLD = 3  # the trial whose times are shown
 
 
 def read(script):
-    """Run the script with all trainings; the seconds from the signal to a checkpoint."""
+    """Run the script with all trainings; return the seconds from the signal to the checkpoint."""
     text, stop, found = text_of(script), threading.Event(), []
     with ThreadPoolExecutor(len(TRIALS)) as pool:
         runs = [pool.submit(practice_cluster.train, text, trial[1], stop) for trial in TRIALS]
@@ -104,7 +104,7 @@ def read(script):
                 found.append(run.result())
                 _judged(text, case, judge, found[-1])
         finally:
-            stop.set()  # after the first that is wrong nobody looks at the others
+            stop.set()  # after the first wrong one, the others are not needed
     return found[TOLD].when("checkpoint")
 
 

@@ -15,13 +15,13 @@ class Job:
     Attributes
     ----------
     state
-        As Slurm says it: COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY …
+        Slurm's word: COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY …
     exit_code
-        Of its script; 75 is "stopped with a checkpoint".
+        Of the job's script; 75 is "stopped with a checkpoint".
     step, began_at, steps
-        How far the training came, where this start of it began, and how many steps it should do.
+        How far the training got, where this start of it began, and how many steps it should do.
     ran, cells
-        How many cells of its notebook ran, of how many.
+        How many cells of the job's notebook ran, and how many there are.
     """
 
     state: str
@@ -37,7 +37,7 @@ class Job:
 
 
 def case(key, *known):
-    """A job, and the key of the sentence for a wrong word about it."""
+    """A job, and the key of the sentence for a wrong answer about it."""
     job = Job(*known)
     label = f"{job.state}, exit code {job.exit_code}, step {job.step} of {job.steps}"
     return label, (job,), key

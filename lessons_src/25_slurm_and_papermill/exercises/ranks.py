@@ -1,4 +1,4 @@
-"""`start_ranks`: a line of a batch script that starts torchrun on every node, with its own rank."""
+"""`start_ranks`: a line of a batch script that starts torchrun on every node, with its number."""
 
 import contextlib
 import io
@@ -14,13 +14,13 @@ TRAINING = ["train.py", "--steps", "100", "--note", "two words"]
 
 
 def case(nodes, gpus):
-    """A job on so many nodes, with so many GPUs each."""
+    """A job on a number of nodes, each with a number of GPUs."""
     label = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPU{'s' * (gpus > 1)}"
     return label, (nodes, gpus)
 
 
 def run(answer, nodes, gpus):
-    """Run the line on nodes that do not exist."""
+    """Run the line on nodes that exist only in the practice cluster."""
     return practice_cluster.run(text_of(answer()), TRAINING, nodes, gpus)
 
 
@@ -54,7 +54,7 @@ def _started(ended, nodes):
 
 
 def _call(words):
-    """What torchrun makes of its words, by torchrun's own parser."""
+    """What torchrun's own parser makes of the words."""
     from torch.distributed.run import get_args_parser
 
     rest = TRAINING[1:]
@@ -77,7 +77,7 @@ def _call(words):
 
 
 def _world(calls, nodes, gpus):
-    """Whether together they are one world of nodes × gpus ranks, that trains what was asked."""
+    """Whether together they are one world of nodes × gpus ranks, with the training asked for."""
     for call in calls:
         if nodes > 1 and (call.standalone or call.nnodes in ("1", "1:1")):
             raise Wrong("lonely", n=nodes, per=call.nproc_per_node)
@@ -93,7 +93,7 @@ def _world(calls, nodes, gpus):
 
 
 def _meeting(calls, names, nodes):
-    """Whether they meet at one address, and no two take the same place."""
+    """Whether all nodes meet at one address, and no two of them take the same place."""
     c10d = calls[0].rdzv_backend != "static"
     if not c10d and nodes > 1:
         places = [call.node_rank for call in calls]

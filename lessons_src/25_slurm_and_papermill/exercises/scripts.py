@@ -1,4 +1,4 @@
-"""A script that a student's function returns: taken as text that bash can read, or refused."""
+"""A script that a student's function returns: accepted if it is text that bash can read."""
 
 import re
 
@@ -6,7 +6,7 @@ from dtlib.learn.verdicts import Wrong
 
 from .. import practice_cluster
 
-# What bash says of a line that it took for something else than its author did.
+# What bash says of a line that it understood differently from its author.
 _MISREAD = re.compile(
     r"line \d+: (.*(?:command not found|operator expected|expression expected|missing `\]'"
     r"|too many arguments|not a valid identifier|no such job))"
