@@ -169,7 +169,10 @@ class Script:
             env={**os.environ, "PYTHONPATH": str(HERE)}, cwd=folder,
         )  # fmt: skip
         assert self.popen.stdout is not None
-        self.pids = [int(self.popen.stdout.readline().split()[-1]) for _ in range(2)]
+        self.pids: list[int] = []
+        while len(self.pids) < 2:  # a rank that is early says first that it is stepping
+            last = self.popen.stdout.readline().split()[-1]
+            self.pids += [int(last)] * last.isdigit()
         self.pids += [p.pid for p in psutil.Process(self.popen.pid).children(recursive=True)]
         if what == "wait":
             wait_until_they_wait(self.pids[:2])  # one in its collective, the other in its sleep
