@@ -8,9 +8,16 @@ KERNELS = {
     "dtlib.scratch.data_parallel.flat:flat_all_reduce": "08_ddp_from_scratch",
     "dtlib.scratch.data_parallel.overlap:OverlappedDataParallel": "08_ddp_from_scratch",
     "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",
-    "dtlib.scratch.zero.schedule:schedule": "16_zero_from_scratch",
     "dtlib.scratch.zero.stage2:ZeroStage2": "16_zero_from_scratch",
 }
+# The course's visual language: pictures of lessons take from it what they need, and
+# book/writing_lessons.md lists it.
+DRAWN = {
+    "dtlib.learn.charts:heat",
+    "dtlib.learn.charts:waterfall",
+    "dtlib.learn.drawing:timeline",
+}
+BY_NAME = {"dtlib.learn.figures:FigureCanvas", "dtlib.learn.figures:FigureManager"}  # by matplotlib
 BY_COMMAND = {"dtlib.ranks.node:agent"}  # srun's command line calls it, see `ranks.slurm`
 METHODS = {
     "dtlib.learn.rank_answers:RankAnswer.verdicts",  # a bank's answers in one launch: tests' own
@@ -23,7 +30,9 @@ METHODS = {
 
 
 def test_every_public_name_has_a_user() -> None:
-    assert set(unused()) == KERNELS.keys() | BY_COMMAND, "delete what is here alone, or use it"
+    assert set(unused()) == KERNELS.keys() | DRAWN | BY_NAME | BY_COMMAND, (
+        "delete what is here alone, or use it"
+    )
 
 
 def test_every_public_method_has_a_user() -> None:

@@ -47,6 +47,10 @@ class Toy(Task):
         self.model = Scale()
         self.data = data
 
+    @classmethod
+    def check_data(cls, config: RunConfig) -> int:
+        return cls.train_size
+
     def train_batches(self, shares: Iterable[Share]) -> Iterator[Batch]:
         return itertools.chain.from_iterable(map(as_batches, self.data))
 

@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -128,7 +130,12 @@ def test_tf32_of_the_lesson_has_ten_bits_of_mantissa() -> None:
     x = torch.tensor([1 + 2**-10, 1 + 2**-11, -(1 + 2**-10 + 2**-11), 3e38])
     assert cut(x)[:3].tolist() == [1 + 2**-10, 1, -(1 + 2**-10)]
     assert cut(x)[3].isfinite()
-    assert torch.get_float32_matmul_precision() == "highest" and torch.backends.cudnn.allow_tf32
+
+
+def test_tf32_is_off_for_products_and_on_for_convolutions_unless_somebody_sets_it() -> None:
+    shown = "torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32"
+    command = [sys.executable, "-c", f"import torch; print({shown})"]  # other tests have set them
+    assert subprocess.check_output(command, text=True).split() == ["highest", "True"]
 
 
 # field bug 4.01
