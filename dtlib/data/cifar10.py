@@ -48,14 +48,20 @@ def check(name_or_folder: str, split: str, count: int | None = None) -> int:
 
     Raises `BadInput` as `load`. Of each picture the label alone is read.
     """
+    return sum(map(len, _files(name_or_folder, split, count)))
+
+
+def _files(name_or_folder: str, split: str, count: int | None) -> list[np.ndarray]:
+    """Return the records of each file of a split; raises `BadInput` as `load`."""
     folder = locate(name_or_folder)
-    there = sum(len(_records(folder / name)) for name in FILES[split])
+    files = [_records(folder / name) for name in FILES[split]]
+    there = sum(map(len, files))
     if there < (1 if count is None else count):
         raise BadInput(
             f"{folder} holds {there} {split} pictures, fewer than the {count or 1} asked "
             "for: ask for fewer, or bring the whole archive."
         )
-    return there
+    return files
 
 
 def _has_files(folder: Path) -> bool:
@@ -70,16 +76,14 @@ def load(name_or_folder: str, split: str, count: int | None = None) -> ImageData
     Raises `BadInput` if a file is missing, is not a whole number of records, or holds a label above
     9; if the archive has fewer than `count` pictures.
     """
-    check(name_or_folder, split, count)
-    folder = locate(name_or_folder)
-    records = np.concatenate([_records(folder / name) for name in FILES[split]])[:count]
+    records = np.concatenate(_files(name_or_folder, split, count))[:count]
     return ImageData(
         pixels=torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()),
         labels=torch.from_numpy(records[:, 0].astype(np.int64)),
         classes=CLASSES,
         mean=MEAN,
         std=STD,
-        source=f"CIFAR-10 {split}, {len(records)} pictures from {folder}",
+        source=f"CIFAR-10 {split}, {len(records)} pictures from {locate(name_or_folder)}",
     )
 
 

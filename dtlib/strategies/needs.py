@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def heeding(options: Collection[str], config: RunConfig, world_size: int) -> list[str]:
     """Return the strategies that heed all of these options and run the rest of the settings, too.
 
-    What this machine lacks for one of them is its own sentence, with a remedy.
+    One that this machine cannot run for want of a package or a device is among them: its own
+    refusal says what is missing and has a remedy.
     """
     from dtlib import strategies
 

@@ -138,6 +138,10 @@ class Few(Task):
         self.correct = torch.tensor(correct, dtype=torch.float32)
         self.scored: list[int] = []
 
+    @classmethod
+    def check_data(cls, config):
+        raise NotImplementedError
+
     def train_batches(self, shares):
         raise NotImplementedError
 

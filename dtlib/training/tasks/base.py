@@ -70,12 +70,12 @@ class Task(ABC):
         del config
 
     @classmethod
+    @abstractmethod
     def check_data(cls, config: RunConfig) -> int:
         """Refuse data that cannot be used, before any rank starts; return their training samples.
 
         Raises `BadInput`.
         """
-        raise NotImplementedError
 
     @classmethod
     def refuse_few(cls, size: int, plan: BatchPlan) -> None:
