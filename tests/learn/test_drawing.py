@@ -72,11 +72,12 @@ def test_a_picture_reaches_a_page_as_svg_with_words_in_its_colours():
     figure, axes = drawing.canvas("A rank keeps <a quarter>", ALT)
     drawing.ranks(axes, 4)
     drawing.box(axes, 0, 1, kind="gradients", text="g")
+    drawing.box(axes, 0, 2, text="a shard", part=(0, 0.5))  # its text stands on the page's white
     html = figure._repr_html_()
     assert repr(figure) == f"A rank keeps <a quarter>. {ALT}"
     assert f'<svg role="img" aria-label="A rank keeps &lt;a quarter&gt;. {ALT}"' in html
     assert "#000000" not in html and "#ffffff" not in html
-    assert "currentColor" in html and "DejaVu" not in html
+    assert "currentColor" in html and figures.PAPER in html and "DejaVu" not in html
     assert "rank 3" in re.findall(r">([^<>]+)</text>", html)
     assert figure._repr_html_() == html  # a run makes the same page again
     names = re.findall(r'\bid="([^"]*)"', html)
