@@ -39,7 +39,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[dict]]:
             # As one process dtlib.train would start a rank of its own, out of the bench's reach.
             launched = options.ranks if options.ranks > 1 or name == "dtlib" else None
             request["name"] = name
-            return Contestant("text_contestants.py", request, launched, options.timeout)
+            return Contestant("text_contestants", request, launched, options.timeout)
 
         return take_turns(names(options), start, options.rounds, options.warmup, options.steps)
 

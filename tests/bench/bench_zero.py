@@ -41,7 +41,7 @@ def measure(names: list[str], options: argparse.Namespace) -> dict[str, list[dic
 
     def start(name: str) -> Contestant:
         request = {"name": name, "shape": options.shape, "micro_batch": options.micro_batch}
-        return Contestant("scratch_contestants.py", request, options.ranks, options.timeout)
+        return Contestant("scratch_contestants", request, options.ranks, options.timeout)
 
     names = [name for name in names if not options.only or name in options.only]
     return take_turns(names, start, options.rounds, options.warmup, options.steps)

@@ -4,9 +4,6 @@ All train the same GPT from the same weights on the same tokens with the same Ad
 matrices only, and the same clip; everything else is how the framework's own guide writes it.
 """
 
-import contextlib
-import json
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -153,10 +150,9 @@ CONTESTANTS: dict[str, Callable[[GPT], Step]] = {
 }
 
 
-def main() -> None:
-    turns.keep_stdout_clean()
+def main(request: dict) -> None:
+    """Compete as `request["name"]` until the bench ends this process."""
     warnings.simplefilter("ignore")
-    request = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     if request["name"].startswith("DeepSpeed"):
         from dtlib.strategies import operators as ops
@@ -177,10 +173,4 @@ def main() -> None:
         dist.barrier()
         return torch.stack(losses).tolist()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        turns.serve(steps, lambda: {name: tell() for name, tell in TELL.items()})
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    turns.serve(steps, lambda: {name: tell() for name, tell in TELL.items()})

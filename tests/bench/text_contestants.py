@@ -1,4 +1,4 @@
-"""One contestant of `bench_text_loop.py`, in a process of its own: `text_contestants.py '{…}'`.
+"""One contestant of `bench_text_loop.py`, in processes of its own that `turns.py` starts.
 
 All train the same GPT from the same weights, on the same windows of text in the same order, with
 the same AdamW, learning rate and clipping; everything else is how each framework's own guide
@@ -10,7 +10,6 @@ name begins with "plain, " is the plain loop with one thing changed: what that t
 import functools
 import json
 import os
-import sys
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -281,14 +280,11 @@ CONTESTANTS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    turns.keep_stdout_clean()
+def main(request: dict) -> None:
+    """Compete as `request["name"]`; its other entries are those of `Problem`."""
     warnings.simplefilter("ignore")
-    request = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory() as own:
-        folder = request.pop("folder", own)
-        train(request.pop("name"), Problem(folder=folder, **request))
-
-
-if __name__ == "__main__":
-    main()
+        train(
+            request["name"],
+            Problem(**{"folder": own} | {k: v for k, v in request.items() if k != "name"}),
+        )

@@ -3,46 +3,56 @@
 A machine that gets busy for ten seconds would spoil a run of one contestant and spare the next. So
 every contestant keeps processes of its own, one a rank, that wait while others have their turn; a
 turn is a second or so, and contestants are compared turn by turn.
+
+The processes are forked from a server that has only imported torch and this library's models, so
+each begins with the same modules and no thread; whatever else its framework needs it imports alone.
 """
 
-import json
+import importlib
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 
-from table import HERE, Stopwatch, end
+from table import Stopwatch
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before anyone has torch
+START = multiprocessing.get_context("forkserver")
+START.set_forkserver_preload(
+    ["torch.distributed", "dtlib.data", "dtlib.models.gpt", "dtlib.scratch.zero", "dtlib.ranks"]
+)
 
 
 class Contestant:
-    """The processes of one contestant, one a rank, started like torchrun's.
+    """The processes of one contestant, one a rank, with torchrun's variables.
 
-    `script` lies beside this file, calls `serve` or keeps a `Pace`, and reads `request` from its
-    first argument; a turn, or the start, may take `timeout` seconds. Without `ranks` it is one
-    process that nobody launched: some frameworks take one launched rank for data parallelism.
+    `module` lies beside this file, and its `main(request)` calls `serve` or keeps a `Pace`; a turn,
+    or the start, may take `timeout` seconds. Without `ranks` it is one process that nobody
+    launched: some frameworks take one launched rank for data parallelism.
     """
 
-    def __init__(self, script: str, request: dict, ranks: int | None, timeout: float) -> None:
+    def __init__(self, module: str, request: dict, ranks: int | None, timeout: float) -> None:
         self.name, self.timeout = request["name"], timeout
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the processes)
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, str(HERE / script), json.dumps(request)],
-                env=os.environ | ONE_THREAD | (self._world(rank, ranks, port) if ranks else {}),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-                text=True, start_new_session=True,
+        self.log = tempfile.NamedTemporaryFile("r+")  # noqa: SIM115 (open as long as the processes)
+        self.pipes: list[Connection] = []
+        self.processes = []
+        for rank in range(ranks or 1):
+            ours, theirs = START.Pipe()
+            world = _world(rank, ranks, port) if ranks else {}
+            process = START.Process(
+                target=_compete, args=(module, request, world, self.log.name, theirs)
             )
-            for rank in range(ranks or 1)
-        ]  # fmt: skip
+            process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
 
     def turn(self, steps: int) -> dict:
         """Let it take so many steps: seconds of the slowest rank, of CPU, and every rank's losses.
@@ -52,9 +62,8 @@ class Contestant:
         RuntimeError
             When a rank died or took too long; the end of what it said is quoted.
         """
-        for process in self.processes:
-            process.stdin.write(f"{steps}\n")
-            process.stdin.flush()
+        for pipe in self.pipes:
+            pipe.send(steps)
         answers = self.answers()
         return {
             "wall_s": max(answer["wall_s"] for answer in answers),
@@ -64,28 +73,45 @@ class Contestant:
         }
 
     def answers(self) -> list[dict]:
-        """One line of each rank; a contestant that is late is ended, and then says nothing."""
-        late = threading.Timer(self.timeout, self.close)
-        late.start()
-        lines = [process.stdout.readline() for process in self.processes]
-        late.cancel()
-        if not all(lines):
-            self.log.seek(0)
+        """One answer of each rank, while the contestant's time lasts."""
+        until = time.monotonic() + self.timeout
+        try:
+            return [self._answer(pipe, until) for pipe in self.pipes]
+        except EOFError:
             said = self.log.read()[-3000:]
-            raise RuntimeError(f"{self.name}: a rank gave no answer in {self.timeout:g} s:\n{said}")
-        return [json.loads(line) for line in lines]
+            raise RuntimeError(
+                f"{self.name}: a rank ended, or gave no answer in {self.timeout:g} s:\n{said}"
+            ) from None
+
+    def _answer(self, pipe: Connection, until: float) -> dict:
+        if not pipe.poll(max(0.0, until - time.monotonic())):
+            raise EOFError
+        return pipe.recv()
 
     def close(self) -> None:
         for process in self.processes:
-            if process.poll() is None:
-                end(process)
+            process.terminate()
+        for process in self.processes:
+            process.join(10)
+            process.kill()
 
-    def _world(self, rank: int, ranks: int, port: int) -> dict[str, str]:
-        return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-                "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-                "DS_ACCELERATOR": "cpu"}  # fmt: skip
+
+def _compete(module: str, request: dict, world: dict, log: str, pipe: Connection) -> None:
+    """The life of one rank: what it prints goes to the log, its answers through the pipe."""
+    global _parent
+    _parent = pipe
+    with open(log, "a") as told:  # noqa: PTH123 (a file of this name is open in the parent)
+        os.dup2(told.fileno(), 1)
+        os.dup2(told.fileno(), 2)
+    os.environ.update(world)
+    importlib.import_module(module).main(request)
+
+
+def _world(rank: int, ranks: int, port: int) -> dict[str, str]:
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+            "DS_ACCELERATOR": "cpu"}  # fmt: skip
 
 
 def take_turns(
@@ -111,14 +137,12 @@ def take_turns(
 
 
 def serve(steps: Callable[[int], list[float]], more: Callable[[], dict] = dict) -> None:
-    """Answer every number on stdin by that many steps; other output must go elsewhere.
-
-    Call `keep_stdout_clean` before anything prints.
-    """
+    """Answer every number of steps that the bench asks for, until it ends this process."""
     answer({"ready": True})
-    for line in sys.stdin:
+    while True:
+        count = _parent.recv()
         wall, cpu = time.perf_counter(), time.process_time()
-        losses = steps(int(line))
+        losses = steps(count)
         took = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
         answer({**took, "losses": losses, "more": more()})
 
@@ -134,7 +158,7 @@ class Pace:
         self.taken, self.total = 0, total
 
     def begin(self) -> None:
-        self.until = self.taken + int(sys.stdin.readline())
+        self.until = self.taken + _parent.recv()
         self.watch = Stopwatch()
         self.watch.read()
 
@@ -150,14 +174,8 @@ class Pace:
         answer({**self.watch.seconds(), "losses": losses, "more": more})
 
 
-_answers: list = []
-
-
-def keep_stdout_clean() -> None:
-    """Send to stderr what frameworks print, at any level; answers still go to stdout."""
-    _answers.append(os.fdopen(os.dup(1), "w"))
-    os.dup2(2, 1)
+_parent: Connection  # the bench's end of it asks, and is answered
 
 
 def answer(line: dict) -> None:
-    print(json.dumps(line), file=_answers[0], flush=True)
+    _parent.send(line)
