@@ -37,7 +37,8 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(
             executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
         )
-        yield chromium
+        # One context: MathJax and MicroPython are fetched and compiled once, for all pages.
+        yield chromium.new_context(viewport={"width": 1300, "height": 1000})
         chromium.close()
 
 
@@ -45,7 +46,7 @@ def browser() -> Iterator[Any]:
 def open_page(browser: Any, address: str) -> Iterator[Any]:
     """Open a page of the site; at the end nothing was asked of another machine, nothing failed."""
     wrong: list[str] = []
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    page = browser.new_page()
     page.set_default_timeout(60_000)
     local = re.compile(rf"{re.escape(address)}/|blob:|data:")
     page.on("request", lambda r: local.match(r.url) or wrong.append(f"asked for {r.url}"))
