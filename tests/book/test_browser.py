@@ -190,16 +190,12 @@ def a_prediction_is_committed_in_the_page(lesson: Any) -> None:
     assert form.get_by_role("button", name="Commit").is_disabled()
 
 
-def test_what_a_cell_shows_follows_a_dark_page_and_fits_a_phone(lesson: Any) -> None:
-    lesson.set_viewport_size({"width": 390, "height": 800})
+def test_what_a_cell_shows_follows_a_dark_page(lesson: Any) -> None:
     lesson.evaluate("document.documentElement.dataset.theme = 'dark'")
     outputs = "[...document.querySelectorAll('div.cell_output :is(.text_html, .widget-subarea)')]"
     panels = lesson.evaluate(f"{outputs}.map((one) => getComputedStyle(one).backgroundColor)")
+    assert len(panels) > 20
     assert set(panels) == {"rgba(0, 0, 0, 0)"}
-    pictures = "[...document.querySelectorAll('div.cell_output svg[role=img]')]"
-    right = lesson.evaluate(f"{pictures}.map((one) => one.getBoundingClientRect().right)")
-    assert len(right) > 5
-    assert max(right) <= 390
 
 
 def test_a_word_leads_to_the_glossary(lesson: Any) -> None:
