@@ -49,7 +49,7 @@ const STYLE = `
 .dtlib-form output { float: right; font-variant-numeric: tabular-nums; }
 .dtlib-what-if label { display: inline-block; }
 .dtlib-form :focus-visible { outline: 3px solid #1a73e8; outline-offset: 2px; }
-.dtlib-form pre { overflow-x: auto; }
+.dtlib-form pre { overflow-x: auto; margin-bottom: 0.6rem; }
 .dtlib-form table { border-collapse: collapse; }
 .dtlib-form th, .dtlib-form td { padding: 0.1rem 0.7rem; text-align: right; }
 .dtlib-what-if { display: flex; flex-wrap: wrap; gap: 1rem; max-width: 60rem; }
