@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -22,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from dtlib.config.files import write_atomically
 from dtlib.errors import DtlibError, Unavailable
@@ -247,7 +249,20 @@ def deepspeed(device_type: str) -> Any:
     logging.getLogger("DeepSpeed").addFilter(_worth_saying)
     # An operator of its own for gloo on one machine, which it would compile at the first collective
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    _load_muon_without_compiler()
     return deepspeed
+
+
+def _load_muon_without_compiler() -> None:
+    """Import DeepSpeed's Muon while torch.compile does nothing.
+
+    Every engine imports it, and its decorators would load Inductor on each rank: a third of the CPU
+    seconds of a small run, for an optimizer that dtlib does not use.
+    """
+    import torch
+
+    with contextlib.suppress(ImportError), mock.patch.object(torch, "compile", lambda fn: fn):
+        importlib.import_module("deepspeed.runtime.zero.muon.original_muon")
 
 
 def _worth_saying(record: logging.LogRecord) -> bool:

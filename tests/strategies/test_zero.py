@@ -6,6 +6,7 @@
 | every stage, offload, infinity | 1e-5: the gradient is divided before it is added up |
 """
 
+import sys
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ def here() -> list[str]:
 def train_each(names: list[str], **settings: Any) -> dict[str, dict[str, Any]]:
     """Train several rows one after the other on the ranks that this runs on."""
     runs = {name: train(name, **settings) for name in names}
+    assert "torch._inductor.compile_fx" not in sys.modules, "DeepSpeed loaded a compiler for Muon"
     return {name: {**figures(run), "state": state(run)} for name, run in runs.items()}
 
 
