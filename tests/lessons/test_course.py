@@ -96,7 +96,9 @@ const lines = [];
 const python = await loadMicroPython({ stdout: (line) => lines.push(line), linebuffer: true });
 python.runPython(task.source);
 python.globals.set("settings", JSON.stringify(task.settings));
-python.runPython(`import json\nprint(json.dumps(${task.name}(**json.loads(settings))))`);
+python.runPython(
+  `import json\nprint(json.dumps([${task.name}(**each) for each in json.loads(settings)]))`
+);
 console.log(lines.join(""));
 """
 
@@ -115,15 +117,14 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_gives_the_same_answer(lesson: Lesson, name: str, node: Path) -> None:
     entry = lesson.sidecar["what_if"][name]
     module, function_name = formula(lesson, entry)
-    for end in ("min", "value", "max"):
-        settings = {i["name"]: i[end] for i in entry["inputs"]}
-        task = {"source": page_source(module), "name": function_name, "settings": settings}
-        done = subprocess.run(
-            ["node", "page.mjs"], cwd=node, input=json.dumps(task), text=True,
-            capture_output=True, check=True, timeout=60,
-        )  # fmt: skip
-        here = getattr(module, function_name)(**settings)
-        there = json.loads(done.stdout)
+    settings = [{i["name"]: i[end] for i in entry["inputs"]} for end in ("min", "value", "max")]
+    task = {"source": page_source(module), "name": function_name, "settings": settings}
+    done = subprocess.run(
+        ["node", "page.mjs"], cwd=node, input=json.dumps(task), text=True,
+        capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    for each, there in zip(settings, json.loads(done.stdout), strict=True):
+        here = getattr(module, function_name)(**each)
         assert there["says"] == here["says"]
         for curve, points in here["curves"].items():
             for point, same in zip(points, there["curves"][curve], strict=True):
