@@ -67,7 +67,7 @@ def ncu(
     be measured.
     """
     if sections not in SETS:
-        raise BadInput(f"there is no set {sections!r}; there is {', '.join(SETS)}.")
+        raise BadInput(f"there is no set {sections!r}; choose from {', '.join(SETS)}.")
     if skip < 0 or count < 1:
         raise BadInput(f"skip is {skip} and count {count}; they must be at least 0 and 1.")
     return [
