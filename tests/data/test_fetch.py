@@ -46,7 +46,7 @@ def test_a_broken_download_is_kept_and_gone_on_with(server: Server, root, monkey
     last = said.splitlines()[-1]
     assert code == 69
     assert "150 kB of 300 kB are kept" in last
-    assert "run this again to go on" in last and "dtlib fetch toy --from FILE" in last
+    assert "run this again to resume" in last and "dtlib fetch toy --from FILE" in last
     assert len(server.asked) == download.TRIES, "tries that bring nothing are counted"
     server.asked.clear()
     offer(monkeypatch, toy(file_of(BODY, server.url("good"))))
@@ -141,7 +141,9 @@ def test_a_name_server_that_never_answers_is_not_waited_for(root, monkeypatch):
     monkeypatch.setattr(download, "CONNECT", 0.05)
     monkeypatch.setattr(download.socket, "create_connection", lambda *_, **__: ended.wait(60))
     urls = ("https://one.invalid/f", "https://two.invalid/f")
-    with pytest.raises(Unavailable, match=r"one\.invalid: no answer; no way to two\.invalid: no"):
+    with pytest.raises(
+        Unavailable, match=r"one\.invalid: no answer; cannot reach two\.invalid: no"
+    ):
         place.bring(toy(file_of(BODY, *urls)), show=False)
     ended.set()
 
