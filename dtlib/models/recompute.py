@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # What selective checkpointing keeps, since it is expensive to compute: products and attention. The
 # rest (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic. Every
-# linear layer of a block is an addmm. A plain mm would come from DeepSpeed's stage 3, which then adds the
-# bias in place to the kept result, unseen by torch: there, products are computed again.
+# linear layer of a block is an addmm. A plain mm would come from DeepSpeed's stage 3, which then
+# adds the bias in place to the kept result, unseen by torch: there, products are computed again.
 DEAR = frozenset(
     getattr(torch.ops.aten, name).default
     for name in (

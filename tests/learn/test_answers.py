@@ -232,7 +232,7 @@ def test_a_solution_comes_from_its_lesson_and_needs_its_names():
     assert found([(2.0, [[5, -100]])], 1, 0) == (0.5, 0.5)
     with pytest.raises(BadInput, match="lesson 28 has no solution 'tokens'"):
         solution("tokens", here)
-    with pytest.raises(BadInput, match="elsewhere lies in no lesson's room"):
+    with pytest.raises(BadInput, match="elsewhere is in no lesson's room"):
         solution("tokens", {"__name__": "elsewhere"})
 
 
