@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.reports import OWN_CODE
+from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
 from dtlib.learn.verdicts import Wrong, place_in_words, stopped
 
@@ -78,7 +78,8 @@ def _doing(seen: Seen) -> str:
     what = seen.failure.waited_in
     if what == "a collective" and seen.collectives:
         what = seen.collectives[-1]
-    return f"waited in {what}{line}"
+    word = "for" if what == NOBODY_CAME else "in"
+    return f"waited {word} {what}{line}"
 
 
 def _wrong_value(round_: Round) -> Wrong:

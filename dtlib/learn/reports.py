@@ -15,6 +15,7 @@ from dtlib.learn.wire import FEW, WireLog
 LIMIT = 20.0  # seconds that all cases of a launch may take; stops an endless loop
 MOST = 2000  # characters kept of what a rank prints
 OWN_CODE = "its own code"
+NOBODY_CAME = "a peer that never came"
 # How gloo's messages describe a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
     "for send operation": "send",
@@ -104,7 +105,7 @@ def failed(error: BaseException, log: WireLog) -> Failure:
     frame = innermost(error)
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
-        waited = "a peer that never came"
+        waited = NOBODY_CAME
     # In DETAIL mode a collective begins with messages of its own, and gloo names those.
     own = [m for m in log.messages[-1:] if m.peer is not None]
     if waited in ("send", "recv") and not own:

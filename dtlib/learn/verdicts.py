@@ -108,7 +108,7 @@ COMMON = {
     "value": "Rank {rank} of {n} returned {got}, but {want} is right. {reading} Can you trace one "
     "number through this case by hand?",
     "waits": "The {n} ranks did not finish: {who}. Which of them could have gone first?",
-    "loops": "Rank {rank} of {n} was still running when its time ran out, {place}. Does every loop "
+    "loops": "Rank {rank} of {n} was still busy when its time ran out, {place}. Does every loop "
     "there come to an end?",
     "died": "Rank {rank} of {n} ended before it answered: {how}. Which of your calls can end a "
     "process, or receive more than its tensor holds?",

@@ -129,7 +129,7 @@ def test_an_endless_loop_is_ended_and_told(monkeypatch):
     monkeypatch.setattr(rank_runs, "LIMIT", 6.0)
     key, said = sentence_of(run(loops_for_ever, 2))
     assert key == "loops"
-    assert "Rank 1 of 2 was still running when its time ran out, running `while" in said
+    assert "Rank 1 of 2 was still busy when its time ran out, running `while" in said
 
 
 def test_a_mismatch_names_what_each_rank_brought():
@@ -163,6 +163,12 @@ def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
     assert explanations.who_waits(Round(CASES[0], ranks)) == (
         "rank 0 waited in recv (line 7), rank 1 had returned"
     )
+
+
+def test_a_wait_for_nobody_is_named():
+    late = Failure("RuntimeError", "Wait timeout", "f", 7, "file", "a peer that never came")
+    round_ = Round(CASES[0], [seen(0, failure=late)])
+    assert explanations.who_waits(round_) == "rank 0 waited for a peer that never came (line 7)"
 
 
 def test_another_type_is_named():
