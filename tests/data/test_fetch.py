@@ -210,7 +210,7 @@ def test_what_is_asked_wrongly_is_one_sentence(monkeypatch, capsys):
     for words, part in {
         ("cifar",): "Did you mean 'cifar10'?",
         ("--from", "x"): "dtlib fetch NAME --from FILE",
-        ("cifar10", "--from", "none.tgz"): "there is no none.tgz to take cifar10 from",
+        ("cifar10", "--from", "none.tgz"): "there is no none.tgz to get cifar10 from",
         ("cifar10", "wikitext2", "--from", "."): "belongs to one name, but there are 2",
         ("cifar10", "--form", "x"): "--from",
     }.items():
@@ -244,7 +244,7 @@ def test_only_what_is_damaged_is_brought_again(server: Server, root):
 def test_no_room_is_said_before_anything_is_downloaded(server: Server, root, monkeypatch):
     full = SimpleNamespace(free=1000)
     monkeypatch.setattr(place.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(Unavailable, match=r"needs 300 kB and .* has 1 kB free"):
+    with pytest.raises(Unavailable, match=r"needs 300 kB, but .* has 1 kB free"):
         place.bring(toy(file_of(BODY, server.url("good"))), show=False)
     assert not server.asked and not root.exists()
 

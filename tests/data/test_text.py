@@ -117,7 +117,7 @@ def test_what_is_no_corpus_is_refused_in_one_sentence(tmp_path, monkeypatch):
         open_text("wikitext2")
     with pytest.raises(BadInput, match=f"shakespeare was not found in {tmp_path}, .*`dtlib fetch"):
         open_text("shakespeare")
-    with pytest.raises(BadInput, match=r"'wikitext' .* Did you mean 'wikitext2'"):
+    with pytest.raises(BadInput, match=r"'wikitext': .* Did you mean 'wikitext2'"):
         open_text("wikitext")
 
 
