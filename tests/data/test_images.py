@@ -132,7 +132,7 @@ def test_a_missing_folder_says_where_it_looked_and_a_name_gets_the_nearest(tmp_p
     places = f"{tmp_path}/a, {tmp_path}/b, {tmp_path}/data"
     with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: run `dtlib fetch"):
         open_images("cifar10", "train")
-    with pytest.raises(BadInput, match=r"'cifar-10' .* Did you mean 'cifar10'"):
+    with pytest.raises(BadInput, match=r"'cifar-10': .* Did you mean 'cifar10'"):
         open_images("cifar-10", "train")
 
 
