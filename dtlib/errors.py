@@ -19,25 +19,25 @@ class DtlibError(Exception):
 
 
 class BadInput(DtlibError):
-    """What the user gave contradicts itself or does not exist; nothing was started."""
+    """The input contradicts itself or names something that does not exist; nothing was started."""
 
     exit_code = 2
 
 
 class Unavailable(DtlibError):
-    """This machine cannot run what was asked for; the message holds the remedy."""
+    """This machine cannot run what was asked for; the message says what to do about it."""
 
     exit_code = 69
 
 
 class Stopped(DtlibError):
-    """A signal stopped the run after a checkpoint was written; start it again to go on."""
+    """A signal stopped the run after a checkpoint was written; start the run again to resume it."""
 
     exit_code = 75
 
 
 def in_words(error: Exception) -> str:
-    """Return the reason of an error without its number and the file's name, on one line."""
+    """Return the reason for an error on one line, without its number and the file's name."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
         return (
@@ -57,8 +57,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def refuse_unknown(what: str, word: Any, choices: Iterable[str]) -> None:
-    """Refuse a word that is none of `choices`; the sentence lists them, and names the nearest."""
+    """Refuse a word that is not in `choices`; the message lists them and suggests the nearest."""
     known = list(choices)
     if word not in known:
         near = did_you_mean(str(word), known)
-        raise BadInput(f"unknown {what} {word!r}; there is {', '.join(known)}.{near}")
+        raise BadInput(f"unknown {what} {word!r}; choose from {', '.join(known)}.{near}")

@@ -28,7 +28,7 @@ def open_images(
     count : int, optional
         How many pictures.
     seed : int
-        For `pictures` alone.
+        For `pictures` only.
 
     Raises
     ------
@@ -44,9 +44,9 @@ def open_images(
 
 
 def check_images(name_or_folder: str, count: int | None = None) -> int:
-    """Return how many training pictures there are to be had, reading no more than their labels.
+    """Return how many training pictures are available, reading no more than their labels.
 
-    Raises `BadInput` as `open_images`, for both splits; `count` is of the training pictures.
+    Raises `BadInput` as `open_images` does, for both splits; `count` is for training pictures.
     """
     if name_or_folder == "pictures":
         return count or pictures.DEFAULT_COUNT["train"]
@@ -60,6 +60,6 @@ def _refuse_unknown(name_or_folder: str) -> None:
     if name_or_folder == "cifar10" or is_folder_name(name_or_folder):
         return
     raise BadInput(
-        f"there are no pictures called {name_or_folder!r} and no such folder: choose from "
+        f"there are no pictures or folder called {name_or_folder!r}: choose from "
         f"{', '.join(IMAGES)}, or give a folder.{did_you_mean(name_or_folder, IMAGES)}"
     )

@@ -1,7 +1,7 @@
 """Which samples a step sees, and how they reach the model.
 
-Shuffling and augmentation are drawn on the CPU for the whole global batch, from the seed and the
-epoch or step alone; a rank then takes its rows. One rank and four see the same samples.
+Shuffling and augmentation are drawn on the CPU for the whole global batch, from only the seed and
+the epoch or step; a rank then takes its rows. So one rank and four see the same samples.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ IGNORE = -100  # the target that torch's cross_entropy leaves out
 
 
 def seed_of(*parts: int | str) -> int:
-    """Mix numbers and words into one 63-bit seed: other parts, another seed."""
+    """Mix numbers and words into one 63-bit seed: different parts give a different seed."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Bring a tensor of the host's to a device without waiting for what the device still does.
+    """Copy a host tensor to a device without waiting for the device's unfinished work.
 
-    A GPU copies pinned memory by itself. On mps a copy waits: it would read the host's memory
-    later, when something else may be in it.
+    A GPU copies pinned memory by itself. On mps the copy waits: otherwise it would read the host's
+    memory later, when something else may be in it.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
@@ -45,7 +45,7 @@ def _generator(*parts: int | str) -> torch.Generator:
 def order(n: int, seed: int, epoch: int) -> Tensor:
     """Return the order of `n` samples in an epoch: a permutation, int64 [n], on the CPU.
 
-    Every rank computes the same one; each epoch has another.
+    Every rank computes the same order; each epoch has a different one.
     """
     return torch.randperm(n, generator=_generator("order", seed, epoch))
 
@@ -54,7 +54,7 @@ def split(n: int, rank: int, world_size: int) -> Tensor:
     """Return a rank's share of `n` batches for evaluation, int64: rank, rank + N, rank + 2N, …
 
     Nothing is padded and nothing is dropped: the shares are disjoint, their union is complete, and
-    where n is less than N some are empty.
+    if n is less than N some are empty.
 
     Raises `BadInput` if there is no such rank.
     """
@@ -70,7 +70,7 @@ class Augmentation(NamedTuple):
     flips: Tensor  # bool [n]
 
     def rows(self, where: slice) -> Augmentation:
-        """Return those of some samples: a rank's rows of the global batch."""
+        """Return the rows of some samples: a rank's part of the global batch."""
         return Augmentation(self.offsets[where], self.flips[where])
 
 
@@ -85,10 +85,10 @@ Plan = Iterable[tuple[Tensor, Augmentation | None]]  # for each micro-batch: ind
 
 
 def crop_and_flip(pixels: Tensor, augmentation: Augmentation) -> Tensor:
-    """Pad by four black pixels, crop back at the offsets, mirror where asked: uint8 [b, 3, H, W].
+    """Pad by four black pixels, crop at the offsets, mirror where `flips` says: uint8 [b, 3, H, W].
 
-    The whole batch in one gather: pixel (y, x) of a picture comes from row y + r and column x + c
-    of its padded self, for a crop at (r, c), and from column 31 - x + c if it is mirrored.
+    One gather does the whole batch: for a crop at (r, c), pixel (y, x) of a picture comes from row
+    y + r and column x + c of the padded picture, or from column 31 - x + c if it is mirrored.
     """
     b, channels, height, width = pixels.shape
     device = pixels.device
@@ -103,10 +103,10 @@ def crop_and_flip(pixels: Tensor, augmentation: Augmentation) -> Tensor:
 
 
 class Normalise:
-    """Bring uint8 pixels to mean 0 and deviation 1 a channel, in a floating dtype."""
+    """Bring uint8 pixels to mean 0 and deviation 1 per channel, in a floating dtype."""
 
     def __init__(self, data: ImageData, device: torch.device, dtype: torch.dtype) -> None:
-        # Half precision is reached by rounding once at the end, not at each operation.
+        # For half precision, round once at the end, not at each operation.
         self.compute = torch.float64 if dtype == torch.float64 else torch.float32
         self.dtype = dtype
         mean, std = (torch.tensor(v, dtype=torch.float64) for v in (data.mean, data.std))
@@ -119,12 +119,12 @@ class Normalise:
 
 
 class DeviceImages:
-    """Pictures that lie on the training device as uint8, and are augmented there in whole batches.
+    """Pictures that are on the training device as uint8, and are augmented there in whole batches.
 
     Parameters
     ----------
     data : ImageData
-        Its pixels and labels are copied to `device` once, 3 KiB a picture.
+        Its pixels and labels are copied to `device` once, 3 KiB per picture.
     device : torch.device or str
         Where the model is.
     """
@@ -150,7 +150,7 @@ class DeviceImages:
         indices : Tensor
             int64 [b], on any device.
         augmentation : Augmentation, optional
-            One row a picture; without it the pictures stay as they are.
+            One row per picture; without it the pictures stay as they are.
         dtype : torch.dtype
             float32, float64, float16 or bfloat16.
         """
@@ -172,10 +172,10 @@ class DeviceImages:
 
 
 class DeviceText:
-    """Tokens that lie on the training device, cut into windows that follow one another.
+    """Tokens that are on the training device, cut into windows that follow one another.
 
-    Window i holds tokens i·s to (i+1)·s and its targets are the tokens one further on, so that
-    every token but the first is a target exactly once. The last window may be incomplete: its
+    Window i holds tokens i·s to (i+1)·s, and its targets are the tokens one position later, so that
+    every token except the first is a target exactly once. The last window may be incomplete: its
     missing targets are -100, which cross_entropy leaves out.
 
     Parameters
@@ -197,19 +197,19 @@ class DeviceText:
         self.context, self.device = context, torch.device(device)
         self.targets = len(tokens) - 1
         missing = -self.targets % context
-        # What stands in the padded inputs is of no account: causal attention never looks ahead.
+        # The values of the padded inputs do not matter: causal attention never looks ahead.
         inputs = F.pad(tokens[:-1].to(torch.int64), (0, missing))
         targets = F.pad(tokens[1:].to(torch.int64), (0, missing), value=IGNORE)
         self._inputs = inputs.view(-1, context).to(self.device)
         self._targets = targets.view(-1, context).to(self.device)
 
     def __len__(self) -> int:
-        """Number of windows, the incomplete one included: what evaluation goes through."""
+        """Number of windows, the incomplete one included: evaluation uses all of them."""
         return len(self._inputs)
 
     @property
     def complete(self) -> int:
-        """Number of windows without padding: what training draws from."""
+        """Number of windows without padding: training draws from these."""
         return self.targets // self.context
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Text from files at hand: WikiText-2, Tiny Shakespeare, or any folder of .txt files."""
+"""Text from local files: WikiText-2, Tiny Shakespeare, or any folder of .txt files."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Corpus:
 def load(name_or_folder: str) -> Corpus:
     """Read "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder.
 
-    A folder is read as WikiText where it has the files of its three splits, as splits where it has
-    train.txt, valid.txt and test.txt, and else as all its .txt files in the order of their names,
-    joined and cut at 90 % and 95 % of the characters. Raises `BadInput` if the files are missing,
-    empty, or no UTF-8 text.
+    A folder is read as WikiText if it has the files of WikiText's three splits, as splits if it has
+    train.txt, valid.txt and test.txt, and otherwise as all its .txt files in the order of their
+    names, joined and cut at 90 % and 95 % of the characters. Raises `BadInput` if the files are
+    missing, empty, or not UTF-8 text.
     """
     if name_or_folder == "wikitext2":
         return _from_layout(_wikitext(), "wikitext2")
@@ -47,23 +47,23 @@ def load(name_or_folder: str) -> Corpus:
         return _from_files([_shakespeare()], "shakespeare")
     folder = Path(name_or_folder).expanduser()
     if not folder.is_dir():
-        raise BadInput(f"there is no data folder {folder}: give one that holds .txt files.")
+        raise BadInput(f"there is no data folder {folder}: give one that contains .txt files.")
     if _layout(folder):
         return _from_layout(folder, folder.name)
     present = [f"{split}.txt" for split in SPLITS if (folder / f"{split}.txt").is_file()]
     if "train.txt" in present:
         raise BadInput(
             f"{folder} has {' and '.join(present)} but not all of train.txt, valid.txt and "
-            "test.txt: bring the missing one, or give the files other names."
+            "test.txt: add what is missing, or give the files other names."
         )
     files = sorted(folder.glob("*.txt"))
     if not files:
-        raise BadInput(f"{folder} holds no .txt files: put the text there, in UTF-8.")
+        raise BadInput(f"{folder} has no .txt files: put the text there, in UTF-8.")
     return _from_files(files, folder.name)
 
 
 def _layout(folder: Path) -> tuple[str, ...] | None:
-    """Return the names of the three files of the first layout that a folder has in whole."""
+    """Return the names of the three files of the first layout that a folder has completely."""
     for names in LAYOUTS:
         if all((folder / name).is_file() for name in names):
             return names
@@ -75,7 +75,7 @@ def _wikitext() -> Path:
         "wikitext2",
         (SOURCES["wikitext2"].folder, "wikitext-2", "wikitext2", ""),  # what was fetched first
         lambda folder: _layout(folder) is not None,
-        "`dtlib fetch wikitext2` brings it, or give the folder that holds wiki.train.raw, "
+        "run `dtlib fetch wikitext2`, or give the folder that contains wiki.train.raw, "
         "wiki.valid.raw and wiki.test.raw",
     )
 
@@ -88,7 +88,7 @@ def _shakespeare() -> Path:
         "shakespeare",
         ("", SOURCES["shakespeare"].folder),
         lambda folder: bool(inside(folder)),
-        "`dtlib fetch shakespeare` brings it, or give a folder that holds it alone",
+        "run `dtlib fetch shakespeare`, or give a folder that contains only its file",
     )
     return inside(folder)[0]
 
@@ -125,5 +125,5 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text: byte {error.start} cannot be read.") from error
     if not text.strip():
-        raise BadInput(f"{path} is empty: bring the whole file.")
+        raise BadInput(f"{path} is empty: get the whole file.")
     return text

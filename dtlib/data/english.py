@@ -1,8 +1,8 @@
 """The grammar of the data set `grammar`: a little English.
 
-It is learnt in stages: how often words come (the unigram entropy), which classes of words follow
-one another, and last that a verb agrees with its own noun across a nested clause, as in "these dogs
-that this cat chases sleep ."
+A model learns it in stages: how often words occur (the unigram entropy), which classes of words
+follow one another, and last that a verb agrees with its own noun across a nested clause, as in
+"these dogs that this cat chases sleep ."
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _singular(verbs: str) -> str:
     return " ".join(verb + "s" for verb in verbs.split())
 
 
-# Number agrees throughout: _s is singular, _p plural. Terminals are what has no rule.
+# Number agrees throughout: _s is singular, _p plural. Terminals are the words without a rule.
 ENGLISH_RULES: dict[str, list[tuple[float, str]]] = {
     "S": [(0.55, "NP_s VP_s ."), (0.45, "NP_p VP_p .")],
     "NP_s": [(1.0, "Det_s ADJ N_s REL_s")],

@@ -1,4 +1,4 @@
-"""The folders in which data lies and in which it may be put."""
+"""The folders in which data may be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made again: `DTLIB_CACHE`, else `~/.cache/dtlib`."""
+    """Return the folder for what can be made again: `DTLIB_CACHE`, or `~/.cache/dtlib`."""
     chosen = os.environ.get("DTLIB_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "dtlib"
 

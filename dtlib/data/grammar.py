@@ -1,7 +1,7 @@
 """Probabilistic grammars whose entropy is known exactly.
 
 Text is a stream of independent sentences. No language model can have a lower expected loss on fresh
-text than the entropy per token, so a lesson can say how far a model is from the best there can be.
+text than the entropy per token, so a lesson can say how far a model is from the best possible one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dtlib.errors import BadInput
 
 Array = np.ndarray
 Rules = Mapping[str, Sequence[tuple[float, str]]]
-BLOCK = 4096  # sentences that share one seed: text is the same however much of it is made
+BLOCK = 4096  # sentences that share one seed: the text is the same however much of it is made
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class _Table:
     left: Array  # the symbol that each rule expands [rules]
     probability: Array  # [rules]
     right: tuple[tuple[int, ...], ...]
-    counts: Array  # how often each symbol stands on each right side [rules, symbols]
+    counts: Array  # how often each symbol occurs on each right side [rules, symbols]
     upper: Array  # left + probability of the symbol's rules up to and including this one [rules]
 
 
 class Grammar:
-    """A probabilistic context-free grammar that one token of look-ahead parses.
+    """A probabilistic context-free grammar that can be parsed with one token of look-ahead.
 
-    At each symbol the next token alone tells which rule was used (an LL(1) grammar; Lewis and
-    Stearns 1968), so a text has at most one derivation, and the probability of a text and of each
+    At each symbol the next token alone determines which rule was used (an LL(1) grammar; Lewis and
+    Stearns 1968). So a text has at most one derivation, and the probability of a text and of each
     next token is a product of rule probabilities.
 
     Parameters
     ----------
     rules : mapping
-        For each symbol its (probability, right side); the first symbol is the sentence. A right
-        side is words and symbols with spaces between; "" is empty.
+        For each symbol its (probability, right side) pairs; the first symbol is the sentence. A
+        right side is words and symbols separated by spaces; "" is empty.
 
     Raises
     ------
@@ -99,9 +99,9 @@ class Grammar:
 
     @functools.cached_property
     def _sentence_variance(self) -> float:
-        """Variance of I - hK of a sentence, I its surprisal, K its length and h the entropy rate.
+        """Variance of a sentence's I - hK: I is its surprisal, K its length, h the entropy rate.
 
-        I - hK is a sum over the derivation of one number a rule use, so its mean m and variance v
+        I - hK is a sum over the derivation of one number per rule use, so its mean m and variance v
         below each symbol x follow from the rules r of x, with p their probabilities:
         m[x] = E_r[d(r) + Σ m[y]], v[x] = Var_r(d(r) + Σ m[y]) + E_r[Σ v[y]].
         """
@@ -123,7 +123,7 @@ class Grammar:
         The mean loss over a text is ΣI/ΣK over its sentences, a ratio whose standard error is
         sqrt(Var(I - hK) / (n E[K])), for n tokens, a sentence's surprisal I and length K, and the
         entropy rate h (the delta method for a ratio; Cochran 1977). A trained model that is near
-        the best has nearly the same. In nats per token.
+        the best has nearly the same standard error. It is in nats per token.
         """
         return math.sqrt(self._sentence_variance / (tokens * self.tokens_per_sentence))
 
@@ -138,7 +138,7 @@ class Grammar:
         return np.concatenate(blocks)[:tokens] if blocks else np.zeros(0, np.int64)
 
     def _sentences(self, rng: np.random.Generator, count: int) -> Array:
-        """Rewrite `count` start symbols, all symbols of a level at once, until tokens are left."""
+        """Rewrite `count` start symbols, a whole level at a time, until only tokens are left."""
         t = self.table
         lengths = np.array([len(right) for right in t.right])
         starts = np.cumsum(lengths) - lengths
@@ -155,8 +155,8 @@ class Grammar:
 
     def _pick(self, rng: np.random.Generator, line: Array) -> Array:
         """Pick a rule for each symbol of `line`; -1 for a token."""
-        # Rule r of symbol x owns a part of the axis from x to x + 1, as wide as its probability; a
-        # uniform draw there is looked up for all symbols at once.
+        # Rule r of symbol x owns a part of the interval from x to x + 1, as wide as its
+        # probability; uniform draws in these intervals are looked up for all symbols at once.
         symbols = line >= self.table.terminals
         rule = np.full(len(line), -1)
         draw = line[symbols] + rng.random(int(symbols.sum()))
@@ -168,7 +168,7 @@ class Grammar:
 
         The text starts with a sentence and may end within one.
 
-        Raises `BadInput` if the grammar cannot make this text; the sentence names the first wrong
+        Raises `BadInput` if the grammar cannot produce this text; the message names the first wrong
         token.
         """
         t = self.table
@@ -181,7 +181,7 @@ class Grammar:
                 rule = self._choices.get((stack.pop(), token))
                 if rule is None:
                     word = self.vocabulary[token] if 0 <= token < t.terminals else token
-                    raise BadInput(f"token {i} ({word!r}) cannot follow in this grammar.")
+                    raise BadInput(f"token {i} ({word!r}) cannot come next in this grammar.")
                 result[i] -= log_p[rule]
                 stack.extend(reversed(t.right[rule]))
             stack.pop()
@@ -237,7 +237,7 @@ def _choices(table: _Table, start: int) -> dict[tuple[int, int], int]:
 
 
 def _prefix(right: Sequence[int], empty: set[int]) -> Sequence[int]:
-    """Return the symbols of a right side that can stand at its beginning."""
+    """Return the symbols with which a right side can begin."""
     for length, symbol in enumerate(right, 1):
         if symbol not in empty:
             return right[:length]
@@ -248,7 +248,7 @@ def _first(table: _Table) -> tuple[list[set[int]], set[int]]:
     """Return the tokens that each symbol can begin with, and the symbols that can be empty."""
     first: list[set[int]] = [{i} if i < table.terminals else set() for i in range(len(table.names))]
     empty: set[int] = set()
-    # A pass carries tokens at least one rule further up, so as many passes as symbols reach all.
+    # Each pass carries tokens at least one rule further up, so one pass per symbol reaches all.
     for _ in table.names:
         for symbol, right in zip(table.left.tolist(), table.right, strict=True):
             first[symbol].update(*(first[y] for y in _prefix(right, empty)))

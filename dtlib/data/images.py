@@ -1,4 +1,4 @@
-"""What a set of pictures is, wherever it came from."""
+"""A set of pictures, wherever it came from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ImageData:
     classes : tuple of str
         The name of each label.
     mean, std : tuple of three floats
-        Of each channel over the training pictures, on the scale 0 to 1.
+        Mean and deviation of each channel over the training pictures, on the scale 0 to 1.
     source : str
         Where the pictures came from, for a record.
     """

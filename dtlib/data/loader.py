@@ -1,6 +1,6 @@
 """The DataLoader path: for pictures that do not fit on the training device.
 
-It gives the same pictures as `DeviceImages`, to the bit, one sample at a time in worker processes.
+It gives bit for bit the same pictures as `DeviceImages`, one sample at a time in worker processes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def fits(data: ImageData, device: torch.device | str, *, free: int | None = None) -> bool:
-    """Tell whether the pixels and labels take at most half of the device's free memory.
+    """Return whether the pixels and labels take at most half of the device's free memory.
 
     The other half is for the model. On the CPU the data is in memory already, so it always fits.
     """
@@ -59,8 +59,8 @@ def worker_seed(seed: int, rank: int, epoch: int, worker: int) -> int:
 def seed_worker(worker: int, *, seed: int, rank: int, epoch: int) -> None:
     """Seed Python's, NumPy's and torch's generators in a worker (a `worker_init_fn`).
 
-    Left alone, workers are seeded from torch's global generator, which ranks share where it was set
-    to one seed so that the models are equal: every rank then draws the same numbers.
+    By default workers are seeded from torch's global generator. If that has the same seed on all
+    ranks, so that their models are equal, the workers of every rank draw the same numbers.
     """
     value = worker_seed(seed, rank, epoch, worker)
     random.seed(value)
@@ -69,7 +69,7 @@ def seed_worker(worker: int, *, seed: int, rank: int, epoch: int) -> None:
 
 
 class _Samples(Dataset[tuple[Tensor, Tensor]]):
-    """One picture a key: cropped and flipped here, on the worker, as uint8."""
+    """One picture per key: cropped and flipped here, in the worker, as uint8."""
 
     def __init__(self, data: ImageData) -> None:
         self.data = data
@@ -97,8 +97,8 @@ def _keys(plan: Plan) -> Iterator[list[Key]]:
 class LoaderImages:
     """Pictures that stay in the host's memory and pass through a DataLoader to a device.
 
-    `workers` are processes; 0 does the work in this one. With the epoch `seed` and `rank` seed
-    them.
+    `workers` is the number of processes; 0 does the work in this one. `seed`, `rank` and the epoch
+    seed them.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ def image_source(
     data: ImageData, device: torch.device | str = "cpu", how: str = "device", *, workers: int = 0,
     seed: int = 0, rank: int = 0,
 ) -> DeviceImages | LoaderImages:  # fmt: skip
-    """Return the pictures on the device, or behind a DataLoader if asked for or if they do not fit.
+    """Return the pictures on the device, or behind a DataLoader on request or if they do not fit.
 
     Parameters
     ----------
     how : "device" or "dataloader"
-        "device" becomes "dataloader" where the pictures do not fit.
+        "device" becomes "dataloader" if the pictures do not fit.
 
     Raises
     ------

@@ -1,8 +1,7 @@
 """Procedural 32×32 pictures in ten classes: one shape each, any number of them, from a seed.
 
-The class is the shape. Place, size, angle, colours, a wavy background and noise are drawn at
-random, so that no single pixel tells the class and a model has to learn edges and how they are
-arranged.
+The class is the shape. Position, size, angle, colours, a wavy background and noise are random, so
+that no single pixel gives the class away and a model has to learn edges and how they are arranged.
 """
 
 from __future__ import annotations
@@ -46,13 +45,14 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
 def load(split: str, count: int | None = None, seed: int = 0) -> ImageData:
     """Make `count` pictures of a split.
 
-    Learnable, but not from single pixels. Over the 10,000 training pictures of seed 0 a softmax
-    regression reaches 11 % on the 2,000 test pictures (chance is 10 %), and the narrow ResNet 17,
-    62, 80 and 86 % after each of four epochs (batch norm, batches of 64, SGD with Nesterov momentum
-    0.9 and weight decay 5e-4, one-cycle learning rate up to 0.1, crops and flips; one run).
+    The classes can be learnt, but not from single pixels. Trained on the 10,000 training pictures
+    of seed 0, a softmax regression reaches 11 % on the 2,000 test pictures (chance is 10 %), and
+    the narrow ResNet 17, 62, 80 and 86 % after each of four epochs (batch norm, batches of 64, SGD
+    with Nesterov momentum 0.9 and weight decay 5e-4, one-cycle learning rate up to 0.1, crops and
+    flips; one run).
 
     The splits, "train" and "test", have disjoint seeds, and by default 10,000 and 2,000 pictures;
-    each 1000 hold 100 of each class. Another seed makes other pictures of the same kind. Raises
+    every 1000 contain 100 of each class. Another seed makes other pictures of the same kind. Raises
     `BadInput` if `count` is below 1 or `seed` is negative.
     """
     count = DEFAULT_COUNT[split] if count is None else count

@@ -1,4 +1,4 @@
-"""Where data lies: a folder that was named, or a name that is looked up in a few known places."""
+"""Where data is: in a named folder, or under a name that is looked up in a few known places."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["cache_folder", "cached", "find", "is_folder_name", "roots"]
 
 
 def is_folder_name(text: str) -> bool:
-    """Tell whether `text` means a folder and not the name of a data set."""
+    """Return whether `text` means a folder and not the name of a data set."""
     return os.sep in text or text.startswith(("~", ".")) or Path(text).is_dir()
 
 
@@ -27,7 +27,7 @@ def find(name: str, subfolders: Sequence[str], holds: Callable[[Path], bool], re
     """Return the first folder that `holds` the files of the data set `name`.
 
     The subfolders are tried below each root, in order; "" is the root itself. Raises `BadInput` if
-    no place has the files; the sentence says where it looked, and ends with the `remedy`, in which
+    no place has the files; the message says where it looked, and ends with the `remedy`, in which
     `{root}` stands for the first root.
     """
     for root in roots():
@@ -41,11 +41,11 @@ def find(name: str, subfolders: Sequence[str], holds: Callable[[Path], bool], re
 def cached(path: Path, load: Callable[[bytes], T], make: Callable[[], bytes]) -> T:
     """Return what `load` makes of the file `path`, writing it first if it is missing or damaged.
 
-    Of several processes that want it at once, such as the ranks of a run, one makes it and the
-    others wait. A cache is a convenience: where nothing can be written it costs time, not the run.
+    If several processes want it at once, such as the ranks of a run, one makes it and the others
+    wait. A cache is a convenience: if nothing can be written, the run is slower but does not fail.
     """
     with _locked(path):
-        with contextlib.suppress(Exception):  # each reader has its own way to say "damaged"
+        with contextlib.suppress(Exception):  # each reader reports damage in its own way
             return load(path.read_bytes())
         content = make()
         with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def cached(path: Path, load: Callable[[bytes], T], make: Callable[[], bytes]) ->
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time in; the system frees the lock when its holder ends, however."""
+    """Let in one process at a time; the system frees the lock however its holder ends."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.with_suffix(".lock").open("w")

@@ -1,4 +1,4 @@
-"""Text as tokens: a grammar's or a corpus's, with the tokenizer that made them."""
+"""Text as tokens, from a grammar or a corpus, with the tokenizer that made them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TextData:
     train, valid, test : Tensor
         int64 [n].
     tokenizer : Tokenizer
-        What made them.
+        The tokenizer that made them.
     protocol : str
         How a perplexity on this text is measured, in words: data, tokenizer, windows.
     source : str
         Where the text came from.
     grammar : Grammar or None
-        The grammar that made the text, where one did; it knows the best possible loss of any text.
+        The grammar that made the text, if one did; it knows the best possible loss on any text.
     """
 
     train: Tensor
@@ -65,15 +65,15 @@ def open_text(
         `dtlib.data.places.roots`), or a folder of .txt files.
     tokenizer : str, optional
         "gpt2", "trained" (byte pairs, on the training text), "characters", or a folder with
-        vocab.json and merges.txt. By default the grammar's words, characters for shakespeare, and
+        vocab.json and merges.txt. By default words for the grammar, characters for shakespeare, and
         "trained" for the rest.
     seed : int
-        For the grammar alone.
+        For the grammar only.
     size : int, optional
-        Tokens of training text: how many the grammar makes (default 1,000,000), or how many of the
-        first are kept.
+        Tokens of training text: how many the grammar makes (default 1,000,000), or how many from
+        the start of the text are kept.
     vocab_size : int
-        Of a trained tokenizer.
+        Size of a trained tokenizer's vocabulary.
 
     Raises
     ------
@@ -91,8 +91,8 @@ def open_text(
     parts = {split: chosen.encode(getattr(text, split)) for split in corpus.SPLITS}
     if size is not None and size > len(parts["train"]):
         raise BadInput(
-            f"{text.source} holds {len(parts['train'])} training tokens, fewer than the {size} "
-            "asked for: ask for fewer samples, or bring more text."
+            f"{text.source} has {len(parts['train'])} training tokens, fewer than the {size} "
+            "requested: request fewer samples, or use more text."
         )
     return TextData(
         train=parts["train"][:size],
@@ -105,12 +105,12 @@ def open_text(
 
 
 def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
-    """Refuse a text or a tokenizer that cannot be used; return how many tokens there are to train.
+    """Refuse a text or a tokenizer that cannot be used; return the number of training tokens.
 
-    None stands for the grammar, which makes as many as are wanted. Tokens of a long text are kept,
+    None means the grammar, which makes as many as are needed. The tokens of a long text are cached,
     so that no rank has to make them again.
 
-    Raises `BadInput` as `open_text`, and where a split is too short to predict a token of it.
+    Raises `BadInput` as `open_text` does, and if a split is too short to predict a token of it.
     """
     if name_or_folder == "grammar":
         _refuse_for_grammar(tokenizer)
@@ -119,8 +119,8 @@ def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
     for split, tokens in (("train", data.train), ("valid", data.valid)):
         if len(tokens) < 2:
             raise BadInput(
-                f"{data.source} is too short: its {split} split holds {len(tokens)} tokens, and a"
-                " prediction needs at least 2; bring more text."
+                f"{data.source} is too short: its {split} split has {len(tokens)} tokens, but a"
+                " prediction needs at least 2; use more text."
             )
     return len(data.train)
 
@@ -128,7 +128,7 @@ def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
 def _corpus(name_or_folder: str) -> Corpus:
     if name_or_folder not in corpus.NAMES and not is_folder_name(name_or_folder):
         raise BadInput(
-            f"there is no text called {name_or_folder!r} and no such folder: choose from "
+            f"there is no text or folder called {name_or_folder!r}: choose from "
             f"{', '.join(NAMES)}, or give a folder.{did_you_mean(name_or_folder, NAMES)}"
         )
     return corpus.load(name_or_folder)
@@ -137,7 +137,7 @@ def _corpus(name_or_folder: str) -> Corpus:
 def _refuse_for_grammar(tokenizer: str | None) -> None:
     if tokenizer is not None:
         raise BadInput(
-            "text from the grammar has a tokenizer of its own, a token a word, so that its "
+            "text from the grammar has its own tokenizer, with one token per word, so that its "
             f"entropy per token is known: leave out the tokenizer {tokenizer!r}."
         )
 
@@ -148,7 +148,7 @@ def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextDat
         raise BadInput(f"the grammar's seed {seed} must be at least 0.")
     grammar = english()
     lengths = {**GRAMMAR_TOKENS, **({"train": size} if size else {})}
-    # A text of its own for each split: what validates is fresh.
+    # Each split has a text of its own, so validation text is fresh.
     parts = {
         split: torch.from_numpy(grammar.sample(lengths[split], seed, number))
         for number, split in enumerate(corpus.SPLITS)

@@ -1,4 +1,4 @@
-"""Tokenizers: GPT-2's byte pairs from a folder, byte pairs trained in place, characters, words."""
+"""Tokenizers: GPT-2's byte pairs from a folder, byte pairs trained here, characters, words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = 1 << 16  # characters that one thread encodes at a time
 
 
 class Tokenizer(Protocol):
-    """What turns text into tokens and back."""
+    """Turns text into tokens and back."""
 
     name: str
 
@@ -45,8 +45,8 @@ class Tokenizer(Protocol):
 class Closed:
     """A fixed list of units, each a token: the words of a grammar, or the characters of a text.
 
-    Units are in the order of their numbers; the separator between them is " " for words and "" for
-    characters. The name is for records.
+    A unit's token is its place in the list; the separator between units is " " for words and ""
+    for characters. The name is for records.
     """
 
     def __init__(self, name: str, units: Sequence[str], separator: str) -> None:
@@ -64,7 +64,7 @@ class Closed:
         except KeyError as error:
             raise BadInput(
                 f"{error.args[0]!r} is not among the {self.vocab_size} units of tokenizer "
-                f"{self.name}: take it out of the text, or use a byte-pair tokenizer."
+                f"{self.name}: remove it from the text, or use a byte-pair tokenizer."
             ) from error
 
     def decode(self, tokens: Tensor) -> str:
@@ -74,15 +74,15 @@ class Closed:
 class BytePair:
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) by the `tokenizers` library.
 
-    Tokens of long texts are kept in the cache folder, under a hash of the text and the tokenizer.
+    The tokens of long texts are kept in the cache folder, under a hash of text and tokenizer.
     """
 
     def __init__(self, name: str, inner: tokenizers.Tokenizer) -> None:
         self.name, self.inner = name, inner
         if inner.get_vocab_size() < BYTES or not inner.encode("Hello world").ids:
             raise BadInput(
-                f"tokenizer {name} is empty or has lost its files: it has "
-                f"{inner.get_vocab_size()} tokens, and bytes alone need {BYTES}."
+                f"tokenizer {name} is empty or its files are missing: it has "
+                f"{inner.get_vocab_size()} tokens, but bytes alone need {BYTES}."
             )
         self._byte_level = isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel)
 
@@ -121,10 +121,10 @@ def _npy(tokens: np.ndarray) -> bytes:
 
 
 def blocks(text: str, size: int = BLOCK) -> Iterator[str]:
-    """Cut a text into blocks that are encoded apart and give the tokens of the whole.
+    """Cut a text into blocks that can be encoded separately and give the tokens of the whole.
 
-    Byte-level BPE first splits text into words that take one space before them along, so a single
-    space between two words always begins a piece: cuts are made there, and only there.
+    Byte-level BPE first splits text into words that include one space before them, so a single
+    space between two words always begins a piece: the text is cut there, and only there.
     """
     cut = re.compile(r"(?<=\S) (?=\S)")
     start = 0
@@ -164,7 +164,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
             return from_json(whole.read_bytes(), name or folder.name)
         else:
             needs = "vocab.json and merges.txt, or tokenizer.json"
-            raise BadInput(f"{folder} holds no tokenizer: it needs {needs}.")
+            raise BadInput(f"{folder} has no tokenizer: it needs {needs}.")
     except BadInput:
         raise
     except Exception as error:  # the library raises bare Exception
@@ -175,14 +175,13 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
 def gpt2() -> BytePair:
     """Return GPT-2's tokenizer (50,257 tokens), looked up as `gpt2-bpe` or `gpt2`.
 
-    Raises `BadInput` if its two files are nowhere; the sentence says where they were looked for.
+    Raises `BadInput` if its two files are not found; the message says where dtlib looked.
     """
     folder = find(
         "GPT-2's tokenizer",
         ("gpt2-bpe", "gpt2", ""),
         lambda f: (f / "vocab.json").is_file() and (f / "merges.txt").is_file(),
-        "`dtlib fetch gpt2-tokenizer` brings it, or train a tokenizer in place with --tokenizer "
-        "trained",
+        "run `dtlib fetch gpt2-tokenizer`, or train a tokenizer here with --tokenizer trained",
     )
     return from_folder(folder, "gpt2")
 
@@ -191,7 +190,7 @@ def train(text: str, vocab_size: int) -> BytePair:
     """Train byte pairs on a text; the same text and size give the same tokenizer.
 
     It is kept in the cache folder, under a hash of the text. A short text may yield fewer tokens
-    than `vocab_size`. Raises `BadInput` if that is below 256, the bytes.
+    than `vocab_size`. Raises `BadInput` if `vocab_size` is below 256, the number of bytes.
     """
     if vocab_size < BYTES:
         raise BadInput(f"a byte-pair vocabulary of {vocab_size} is too small: bytes need {BYTES}.")

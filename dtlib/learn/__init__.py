@@ -1,6 +1,6 @@
 """What a lesson calls: checks with a hint ladder, predictions, a quiz, what-if widgets.
 
-Everything here passes through when nobody answers, so that Run All and papermill reach the end.
+Nothing here blocks when nobody answers, so Run All and papermill reach the end.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from typing import Any
 from dtlib.learn.verdicts import Wrong
 
 SAME = 1e-6  # relative: formulas in another order differ in their last bits
-NOTHING = 1e-12  # what rounding leaves where 0 is right
+NOTHING = 1e-12  # what rounding leaves where the right value is 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Stopped:
-    """An answer that gave nothing: it raised, or was still at work when its time was up.
+    """An answer that returned nothing: it raised, or was still running when its time ran out.
 
     `error` is the name of the exception, or "loops"; `wrong` is the general verdict on it.
     """
@@ -28,9 +28,9 @@ class Stopped:
 def alike(a: Any, b: Any, close: float = SAME) -> bool:
     """Compare two outcomes, whatever they are made of.
 
-    Numbers agree up to `close`, relative to the larger one; nan is nan; a list is a tuple with the
-    same things in it; tensors and arrays agree in shape and numbers; two errors in their kind.
-    Objects of a type that has no equality of its own agree with themselves alone.
+    Numbers agree up to `close`, relative to the larger one; nan equals nan; a list equals a tuple
+    with the same items; tensors and arrays must agree in shape and numbers, errors in their kind.
+    An object whose type defines no equality equals only itself.
     """
     if a is b:
         return True
@@ -63,7 +63,7 @@ def _same_number(a: float, b: float, close: float) -> bool:
 
 
 def _is_array(thing: Any) -> bool:
-    """Whether it is a tensor or an array; neither package is loaded for the question."""
+    """Whether it is a tensor or an array; to find out, neither package is imported."""
     kinds = (("torch", "Tensor"), ("numpy", "ndarray"))
     loaded = [getattr(sys.modules[m], kind) for m, kind in kinds if m in sys.modules]
     return isinstance(thing, tuple(loaded))
@@ -74,7 +74,7 @@ def _same_array(a: Any, b: Any, close: float) -> bool:
 
     try:
         a, b = (torch.as_tensor(x).detach() for x in (a, b))
-    except TypeError:  # words, or objects
+    except TypeError:  # an array of strings or objects
         return a.shape == b.shape and alike(a.tolist(), b.tolist(), close)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False

@@ -1,4 +1,4 @@
-"""Check an answer by running it beside the lesson's own and beside programs that err.
+"""Check an answer by comparing it with the lesson's solution and with known wrong programs.
 
     EXERCISE = Answer(
         solution("double", globals()),
@@ -6,8 +6,8 @@
         mistakes=[("same", {"2 * x": "x"}), ("squared", lambda x: x * x)],
     )
 
-A known mistake is written once, as a program. Where an answer differs from the solution, the
-program that gives the same names the sentence, and the tests run all of them.
+A known mistake is written once, as a program. If an answer differs from the solution, the program
+that gives the same result selects the sentence. The tests run all of these programs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from dtlib.learn.readers import number, words
 from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
-# A case: what a sentence calls it, and the arguments, or a function that makes them anew; and
-# where wanted the key of the sentence for an answer that is wrong there, like no known mistake.
+# A case: its name in a sentence, then its arguments or a function that makes them anew, then
+# optionally the key of the sentence for an answer that is wrong there but is no known mistake.
 Case = tuple[Any, ...]
 ENDED = ("raised", "unknown_name", "loops")  # what `ask` says of an answer that stopped
 
@@ -39,45 +39,46 @@ ENDED = ("raised", "unknown_name", "loops")  # what `ask` says of an answer that
 class Answer(Solved):
     """An exercise whose answer is a function that one process can run.
 
-    Each function given below names what it wants to see, and is handed that: any argument of the
-    case by its name, `got` and `want` (what the answer and the solution gave, as `read` returned
-    it) and `case` (its words).
+    Each function below receives the values that its parameters name: any argument of the case,
+    `got` and `want` (what the answer and the solution gave, as `read` returned it) and `case`, its
+    name.
 
     Parameters
     ----------
     reference
         The solution: `solution("name", globals())`.
     cases
-        `(words, arguments)`, the plainest first, each with one thing more. A third element is the
-        key of the sentence for an answer that is wrong in this case and no known mistake. Arguments
-        that cannot be copied are given as a function that makes the tuple.
+        `(name, arguments)`, the simplest first, each adding one complication. An optional third
+        element is the key of the sentence for an answer that is wrong in this case but is no known
+        mistake. Arguments that cannot be copied are given as a function that makes the tuple.
     mistakes
-        `(key, program)` or a `Mistake`, in the order in which they are looked at. A program may be
-        the words of the solution that change, as a dict.
+        `(key, program)` or a `Mistake`, in the order in which they are tried. A program may also
+        be a dict of the solution's text that changes, old to new.
     read
-        From what came back, its first parameter, to what is compared; it raises `Wrong` when this
-        is of a wrong kind. Default: a number.
+        Turns the returned value, its first parameter, into what is compared; it raises `Wrong` if
+        the value is of the wrong kind. By default it reads a number.
     run
-        `run(answer, *arguments)` calls the answer where a mere call would not show enough; what it
-        returns goes to `read`, which then does nothing by default.
+        `run(answer, *arguments)` calls the answer where a plain call would not show enough; its
+        result goes to `read`, which then does nothing by default.
     same
-        How close two numbers count as the same (relative), or a function of two outcomes.
+        The relative difference up to which two numbers count as equal, or a function that compares
+        two outcomes.
     judge
         For tasks without one right output: returns whether the answer is right in this case, or
         the `Wrong` that says why not.
     alone
-        Whether `read`, `run` and `judge` say all there is to say: what they let through is right,
-        and the solution is not run beside the answer. For cases that take long; `want` is None.
+        Whether `read`, `run` and `judge` decide alone: what they accept is right, and the solution
+        is not run. This is for slow cases; `want` is then None.
     facts
-        Returns more names for the sentences. They have the arguments, `got` and `want` anyhow.
+        Returns more names for the sentences, which already have the arguments, `got` and `want`.
     other
         Key of the sentence for a wrong answer that is no known mistake.
     changed
-        Key of the sentence for an answer that changed its arguments; by default it may.
+        Key of the sentence for an answer that changed its arguments; by default that is allowed.
     passed
-        Returns the `Passed` of a right answer; `got` and `want` are lists here, one place a case.
+        Returns the `Passed` of a right answer; here `got` and `want` are lists, one entry per case.
     after_pass
-        Called with the student's function once it passed; what it returns is shown.
+        Called with the student's function once it has passed; its result is shown.
     """
 
     reference: Program
@@ -97,7 +98,7 @@ class Answer(Solved):
 
     def __post_init__(self) -> None:
         if self.alone and self.read is None and self.judge is None and self.run is None:
-            raise BadInput(f"{self.name} is judged alone, by neither `read`, `run` nor `judge`.")
+            raise BadInput(f"{self.name} has `alone`, but no `read`, `run` or `judge` to decide.")
         known = (*self._names, "got", "want", "case")
         refuse_other_names(f"passed of {self.name}", self.passed, ("got", "want"))
         refuse_other_names(f"judge of {self.name}", self.judge, known)
@@ -109,18 +110,18 @@ class Answer(Solved):
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        """What the arguments of a case are called."""
+        """The names of a case's arguments."""
         return parameters(self.run)[1:] if self.run else parameters(self.reference)
 
     def check(self, student: Program) -> Passed:
-        """Run an answer in one case after the other, up to the first that is wrong.
+        """Run an answer on one case after another, up to the first that is wrong.
 
         Raises
         ------
         Wrong
-            For that case, with the sentence of the known mistake that gives the same.
+            For that case, with the sentence of the known mistake that gives the same result.
         NotJudged
-            When the solution itself was not done in time.
+            When the solution itself did not finish in time.
         """
         got, want = [], []
         for i in range(len(self.cases)):
@@ -137,23 +138,23 @@ class Answer(Solved):
 
     @property
     def keys(self) -> set[str]:
-        """The keys that may be told, but for those that `read`, `run` and `judge` raise."""
+        """The keys that a verdict may have, except those that `read`, `run` and `judge` raise."""
         own = {mistake.key for mistake in self.programs} | {self.other}
         own |= {case[2] for case in self.cases if len(case) > 2}
         return own | ({self.changed} if self.changed else set())
 
     def _wanted(self, i: int) -> Any:
-        """What the solution gives; if that too was late, any late answer would be right."""
+        """What the solution gives; if it ran out of time too, every slow answer would be right."""
         want = self._try(self.reference, i)
         if isinstance(want, Stopped) and want.error == "loops":
             raise NotJudged(
-                f"the course's own solution of {self.name} was not done in time either"
-                f" ({self.cases[i][0]}): this machine is busy; end other programs and check again."
+                f"the course's own solution of {self.name} did not finish in time either"
+                f" ({self.cases[i][0]}): this machine is busy; close other programs and try again."
             )
         return want
 
     def _try(self, program: Program, i: int) -> Any:
-        """What a program gives in case `i`: as `read` has it, a `Wrong` of `read`, or `Stopped`."""
+        """What a program gives in case `i`: what `read` returns, its `Wrong`, or `Stopped`."""
         label, given = self.cases[i][:2]
         arguments = tuple(given() if callable(given) else copy.deepcopy(given))
         try:
@@ -173,7 +174,7 @@ class Answer(Solved):
 
     def _call(self, program: Program, arguments: tuple[Any, ...], label: str) -> Any:
         before = copy.deepcopy(arguments) if self.changed else arguments
-        told = alike(before, arguments)  # else something in them cannot be compared
+        told = alike(before, arguments)  # otherwise something in them cannot be compared
         value = ask(program, *arguments, case=label)
         if self.changed and told and not alike(before, arguments, 0):
             raise Wrong(self.changed)
@@ -193,13 +194,13 @@ class Answer(Solved):
         return self._known_mistake(student, got, want) or self._unknown(i, got[i])
 
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
-        """The mistake whose program gives the same here, and elsewhere most often."""
+        """The mistake whose program gives the same result here, and most often elsewhere."""
         i = len(got) - 1
         runs = [k for k, mistake in enumerate(self.programs) if mistake.program is not None]
         fits = [k for k in runs if self._alike(got[i], self._gives(k, i))]
         if len(fits) > 1:
             more = [*got, *self._rest(student, i + 1)]
-            fits.sort(key=lambda k: -self._agreement(k, more))  # stable: then the first of the list
+            fits.sort(key=lambda k: -self._agreement(k, more))  # stable: of equals, the first
         first = [self.programs[k] for k in fits[:1]]
         for mistake in first or self.programs:
             told = self._holds(mistake, i, got[i], want)
@@ -208,7 +209,7 @@ class Answer(Solved):
         return None
 
     def _holds(self, mistake: Mistake, i: int, got: Any, want: Any) -> bool | Mapping[str, Any]:
-        """What a mistake's `when` says of a case; of an error only one that names it is asked."""
+        """What a mistake's `when` says of a case; after an error, only if it has `error`."""
         seen = self._seen(i, got, want) | {"error": None}
         if isinstance(got, Stopped):
             seen |= {"got": None, "error": got.error}
@@ -225,12 +226,12 @@ class Answer(Solved):
         return Wrong(key)
 
     def _rest(self, student: Program, start: int) -> list[Any]:
-        """What the answer gives in the cases behind the one that failed; nobody sees its prints."""
+        """What the answer gives in the cases after the one that failed; its prints are hidden."""
         found: list[Any] = []
         with contextlib.redirect_stdout(io.StringIO()):
             for i in range(start, len(self.cases)):
                 found.append(self._try(student, i))
-                if isinstance(found[-1], Stopped):  # perhaps by its time: once is enough
+                if isinstance(found[-1], Stopped):  # perhaps out of time: once is enough
                     break
         return found
 
@@ -238,7 +239,7 @@ class Answer(Solved):
         return sum(self._alike(one, self._gives(k, i)) for i, one in enumerate(got))
 
     def _gives(self, k: int, i: int) -> Any:
-        """What mistake `k` gives in case `i`, kept once it was run."""
+        """What mistake `k` gives in case `i`, cached after its first run."""
         if (k, i) not in self._known:
             with contextlib.redirect_stdout(io.StringIO()):
                 self._known[k, i] = self._try(self.programs[k].program, i)  # type: ignore[arg-type]
@@ -255,7 +256,7 @@ class Answer(Solved):
         return {**self._named(arguments), "got": got, "want": want, "case": label}
 
     def _named(self, arguments: Sequence[Any]) -> dict[str, Any]:
-        """The arguments by their names, with those that a case leaves out."""
+        """The arguments by name, with the defaults of those that a case leaves out."""
         first = (None,) if self.run else ()  # the answer itself
         bound = inspect.signature(self.run or self.reference).bind(*first, *arguments)
         bound.apply_defaults()

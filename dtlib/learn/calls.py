@@ -1,4 +1,4 @@
-"""Call an answer in this process, for so long and with no exception out; it needs no ranks."""
+"""Call an answer in this process, without ranks: limit its time and catch its exceptions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 
 from dtlib.learn.verdicts import Wrong, innermost, place_in_words, stopped_here
 
-LIMIT = 2.0  # seconds of the process' own work, far more than any case needs
+LIMIT = 2.0  # seconds of this process's own work, far more than any case needs
 
 
 class _TooLong(BaseException):
-    """An answer was still at work when its time was up; `except Exception` does not stop it."""
+    """An answer was still running when its time ran out; `except Exception` does not catch it."""
 
 
 def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
-    """Call an answer and hand back what it returns.
+    """Call an answer and return what it returns.
 
     Raises
     ------
     Wrong
-        When it raised, or was still at work after `LIMIT` seconds.
+        When it raised, or was still running after `LIMIT` seconds.
     """
     try:
         with _limited():
             return student(*arguments)
-    except Wrong:  # from what the check handed over
+    except Wrong:  # raised by what the check passed in
         raise
     except _TooLong as late:
         frame = innermost(late)
@@ -38,20 +38,20 @@ def ask(student: Callable[..., Any], *arguments: Any, case: str) -> Any:
         raise Wrong("loops", case, rank=0, n=1, place=f"in {place}") from None
     except (Exception, SystemExit) as error:
         wrong = stopped_here(error, case)
-        # work on a None, as an unused weight's gradient is, may have a sentence of its own
+        # using a None, such as an unused weight's gradient, may have a sentence of its own
         wrong.numbers["of_none"] = "NoneType" in str(error)
         raise wrong from error
 
 
 def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
-    """Read what an answer returned as a number: of Python, of NumPy, or a tensor of one element.
+    """Read an answer's result as a number: from Python, NumPy, or a tensor of one element.
 
-    With `nan` a nan is one, too.
+    With `nan=True`, nan counts as a number too.
 
     Raises
     ------
     Wrong
-        When it is None, or no number.
+        When it is None or not a number.
     """
     if value is None:
         raise Wrong("none", case)
@@ -59,7 +59,7 @@ def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
         number = float(value)
-    except Exception:  # whatever an object of the answer's own does when it is asked
+    except Exception:  # whatever an object of the answer's own class raises here
         raise Wrong("kind", case, rank=0, n=1, got=type(value).__name__) from None
     if math.isnan(number) and not nan:
         raise Wrong("kind", case, rank=0, n=1, got="nan")
@@ -68,7 +68,7 @@ def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    """Stop what runs inside when its time is up; off the main thread there is no clock."""
+    """Stop the body when its time runs out; outside the main thread nothing limits it."""
     clock = getattr(signal, "ITIMER_VIRTUAL", None)
     if clock is None or threading.current_thread() is not threading.main_thread():
         yield

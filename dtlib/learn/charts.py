@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from dtlib.learn.drawing import INK, LINE_HEIGHT, LOOKS, bare, box
 from dtlib.learn.figures import SIZE
 
-# Sign, exponent and mantissa hold no weights or gradients, so that they have no colour.
+# Sign, exponent and mantissa are neither weights nor gradients, so they have no colour.
 FIELDS = {"sign": "waiting", "exponent": "other", "mantissa": "outline"}
 
 
@@ -18,16 +18,16 @@ def lines(
     axes: Axes, points: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     simulated: Sequence[str] = (), **options: object,
 ) -> None:  # fmt: skip
-    """Draw lines, each with its label at its end; set scales (`axes.set_xscale`) before.
+    """Draw lines, each labelled at its end; set scales (`axes.set_xscale`) first.
 
     Parameters
     ----------
     points
-        For each label its x and its y. A label of `LOOKS` gets that kind's colour.
+        The x and y values for each label. A label that is in `LOOKS` gets that kind's colour.
     simulated
-        Labels that were computed: dashed, and their labels say so. The others are solid.
+        Labels of computed lines: these are dashed, and their labels say so. Others are solid.
     **options
-        For matplotlib's `plot`.
+        Passed to matplotlib's `plot`.
     """
     ends = []
     for label, (x, y) in points.items():
@@ -43,7 +43,7 @@ def lines(
 def label_ends(axes: Axes, ends: Sequence[tuple[str, tuple[float, float], str]]) -> None:
     """Write labels (words, point, colour) to the right of points, one above the other.
 
-    Labels have the page's colour of text; a short line in front of each has its own.
+    Labels have the page's text colour; the short line in front of each has the label's `colour`.
     """
     figure = axes.get_figure(root=True)
     figure.draw_without_rendering()  # type: ignore[union-attr]  # a layout is needed for distances
@@ -61,7 +61,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, tuple[float, float], str]])
 
 
 def apart(places: Sequence[float], step: float, low: float = -math.inf) -> list[float]:
-    """Rising places moved as little as needed to be `step` from each other, none below `low`."""
+    """Move ascending positions as little as needed to be `step` apart, none below `low`."""
     groups: list[list[float]] = []  # [sum of (place - its number * step), count]
     for place in places:
         groups.append([place, 1])
@@ -82,16 +82,16 @@ def stacks(
     axes: Axes, parts: Mapping[str, Mapping[str, float]], unit: str,
     limit: tuple[float, str] | None = None, digits: str = ".3g",
 ) -> None:  # fmt: skip
-    """Draw a stacked bar a name: bytes by kind against a limit.
+    """Draw one stacked bar per name: bytes by kind, against a limit.
 
     Parameters
     ----------
     parts
-        For each bar its name, and by kind (of `LOOKS`) its amounts, from the bottom.
+        Each bar's name and its amount by kind (from `LOOKS`), from the bottom up.
     unit
-        Of the amounts: "GB".
+        Unit of the amounts: "GB".
     limit
-        A height and its words: (80, "an 80 GB card").
+        A height and its label: (80, "an 80 GB card").
     """
     tops = []
     for place, amounts in enumerate(parts.values()):
@@ -116,9 +116,9 @@ def stacks(
 
 
 def bits(axes: Axes, formats: Mapping[str, Sequence[int]], words: bool = True) -> None:
-    """Draw number formats to scale: a row a format, a box a bit.
+    """Draw number formats to scale: one row per format, one box per bit.
 
-    `formats` has for each name how many bits its sign, exponent and mantissa take.
+    `formats` gives for each name how many bits its sign, exponent and mantissa take.
     """
     widest = max(map(sum, formats.values()))
     bare(axes, widest + 0.1, len(formats))
@@ -139,7 +139,7 @@ def heat(
     axes: Axes, values: Sequence[Sequence[float]], down: Sequence[object],
     across: Sequence[object], limit: float, digits: str = ".3g",
 ) -> None:  # fmt: skip
-    """Draw what fits: a cell a value, the darker the fuller; what is over the limit is crossed out.
+    """Draw what fits: one cell per value, darker when fuller, crossed out when over the limit.
 
     Parameters
     ----------
@@ -171,11 +171,11 @@ def waterfall(
     Parameters
     ----------
     first
-        What it begins with: words and value.
+        Label and value of the start.
     causes
-        Words, and what each adds; with `factors` what each multiplies by (use a log x axis then).
+        Labels, and what each adds or, with `factors`, multiplies by (the x axis is then log).
     last
-        Words for the end; its value follows.
+        Label of the end, whose value is computed.
     """
     value, edges = first[1], []
     for _, change in causes:

@@ -3,7 +3,7 @@
 A rank is a row with its number; time runs to the right. Weights, gradients, optimizer state,
 activations and communication have one colour and one hatch each. Whole is a filled box, a shard a
 filled part of an outline; measured is solid, simulated is dashed and says so. `canvas` opens a
-picture, the other functions draw on its axes, and the picture as a cell's last expression shows it.
+picture, the other functions draw on its axes, and a cell whose last expression it is shows it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dtlib.learn import figures
 
 INK, PAPER = "#000000", "#ffffff"  # the page's text and background, whatever they are
 DARK, LIGHT = "#0b0b0b", "#fefefe"  # text on a filled box, whatever the page is
-LINE_HEIGHT = 1.35  # of labels that stand one above the other, in font sizes
+LINE_HEIGHT = 1.35  # of labels stacked above each other, in font sizes
 
 
 class Look(NamedTuple):
@@ -37,12 +37,12 @@ LOOKS = {
     "optimizer": Look("#2fa385", "..."),
     "activations": Look("#cd2ee8", "\\\\\\"),
     "communication": Look("#cd1242", "|||"),
-    # What is none of these has no colour: shades of the page's text.
+    # Anything else has no colour, only shades of the page's text.
     "other": Look(INK, "", 0.25),
     "waiting": Look(INK, "xxx", 0.0),
     "outline": Look(INK, "", 0.0),
 }
-# On a timeline: what makes activations, gradients, new state.
+# On a timeline, work has the colour of what it makes: activations, gradients, new state.
 LOOKS |= {
     "forward": LOOKS["activations"],
     "backward": LOOKS["gradients"],
@@ -51,7 +51,7 @@ LOOKS |= {
 
 
 class Picture(Figure):
-    """A figure that cannot be without words; as a cell's last expression it is shown."""
+    """A figure that must have a text alternative; a cell's last expression shows it."""
 
     alt: str = ""
 
@@ -73,28 +73,28 @@ def canvas(
     title
         The sentence that the picture shows: "Backward hides 8 of 10 messages".
     alt
-        All that the picture says, for a reader who does not see it.
+        Everything that the picture says, for a reader who cannot see it.
     size
         Width and height in inches; seven inches are as wide as a page's text.
     rows, columns
-        Of panels.
+        Number of rows and columns of panels.
     **options
-        For matplotlib's `subplots`: `sharey=True`, `width_ratios=[2, 1]`.
+        Passed to matplotlib's `subplots`: `sharey=True`, `width_ratios=[2, 1]`.
 
     Returns
     -------
     figure, axes
-        As `plt.subplots` does: one axes, or an array of them.
+        As from `plt.subplots`: one axes, or an array of them.
 
     Raises
     ------
     BadInput
-        Without a title, or without words that say more than the title.
+        Without a title, or without an `alt` that says more than the title.
     """
     if not title.strip():
         raise BadInput("a picture needs a title: the sentence that it shows.")
     if len(alt.split()) < 4 or alt.strip() == title.strip():
-        raise BadInput("a picture needs alt: what it shows, in words that say more than its title.")
+        raise BadInput("a picture needs alt: a description that says more than its title.")
     figure = Picture(figsize=size, layout="constrained")
     figure.alt = f"{title.rstrip('.')}. {alt}"
     figure.suptitle(title, x=0.01, ha="left")
@@ -102,13 +102,13 @@ def canvas(
 
 
 def bare(axes: Axes, width: float, height: float) -> None:
-    """Make axes a sheet from 0 to `width` and, downwards, from -0.5 to `height` - 0.5."""
+    """Turn axes into a blank sheet from 0 to `width` and, downwards, -0.5 to `height` - 0.5."""
     axes.set(xlim=(0, width), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 
 def ranks(axes: Axes, count: int, width: float = 1, name: str = "rank") -> None:
-    """Make axes a sheet with a row for each rank, from 0 to `width`, its number on the left."""
+    """Turn axes into a sheet with a row per rank, from 0 to `width`, its number on the left."""
     bare(axes, width, count)
     axes.set_yticks(range(count), [f"{name} {rank}" for rank in range(count)])
     axes.tick_params(axis="y", length=0)
@@ -125,15 +125,15 @@ def box(
     kind
         One of `LOOKS`.
     part
-        What is filled of the outline: (0, 1) is whole, (r/N, (r + 1)/N) is rank r's shard. The
-        text stands in it.
+        The part of the outline to fill: (0, 1) is all of it, (r/N, (r + 1)/N) is rank r's shard.
+        The text is in that part.
     simulated
         Whether the frame is dashed.
 
     Returns
     -------
     matplotlib.patches.Rectangle
-        What is filled.
+        The filled part.
     """
     look = _look(kind)
     top, (first, last) = row - height / 2, part
@@ -154,7 +154,7 @@ def box(
 
 
 def ink(kind: str) -> str:
-    """The colour of text on a kind's fill, light and dark; the page's where nothing is filled."""
+    """The text colour on a kind's fill, in light and dark; the page's where nothing is filled."""
     if _look(kind).alpha < 1:
         return INK
     return LIGHT if kind == "communication" else DARK
@@ -164,9 +164,9 @@ def send(
     axes: Axes, start: tuple[float, float], end: tuple[float, float], text: str = "",
     kind: str = "communication", bend: float = 0.0, simulated: bool = False,
 ) -> FancyArrowPatch:  # fmt: skip
-    """Draw an arrow from one (x, row) to another: a message, or with "outline" a call.
+    """Draw an arrow from one (x, row) to another: a message or, with `kind="outline"`, a call.
 
-    `bend` bends it to one side, by this share of its length; `text` stands beside its middle.
+    `bend` curves it to one side by this fraction of its length; `text` is beside its middle.
     """
     arrow = FancyArrowPatch(
         start, end, arrowstyle="-|>", mutation_scale=12, linewidth=2, shrinkA=2, shrinkB=2,
@@ -186,7 +186,7 @@ def send(
 
 
 class Span(NamedTuple):
-    """A bar of a timeline: on a rank, from a start to an end, of a kind, with a word in it."""
+    """A bar on a timeline: its rank, start, end, kind and label."""
 
     rank: int
     start: float
@@ -199,10 +199,10 @@ def timeline(
     axes: Axes, spans: Sequence[Span | tuple[Any, ...]], simulated: bool = False,
     unit: str = "ms", names: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Draw what happens when: a row a rank, a bar a `Span`; simulated ones are dashed and say so.
+    """Draw what happens when: a row per rank, a bar per `Span`; simulated bars are dashed.
 
-    `names` are those of the rows, by default "rank 0", "rank 1", … A second row under a rank, for
-    what a network does meanwhile, is a rank with a name.
+    `names` label the rows, by default "rank 0", "rank 1", … To draw a second row under a rank, for
+    instance for its network, give that row a rank number and a name of its own.
     """
     bars = [Span(*span) for span in spans]
     count = 1 + max(bar.rank for bar in bars)
@@ -218,7 +218,7 @@ def timeline(
 
 
 def key(figure: Figure, kinds: Sequence[str], words: Mapping[str, str] | None = None) -> None:
-    """Say below a picture what its colours are, where boxes have no room for words."""
+    """Add a legend of the colours below a picture whose boxes have no room for words."""
     said, patches = words or {}, []
     for kind in kinds:
         patch = Patch(hatch=_look(kind).hatch, edgecolor=(INK, 0.45), label=said.get(kind, kind))
@@ -229,7 +229,7 @@ def key(figure: Figure, kinds: Sequence[str], words: Mapping[str, str] | None = 
 
 def _look(kind: str) -> Look:
     if kind not in LOOKS:
-        raise BadInput(f"no kind {kind!r}: use one of {', '.join(LOOKS)}.")
+        raise BadInput(f"unknown kind {kind!r}: use one of {', '.join(LOOKS)}.")
     return LOOKS[kind]
 
 

@@ -1,7 +1,7 @@
-"""From what the ranks saw to one sentence: the machine that every check on ranks shares.
+"""Turn what the ranks saw into one sentence; every check on ranks uses this.
 
-A lesson's check brings the mistakes that it recognises; what it does not recognise still gets a
-true sentence here: what came back on which rank, and what was expected, in the smallest case.
+A lesson's check supplies the mistakes that it recognises. Any other wrong answer still gets a true
+sentence here: which rank returned what, and what was expected, in the smallest case.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.reports import OWN_CODE
+from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
 from dtlib.learn.verdicts import Wrong, place_in_words, stopped
 
 
 def unforeseen(round_: Round) -> Wrong:
-    """The verdict on a mistake that nobody foresaw."""
+    """The verdict on a mistake that the lesson's check does not recognise."""
     case = round_.label
     busy = [(rank, f.code) for rank, f in round_.failures if f.waited_in == OWN_CODE]
     if busy:
-        # Of several, the one that runs: those that wait, in the check itself too, wait for it.
+        # Of several, name the one that runs: the others wait for it, some in the check itself.
         rank, place = min(busy, key=lambda b: ("(rank_runs.py" in b[1], b[1].startswith("waiting")))
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
@@ -49,7 +49,7 @@ def raised(failure: Failure, rank: int, round_: Round) -> Wrong:
 
 
 def mismatch(round_: Round) -> str:
-    """What two ranks brought to one collective: `rank 0 brought [2] numbers to all_gather ...`."""
+    """What ranks passed to one collective: `rank 0 passed [2] float to ALLGATHER; rank 1 ...`."""
     parts = []
     for rank, failure in round_.failures:
         found = re.search(
@@ -59,12 +59,12 @@ def mismatch(round_: Round) -> str:
         )
         if found:
             shape, kind = found[2] or "no tensor", (found[3] or "").lower()
-            parts.append(f"rank {rank} brought {shape} {kind} to {found[1]}".replace("  ", " "))
+            parts.append(f"rank {rank} passed {shape} {kind} to {found[1]}".replace("  ", " "))
     return "; ".join(dict.fromkeys(parts))
 
 
 def who_waits(round_: Round) -> str:
-    """What every rank was doing when a hang was called a hang."""
+    """What every rank was doing when the time-out ended the hang."""
     return ", ".join(f"rank {s.rank} {_doing(s)}" for s in round_.ranks)
 
 
@@ -78,7 +78,8 @@ def _doing(seen: Seen) -> str:
     what = seen.failure.waited_in
     if what == "a collective" and seen.collectives:
         what = seen.collectives[-1]
-    return f"waited in {what}{line}"
+    word = "for" if what == NOBODY_CAME else "in"
+    return f"waited {word} {what}{line}"
 
 
 def _wrong_value(round_: Round) -> Wrong:
@@ -99,7 +100,7 @@ def _wrong_value(round_: Round) -> Wrong:
 
 
 def _painted(round_: Round) -> bool:
-    """Whether every rank was handed a tensor of nothing but 10**r, so that sums can be read."""
+    """Whether every rank r was given a tensor filled with 10**r, so that a sum can be read."""
     for seen in round_.ranks:
         given = round_.case.arguments(seen.rank)
         first = given[0] if given else None
@@ -109,12 +110,12 @@ def _painted(round_: Round) -> bool:
 
 
 def contents(seen: Seen) -> str:
-    """A rank's answer in words, long ones by how often each number stands in it."""
+    """A rank's answer in words; a long one is described by how often each number occurs."""
     return numbers(seen.values) if seen.values else _counted(seen.counts) or "other numbers"
 
 
 def _wanted(seen: Seen) -> str:
-    """What is right, in words, as `contents` has what came back."""
+    """The right answer in words, in the same form as `contents`."""
     if seen.want or 0 in seen.want_shape:
         return numbers(seen.want)
     return _counted(seen.want_counts) or "another set of numbers"
@@ -122,7 +123,7 @@ def _wanted(seen: Seen) -> str:
 
 def _counted(counts: Mapping[float, int]) -> str:
     most = sorted(counts.items(), key=lambda item: -item[1])[:3]
-    return " and ".join(f"{count:,} times {number(value)}" for value, count in most)
+    return " and ".join(f"{number(value)} ({count:,} times)" for value, count in most)
 
 
 def number(value: float | None) -> str:
@@ -131,7 +132,7 @@ def number(value: float | None) -> str:
 
 
 def numbers(values: Sequence[float | None]) -> str:
-    """Numbers as a sentence prints them; a tensor of equal ones is named once."""
+    """Numbers as a sentence prints them; equal numbers are printed once."""
     if not values:
         return "nothing"
     if len(values) > 1 and len(set(values)) == 1:
@@ -140,7 +141,7 @@ def numbers(values: Sequence[float | None]) -> str:
 
 
 def digits(value: float, n: int) -> list[int] | None:
-    """How often each rank is in a painted sum; None when the number is no painted sum."""
+    """How often each rank is in a painted sum; None if the number is not a painted sum."""
     if value != value or value < 0 or value % 1 or value >= 10**n:
         return None
     return [int(value) // 10**rank % 10 for rank in range(n)]
@@ -152,14 +153,14 @@ def read_paint(value: float, n: int) -> str:
     if counts is None or n == 1:
         return ""
     if not any(counts):
-        return f"{number(value)}: nobody is in it."
+        return f"{number(value)}: no rank is in it."
     parts = [f"rank {r} is missing" for r, c in enumerate(counts) if c == 0]
     parts += [f"rank {r} is in it {c} times" for r, c in enumerate(counts) if c > 1]
     return f"{number(value)}: {', '.join(parts)}." if parts else ""
 
 
 def not_waited(seen: Sequence[Seen]) -> dict[str, Any]:
-    """Who returned from which collective that was only started; empty where nobody did."""
+    """A rank that did not wait for a collective that it started, and its name; empty if none."""
     for one in seen if all(s.failure is None for s in seen) else ():
         for message in one.messages:
             if message.peer is None and not message.waited:
@@ -168,14 +169,14 @@ def not_waited(seen: Sequence[Seen]) -> dict[str, Any]:
 
 
 def nothing_back(seen: Sequence[Seen]) -> bool | dict[str, Any]:
-    """Where every rank called a collective and returned None as it does: the last one's name."""
+    """If every rank called a collective and returned None, as collectives do: the last call."""
     if not all(s.failure is None and s.kind == "none" and s.collectives for s in seen):
         return False
     return {"call": seen[0].collectives[-1]}
 
 
 def reduced(got: Sequence[float], seen: Sequence[Seen]) -> bool | dict[str, Any]:
-    """Where one rank has what is right, and the others what `reduce` left there: who has what."""
+    """If only some ranks are right after a `reduce`: one right and one wrong rank, with values."""
     right = [one.rank for one in seen if one.right]
     wrong = [one.rank for one in seen if not one.right]
     if not right or not wrong or "reduce" not in seen[0].collectives:
@@ -190,7 +191,7 @@ def near(a: float, b: float) -> bool:
 
 
 def returned(seen: Seen) -> bool:
-    """Whether a rank came back with something that can be compared."""
+    """Whether a rank returned something that can be compared."""
     if seen.failure is not None or seen.wrong is not None:
         return False
     numbers = ("tensor", "number")
@@ -200,7 +201,7 @@ def returned(seen: Seen) -> bool:
 
 
 def waits_in(seen: Seen, what: str | tuple[str, int] | None) -> bool:
-    """Whether a rank waits in a call, or for nobody."""
+    """Whether a rank waits in the call `what`; with None, whether it does not wait."""
     if what is None or seen.failure is None:
         return what is None and seen.failure is None
     last = seen.messages[-1] if seen.messages else None
@@ -211,7 +212,7 @@ def waits_in(seen: Seen, what: str | tuple[str, int] | None) -> bool:
 
 
 def who_left(round_: Round) -> dict[str, Any]:
-    """Who waits, and in which collective, and who had left, where a sentence names them."""
+    """Which ranks wait, in which collective, and which rank had left, for a sentence's names."""
     waiting = [rank for rank, f in round_.failures if not f.own]
     gone = [seen.rank for seen in round_.ranks if seen.failure is None]
     calls = [s.collectives[-1] for s in round_.ranks if s.rank in waiting and s.collectives]

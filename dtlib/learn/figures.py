@@ -1,7 +1,7 @@
-"""How a figure reaches a page: SVG inside the page's text, in the page's colours, with words.
+"""Put a figure on a page: as inline SVG, in the page's colours, with a text alternative.
 
-matplotlib finds its backend here in a lesson (`module://dtlib.learn.figures`), so that whatever a
-cell draws has the course's font size and colours and follows light and dark.
+In a lesson this module is matplotlib's backend (`module://dtlib.learn.figures`), so whatever a cell
+draws has the course's font size and colours and follows light and dark mode.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dtlib.learn.show import Shown
 
 FigureCanvas, FigureManager = FigureCanvasAgg, FigureManagerBase
 
-SIZE = 10.5  # points: 14 pixels, as a notebook's text
-# Lines of a figure that says nothing of weights or gradients; told by dashes as well.
+SIZE = 10.5  # points: 14 pixels, like a notebook's text
+# Lines of a figure that shows no weights or gradients; dashes tell them apart as well.
 COLOURS = ("#5f8cc4", "#b86a08", "#2fa385", "#cd2ee8", "#cd1242")
 DASHES = ("-", "--", ":", "-.", (0, (6, 1)))
 STYLE: Any = {
@@ -36,7 +36,7 @@ STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES),
     "lines.linewidth": 2, "hatch.linewidth": 0.8, "grid.alpha": 0.3, "figure.dpi": 100,
 }  # fmt: skip
-# What matplotlib calls black is the page's text, and white its paper.
+# matplotlib's black becomes the page's text colour, and its white the page's background.
 PAPER = "var(--jp-layout-color0,var(--pst-color-background,Canvas))"
 _SCREEN = "max-width:100%;height:auto;min-width:min(100%,32rem)"
 
@@ -47,15 +47,15 @@ def use() -> None:
 
 
 def markup(figure: Figure, alt: str = "") -> str:
-    """A figure as HTML: an SVG whose text, lines and background are those of the page.
+    """A figure as HTML: an SVG whose text, lines and background have the page's colours.
 
     Parameters
     ----------
     figure
-        What was drawn. Black in it becomes the page's colour of text, white its background.
+        The drawing. Its black becomes the page's text colour, its white the page's background.
     alt
-        The figure in words, for a reader who does not see it; by default the figure's `alt`, and
-        without one its titles and labels.
+        The figure in words, for a reader who cannot see it; by default the figure's `alt`, or its
+        titles and labels if it has none.
     """
     words = " ".join((alt or getattr(figure, "alt", "") or described(figure)).split())
     salt = hashlib.sha256(words.encode()).hexdigest()[:8]
@@ -81,19 +81,19 @@ def _width(drawn: str) -> int:
 
 
 def _coloured(drawn: str) -> str:
-    """The page's colours, and its font: DejaVu, which measured the text, is wider than most."""
+    """Use the page's colours and font: DejaVu, which measured the text, is wider than most."""
     drawn = re.sub(r"(fill|stroke): #000000", r"\1: currentColor", drawn)
     drawn = re.sub(r"(fill|stroke): #ffffff", rf"\1: {PAPER}", drawn)
     return re.sub(r"; font-family: 'DejaVu Sans', [^;\"]*", "", drawn)
 
 
 def _named(drawn: str, name: str) -> str:
-    """Names that no other figure of the page has; a pattern of a folded figure draws nothing."""
+    """Make ids unique on the page: a pattern that a folded figure defines draws nothing."""
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn)
 
 
 def described(figure: Figure) -> str:
-    """What a figure says in words of its own: titles, axes, and how its lines go."""
+    """Describe a figure by its own words: titles, axes, and where its lines start and end."""
     parts = [figure.get_suptitle()] if figure.get_suptitle() else []
     for axes in figure.axes:
         parts += [title for side in ("left", "center") if (title := axes.get_title(loc=side))]
@@ -121,7 +121,7 @@ def show(close: bool | None = None, block: bool | None = None) -> None:
 
 
 def _at_the_end_of_cells() -> None:
-    """A figure that a cell forgot to show is shown where the cell ends, as inline figures are."""
+    """Show the figures that a cell left open when it ends, as the inline backend does."""
     import sys
 
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):

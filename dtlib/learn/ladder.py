@@ -1,8 +1,8 @@
-"""`check`, `hint`, `solution` and `given`: what a student meets around an exercise.
+"""`check`, `hint`, `solution` and `given`: what a student uses around an exercise.
 
-The ladder: a mistake is named once; the same mistake again brings the first hint, then the second;
-the solution is offered after a hint and two real attempts or the exercise's minutes, and can always
-be had.
+The ladder: the first time, a mistake is only named; the same mistake again brings the first hint,
+then the second. The solution is offered after a hint and either two real attempts or the
+exercise's minutes, and can always be opened.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dtlib.learn.verdicts import (
     stopped_here,
 )
 
-MINUTES = 10  # what an exercise takes whose lesson does not say so
+MINUTES = 10  # for an exercise whose lesson does not give its minutes
 
 
 class Outcome(int):
     """True or False for a program; shows nothing as the last expression of a cell.
 
-    The sentence has been said by then, and a bare `False` beneath it would only discourage.
+    The verdict has been printed by then, and a bare `False` below it would only discourage.
     """
 
     def _ipython_display_(self) -> None:
@@ -61,14 +61,14 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
     Returns
     -------
     Outcome
-        Whether it passed: true or false. A wrong answer never raises, so that Run All goes on.
+        Whether it passed: true or false. A wrong answer never raises, so Run All continues.
 
     Raises
     ------
     BadInput
         When the lesson has no such exercise.
     CheckFailed
-        When it did not pass and DTLIB_STRICT=1 (that is how instructor notebooks are proven).
+        When it did not pass and DTLIB_STRICT=1 (instructor notebooks are tested that way).
     """
     lesson = session.current()
     exercise = find_exercise(lesson, name)
@@ -78,7 +78,7 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
         return Outcome(True)
     if isinstance(verdict, Stub):
         text = f"`{name}` is not written yet: write it in the cell above and run this one again."
-        say("… Not yet.", text, f'For a first push: learn.hint("{name}")')
+        say("… Not yet.", text, f'For a first hint: learn.hint("{name}")')
     else:
         text = _failed(lesson, name, exercise, function, verdict)
     if os.environ.get("DTLIB_STRICT") == "1":
@@ -87,10 +87,10 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
 
 
 def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdict:
-    """The verdict alone: shows nothing, keeps nothing, and lets no exception of an answer out.
+    """Return the verdict alone: show and save nothing, and catch whatever the answer raises.
 
-    `NotJudged` comes out: it is the check's own, as is an exception that no line of the answer
-    was at work in.
+    `NotJudged` is not caught: it is the check's own failure, as is an exception that came from no
+    line of the answer.
     """
     try:
         return unwritten(lesson, name, function) or exercise.check(function)
@@ -102,13 +102,13 @@ def judge(lesson: Lesson, name: str, exercise: Exercise, function: Any) -> Verdi
         if not innermost(error).name:
             raise NotJudged(
                 f"the check of {name} in lesson {lesson.number} stopped with"
-                f" {type(error).__name__}: {error}. The fault is the check's, not your function's."
+                f" {type(error).__name__}: {error}. The bug is in the check, not in your function."
             ) from error
         return stopped_here(error)
 
 
 def unwritten(lesson: Lesson, name: str, function: Any) -> Verdict | None:
-    """The verdict on what is no function, or still the stub; None where something can be run."""
+    """The verdict if this is not a function or still the stub; None if there is code to run."""
     if not callable(function):
         return Wrong("not_a_function", got=type(function).__name__)
     return Stub() if is_stub(function, lesson.definition(name, as_stub=True)) else None
@@ -196,8 +196,8 @@ def hint(name: str) -> None:
 def solution(name: str, *, anyway: bool = False) -> None:
     """Show the solution of an exercise.
 
-    Before two real attempts (different code) and before the exercise's minutes are over it stays
-    folded; one click, or `anyway=True`, opens it.
+    Until there were two real attempts (different code) or the exercise's minutes have passed, it
+    stays folded; one click, or `anyway=True`, opens it.
     """
     lesson = session.current()
     exercise = find_exercise(lesson, name)
@@ -220,13 +220,13 @@ def _source(function: Any) -> str:
     try:
         return inspect.getsource(function).rstrip("\n")
     except (OSError, TypeError):
-        return f"# the source of {getattr(function, '__name__', 'this function')} is not at hand"
+        return f"# the source of {getattr(function, '__name__', 'this function')} is not available"
 
 
 def given(name: str) -> Callable[..., Any]:
-    """The student's function if it passed its check in this kernel, else the reference.
+    """The student's function if it passed its check in this kernel, otherwise the reference.
 
-    Later cells call this, so that nobody is stopped by an exercise; it says which one it gives.
+    Later cells call this, so that an unsolved exercise stops nobody; it prints which one it gives.
     """
     lesson = session.current()
     exercise = find_exercise(lesson, name)

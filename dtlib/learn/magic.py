@@ -5,8 +5,8 @@
     dist.all_reduce(x)
     x
 
-`rank`, `world_size`, `dist` and `torch` are at hand. Names of the notebook that the cell uses
-travel by value, modules by import; nothing comes back. Every cell gets fresh processes.
+`rank`, `world_size`, `dist` and `torch` are defined. Notebook variables that the cell uses are
+copied to the ranks, modules are imported there; nothing comes back. Each cell gets new processes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def arguments(line: str) -> argparse.Namespace:
     parser.add_argument("ranks", type=int)
     parser.add_argument("--timeout", type=float, default=timeouts.CELL)
     parser.add_argument("--threads", type=int, default=1)
-    # A cell makes its tensors on the CPU unless it says otherwise, and NCCL takes none of those.
+    # A cell's tensors are on the CPU unless it says otherwise, and NCCL cannot send those.
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("--show-errors", action="store_true")
@@ -66,26 +66,26 @@ def arguments(line: str) -> argparse.Namespace:
 
 
 def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) -> None:
-    """Run the cell on the ranks, show what each wrote, and raise what went wrong.
+    """Run the cell on the ranks, show each rank's output, and raise an error if a rank failed.
 
     Raises
     ------
     RankFailed
-        When a rank failed, unless the line says `--show-errors`: then it is only shown.
+        When a rank failed; with `--show-errors` the failure is only shown.
     BadInput
-        When the line is wrong, the cell no Python, or a name that it uses cannot travel.
+        When the line is wrong, the cell is not Python, or a value that it uses cannot be copied.
     """
     from dtlib.learn.show import Shown, escape, show
     from dtlib.ranks.launcher import blame, run_ranks
 
     options = arguments(line)
-    # The magic's line is the cell's first one: errors count from there, as the editor does.
+    # The magic is line 1 of the cell, so that errors number the lines as the editor does.
     source = "\n" + cell
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
-    try:  # a syntax error is told here once, and not by every rank
+    try:  # report a syntax error once, here, instead of on every rank
         compile(source, FILENAME, "exec")
     except SyntaxError as error:
-        # It has no text of its own for a stray `return` or `await`.
+        # For a stray `return` or `await`, the error has no text.
         code = (error.text or linecache.getline(FILENAME, error.lineno or 1)).strip()
         raise BadInput(f"SyntaxError in cell line {error.lineno}, {code}: {error.msg}.") from None
     values, modules = pack(names_used(source), user, hidden)
@@ -105,9 +105,9 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
 
 
 def names_used(source: str) -> set[str]:
-    """Return the names that a cell reads and does not itself define first.
+    """Return the names that a cell reads without defining them first.
 
-    Functions inside the cell count with the global names that they read.
+    A function inside the cell counts with the global names that it reads.
     """
     used: set[str] = set()
     defined: set[str] = set()
@@ -136,12 +136,12 @@ def _read_globally(table: symtable.SymbolTable) -> set[str]:
 def pack(
     names: set[str], user: Mapping[str, Any], hidden: set[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Split the names that the notebook knows into values and modules (by their real names).
+    """Split the names that the notebook defines into values and modules (by their real names).
 
     Raises
     ------
     BadInput
-        Naming those that cannot be pickled.
+        With the names that cannot be pickled.
     """
     from dtlib.ranks import parcel
 
@@ -156,8 +156,8 @@ def pack(
             stuck.append(f"{name} ({type(value).__name__})")
     if stuck:
         raise BadInput(
-            f"The cell uses {', '.join(stuck)}, which cannot travel to the ranks; "
-            "make it inside the cell."
+            f"The cell uses {', '.join(stuck)}, which cannot be copied to the ranks; "
+            "create it inside the cell."
         )
     return values, modules
 
@@ -186,10 +186,10 @@ def on_rank(source: str, values: dict[str, Any], modules: dict[str, str]) -> tup
 
 
 class Columns(Updated):
-    """The output of all ranks, side by side, updated as it comes; stacked on a narrow screen."""
+    """The output of all ranks, side by side, updated as it arrives; stacked on a narrow screen."""
 
     EVERY = 0.25  # seconds between updates
-    MOST = 500  # lines of a rank that are shown
+    MOST = 500  # lines shown for each rank
 
     def __init__(self, ranks: int) -> None:
         self.lines: list[list[str]] = [[] for _ in range(ranks)]
@@ -209,12 +209,12 @@ class Columns(Updated):
         self._update()
 
     def close(self) -> None:
-        """Show what there is, also after an interrupt."""
+        """Show the output so far, also after an interrupt."""
         if self._handle is not None:
             self._update(now=True)
 
     def finish(self, outcomes: list[Any]) -> None:
-        """Add the last expressions and how each rank ended, and show it for good."""
+        """Add the last expressions and how each rank ended, and show the final state."""
         for outcome in outcomes:
             if outcome.status == "ok":
                 self.results[outcome.rank] = outcome.value
@@ -265,7 +265,7 @@ class Columns(Updated):
                 f"{result[1] if result else ''}</section>"
             )
         top = f"<p>{html.escape(self.top)}</p>" if self.top else ""
-        # A grid, so that the last of a second row is no wider than those above it.
+        # A grid, so that the last section of a second row is no wider than those above it.
         columns = "repeat(auto-fit,minmax(min(100%,12em),1fr))"
         row = f'<div style="display:grid;grid-template-columns:{columns};gap:8px">'
         return f"{top}{row}{''.join(sections)}</div>"

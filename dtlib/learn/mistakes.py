@@ -1,7 +1,7 @@
 """A known mistake: the key of its sentence, and a program that makes it, written once.
 
-The check tells an answer by what this program gives, and the tests run the same program: it has to
-be refused with its own sentence.
+The check recognises an answer that gives the same result as this program, and the tests run the
+same program: the check must refuse it with the mistake's own sentence.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from dtlib.errors import BadInput
 from dtlib.learn.solutions import altered, parameters
 
 Program = Callable[..., Any]
-# The key of a sentence and a program, or the words of the solution that it changes.
+# The key of a sentence, and a program or the solution's text that it changes.
 Pair = tuple[str, Program | Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A program that errs, and where one program does not say it all, which answers are its kin.
+    """A program that makes a mistake and, if one is not enough, a test for similar answers.
 
     Parameters
     ----------
     key
-        The sentence, in the lesson's `mistakes:`.
+        Key of the sentence in the lesson's `mistakes:`.
     program
-        An answer with the mistake. In its place may stand the words of the solution that it
-        changes, old to new: `{"- 1": ""}`.
+        An answer with the mistake, or the solution's text that it changes, old to new:
+        `{"- 1": ""}`.
     when
         Recognises a whole family of answers, in the smallest case that fails, if no program gives
-        the same. It names what it wants to see, as all functions of an exercise do, and returns
-        whether the mistake is there; a dict says so, and fills the sentence (also where the program
-        was the one that matched). An answer that raised is shown only to a `when` that names
-        `error`: the exception's name, "loops" for an answer that did not end, else None.
+        the same result. Its parameters name what it wants to see, as in all functions of an
+        exercise. It returns whether the mistake is there; a dict means yes and fills the sentence
+        (also if it was the program that matched). An answer that raised is shown only to a `when`
+        with the parameter `error`: the exception's name, "loops" for an answer that did not end,
+        otherwise None.
     hangs
-        On ranks: the program never ends, and is not run for a student. It names `rank`, `n` or
-        arguments of that rank, and says what the rank then waits in: `"all_reduce"`, or
-        `("send", 2)`, `"a collective"` for any, or None where it waits for nobody. True: it may
-        hang, or kill a rank, and `when` recognises it.
+        On ranks: the program never ends, and is not run for a student. This function has the
+        parameters `rank`, `n` or arguments of that rank, and returns what the rank then waits in:
+        `"all_reduce"`, or `("send", 2)`, `"a collective"` for any, or None if it waits for nobody.
+        True: the program may hang, or kill a rank, and `when` recognises it.
     """
 
     key: str
@@ -51,24 +52,24 @@ class Mistake:
 
 
 class Solved:
-    """An exercise with its solution, and with the programs that err."""
+    """An exercise with its solution and its known mistakes."""
 
     reference: Program
     mistakes: Sequence[Mistake | Pair]
 
     @property
     def name(self) -> str:
-        """The exercise, by the name of its solution."""
+        """The exercise's name, which is that of its solution."""
         return self.reference.__name__
 
     @cached_property
     def programs(self) -> tuple[Mistake, ...]:
-        """The mistakes, each with a program, also where words of the solution stand."""
+        """The mistakes, with a program made for each that only lists changed text."""
         return read_mistakes(self.mistakes, self.reference)
 
 
 def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[Mistake, ...]:
-    """Make a `Mistake` of each pair, and a program of words of the solution that change."""
+    """Turn each pair into a `Mistake`, and changes to the solution's text into a program."""
     found = []
     for one in given:
         mistake = one if isinstance(one, Mistake) else Mistake(*one)
@@ -79,25 +80,25 @@ def read_mistakes(given: Iterable[Mistake | Pair], solution: Program) -> tuple[M
 
 
 def by_name(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
-    """Call a function with those of `names` that its parameters are called after.
+    """Call a function with those of `names` that are names of its parameters.
 
-    So `lambda got, ranks: got == ranks` gets what came back, and the argument `ranks` of the case.
+    So `lambda got, ranks: got == ranks` gets the returned value and the case's argument `ranks`.
     A parameter of another name keeps its default.
     """
     return function(**{name: names[name] for name in parameters(function) if name in names})
 
 
 def refuse_other_names(what: str, function: Any, known: Iterable[str], skip: int = 0) -> None:
-    """Refuse a function that names something it will not be given.
+    """Refuse a function with a parameter that it will not be given.
 
     Raises
     ------
     BadInput
-        With the names that it may have. The first `skip` parameters are given by place.
+        With the names that are allowed. The first `skip` parameters are passed by position.
     """
     if function is None:
         return
     asked = list(inspect.signature(function).parameters.values())[skip:]
     odd = [p.name for p in asked if p.name not in known and p.default is p.empty]
     if odd:
-        raise BadInput(f"{what} names {', '.join(odd)}; it may name {', '.join(known)}.")
+        raise BadInput(f"{what} asks for {', '.join(odd)}; it may ask for {', '.join(known)}.")

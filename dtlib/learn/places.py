@@ -1,4 +1,4 @@
-"""Where a student's progress is kept: beside the notebooks, or in a folder of the user's own."""
+"""Where a student's progress is kept: beside the notebooks, or in the user's own folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """Return the folder of `.dtlib` and `my_runs.csv`: this one, if files can be made in it."""
+    """Return the folder of `.dtlib` and `my_runs.csv`: the current one, if it is writable."""
     return _home(Path.cwd(), os.environ.get("XDG_STATE_HOME") or "~/.local/state")
 
 
@@ -22,7 +22,7 @@ def _home(here: Path, state: str) -> Path:
             return here
     except OSError:
         pass
-    # a course that many share, as in a computer room; one folder each for what they read there
+    # a course folder that many users share, as in a computer room: each has a folder of their own
     mark = hashlib.sha256(str(here).encode()).hexdigest()[:8]
     own = Path(state).expanduser() / "dtlib" / f"{here.name or 'course'}-{mark}"
     own.mkdir(parents=True, exist_ok=True)

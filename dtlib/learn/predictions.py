@@ -1,4 +1,4 @@
-"""Predictions, and what was measured beside them."""
+"""Predictions, shown beside the measured results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def predict(key: str) -> None:
     """Ask for the prediction `key` of the sidecar, before the cell that measures it.
 
     Shows a form: a number or one of several options, sure or unsure, and a button that commits.
-    What was committed stays when the kernel restarts. Run All and papermill pass through.
+    A committed answer survives a restart of the kernel. Run All and papermill do not wait for one.
     """
     from dtlib.learn.widgets import PredictionForm
 
@@ -39,13 +39,13 @@ def measured(
     key
         The prediction's key.
     value
-        What came out: a number, or the text of an option.
+        The result: a number, or the text of an option.
     unit
         Unit of the number; by default the sidecar's.
     source
         Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it.
     effect
-        What `measure.noise.compare` says of it. Within the noise, no prediction is judged by it.
+        The result of `measure.noise.compare`. Within the noise, the prediction is not judged.
     """
     lesson = session.current()
     spec = lesson.entry("predictions", key)
@@ -54,13 +54,13 @@ def measured(
     guess = mine.get("value")
     my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)
     if guess is None:
-        say("Measured:", f"{_number(value)} {unit}".strip() + ". No prediction was made.")
+        say("Measured:", f"{_number(value)} {unit}".strip() + ". You made no prediction.")
         return
     right = verdict(spec, guess, value) if effect is None or effect.real else None
     with progress.change(lesson.stem, "predictions", key) as entry:
         entry.update(measured=value, unit=unit, right=right)
     sure = "sure" if mine.get("sure") else "unsure"
-    of_guess = "" if isinstance(guess, str) else unit  # an option says its own unit
+    of_guess = "" if isinstance(guess, str) else unit  # an option includes its unit
     show(table([[f"you predicted ({sure})", guess, of_guess], ["measured", value, unit]]))
     if right is not None:
         say("As predicted." if right else "Not as predicted.", _why(spec, guess, value))
@@ -85,7 +85,7 @@ def _why(spec: dict[str, Any], guess: Any, value: Any) -> str:
         if option["text"] == guess:
             return " ".join(str(option.get("why", "")).split())
     if isinstance(value, (int, float)) and value:
-        return f"You were {abs(float(guess) - value) / abs(value):.0%} away."
+        return f"You were {abs(float(guess) - value) / abs(value):.0%} off."
     return ""
 
 
@@ -102,7 +102,7 @@ def my_run(
     source: str = "measured",
     effect: Effect | None = None,
 ) -> None:
-    """Add a row to the student's `my_runs.csv`; the capstone is made from that table.
+    """Add a row to the student's `my_runs.csv`; the capstone uses that table.
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ def my_run(
     source
         `"measured"`, `"simulated"` or `"recorded"`.
     effect
-        What `measure.noise.compare` says of it. Where it lies within the noise, that is said, and
-        the row's source says so, too.
+        The result of `measure.noise.compare`. If it is within the noise, a message and the row's
+        source say so.
     """
     if effect is not None and not effect.real:
         source += _NOISE
-        text = f"{what}: {effect}. A busy machine hides an effect, or there is none: no result."
+        text = f"{what}: {effect}. Noise hides the effect, or there is none: this is no result."
         say(WITHIN, text)
     progress.add_run(
         {"lesson": session.current().number, "what": what, "predicted": predicted,
@@ -129,7 +129,7 @@ def my_run(
 
 
 def take_away() -> None:
-    """Close a lesson: checks passed, predictions that were sure and wrong, and what comes next."""
+    """End a lesson: show checks passed, predictions that were sure and wrong, and what is next."""
     lesson = session.current()
     exercises = progress.read(lesson.stem, "exercises")
     done = sorted(name for name, entry in exercises.items() if entry.get("passed"))
@@ -141,11 +141,11 @@ def take_away() -> None:
         if e.get("sure") and e.get("right") is False
     ]
     if wrong:
-        title = "You were sure, and it came out otherwise. These are worth a second look."
+        title = "You were sure, but the measurement disagreed. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
     mine = [row for row in progress.runs() if row["lesson"] == lesson.number]
     lost = "; ".join(row["what"] for row in mine if row["source"].endswith(_NOISE))
     if lost:
-        say("No results:", f"{lost}. These lie within the noise of the machine.")
-    nothing = "No later lesson of the path is in this folder."
+        say("No results:", f"{lost}. These are within the machine's noise.")
+    nothing = "This folder has no later lesson of the path."
     print(f"Next on the path: lesson {lesson.next}." if lesson.next else nothing)

@@ -1,7 +1,7 @@
 """What a student has done so far: `.dtlib/progress.json` and `my_runs.csv` beside the notebooks.
 
 Two notebooks may be open at once, so every change is read, made and written under one lock, and a
-file is replaced whole: a kernel that is killed leaves the old file or the new one.
+file is replaced atomically: a kernel that is killed leaves either the old file or the new one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def read(*place: str) -> dict[str, Any]:
-    """What is kept for a lesson, a kind of it (`"exercises"`), or one key; `{}` when nothing is."""
+    """What is kept for a lesson, one kind of entry (`"exercises"`) or one key; `{}` if nothing."""
     found: Any = _load(_folder() / "progress.json")
     for part in place:
         found = found.get(part) if isinstance(found, dict) else None
@@ -53,7 +53,7 @@ def read(*place: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
-    """Change what is kept for one key, in place, under the lock."""
+    """Yield the entry of one key, to be changed in place under the lock."""
     with _locked() as folder:
         path = folder / "progress.json"
         state = _load(path)
@@ -64,7 +64,7 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
                 entry[part] = {}
             entry = entry[part]
         if lost:
-            _keep(path, "is not as dtlib wrote it, and what cannot be read of it starts anew")
+            _keep(path, "has been changed, and the parts that dtlib cannot read are reset")
         yield entry
         write_atomically(
             path, json.dumps(state, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
@@ -72,9 +72,9 @@ def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
 
 
 def runs() -> list[dict[str, str]]:
-    """The rows of `my_runs.csv`, in the order in which they were made; a file's own columns last.
+    """The rows of `my_runs.csv` in the order they were added; columns of the student's own last.
 
-    A spreadsheet may have saved it. What cannot be read has no rows here, and is left as it is.
+    A spreadsheet may have saved the file. One that cannot be read has no rows and is left as it is.
     """
     with contextlib.suppress(FileNotFoundError, ValueError):
         return [dict.fromkeys(COLUMNS, "") | row for row in _sheet().dicts()]
@@ -84,8 +84,8 @@ def runs() -> list[dict[str, str]]:
 def add_run(row: dict[str, Any]) -> None:
     """Add a row; running the same cell again replaces it (same lesson, what and source).
 
-    Columns that the student has added stay, with what is in them. Where a spreadsheet saved the
-    file in another form, or where it is not understood, a copy of it is kept and named.
+    Columns that the student has added are kept, with their contents. If a spreadsheet saved the
+    file in another format, or if it cannot be read, a copy is kept and a message names it.
     """
     new = {c: _cell(row.get(c)) for c in COLUMNS}
     with _locked():
@@ -96,7 +96,7 @@ def add_run(row: dict[str, Any]) -> None:
         except FileNotFoundError:
             pass
         except ValueError as error:
-            _keep(path, f"cannot be read ({error}), so a new one begins")
+            _keep(path, f"cannot be read ({error}), so a new one is started")
         if not sheet.plain:
             _keep(path, "was saved by a spreadsheet; its rows are kept, with commas and in UTF-8")
         columns = [*sheet.columns, *(c for c in COLUMNS if c not in sheet.columns)]
@@ -104,7 +104,7 @@ def add_run(row: dict[str, Any]) -> None:
         for cells in sheet.rows:
             old = [*cells, *[""] * (len(columns) - len(cells))]
             if _same_run(dict(zip(columns, old, strict=True)), new):
-                line = old  # whose notes in columns of the student's own stay
+                line = old  # the student's notes in columns of their own are kept
             else:
                 rows.append(old)
         line = [new.get(c, cell) for c, cell in zip(columns, line, strict=True)]
@@ -112,30 +112,30 @@ def add_run(row: dict[str, Any]) -> None:
 
 
 def _cell(value: Any) -> str:
-    """Six digits are more than any measurement here has; whole numbers keep all of theirs."""
+    """Write six digits, more than any measurement here has; whole numbers keep all digits."""
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
     return "" if value is None else str(value)
 
 
 def _same_run(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """What a source adds after its comma, that the machine was busy, is the result of a run."""
+    """Whether two rows are one run; a source's words after its comma belong to the result."""
     same = one["lesson"] == other["lesson"] and one["what"] == other["what"]
     return same and one["source"].split(",")[0] == other["source"].split(",")[0]
 
 
 def _sheet() -> Sheet:
-    """`my_runs.csv`; raises `ValueError` when not all of it is understood."""
+    """`my_runs.csv`; raises `ValueError` if it cannot be read completely."""
     sheet = read_sheet(places.home() / "my_runs.csv", COLUMNS, ("predicted", "measured"))
     if not sheet.columns and not sheet.rows:
         return Sheet(list(COLUMNS), [])
     if "lesson" not in sheet.columns:
         raise ValueError("it has no column lesson")
     at = sheet.columns.index("lesson")
-    for cells in sheet.rows:  # a spreadsheet makes the number 7 of lesson 07
+    for cells in sheet.rows:  # a spreadsheet turns lesson 07 into the number 7
         cells[at] = cells[at].zfill(2) if cells[at].isdecimal() else cells[at]
     return sheet
 
 
 def _keep(path: Path, why: str) -> None:
-    say("Note.", f"{path.name} {why}. The file as it was is {back_up(path).name}.")
+    say("Note.", f"{path.name} {why}. The original file is kept as {back_up(path).name}.")

@@ -1,4 +1,4 @@
-"""The quiz of a lesson: questions from the sidecar, their numbers drawn anew for each try."""
+"""The quiz of a lesson: questions from the sidecar, with new numbers for each try."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ DRAWS = 4
 
 
 def quiz() -> None:
-    """Show the lesson's quiz; every option says why, and a retry changes the numbers.
+    """Show the lesson's quiz; every option has an explanation, and a retry changes the numbers.
 
     Raises
     ------
     BadInput
-        When a question's template names what it does not draw.
+        When a question's template uses a name that the question does not define.
     """
     from dtlib.learn.widgets import QuizForm
 
@@ -27,15 +27,15 @@ def quiz() -> None:
 
 
 def drawn(quiz: list[dict[str, Any]], runs: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Fill each question `DRAWS` times, always with the same numbers for the same sidecar.
+    """Fill in each question `DRAWS` times; the same sidecar always gives the same numbers.
 
     Parameters
     ----------
     quiz
         The sidecar's questions: `question`, `options` (`text`, `why`, one with `right: true`), and
-        where wanted `id`, `from`, `output`, `vary` (name to list of values) and `mine` (name to
-        `{lesson, what, otherwise}`, the student's own number from `my_runs.csv`; a name with
-        `_measured` at its end says whether there is one).
+        optionally `id`, `from`, `output`, `vary` (name to list of values) and `mine` (name to
+        `{lesson, what, otherwise}`, the student's own number from `my_runs.csv`; the name followed
+        by `_measured` tells whether there is one).
     runs
         Rows of `my_runs.csv`.
     """
@@ -54,7 +54,7 @@ def _variant(
 ) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for place, (name, values) in enumerate((item.get("vary") or {}).items()):
-        # Neighbouring draws differ in every name, which drawing at random would not promise.
+        # Neighbouring draws differ in every name, which random draws would not guarantee.
         names[name] = values[(draw + place) % len(values)]
     for name, own in (item.get("mine") or {}).items():
         theirs = _own_number(own, runs)

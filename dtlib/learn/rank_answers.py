@@ -1,4 +1,4 @@
-"""Check an answer that runs on several ranks, beside the lesson's own and programs that err.
+"""Check an answer that runs on several ranks against the solution and known wrong programs.
 
     EXERCISE = RankAnswer(
         solution("total", globals()),
@@ -6,8 +6,8 @@
         mistakes=[("own", lambda x: x), ("mean", {"return x": "return x / dist.get_world_size()"})],
     )
 
-As with `Answer` a known mistake is written once, as a program. What is compared is what came back
-on every rank, and the bytes that each sent.
+As with `Answer`, a known mistake is written once, as a program. The check compares what every rank
+returned and the bytes that it sent.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.ranks import timeouts
 
-SAME = 1e-5  # of numbers in 32 bits, added in any order
-SOON = 3.0  # seconds, in each of two launches, after which a student waits for no further mistake
+SAME = 1e-5  # of 32-bit numbers, added in any order
+SOON = 3.0  # seconds, in each of two launches, after which no further mistake is tried
 
 
 @dataclass(frozen=True)
 class RankAnswer(Solved):
     """An exercise whose answer is a function that every rank calls.
 
-    Each function given below names what it wants to see. On a rank (`read`, `judge`, a mistake's
-    `hangs`) that is `rank`, `n` and this rank's arguments by their names; of all ranks (`when`,
-    `facts`, `waste`) it is `n`, `case`, and lists with a place for each rank: the arguments by
-    their names, `got` and `want` (a number, the numbers of a small tensor, of a long one how often
-    each stands in it, else what `read` returned), and `seen`, all that was seen there.
+    Each function below receives the values that its parameters name. On one rank (`read`, `judge`,
+    a mistake's `hangs`) these are `rank`, `n` and this rank's arguments by name. For all ranks
+    (`when`, `facts`, `waste`) these are `n`, `case`, and lists with one entry per rank: the
+    arguments by name, `got` and `want` (a number, the numbers of a small tensor, how often each
+    number occurs in a large one, otherwise what `read` returned), and `seen`, all that was noted.
 
     Parameters
     ----------
     reference
         The solution: `solution("name", globals())`.
     cases
-        `(ranks, words, make)` in order; `make(rank, n)` returns the argument of a rank, or a tuple
-        of several. One rank first, then three, then four: on two many wrong answers are right.
+        `(ranks, name, make)` in order; `make(rank, n)` returns a rank's argument, or a tuple of
+        several. Use one rank first, then three, then four: on two, many wrong answers are right.
     mistakes
-        `(key, program)` or a `Mistake`, as for `Answer`. A `when` that does not name `got` is asked
-        also where a rank failed, or returned nothing.
+        `(key, program)` or a `Mistake`, as for `Answer`. A `when` without the parameter `got` is
+        also called if a rank failed or returned nothing.
     run
-        `run(answer, *arguments)` calls the answer on each rank where a mere call shows too little.
+        `run(answer, *arguments)` calls the answer on each rank where a plain call shows too little.
     read
-        From what came back on a rank, its first parameter, to what is compared; raises `Wrong`
-        where this is of a wrong kind.
+        Turns what a rank returned, its first parameter, into what is compared; raises `Wrong` if
+        the value is of the wrong kind.
     judge
-        On each rank, whether `got` is right there; default: `seen.right`, that it is as close to
-        `want` as `same`.
+        Tells on each rank whether `got` is right there; by default `seen.right`, whether it is as
+        close to `want` as `same` demands.
     same
-        How close two numbers count as the same.
+        How close two numbers must be to count as equal.
     wire
-        From what a rank saw to what else two answers must have alike to be the same mistake.
+        Maps what a rank saw to what else must be alike for two answers to be the same mistake.
         Default: the bytes in its messages.
     collectives
-        Whether they are allowed; else only messages between two ranks.
+        Whether collectives are allowed; otherwise only messages between two ranks are.
     waste
-        Returns a `Wrong` for an answer that does too much in this case, where it is right in all
-        cases of one number of ranks.
+        Returns a `Wrong` for an answer that does too much in this case; called once the answer is
+        right in all cases of one number of ranks.
     facts
-        Returns more names for the sentences; asked where every rank returned something.
+        Returns more names for the sentences; called if every rank returned something.
     other
-        Key of the sentence for an unknown mistake in objects; numbers and tensors have `value`.
+        Key of the sentence for an unknown mistake in objects; numbers and tensors use `value`.
     passed
-        Returns the `Passed` of a right answer; `seen` is a list here, one place a case.
+        Returns the `Passed` of a right answer; here `seen` is a list, one entry per case.
     after_pass
-        Called with the student's function once it passed; what it returns is shown.
+        Called with the student's function once it has passed; its result is shown.
     """
 
     reference: Program
@@ -113,7 +113,7 @@ class RankAnswer(Solved):
 
     @property
     def keys(self) -> set[str]:
-        """The keys that may be told, but for those that `read`, `run` and `waste` raise."""
+        """The keys that a verdict may have, except those that `read`, `run` and `waste` raise."""
         return {mistake.key for mistake in self.programs} | {self.other}
 
     @cached_property
@@ -126,12 +126,12 @@ class RankAnswer(Solved):
         Raises
         ------
         Wrong
-            For that case, with the sentence of the known mistake that gives the same.
+            For that case, with the sentence of the known mistake that gives the same result.
         """
         rounds, found = next(self._judged([student], timeouts.CHECK, SOON))
         if isinstance(found, Passed):
             return found
-        # Prints are how people look into a function: those of the case that went wrong.
+        # People debug with print, so show the prints of the case that went wrong.
         for seen in rounds[-1].ranks if not rounds[-1].right else ():
             for line in seen.printed.splitlines():
                 print(f"rank {seen.rank} | {line}")
@@ -140,7 +140,7 @@ class RankAnswer(Solved):
     def verdicts(self, answers: Sequence[Program], hang: bool = False) -> list[Passed | Wrong]:
         """What `check` says of each answer, with one launch for each number of ranks.
 
-        Those of which one may `hang`, or die, need a launch each.
+        Answers that may `hang`, or die, need a launch each.
         """
         if hang:
             return [
@@ -151,9 +151,9 @@ class RankAnswer(Solved):
     def _judged(
         self, answers: Sequence[Program], timeout: float, seconds: float | None = None
     ) -> Iterator[tuple[list[Round], Passed | Wrong]]:
-        """For each answer what was seen of it, and the verdict.
+        """Yield for each answer what was seen of it, and the verdict.
 
-        In a launch of mistakes no further one begins after `seconds`.
+        A launch of known mistakes starts no further one after `seconds`.
         """
         seen: list[list[Round]] = [[] for _ in answers]
         wrong: list[Wrong | None] = [None for _ in answers]
@@ -170,7 +170,7 @@ class RankAnswer(Solved):
             yield rounds, found or self._passed(rounds)
 
     def _wrong(self, answer: Program, rounds: list[Round], seconds: float | None) -> Wrong | None:
-        """What is wrong in the last case that was run, or too much in one of them."""
+        """What is wrong in the last case that was run, or wasteful in any of them."""
         last = rounds[-1]
         if not last.right:
             gives = functools.partial(self._alike, answer, len(rounds) - 1, last, seconds)
@@ -184,7 +184,7 @@ class RankAnswer(Solved):
     def _refuse_objects(self, rounds: list[Round]) -> None:
         kinds = sorted({s.want_kind for r in rounds for s in r.ranks} - {"tensor", "number", ""})
         if kinds and self.other == "value":
-            raise BadInput(f"{self.name} compares {', '.join(kinds)}: say `other`, its sentence.")
+            raise BadInput(f"{self.name} compares {', '.join(kinds)}: set `other` for them.")
 
     def _passed(self, rounds: list[Round]) -> Passed:
         if self.passed is None:
@@ -215,7 +215,7 @@ class RankAnswer(Solved):
     def _alike(
         self, answer: Program, i: int, round_: Round, seconds: float | None
     ) -> list[Mistake]:
-        """The mistakes that give the same in case `i`; first who does so in the next cases, too."""
+        """The mistakes that give the same in case `i`; first those that also do in later cases."""
         given = self._gives(i, seconds)
         fits = [self.programs[k] for k, one in given.items() if self._same(round_, one)]
         rest = [Given._make(case) for case in self.cases[i + 1 :]]
@@ -224,13 +224,13 @@ class RankAnswer(Solved):
         programs: list[Any] = [answer, *(mistake.program for mistake in fits)]
         cases = [case for case in rest if case.n == rest[0].n]
         found = run_programs(self._task, programs, cases, timeouts.CHECK, seconds, True)
-        if len(found) < len(programs):  # the time was up
+        if len(found) < len(programs):  # time ran out
             return fits
         agree = [sum(map(self._same, found[0], rounds)) for rounds in found[1:]]
         return [fits[k] for k in sorted(range(len(fits)), key=lambda k: -agree[k])]
 
     def _gives(self, i: int, seconds: float | None) -> dict[int, Round]:
-        """What the mistakes that return give in case `i`, by their places; kept once all ran."""
+        """What the mistakes that return give in case `i`, by index; cached once all have run."""
         if i in self._known:
             return self._known[i]
         which = [k for k, m in enumerate(self.programs) if m.program and m.hangs is None]
@@ -243,7 +243,7 @@ class RankAnswer(Solved):
         return given
 
     def _same(self, a: Round, b: Round) -> bool:
-        """Whether two programs gave the same on every rank, and sent as much."""
+        """Whether two programs gave the same result on every rank and sent the same amount."""
         for one, two in zip(a.ranks, b.ranks, strict=True):
             if not returned(two) or not alike(one.got, two.got, self.same):
                 return False
@@ -252,7 +252,7 @@ class RankAnswer(Solved):
         return True
 
     def _hangs(self, mistake: Mistake, round_: Round) -> bool:
-        """Whether every rank waits, or does not, as in a mistake that hangs."""
+        """Whether every rank waits, or does not, exactly as in a known mistake that hangs."""
         if mistake.hangs is True or mistake.hangs is None or not round_.failures:
             return False
         if any(failure.own or failure.mismatch for _, failure in round_.failures):
@@ -264,7 +264,7 @@ class RankAnswer(Solved):
         return True
 
     def _names(self, round_: Round) -> dict[str, Any]:
-        """What a function that looks at all ranks may see."""
+        """The names that a function over all ranks may ask for."""
         n, ranks = round_.n, range(round_.n)
         each = [named(self._task, round_.case.arguments(rank), rank, n) for rank in ranks]
         names: dict[str, Any] = {name: [one[name] for one in each] for name in each[0]}
@@ -274,7 +274,7 @@ class RankAnswer(Solved):
         return {**names, "n": n, "case": label, "got": got, "want": want, "seen": round_.ranks}
 
     def _filled(self, round_: Round, wrong: Wrong) -> Wrong:
-        """With its case, and all names that its sentence may have."""
+        """Add the case, and all names that the sentence may use."""
         names = self._names(round_)
         wrong.case = wrong.case or round_.label
         bad = next((s.rank for s in round_.ranks if not s.right), 0)

@@ -1,8 +1,8 @@
-"""Run programs on real ranks, each in a process group of its own, and bring back what came out.
+"""Run programs on real ranks, each in a process group of its own, and collect the results.
 
-The solution runs first, in the same processes, so that every rank knows what is right there. A
-program that hangs leaves its group behind with it; only one that dies, or never comes to an end,
-takes the rest of its launch along.
+The solution runs first, in the same processes, so that every rank knows the right answer. A program
+that hangs blocks only its own group; only one that dies, or never returns, ends the rest of its
+launch too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import Wrong
 from dtlib.learn.wire import FEW, WireLog
 
-# Messages that answers left on their way. gloo works on them in a thread of its own: their memory
-# stays as long as the rank, which else may crash at its end.
+# Messages that answers left unfinished. gloo works on them in a thread of its own, so their memory
+# is kept as long as the rank lives; otherwise the rank may crash when it ends.
 _kept: list[Any] = []
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the ranks have to know of an exercise; see `RankAnswer` for each."""
+    """What the ranks need to know about an exercise; `RankAnswer` explains each field."""
 
     reference: Program
     run: Callable[..., Any] | None
@@ -52,16 +52,16 @@ def run_programs(
     seconds: float | None = None,
     to_the_end: bool = False,
 ) -> list[list[Round]]:
-    """Run each program in the cases, all of one number of ranks, up to the first that is wrong.
+    """Run each program on the cases, all with one number of ranks, up to the first wrong one.
 
     Parameters
     ----------
     timeout
-        Seconds that a rank waits for another before it is called a hang.
+        Seconds that a rank waits for another before the wait counts as a hang.
     seconds
-        No further program begins then; those that did not are missing from what comes back.
+        No further program starts after that; the result leaves out those that did not start.
     to_the_end
-        Run the cases behind a wrong one, too.
+        Run the cases after a wrong one, too.
     """
     from dtlib.ranks.launcher import run_ranks
 
@@ -69,7 +69,7 @@ def run_programs(
     outcomes = run_ranks(
         _on_rank, (task, tuple(programs), tuple(cases), timeout, seconds, to_the_end),
         ranks=n, timeout=timeout, limit=LIMIT + len(programs), debug=True,
-        device="cpu",  # the cases' tensors are there, also on a machine with GPUs
+        device="cpu",  # the cases' tensors are on the CPU, even on a machine with GPUs
     )  # fmt: skip
     begun = min([len(o.value) for o in outcomes if o.status == "ok"], default=len(programs))
     found = []
@@ -108,7 +108,7 @@ def _may_begin(k: int, store: Any, end: float) -> bool:
 
 
 def _fresh_group(store: Any, timeout: float) -> None:
-    """Leave the group, with whatever is still on its way there, and meet in a new one."""
+    """Leave the group, with any messages still in flight there, and form a new one."""
     rank, n = dist.get_rank(), dist.get_world_size()
     dist.destroy_process_group()
     limit = timedelta(seconds=timeout)
@@ -118,8 +118,8 @@ def _fresh_group(store: Any, timeout: float) -> None:
 def plain_group() -> Any:
     """A group without the debug mode of checks, in which DDP of torch 2.14 crashes.
 
-    It waits longer than a check may take, whose own clock then decides alone: the first DDP of a
-    process loads much, each in its time.
+    Its time-out is longer than a check may take, so that only the check's own limit counts: the
+    first DDP of a process loads a lot, and ranks differ in how long that takes.
     """
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.OFF)
@@ -131,7 +131,7 @@ def plain_group() -> Any:
 def _in_turn(
     task: Task, program: Program, cases: Sequence[Given], wants: list[Any], to_the_end: bool = False
 ) -> list[Seen]:
-    """Run a program in the cases, up to the first that is not right on every rank or all."""
+    """Run a program on all cases, or up to the first that is not right on every rank."""
     # The program's calls and ours must never meet in one collective.
     ours: Any = dist.new_group()
     found = []
@@ -150,7 +150,7 @@ def _in_turn(
 
 
 def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any]) -> Seen:
-    """What one rank saw of a program in case `k`; the solution, which comes first, says `wants`."""
+    """What one rank saw of a program in case `k`; the solution runs first and fills `wants`."""
     rank, n = dist.get_rank(), dist.get_world_size()
     arguments = case.arguments(rank)
     first = arguments[0] if arguments else None
@@ -168,7 +168,7 @@ def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any
             seen.wrong = wrong
         except (Exception, SystemExit) as error:
             seen.failure = failed(error, log)
-            if len(wants) <= k:  # the solution itself: for the lesson's author
+            if len(wants) <= k:  # the solution itself: tell the lesson's author
                 raise
     seen.seconds, seen.messages = time.perf_counter() - start, log.messages
     seen.printed = printed.getvalue()[-MOST:]
@@ -182,13 +182,13 @@ def _one_case(task: Task, program: Program, case: Given, k: int, wants: list[Any
 
 
 def named(task: Task, arguments: Sequence[Any], rank: int, n: int) -> dict[str, Any]:
-    """A rank's arguments by the names that the solution, or `run`, has for them."""
+    """A rank's arguments by the parameter names of the solution, or of `run`."""
     names = parameters(task.run)[1:] if task.run else parameters(task.reference)
     return {**dict(zip(names, arguments, strict=False)), "rank": rank, "n": n}
 
 
 def _compare(task: Task, seen: Seen, value: Any, want: Any, case: Given) -> None:
-    """Note what came back, and whether it is right on this rank."""
+    """Record what came back, and whether it is right on this rank."""
     goal, found = Seen(seen.rank), describe(seen, value)
     target = describe(goal, want)
     seen.want, seen.want_shape, seen.want_kind = goal.values, goal.shape, goal.kind

@@ -1,4 +1,4 @@
-"""Numbers that agree up to their last bits, and numbers in few digits."""
+"""Compare numbers up to their last bits, and print numbers with few digits."""
 
 from __future__ import annotations
 

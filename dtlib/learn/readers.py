@@ -1,7 +1,7 @@
-"""From what an answer returned to what is compared, or a sentence on its kind.
+"""Turn what an answer returned into what is compared.
 
-A reader takes what came back, and raises `Wrong` where that is nothing to compare; the check adds
-the case. Those with parameters are made: `read=several(2, "two")`.
+A reader takes the returned value, and raises `Wrong` if it cannot be compared; the check adds the
+case. A reader with parameters is made by a call: `read=several(2, "two")`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from dtlib.learn.calls import ask, to_number
 from dtlib.learn.verdicts import Wrong
 
-MOST = 100  # things that are taken from an answer that never ends
+MOST = 100  # items taken from an answer that never ends
 
 
 def number(value: Any) -> float:
-    """A real number: of Python, of NumPy, or a tensor of one element."""
+    """A real number: from Python, NumPy, or a tensor of one element."""
     return to_number(value)
 
 
 def several(count: int, key: str) -> Callable[[Any], tuple[float, ...]]:
-    """A reader of so many numbers; `key` is the sentence for anything else."""
+    """A reader of `count` numbers; `key` is the sentence for anything else."""
 
     def read(value: Any) -> tuple[float, ...]:
         if value is None:
@@ -35,7 +35,7 @@ def several(count: int, key: str) -> Callable[[Any], tuple[float, ...]]:
 
 
 def one_of(allowed: Iterable[Any], key: str) -> Callable[[Any], Any]:
-    """A reader of one of a few words; `key` is the sentence for anything else."""
+    """A reader of one of the `allowed` words; `key` is the sentence for anything else."""
     choice = tuple(allowed)
 
     def read(value: Any) -> Any:
@@ -49,7 +49,7 @@ def one_of(allowed: Iterable[Any], key: str) -> Callable[[Any], Any]:
 
 
 def listed(value: Any, key: str) -> list[Any]:
-    """What can be gone through as a list, up to `MOST` things; `key` is the sentence otherwise."""
+    """The items of an iterable, up to `MOST`; `key` is the sentence for anything else."""
     if value is None:
         raise Wrong("none")
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
@@ -58,12 +58,12 @@ def listed(value: Any, key: str) -> list[Any]:
 
 
 def shown(value: Any, most: int = 40) -> str:
-    """An object as a sentence repeats it: cut short."""
+    """An object as sentences quote it: cut short."""
     return repr(value)[:most]
 
 
 def words(value: Any) -> str:
-    """What came back, as sentences have it by default: numbers with four digits."""
+    """A returned value as sentences print it by default: numbers with four digits."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:.4g}" if value % 1 else f"{value:.0f}"
     if isinstance(value, (list, tuple)):

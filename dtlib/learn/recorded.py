@@ -1,8 +1,8 @@
-"""Results of a machine that is not here: kept in a file, and shown with where they come from.
+"""Results from another machine: kept in a file, and shown with their origin.
 
 A lesson whose needs are not met shows what another machine measured. `NN_name.json`, in the folder
-`records` of lesson NN's room, holds the results and what they were measured on; a table of runs may
-be `NN_name.csv`, whose columns `device, versions, date, commit` say the same of its rows.
+`records` of lesson NN's room, holds the results and where they were measured; a table of runs may
+be `NN_name.csv`, whose columns `device, versions, date, commit` say the same for each row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ABOUT = ("device", "versions", "date", "commit")
 
 
 class Recorded(Mapping[str, Any]):
-    """What was recorded, by name; it says on what and when.
+    """Recorded results by name, with the machine and the date.
 
     Attributes
     ----------
@@ -54,12 +54,12 @@ class Recorded(Mapping[str, Any]):
 
 
 def recorded(name: str) -> Recorded:
-    """Read recorded results, and say in one line on what they were measured.
+    """Read recorded results, and print in one line where they were measured.
 
     Parameters
     ----------
     name
-        The file's, without `.json` or `.csv`.
+        The file's name, without `.json` or `.csv`.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def recorded(name: str) -> Recorded:
     Raises
     ------
     BadInput
-        When there is no such record, or it does not say on what it was measured.
+        When there is no such record, or it does not say where it was measured.
     """
     found = _read(_folder(name), name)
     say("Recorded results.", str(found))
@@ -77,14 +77,14 @@ def recorded(name: str) -> Recorded:
 
 
 def keep_record(name: str, results: Mapping[str, Any], packages: tuple[str, ...] = ()) -> Path:
-    """Write results that were just measured here as the record of that name.
+    """Save results that were just measured here as the record `name`.
 
     Parameters
     ----------
     results
-        What JSON can hold: numbers, texts, lists, dicts of them.
+        Values that JSON can hold: numbers, strings, lists and dicts of them.
     packages
-        Whose versions matter besides Python's and torch's.
+        Packages whose versions matter besides Python's and torch's.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def keep_record(name: str, results: Mapping[str, Any], packages: tuple[str, ...]
 
 
 def device() -> str:
-    """Return the GPU's name, or the processor's and how many cores of it are here."""
+    """Return the GPU's name, or the processor's name and the number of cores."""
     import os
 
     import torch
@@ -118,17 +118,17 @@ def device() -> str:
                 processor = line.split(":", 1)[1].strip()
                 break
     except OSError:
-        pass  # macOS says it in platform.processor()
+        pass  # on macOS platform.processor() has it
     return f"{os.cpu_count()} CPU cores ({processor})"
 
 
 def _folder(name: str) -> Path:
-    """Where a record lies: in the room of the lesson whose number its name begins with."""
+    """The folder of a record: in the room of the lesson whose number its name begins with."""
     rooms = [lesson.room for lesson in lessons() if name.startswith(f"{lesson.number}_")]
     if not rooms:
         raise BadInput(
-            f"the record {name!r} belongs to no lesson here: its name begins with the number of "
-            'its lesson, as "17_deepspeed".'
+            f"the record {name!r} belongs to no lesson here: its name must begin with its "
+            'lesson\'s number, as in "17_deepspeed".'
         )
     return rooms[0] / "records"
 
@@ -144,10 +144,10 @@ def _read(folder: Path, name: str) -> Recorded:
         about, results = _from_csv(text) if path.suffix == ".csv" else _from_json(text)
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         what = f"{type(error).__name__}: {error}"
-        raise BadInput(f"the record {path.name} cannot be read ({what}); make it anew.") from None
+        raise BadInput(f"the record {path.name} cannot be read ({what}); make it again.") from None
     missing = [key for key in ABOUT if not about.get(key)]
     if missing:
-        raise BadInput(f"the record {path.name} does not say its {', '.join(missing)}.")
+        raise BadInput(f"the record {path.name} does not give its {', '.join(missing)}.")
     return Recorded(about, results)
 
 

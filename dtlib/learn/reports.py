@@ -1,4 +1,4 @@
-"""What a rank reports of a call: what came back, or what stopped it."""
+"""What a rank reports about a call: its result, or what stopped it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dtlib.learn.rounds import Failure, Given, Round, Seen
 from dtlib.learn.verdicts import innermost
 from dtlib.learn.wire import FEW, WireLog
 
-LIMIT = 20.0  # seconds that all cases of a launch may take: an endless loop ends too
-MOST = 2000  # characters that a rank prints and that come back
+LIMIT = 20.0  # seconds that all cases of a launch may take; stops an endless loop
+MOST = 2000  # characters kept of what a rank prints
 OWN_CODE = "its own code"
-# What gloo's texts say of a wait; in DETAIL mode a collective starts with a monitored barrier.
+NOBODY_CAME = "a peer that never came"
+# How gloo's messages describe a wait; in DETAIL mode a collective starts with a monitored barrier.
 HANGS = {
     "for send operation": "send",
     "for recv operation": "recv",
@@ -28,10 +29,10 @@ GONE = ("Connection closed", "Connection reset", "Broken pipe", "received errors
 def together(
     cases: Sequence[Given], reached: Sequence[list[Seen]], to_the_end: bool = False
 ) -> list[Round]:
-    """What every rank saw, case by case, up to the first that is not right everywhere, or all.
+    """What every rank saw, case by case: all, or up to the first that is not right everywhere.
 
-    A rank that was lost does not tell in which case: the last one that the others began, since all
-    wait for one another behind each. Where all were lost the round names none of several cases.
+    A lost rank cannot say in which case it was lost. That is the last case that the others began,
+    since all ranks wait for one another after each. If all were lost, a single case is named.
     """
     begun = max((len(seen) for seen in reached if not _lost(seen)), default=0)
     if not begun:
@@ -40,7 +41,7 @@ def together(
     rounds = []
     for k in range(begun):
         ranks = [seen[-1] if _lost(seen) or k >= len(seen) else seen[k] for seen in reached]
-        if k < begun - 1 and not to_the_end:  # behind a case that is not right none begins
+        if k < begun - 1 and not to_the_end:  # after a wrong case no other begins
             ranks = [Seen(s.rank, right=True) if _lost([s]) else s for s in ranks]
         rounds.append(Round(cases[k], ranks))
         if not rounds[-1].right and not to_the_end:
@@ -53,7 +54,7 @@ def _lost(seen: Sequence[Seen]) -> bool:
 
 
 def lost(outcome: Any) -> Seen:
-    """What is known of a rank that gave no answer: it was killed, or it never came back."""
+    """What is known about a rank that gave no answer: it was killed, or it never returned."""
     waited = OWN_CODE if outcome.status == "timeout" else None
     failure = Failure(
         outcome.error or outcome.status, outcome.message or "", "", 0, str(outcome.where), waited,
@@ -63,7 +64,7 @@ def lost(outcome: Any) -> Seen:
 
 
 def describe(seen: Seen, result: Any) -> torch.Tensor | None:
-    """Note what kind of thing came back; a number is taken for a tensor of one."""
+    """Record what kind of value came back; a number counts as a tensor of one element."""
     if isinstance(result, (int, float)) and not isinstance(result, bool):
         seen.kind, result = "number", torch.tensor(result, dtype=torch.float64)
     elif isinstance(result, torch.Tensor):
@@ -77,7 +78,7 @@ def describe(seen: Seen, result: Any) -> torch.Tensor | None:
 
 
 def close(result: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:
-    """Whether a tensor is the right one; a number may be wrapped in any way."""
+    """Whether a tensor is the right one; a single number may have any shape."""
     if result.numel() == want.numel() == 1:
         result, want = result.reshape(()), want.reshape(())
     return result.shape == want.shape and torch.allclose(
@@ -86,7 +87,7 @@ def close(result: torch.Tensor, want: torch.Tensor, tolerance: float) -> bool:
 
 
 def counts(result: torch.Tensor) -> dict[float, int]:
-    """How often each number stands in a tensor that holds few different ones."""
+    """How often each number occurs in a tensor with few distinct values."""
     values, counts = result.unique(return_counts=True)
     if len(values) > 8:
         return {}
@@ -104,7 +105,7 @@ def failed(error: BaseException, log: WireLog) -> Failure:
     frame = innermost(error)
     waited = next((what for words, what in HANGS.items() if words in message), None)
     if waited is None and message == "Wait timeout":
-        waited = "a peer that never came"
+        waited = NOBODY_CAME
     # In DETAIL mode a collective begins with messages of its own, and gloo names those.
     own = [m for m in log.messages[-1:] if m.peer is not None]
     if waited in ("send", "recv") and not own:

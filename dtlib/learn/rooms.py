@@ -12,7 +12,7 @@ from dtlib.ranks.aliases import alias
 
 
 def enter(lesson: Lesson) -> None:
-    """Let `lesson` stand for this lesson's package: here, on ranks, in scripts that are started."""
+    """Make `lesson` an alias of this lesson's package: here, on ranks, in scripts started here."""
     _reach(lesson)
     alias({"lesson": lesson.stem})
     os.environ["DTLIB_ROOM"] = lesson.stem  # `lesson.py` beside the rooms reads it in a script

@@ -1,7 +1,7 @@
-"""What a check on ranks is made of: a case, and what each rank saw in it.
+"""The parts of a check on ranks: a case, and what each rank saw in it.
 
-Inputs are painted: rank r fills its tensor with 10**r, so that a sum reads aloud: 111 is everyone
-once, 101 lacks rank 1, 112 has rank 0 twice.
+Inputs are painted: rank r fills its tensor with 10**r, so that the digits of a sum say who is in
+it: in 111 every rank once, in 101 rank 1 is missing, in 112 rank 0 is in it twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dtlib.learn.wire import Message, Sender
 
 
 class Given(NamedTuple):
-    """A case of an exercise of the kit: on how many ranks, in words, and what each is handed.
+    """A case of an exercise: the number of ranks, its name, and each rank's arguments.
 
     `make(rank, n)` returns the argument, or a tuple of several.
     """
@@ -27,7 +27,7 @@ class Given(NamedTuple):
     make: Callable[[int, int], Any]
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        """Made anew for each call, since an answer may change them."""
+        """The arguments of a rank, made anew for each call since an answer may change them."""
         made = self.make(rank, self.n)
         return made if isinstance(made, tuple) else (made,)
 
@@ -36,7 +36,7 @@ class Given(NamedTuple):
 class Failure:
     """An exception in the student's code: its text, its line, and what the rank was waiting in.
 
-    `lost` is a rank that gave no answer at all: it was killed, or its process ended.
+    `lost` means that the rank gave no answer at all: it was killed, or its process ended.
     """
 
     error: str
@@ -50,18 +50,18 @@ class Failure:
 
     @property
     def mismatch(self) -> bool:
-        """Whether gloo's debug mode saw two ranks bring different things to one collective."""
+        """Whether gloo's debug mode saw two ranks make different collective calls."""
         return "Detected mismatch between collectives" in self.message
 
     @property
     def own(self) -> bool:
-        """Whether the fault lies on this rank, and is no wait for another one."""
+        """Whether the fault is this rank's own, and not a wait for another rank."""
         return self.waited_in is None and not self.peer_gone and not self.mismatch
 
 
 @dataclass
 class Seen(Sender):
-    """What one rank saw in one case; tensors of more than 64 numbers are summed up."""
+    """What one rank saw in one case; tensors of more than 64 numbers are summarised."""
 
     rank: int
     kind: str = "none"  # "tensor", "number", "none" or the name of a type
@@ -75,8 +75,8 @@ class Seen(Sender):
     right: bool = False
     messages: list[Message] = field(default_factory=list)
     failure: Failure | None = None
-    got: Any = None  # a number, the numbers of a small tensor, else how often each stands in it
-    goal: Any = None  # what the solution gave, where that is no number and no tensor
+    got: Any = None  # a number, the numbers of a small tensor, or how often each occurs
+    goal: Any = None  # what the solution gave, if neither a number nor a tensor
     want_kind: str = ""
     wrong: Wrong | None = None  # what reading the answer found
     seconds: float = 0.0
@@ -118,10 +118,10 @@ class Round:
 
 
 def painted(size: int) -> Callable[[int, int], torch.Tensor]:
-    """The input of rank r in a painted case: `size` times 10**r."""
+    """The input of rank r in a painted case: `size` elements of 10**r."""
     return lambda rank, n: torch.full((size,), 10.0**rank)
 
 
 def placed(size: int) -> Callable[[int, int], torch.Tensor]:
-    """Paint that also tells places apart: element j of rank r is (j + 1) times 10**r, j < 9."""
+    """Paint that also tells positions apart: element j of rank r is (j + 1) times 10**r, j < 9."""
     return lambda rank, n: torch.arange(1.0, size + 1) * 10**rank

@@ -1,4 +1,4 @@
-"""Fill the numbers into a sentence of a sidecar, small arithmetic included, and nothing more.
+"""Fill numbers into a sidecar's sentence; simple arithmetic is evaluated, and nothing more.
 
 A sidecar is data that anybody may translate: its expressions are evaluated over the syntax tree,
 with arithmetic, comparisons and a few functions of `math`, never with Python's own `eval`.
@@ -33,24 +33,24 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
-    """Work out an arithmetic expression of the given names.
+    """Evaluate an arithmetic expression over the given names.
 
     Parameters
     ----------
     expression
         For instance `2 * (n - 1) / n * size`.
     names
-        Values of the names; a list or a dict may be indexed.
+        The value of each name; a list or a dict may be indexed.
 
     Raises
     ------
     BadInput
-        For anything but arithmetic, comparisons, `a if c else b` and a few named functions.
+        For anything other than arithmetic, comparisons, `a if c else b` and a few named functions.
     """
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except SyntaxError:
-        raise BadInput(f"{expression!r} is no arithmetic expression.") from None
+        raise BadInput(f"{expression!r} is not an arithmetic expression.") from None
     return _value(tree.body, names, expression)
 
 
@@ -88,8 +88,9 @@ def _value(node: ast.AST, names: Mapping[str, Any], whole: str) -> Any:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*map(inner, args))
         case ast.Name(id=name):
-            raise BadInput(f"{whole!r} names {name!r}; known are {', '.join(names) or 'none'}.")
-    raise BadInput(f"{whole!r} holds more than arithmetic: {ast.unparse(node)!r} is refused.")
+            known = ", ".join(names) or "none"
+            raise BadInput(f"{whole!r} uses {name!r}; the known names are {known}.")
+    raise BadInput(f"{whole!r} is more than arithmetic: {ast.unparse(node)!r} is not allowed.")
 
 
 def fill(template: str, names: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The lesson that this kernel is in: `start` opens it, everything else asks for it."""
+"""The lesson that is open in this kernel: `start` opens it, everything else asks for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _state: dict[str, Any] = {"lesson": None, "passed": {}}
 
 
 def start(number: str | int) -> None:
-    """Open a lesson: the first thing that its notebook calls.
+    """Open a lesson; its notebook calls this first.
 
-    Registers `%%ranks` and warms ranks up when this is a notebook; says in one or two lines which
-    lesson this is, how long it takes, and which of its needs are missing here.
+    In a notebook it registers `%%ranks` and warms ranks up. It prints in a few lines which lesson
+    this is, how long it takes, and which of its needs this machine does not meet.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def start(number: str | int) -> None:
     minutes = lesson.header["minutes"]
     print(
         f"Lesson {lesson.number}: {lesson.header['title']} ({minutes['read']} min to read, "
-        f"{minutes['exercises']} of exercises).\n"
+        f"{minutes['exercises']} min of exercises).\n"
         "Your answers are kept in .dtlib beside this notebook."
     )
     for need in missing():
@@ -73,7 +73,7 @@ def current() -> source.Lesson:
         When none was.
     """
     if _state["lesson"] is None:
-        raise BadInput('no lesson is open: run its first cell, learn.start("07") for lesson 07.')
+        raise BadInput('no lesson is open: run its first cell, for instance learn.start("07").')
     return _state["lesson"]
 
 
@@ -93,10 +93,10 @@ def missing() -> list[str]:
 
 
 def ready() -> bool:
-    """Whether this machine has all that the open lesson needs.
+    """Whether this machine has everything that the open lesson needs.
 
-    A lesson asks this before it runs what only a GPU or a cluster can, and shows the recorded
-    results otherwise.
+    A lesson calls this before it runs something that needs a GPU or a cluster; otherwise it shows
+    recorded results.
     """
     return not missing()
 
@@ -120,8 +120,8 @@ _MET: dict[str, Callable[[], bool]] = {
 NEEDS = tuple(_MET)
 _SENTENCE = {
     "linux": "Not here: this lesson needs Linux, so it shows recorded results instead.",
-    "deepspeed": "Not here: DeepSpeed is not installed (there is none for macOS), so this lesson "
-    "shows recorded results instead. All exercises run.",
+    "deepspeed": "Not here: DeepSpeed is not installed (it does not run on macOS), so this lesson "
+    "shows recorded results instead. All exercises still work.",
     "gpu": "Not here: this lesson needs a GPU, so it shows recorded results instead.",
     "multi-gpu": "Not here: this lesson needs two GPUs or more, so it shows recorded results.",
     "slurm": "Not here: this lesson needs Slurm's sbatch, so it shows recorded results instead.",

@@ -13,19 +13,19 @@ from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import processes
 
 LAST = 12  # lines of a failed command that its error repeats
-# torchrun would set one thread a rank by itself, with a warning that teaches nothing.
+# torchrun would set one thread per rank by itself, with a warning that teaches nothing.
 QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONUNBUFFERED": "1"}
 
 
 class CommandFailed(DtlibError):
-    """A command ended with an exit code other than 0, or was not done in time."""
+    """A command ended with an exit code other than 0, or did not finish in time."""
 
 
 def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
-    """Run one command and show what it prints, as it comes.
+    """Run one command and show its output as it arrives.
 
-    No shell looks at it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
-    found first. Whatever happens, nothing that it started stays behind.
+    No shell interprets it: no pipes, no wildcards. Programs of this Python, such as `torchrun`, are
+    found first. Whatever happens, no process that the command started is left running.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
     timeout
         Seconds that it may take.
     quiet
-        Show nothing of what it prints, unless it fails: the end of it is in the error.
+        Do not show the output; if the command fails, the error has its last lines.
 
     Raises
     ------
     CommandFailed
-        When its exit code is not 0, or its time is up.
+        When its exit code is not 0, or its time runs out.
     BadInput
         When there is no such program.
     """
@@ -68,19 +68,17 @@ def shell(command: str, timeout: float = 240.0, quiet: bool = False) -> None:
         processes.end(process)
     said = "\n".join(line for line in lines[-LAST:] if line)
     if out_of_time.is_set():
-        end = f" The last that it said:\n{said}" if quiet and said else ""
-        raise CommandFailed(f"{words[0]} was not done after {timeout:g} s and was ended.{end}")
+        end = f" Its last output:\n{said}" if quiet and said else ""
+        raise CommandFailed(f"{words[0]} did not finish within {timeout:g} s and was stopped.{end}")
     if code:
-        raise CommandFailed(
-            f"{words[0]} ended with exit code {code}; the last that it said:\n{said}"
-        )
+        raise CommandFailed(f"{words[0]} ended with exit code {code}; its last output:\n{said}")
 
 
 def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
-    except ValueError as error:  # a quotation that does not end
-        raise BadInput(f"the command cannot be taken apart: {error}.") from None
+    except ValueError as error:  # an unclosed quotation mark
+        raise BadInput(f"the command cannot be parsed: {error}.") from None
     if not words:
         raise BadInput("the command is empty; name a program.")
     return words

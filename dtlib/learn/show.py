@@ -1,4 +1,4 @@
-"""Show things in a notebook, and the same things as plain text where there is none.
+"""Show things in a notebook, and the same things as plain text elsewhere.
 
 Nothing is said by colour alone: every verdict begins with a word, every figure has a table.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 from dtlib.ranks.show import in_notebook
 
-# Words alone: a product such as 2*n*m is none. js/common.js does the same.
+# Words only: a product such as 2*n*m is not emphasised. js/common.js does the same.
 _STRESS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
 
-# What the course says without back-ticks: learn.solution("ring").
+# Calls that the course writes without back-ticks: learn.solution("ring").
 _CALL = re.compile(r"(\blearn\.\w+\([^()]*\))")
-# By the sign before a message: green, red, amber. The sign says the same, so that no colour has to.
+# By the sign before a message: green, red, amber. The colour only repeats what the sign says.
 _EDGES = {"✓": "#2fa385", "✗": "#cd1242", "…": "#b86a08"}
 
 
@@ -46,9 +46,9 @@ def show(thing: Any) -> None:
 
 
 def escape(text: Any) -> str:
-    """Text made safe for HTML; `code` between back-ticks becomes a code element, *words* stress."""
+    """Escape text for HTML; `code` in back-ticks becomes a code element, *words* are emphasised."""
     parts = html.escape(str(text)).split("`")
-    if len(parts) % 2 == 0:  # an odd back-tick is a back-tick
+    if len(parts) % 2 == 0:  # an unpaired back-tick stays one
         return "`".join(parts)
     return "".join(
         f"<code>{part}</code>" if i % 2 else _CALL.sub(r"<code>\1</code>", _stressed(part))
@@ -99,7 +99,7 @@ def _cell(value: Any) -> str:
 
 
 def _whole(value: float) -> str:
-    """At least four digits, and no exponent: 12,345; 1234.5 keeps what makes four."""
+    """A number of 1,000 or more without decimals and without an exponent: 12,345."""
     return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -137,7 +137,7 @@ def _html_table(cells: list[list[str]], names: list[str], caption: str) -> str:
 
 
 def _side(place: int, column: Sequence[str]) -> str:
-    """Text begins on the left, and so does what names a row; numbers end on the right."""
+    """Text and the names of rows are aligned left, numbers right."""
     text = place == 0 or any(any(map(str.isalpha, v)) and not _number(v) for v in column)
     return f"text-align:{'left' if text else 'right'}"
 
@@ -151,7 +151,7 @@ def _number(text: str) -> bool:
 
 
 def say(mark: str, text: str, *more: str) -> None:
-    """Show one message: a mark that is also a word, the sentence, and lines beneath it."""
+    """Show one message: a mark that is also a word, the sentence, and lines below it."""
     plain = "\n".join([f"{mark} {text}", *more])
     lines = [f"<p><strong>{escape(mark)}</strong> {escape(text)}</p>"]
     lines += [f"<p>{escape(line)}</p>" for line in more]
@@ -162,7 +162,7 @@ def say(mark: str, text: str, *more: str) -> None:
 
 
 def _code(code: str) -> str:
-    """Code whose lines stay whole: a reader scrolls, where JupyterLab would cut words in two."""
+    """Code with unbroken lines: the reader scrolls, where JupyterLab would break inside words."""
     style = "white-space:pre;overflow-x:auto"
     return f'<pre style="{style}" tabindex="0">{html.escape(code)}</pre>'
 
@@ -179,7 +179,7 @@ def side_by_side(left: tuple[str, str], right: tuple[str, str]) -> Shown:
 
 
 def folded(summary: str, code: str, *, opened: bool = False) -> Shown:
-    """A piece of code behind a line that the reader opens; plain text shows it whole."""
+    """A piece of code folded behind a summary line; plain text shows all of it."""
     markup = (
         f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
         f"{_code(code)}</details>"

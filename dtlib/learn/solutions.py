@@ -1,7 +1,7 @@
-"""The right answer of an exercise, taken from its lesson, and what becomes of it with other words.
+"""The solution of an exercise, taken from its lesson, and variants with some of its text replaced.
 
-A lesson holds the only copy of a solution. A mistake is mostly that solution with one thing
-changed, so it may be written as the words that change: `{"label != -100": "True"}`.
+A lesson holds the only copy of a solution. Most mistakes are that solution with one thing changed,
+so a mistake may be written as the text that changes: `{"label != -100": "True"}`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def solution(name: str, names: dict[str, Any]) -> Callable[..., Any]:
     name
         The exercise.
     names
-        `globals()` of the module that calls this. The solution finds there what the lesson's cells
-        had imported before (`torch`, `dist`, `statistics` …).
+        `globals()` of the module that calls this. The solution looks up there what earlier cells
+        of the lesson have imported (`torch`, `dist`, `statistics` …).
 
     Raises
     ------
     BadInput
-        When the module lies in no lesson's room, the lesson defines no such function, or a name
-        that this uses is not in `names`.
+        When the module is in no lesson's room, the lesson defines no such function, or a name that
+        the function uses is not in `names`.
     """
     lesson = _lesson_of(names["__name__"])
     text = lesson.definition(name)
     if text is None:
-        raise BadInput(f"lesson {lesson.number} has no solution {name!r} in a cell of an exercise.")
+        raise BadInput(f"lesson {lesson.number} has no solution {name!r} in an exercise cell.")
     function = compiled(text, name, names)
     missing = [word for word in _globals_of(function.__code__) if word not in names]
     missing = [word for word in missing if not hasattr(builtins, word)]
@@ -55,11 +55,11 @@ def solution(name: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _lesson_of(module: str) -> source.Lesson:
-    """The lesson in whose room a module lies; tests may know the room by a longer name."""
+    """The lesson whose room holds a module; tests may import the room by a longer name."""
     for lesson in source.lessons():
         if lesson.stem in module.split("."):
             return lesson
-    raise BadInput(f"{module} lies in no lesson's room, so there is no solution to look up.")
+    raise BadInput(f"{module} is in no lesson's room, so there is no solution to look up.")
 
 
 def compiled(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -73,30 +73,31 @@ def compiled(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def altered(function: Callable[..., Any], words: Mapping[str, str]) -> Callable[..., Any]:
-    """The function with some words of its source exchanged, one after the other.
+    """The function with parts of its source replaced, one after the other.
 
     Raises
     ------
     BadInput
-        When a text to exchange is not in the source exactly once.
+        When a text to replace is not in the source exactly once.
     """
     text = textwrap.dedent(inspect.getsource(function))
     for old, new in words.items():
         count = text.count(old)
         if count != 1:
             raise BadInput(
-                f"{old!r} stands {count} times in the solution of {function.__name__}, and once is "
-                "needed: a mistake says exactly which words it changes."
+                f"{old!r} occurs {count} times in the solution of {function.__name__}, but must "
+                "occur exactly once: the text that a mistake changes must be unambiguous."
             )
         text = text.replace(old, new)
     try:
         return compiled(text, function.__name__, function.__globals__)
     except SyntaxError as error:
-        raise BadInput(f"{dict(words)} makes no program of {function.__name__}: {error}") from None
+        what = f"with {dict(words)}, {function.__name__} is not valid Python: {error}"
+        raise BadInput(what) from None
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of what a function takes."""
+    """The names of a function's parameters."""
     return tuple(inspect.signature(function).parameters)
 
 

@@ -29,7 +29,7 @@ _MAGIC = re.compile(r"^# (%{1,2}[A-Za-z_]\w*\b.*)$", re.M)
 class Cell:
     """One cell: its kind (`code`, `markdown` or `raw`), text, tags and line in the source file.
 
-    `metadata` is what a notebook notes of it besides its tags.
+    `metadata` is the cell's notebook metadata besides its tags.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Cell:
 
 
 def stub(text: str) -> str:
-    """Cut every `### BEGIN SOLUTION` … `### END SOLUTION` region down to one stub line."""
+    """Replace every `### BEGIN SOLUTION` … `### END SOLUTION` region by one stub line."""
     return _REGION.sub(lambda m: f"{m[1]}{STUB}\n", text.rstrip("\n") + "\n").rstrip("\n")
 
 
@@ -50,12 +50,12 @@ def solved(text: str) -> str:
 
 
 def parse(text: str) -> list[Cell]:
-    """Split a py:percent text into cells; what stands before the first marker is dropped.
+    """Split a py:percent text into cells; anything before the first marker is dropped.
 
     Raises
     ------
     BadInput
-        For a line that looks like a marker and is none.
+        For a line that looks like a marker but is not one.
     """
     cells: list[Cell] = []
     bodies: list[list[str]] = []
@@ -67,7 +67,7 @@ def parse(text: str) -> list[Cell]:
         elif line.startswith("# %% "):
             raise BadInput(
                 f"line {number}, {line!r}, begins no cell: write # %%, # %% [markdown] or "
-                '# %% [raw], and after it where wanted tags=["exercise"].'
+                '# %% [raw], optionally followed by tags=["exercise"].'
             )
         elif bodies:
             bodies[-1].append(line)
@@ -95,7 +95,7 @@ class Lesson:
 
     @property
     def stem(self) -> str:
-        """`07_ranks_and_collectives`: the name of the room, as a package, too."""
+        """`07_ranks_and_collectives`: the name of the room and of its package."""
         return self.room.name
 
     @property
@@ -129,7 +129,7 @@ class Lesson:
 
     @cached_property
     def header(self) -> dict[str, Any]:
-        """The YAML of the first cell (fences of three dashes may stand around it)."""
+        """The YAML of the first cell (lines of three dashes may surround it)."""
         first = self.cells[0].text if self.cells else ""
         return _yaml(
             first.strip().strip("-"), self.path, "a source whose first cell is a YAML header"
@@ -144,9 +144,9 @@ class Lesson:
         return _yaml(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
 
     def entry(self, part: str, name: str) -> dict[str, Any]:
-        """What the sidecar has under a name: `entry("predictions", "bytes")`.
+        """The sidecar's entry under a name: `entry("predictions", "bytes")`.
 
-        Raises `BadInput` when it has nothing; the sentence lists the names that there are.
+        Raises `BadInput` when there is none; the message lists the names that exist.
         """
         there = self.sidecar.get(part) or {}
         if name not in there:
@@ -158,7 +158,7 @@ class Lesson:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """The names that the cell tagged `parameters` assigns, with their values where plain."""
+        """The names that the cell tagged `parameters` assigns, with the values of literals."""
         found: dict[str, Any] = {}
         for cell in self.cells:
             if "parameters" in cell.tags and cell.kind == "code":
@@ -172,14 +172,14 @@ class Lesson:
         return found
 
     def definition(self, name: str, *, as_stub: bool = False) -> str | None:
-        """The source of function or class `name`: the last one in cells of exercises or solutions.
+        """The source of function or class `name`: its last definition in exercises or solutions.
 
         Parameters
         ----------
         name
-            What is defined there.
+            The function or class.
         as_stub
-            What the student is given in its place; cells of solutions do not count then.
+            Return the stub that the student is given; solution cells are then ignored.
         """
         tag, cut = ("exercise", stub) if as_stub else ("solution", solved)
         found = None
@@ -188,7 +188,7 @@ class Lesson:
                 text = cut(cell.text)
                 try:
                     body = ast.parse(text).body
-                except SyntaxError:  # a cell magic: nothing that a check could be given
+                except SyntaxError:  # a cell magic: it defines nothing to check
                     continue
                 for node in body:
                     if getattr(node, "name", None) == name:
@@ -217,7 +217,7 @@ def _named(path: Path) -> str:
 
 
 def course(folder: Path | None = None) -> dict[str, Any]:
-    """What `path.yaml` says of the course: its parts and the path through them.
+    """What `path.yaml` says about the course: its parts and the path through them.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def course(folder: Path | None = None) -> dict[str, Any]:
 
 
 def path_of(folder: Path | None = None) -> list[str]:
-    """The numbers of the path in order: "next" follows it, while a number is only a shelf mark."""
+    """The path's lesson numbers in order; this order, not the numbers, decides what is "next"."""
     return list(course(folder).get("path") or [])
 
 
@@ -253,8 +253,8 @@ def sources_folder() -> Path:
         if place.is_dir():
             return place.resolve()
     raise BadInput(
-        f"no folder of lessons: looked for {', '.join(map(str, places))}; run this in a clone of "
-        "the course, or set DTLIB_LESSONS to its lessons_src folder."
+        f"no folder of lessons was found; looked for {', '.join(map(str, places))}; run this in a "
+        "clone of the course, or set DTLIB_LESSONS to its lessons_src folder."
     )
 
 
@@ -281,13 +281,13 @@ def find(number: str | int, folder: Path | None = None) -> Lesson:
             return lesson
     names = [lesson.stem for lesson in everything]
     raise BadInput(
-        f"there is no lesson {number!s}; those here are {', '.join(names) or 'none'}."
+        f"there is no lesson {number!s}; the lessons here are {', '.join(names) or 'none'}."
         + did_you_mean(wanted, names)
     )
 
 
 def _plain(node: ast.expr | None) -> Any:
-    """The value of an expression that is written out, such as 40 or [1, 2]; else None."""
+    """The value of a literal such as 40 or [1, 2], otherwise None."""
     try:
         return None if node is None else ast.literal_eval(node)
     except ValueError:

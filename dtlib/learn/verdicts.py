@@ -1,6 +1,6 @@
 """The verdicts that a check gives, and the sentences that any exercise may need.
 
-An exercise's own sentences stand in `lesson.yaml`, `mistakes: {name: {key: sentence}}`, so that a
+An exercise's own sentences are in `lesson.yaml`, under `mistakes: {name: {key: sentence}}`, where a
 translator finds them.
 """
 
@@ -20,10 +20,10 @@ from typing import Any, Protocol
 from dtlib.errors import DtlibError
 from dtlib.learn.sentences import fill
 
-PACKAGE = f"{Path(__file__).parents[1]}/"  # dtlib, wherever it lies; answers may lie beside it
+PACKAGE = f"{Path(__file__).parents[1]}/"  # dtlib, wherever it is; answers may be beside it
 
 
-MESSAGE = 500  # characters of an exception's message: some name what they are about at the end
+MESSAGE = 500  # characters of an exception's message: some name their subject at the end
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Passed:
     measures
         Rows `(what, yours, target, unit)`, for instance `("bytes sent", 96, 96, "bytes")`.
     note
-        A sentence to go with it.
+        A sentence to show with the verdict.
     """
 
     measures: tuple[tuple[str, Any, Any, str], ...] = ()
@@ -44,11 +44,11 @@ class Passed:
 
 @dataclass(frozen=True)
 class Stub:
-    """Nothing is written yet. The machine finds this by itself, before a check is called."""
+    """The student has written nothing yet. This is detected before a check is called."""
 
 
 class NotJudged(DtlibError):
-    """The check itself could not be made, so that nothing can be said of the answer."""
+    """The check itself could not run, so it says nothing about the answer."""
 
 
 class Wrong(Exception):
@@ -61,7 +61,7 @@ class Wrong(Exception):
     case
         The smallest case that shows it, for instance `"3 ranks, 6 elements"`.
     **numbers
-        What the check saw; the sentence names these in braces.
+        What the check saw; the sentence refers to these in braces.
     """
 
     def __init__(self, mistake: str, case: str = "", **numbers: Any) -> None:
@@ -82,46 +82,46 @@ class Exercise(Protocol):
 
     @property
     def reference(self) -> Callable[..., Any]:
-        """A right answer, which `learn.given` falls back on."""
+        """A right answer; `learn.given` falls back on it."""
 
     @property
     def after_pass(self) -> Callable[[Callable[..., Any]], Any] | None:
-        """Called with the student's function once it passed; what it returns is shown."""
+        """Called with the student's function once it has passed; its result is shown."""
 
     def check(self, student: Callable[..., Any]) -> Verdict:
         """Give a verdict, or raise `Wrong` instead."""
 
 
-# Sentences for what can happen in any exercise; a sidecar may say them better under the same keys.
+# Sentences for what can happen in any exercise; a sidecar may replace them under the same keys.
 COMMON = {
-    "raised": "Your function stopped with {error} in {place}: {message}. What does that line work "
-    "on there?",
+    "raised": "Your function stopped with {error} in {place}: {message}. What values does that "
+    "line work with?",
     "unknown_name": "Your function stopped in {place}: {message}. Where does that name get its "
     "value?",
-    "not_a_function": "The check needs the function itself, and got {got}: leave out the "
-    "parentheses after its name. What would calling it hand over instead?",
-    "none": "Your function returned None. Which value should it hand back?",
-    "kind": "Rank {rank} of {n} returned a {got}, and numbers are expected. What should your "
-    "function hand back?",
-    "shape": "Rank {rank} of {n} returned shape {got} where {shape} is expected. Which of your "
+    "not_a_function": "The check needs the function itself, but got {got}: leave out the "
+    "parentheses after its name. What does the check receive if you call the function first?",
+    "none": "Your function returned None. Which value should it return?",
+    "kind": "Rank {rank} of {n} returned a {got}, but numbers are expected. What should your "
+    "function return?",
+    "shape": "Rank {rank} of {n} returned shape {got}, but {shape} is expected. Which of your "
     "lines changes the shape?",
-    "value": "Rank {rank} of {n} returned {got}, and {want} is right. {reading} Can you follow one "
-    "number by hand through this case?",
-    "waits": "The {n} ranks did not finish: {who}. Who could have spoken first?",
-    "loops": "Rank {rank} of {n} was still at work when its time was up, {place}. Does every loop "
-    "of yours come to its end there?",
+    "value": "Rank {rank} of {n} returned {got}, but {want} is right. {reading} Can you trace one "
+    "number through this case by hand?",
+    "waits": "The {n} ranks did not finish: {who}. Which of them could have gone first?",
+    "loops": "Rank {rank} of {n} was still busy when its time ran out, {place}. Does every loop "
+    "there come to an end?",
     "died": "Rank {rank} of {n} ended before it answered: {how}. Which of your calls can end a "
-    "process, or receives more than its tensor holds?",
-    "mismatch": "The {n} ranks met in one collective with different things: {what}. Outside this "
+    "process, or receive more than its tensor holds?",
+    "mismatch": "The {n} ranks did not make the same collective call: {what}. Outside this "
     "check gloo would crash or mix them up. Do all ranks make the same calls in the same order, "
-    "with tensors of one size and dtype?",
-    "unrecognised": "The result is not right, in a way that no sentence here foresaw ({seen}). "
+    "with tensors of the same size and dtype?",
+    "unrecognised": "The result is wrong in a way that this check does not recognise ({seen}). "
     "What do you get for the smallest case on paper?",
 }
 
 
 def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
-    """The sidecar's sentence for a mistake, its numbers filled in.
+    """The sidecar's sentence for a mistake, with its numbers filled in.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
 
 
 def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
-    """The verdict on an exception in the student's code; `place` is a line of it in words."""
+    """The verdict on an exception in the student's code; `place` names its line in words."""
     key = "unknown_name" if error in ("NameError", "UnboundLocalError") else "raised"
     first = (message.strip().splitlines() or ["no message"])[0][:MESSAGE].rstrip(".!")
     return Wrong(key, case, error=error, message=first, place=place)
@@ -148,7 +148,7 @@ def stopped_here(error: BaseException, case: str = "") -> Wrong:
 
 
 def innermost(error: BaseException) -> traceback.FrameSummary:
-    """Where in the student's own code an exception came from; a frame without a name if nowhere."""
+    """The student's own frame that an exception came from; a frame without a name if none did."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _machinery(frame.filename)]
     return own[-1] if own else traceback.FrameSummary("", 0, "")
@@ -163,17 +163,17 @@ def _machinery(filename: str) -> bool:
 
 
 def place_in_words(function: str, line: int, code: str = "", whose: str = "") -> str:
-    """A line of the student's function; without a function, the call that never entered it."""
+    """Name a line of the student's function, or the call if the function was never entered."""
     place = f"line {line} of {function}" if function else "the call of your function"
     return f"{place}{whose}" + (f", `{code}`" if code else "")
 
 
-# What Python writes into every class.
+# Attributes that Python adds to every class.
 _HOUSEKEEPING = ("__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__")
 
 
 def fingerprint(thing: Any) -> str:
-    """Tell two versions of a function or class apart by what they do; comments do not count."""
+    """Hash what a function or class does, to tell two versions apart; comments do not count."""
     return hashlib.sha256(repr(_shape(thing)).encode()).hexdigest()[:16]
 
 
@@ -191,17 +191,17 @@ def _shape(thing: Any) -> Any:
 
 
 def is_stub(thing: Any, stub_source: str | None) -> bool:
-    """Whether a function is still what the student was given.
+    """Whether a function is still the stub that the student was given.
 
     That is the lesson's own stub, compiled, or a body of nothing but a docstring, `...` or `pass`.
-    A function that works and returns None is an answer.
+    A function that does some work and returns None counts as an answer.
     """
     if stub_source is not None:
         namespace: dict[str, Any] = {}
         try:
             tree = _WithoutSurroundings().visit(ast.parse(stub_source))
             exec(compile(ast.fix_missing_locations(tree), "<stub>", "exec"), namespace)
-        except Exception:  # it may need names of the notebook: then only its body tells
+        except Exception:  # it may need the notebook's names: judge it by its body alone
             namespace = {}
         given = namespace.get(getattr(thing, "__name__", ""))
         if given is not None and fingerprint(given) == fingerprint(thing):
@@ -211,7 +211,7 @@ def is_stub(thing: Any, stub_source: str | None) -> bool:
 
 
 def _does_nothing(code: types.CodeType) -> bool:
-    """Whether a code object holds no work and returns None."""
+    """Whether a code object does no work and returns None."""
     loads = ("LOAD_CONST", "RETURN_CONST")
     return all(
         i.opname in ("RESUME", "NOP", "CACHE", "RETURN_VALUE")
@@ -229,7 +229,7 @@ class _WithoutSurroundings(ast.NodeTransformer):
             arg.annotation = None
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
         node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
-        return node  # what is in a function runs when it is called
+        return node  # a function's body runs only when it is called
 
     visit_AsyncFunctionDef = visit_FunctionDef
 

@@ -18,11 +18,10 @@ def what_if(name: str) -> None:
     """Show the what-if `name` of the sidecar: sliders, curves, a sentence and a table.
 
     The sidecar names a function `module:function` (`lesson.what_if:curve` is in the lesson's own
-    room) of plain numbers that returns a dict with
-    `curves` (label to a list of `[x, y]`), `says` (a sentence) and where wanted `x`, `y` (axis
-    labels), `log_x` and `point` (`[x, y]`). Its module must be pure Python that imports nothing but
-    `math` and names of such modules of `dtlib.sim`, since a page without a kernel runs the same
-    text in MicroPython. With `kernel: true` the
+    room) of plain numbers that returns a dict with `curves` (label to a list of `[x, y]`), `says`
+    (a sentence) and optionally `x`, `y` (axis labels), `log_x` and `point` (`[x, y]`). Its module
+    must be pure Python that imports nothing but `math` and names from such modules of `dtlib.sim`,
+    since a page without a kernel runs the same source in MicroPython. With `kernel: true` the
     function may do anything, start ranks for instance; a page then shows its first answer and says
     that the sliders need JupyterLab.
 
@@ -51,7 +50,7 @@ def formula(lesson: Lesson, entry: Mapping[str, Any]) -> tuple[ModuleType, str]:
 
 
 def page_source(module: ModuleType) -> str:
-    """The text of a what-if's module for a page, which has no packages: imports are written out."""
+    """A what-if's module as one text, imported modules included, for a page without packages."""
 
     def text_of(imported: re.Match[str]) -> str:
         return inspect.getsource(importlib.import_module(imported[1]))

@@ -1,6 +1,6 @@
-"""The lesson's forms as anywidgets: real labels and inputs, no network, a text for where none is.
+"""The lesson's forms as anywidgets: real labels and inputs, and no access to the network.
 
-Each has three forms: the live widget; HTML that reads without a kernel; plain text.
+Each has three versions: the live widget, HTML that can be read without a kernel, and plain text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _JS = Path(__file__).parent / "js"
 
 
 def _script(name: str) -> str:
-    """A widget's JavaScript; a module cannot import a neighbour, so the common part is added."""
+    """A widget's JavaScript, common part included since such a module cannot import another."""
     return (_JS / "common.js").read_text("utf-8") + (_JS / f"{name}.js").read_text("utf-8")
 
 
 class Form(anywidget.AnyWidget):
-    """What the forms share: how they look where there is no widget manager."""
+    """What the forms share: how they look without a widget manager."""
 
     def plain(self) -> str:
         """The form as text."""
         raise NotImplementedError
 
     def static(self) -> str:
-        """The form as HTML that reads without a kernel."""
+        """The form as HTML that can be read without a kernel."""
         return f"<pre>{escape(self.plain())}</pre>"
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class PredictionForm(Form):
 
 
 class QuizForm(Form):
-    """A quiz of questions that `quiz.drawn` made; answers are kept as they come."""
+    """A quiz of questions that `quiz.drawn` made; answers are kept as they arrive."""
 
     _esm = _script("quiz")
     questions: traitlets.List[Any] = traitlets.List().tag(sync=True)
@@ -134,7 +134,7 @@ class QuizForm(Form):
 
 
 class WhatIfForm(Form):
-    """Sliders over a pure-Python function; its source travels along for pages without a kernel."""
+    """Sliders over a pure-Python function; its source is included for pages without a kernel."""
 
     _esm = _script("what_if")
     spec = traitlets.Dict().tag(sync=True)
@@ -161,7 +161,7 @@ class WhatIfForm(Form):
 
 
 def _spoken(slider: dict[str, Any], value: float) -> str:
-    """A slider's value in words, where the sidecar gives them; js/what_if.js says the rest."""
+    """A slider's value in words, where the sidecar gives them; js/what_if.js does the rest."""
     if "words" in slider:
         return str(slider["words"][round((value - slider["min"]) / slider["step"])])
     unit = slider.get("unit") or ""

@@ -1,7 +1,7 @@
 """A wire log: what every message of a rank carried, whichever of torch's functions sent it.
 
-It wraps the methods of `torch.distributed.ProcessGroup`, the one door that `send`, `isend`,
-`batch_isend_irecv`, `all_reduce` and their relatives all go through.
+It wraps the methods of `torch.distributed.ProcessGroup`, which `send`, `isend`,
+`batch_isend_irecv`, `all_reduce` and all similar functions call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Names of ProcessGroup's methods and what torch.distributed calls them; some versions lack some.
+# Names of ProcessGroup's methods and what torch.distributed calls them; no version has them all.
 COLLECTIVES = {
     "allreduce": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "gather": "gather",
     "allgather": "all_gather", "allgather_coalesced": "all_gather", "scatter": "scatter",
@@ -25,7 +25,7 @@ COLLECTIVES = {
     "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
 }  # fmt: skip
 ANY = -1  # the peer of a receive that names no rank
-FEW = 64  # messages of up to so many numbers are kept whole
+FEW = 64  # messages of up to this many numbers are kept in full
 
 
 class Forbidden(RuntimeError):
@@ -41,14 +41,14 @@ class Message:
     kind
         `"send"`, `"recv"`, or the name of the collective.
     peer
-        The rank that it went to or came from; `ANY` where whoever sends first is received from;
+        The rank that it went to or came from; `ANY` for a receive from whoever sends first;
         None for a collective.
     elements, bytes
         Its size.
     values
-        Its distinct values in order of appearance, when it is small; else its first number.
+        Its distinct values in order of appearance, when it is small; otherwise its first number.
     state
-        The watched tensor at the moment when a send began.
+        The watched tensor's content when a send began.
     address
         Where its memory starts: two sends of one chunk have one address.
     waited, changed, overlaps
@@ -69,7 +69,7 @@ class Message:
 
 
 class Sender:
-    """Whoever has messages, of which some were sent."""
+    """Something with messages, some of which were sent."""
 
     messages: list[Message]
 
@@ -115,7 +115,7 @@ class WireLog(Sender):
         return [one.work for one in all_of_them if one.on_its_way and one.work is not None]
 
     def settle(self) -> None:
-        """Wait for what nobody waited for, unless the other rank never comes."""
+        """Wait for the messages that nobody waited for, unless the other rank never joins in."""
         with contextlib.suppress(RuntimeError):
             for work in self.left:
                 work.wait()
@@ -125,7 +125,7 @@ class WireLog(Sender):
         wrappers = {"send": self._send, "recv": self._recv, "recv_anysource": self._recv_any}
         wrappers |= {name: self._collective(COLLECTIVES[name]) for name in COLLECTIVES}
         for name, wrapper in wrappers.items():
-            # vars(), since getattr would hand back a function that no longer binds when put back.
+            # vars(), since what getattr returns would no longer bind to a group when put back.
             if name in vars(group):
                 self._saved[name] = vars(group)[name]
                 setattr(group, name, _wrap(getattr(group, name), wrapper))

@@ -1,4 +1,4 @@
-"""The lessons machine: one py:percent source a lesson becomes notebooks, and notebooks are run."""
+"""Build notebooks from each lesson's py:percent source, and run them."""
 
 from __future__ import annotations
 

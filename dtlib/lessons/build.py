@@ -29,10 +29,10 @@ def derive(lesson: Lesson, kind: str) -> str:
     Parameters
     ----------
     lesson
-        Where it comes from.
+        The lesson to derive it from.
     kind
-        `"student"`: solutions cut to stubs, instructor cells gone; `"instructor"`: all of it;
-        `"page"`: for the website, stubs to read and solutions folded but run.
+        `"student"`: stubs for solutions, and no instructor cells; `"instructor"`: everything;
+        `"page"`: for the website, stubs to read, and solutions folded but run.
     """
     cells = [Cell("markdown", _title(lesson))]
     if kind == "instructor":
@@ -59,7 +59,7 @@ def derive(lesson: Lesson, kind: str) -> str:
 
 
 def _cells(lesson: Lesson) -> Iterator[Cell]:
-    """All cells but the header, with the tables of lessons that they ask for."""
+    """All cells except the header, with the tables of lessons that they ask for."""
     for cell in lesson.cells[1:]:
         text = filled(cell.text, lesson.room.parent) if cell.kind == "markdown" else cell.text
         yield dataclasses.replace(cell, text=text)
@@ -102,7 +102,7 @@ def _note(lesson: Lesson, name: str) -> list[Cell]:
 
 
 def _defined(cell: Cell) -> list[str]:
-    """What an exercise cell defines, so that its notes can stand before it."""
+    """The names that an exercise cell defines, so that their notes can be put before it."""
     if cell.kind != "code" or "exercise" not in cell.tags:
         return []
     try:
@@ -143,8 +143,8 @@ def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> l
     -------
     list of Path
         The notebooks and pages that differ from their sources (with `check`), or that were
-        written. A notebook that has no source any more is among them, and is removed unless
-        `check`; one that somebody wrote in or ran is moved to `kept/` beside it first.
+        written. They include notebooks that no longer have a source, which are removed unless
+        `check`. A notebook that somebody edited or ran is first moved to `kept/` beside it.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> l
 
 
 def _keep_work(path: Path) -> bool:
-    """Move a notebook that somebody wrote in or ran to `kept/`: a build overwrites no work."""
+    """Move a notebook that somebody edited or ran to `kept/`, so that no work is overwritten."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts = [
@@ -187,7 +187,7 @@ def _keep_work(path: Path) -> bool:
         ]
     except (OSError, ValueError, KeyError):
         return False
-    # What a build wrote has no outputs, and ids that follow from the text of its cells.
+    # A notebook as built has no outputs, and its ids follow from the text of its cells.
     if cells == _as_json(texts):
         return False
     number = 1
@@ -195,5 +195,5 @@ def _keep_work(path: Path) -> bool:
         number += 1
     kept.parent.mkdir(exist_ok=True)
     path.rename(kept)
-    print(f"kept what was written in {path.name}: {kept}")
+    print(f"kept your work in {path.name}: {kept}")
     return True

@@ -29,40 +29,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _pages(args) if args.command == "pages" else _run(args)
     except KeyboardInterrupt:
-        print(f"Interrupted; what had run until then is in {args.out}.", file=sys.stderr)
+        print(f"Interrupted; what has run so far is in {args.out}.", file=sys.stderr)
         return 130
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `dtlib lessons`."""
-    top = Parser(prog="dtlib lessons", description="List, make, build or run lessons.")
+    top = Parser(prog="dtlib lessons", description="List, create, build or run lessons.")
     commands = top.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="number, title, minutes and needs of every lesson")
     add_json(listing)
-    making = commands.add_parser("new", help="make the room of a new lesson, an example that runs")
-    making.add_argument("number", metavar="NN", help="a number that is free, as 03")
-    making.add_argument("name", help="words with _ between them, as text_pipeline")
+    making = commands.add_parser("new", help="create a new lesson from a working example")
+    making.add_argument("number", metavar="NN", help="a free number, such as 03")
+    making.add_argument("name", help="words joined by _, such as text_pipeline")
     building = commands.add_parser("build", help="write the notebooks and the tables of lessons")
     building.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if any differs"
+        "--check", action="store_true", help="write nothing; exit 1 if anything differs"
     )
     running = commands.add_parser("run", help="run lessons from top to bottom, with papermill")
-    running.add_argument("lessons", nargs="*", metavar="NN", help="numbers; all when left out")
+    running.add_argument("lessons", nargs="*", metavar="NN", help="numbers (default: all)")
     running.add_argument(
         "--kind", choices=(*KINDS, "both"), default="student",
-        help="whose notebooks (default: the student's; pages run the solutions)",
+        help="which notebooks (default: student; `pages` runs the solutions)",
     )  # fmt: skip
     running.add_argument(
         "--work", type=Path, metavar="DIR", help="where they run (default: beside the notebooks)"
     )
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
     paging = commands.add_parser(
-        "pages", help="run for the website those lessons that changed since they last were"
+        "pages", help="run for the website the lessons that changed since their last run"
     )
     for command, folder in ((running, "build/lessons"), (paging, "build/book/lessons")):
         command.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
-        command.add_argument("--out", type=Path, default=Path(folder), help="for the notebooks")
-        command.add_argument("--timeout", type=int, default=300, help="seconds for one cell")
+        command.add_argument("--out", type=Path, default=Path(folder), help="output folder")
+        command.add_argument("--timeout", type=int, default=300, help="seconds per cell")
     return top
 
 
@@ -101,7 +101,7 @@ def _new(number: str, name: str) -> int:
     from dtlib.lessons.scaffold import new_room, what_next
 
     room = new_room(number, name, sources_folder())
-    print(f"made: {room}\n{what_next(room)}")
+    print(f"created: {room}\n{what_next(room)}")
     return 0
 
 

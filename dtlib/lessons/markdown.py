@@ -35,7 +35,7 @@ def _directive(match: re.Match[str]) -> str:
 
 
 def folded(summary: str, text: str) -> str:
-    """Text behind a line that the reader opens."""
+    """Text folded behind a summary line."""
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 

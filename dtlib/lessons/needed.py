@@ -1,4 +1,4 @@
-"""Which files a lesson depends on: its room, and what of dtlib that imports, however late."""
+"""Which files a lesson depends on: its room, and what that imports from dtlib, however late."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dtlib.learn.source import Lesson, parse, solved
 
 ROOT = Path(dtlib.__file__).parents[1]
 _DOTTED = re.compile(r"dtlib(?:\.\w+)+")
-_WHOLE = re.compile(r"dtlib(?:\.\w+)+(?::\w+)?")  # a text that is nothing but such a name
-# A package that asks for its modules by name, or looks what lies in it, needs all of them.
+_WHOLE = re.compile(r"dtlib(?:\.\w+)+(?::\w+)?")  # a string that is only such a name
+# A package that imports its modules by name, or lists them, needs all of them.
 _DYNAMIC = ("import_module", "iter_modules")
 
 
 def files_of(lesson: Lesson) -> list[Path]:
     """The files whose change may change what the lesson shows, in a fixed order.
 
-    Imports inside functions count, and so do texts that are a dotted name (a what-if's function,
-    `"dtlib.sim.flops"`). What a package loads by names that are made at run time counts whole.
+    Imports inside functions count, and so do strings that are a dotted name (a what-if's function,
+    `"dtlib.sim.flops"`). A package that makes its modules' names at run time counts as a whole.
     """
     own = [path for path in lesson.room.rglob("*") if path.suffix in (".py", ".json", ".csv")]
     own = [path for path in own if not _is_test(path.relative_to(lesson.room))]
@@ -30,7 +30,7 @@ def files_of(lesson: Lesson) -> list[Path]:
     for path in own:
         if path.suffix == ".py":
             names |= _names(_text(path))
-    # What a lesson always goes through: its notebook's own calls and the ranks' side of them.
+    # What every lesson uses: its notebook's own calls and the ranks' side of them.
     names |= {"dtlib.learn", "dtlib.lessons.worker", "dtlib.ranks.worker", "dtlib.ranks.server"}
     return sorted(own) + sorted(_closure(names))
 
@@ -41,7 +41,7 @@ def _is_test(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """A module's text; of a lesson, its cells of code, whose magic no parser would take."""
+    """A module's text; for a lesson, that of its code cells without magics, which do not parse."""
     text = path.read_text(encoding="utf-8")
     if path.name != "lesson.py":
         return text
@@ -91,7 +91,7 @@ def _needs(path: Path) -> frozenset[str]:
 
 
 def _names(text: str) -> set[str]:
-    """Every dotted name of dtlib that a text imports or writes down."""
+    """Every dotted name of dtlib that a text imports or has as a string."""
     found = set()
     for node in _walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -106,7 +106,7 @@ def _names(text: str) -> set[str]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those of `if TYPE_CHECKING`, which import nothing when the program runs."""
+    """All nodes except those of `if TYPE_CHECKING`, which import nothing when the program runs."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING":
             continue
@@ -115,7 +115,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _public(names: set[str]) -> set[str]:
-    """Where the public names that are used (`dtlib.train`) are really defined."""
+    """The full names of the public names (`dtlib.train`) among these names."""
     return {
         f"{dtlib._HOME[last]}.{last}"
         for name in names

@@ -15,7 +15,7 @@ Report = Callable[..., None]
 
 
 class Lost(Exception):
-    """A notebook that did not come to its end: why, and in which cell (counted from 1)."""
+    """A notebook did not run to its end: why, and in which cell (counted from 1)."""
 
     def __init__(self, error: str, cell: int | None) -> None:
         super().__init__(error)
@@ -69,7 +69,7 @@ def execute(task: dict[str, Any], report: Report) -> None:
 
 
 def unfinished(notebook: dict[str, Any]) -> tuple[str, int] | None:
-    """What the first code cell lacks that holds an error or never ran, and its number from 1."""
+    """What is wrong with the first code cell that failed or never ran, and its number from 1."""
     for number, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] != "code" or not "".join(cell["source"]).strip():
             continue
@@ -97,21 +97,21 @@ def _last_line(text: str) -> str:
 
 @functools.cache
 def _prepare() -> None:
-    """Mend what papermill and nbclient get wrong; once a process."""
+    """Work around errors in papermill and nbclient, once per process."""
     from nbclient.output_widget import OutputWidget
     from papermill import execute as papermill_execute
     from papermill.iorw import papermill_io
 
-    # nbclient's issue 312: replies that an Output widget's mimic sends race with the reply to
-    # execute, and a notebook then waits for ever. None of them is read here.
+    # nbclient's issue 312: the replies of its stand-in for an Output widget race with the reply to
+    # execute, and a notebook may then wait for ever. Nothing here reads them.
     setattr(OutputWidget, "send", lambda self, *args, **kwargs: None)  # noqa: B010
-    # It knows neither the tag raises-exception nor that SystemExit(0) ends a notebook early.
+    # papermill knows neither the tag raises-exception nor that SystemExit(0) ends a notebook early.
     papermill_execute.raise_for_execution_errors = lambda notebook, path: None
     papermill_io.register("/", _whole_files())
 
 
 def _whole_files() -> Any:
-    """papermill's files, written whole: a kill while it saves must not leave an empty notebook."""
+    """Write papermill's files atomically: a kill while it saves must not empty a notebook."""
     from papermill.iorw import LocalHandler
 
     class WholeFiles(LocalHandler):
@@ -122,7 +122,7 @@ def _whole_files() -> Any:
 
 
 def _watched_engine(started: Callable[[int, int], None]) -> Any:
-    """papermill's engine, which tells `started` of each cell."""
+    """papermill's engine, which calls `started` for each cell."""
     from papermill.engines import NBClientEngine
 
     class Watched(NBClientEngine):

@@ -1,4 +1,4 @@
-"""The website's variant of a lesson: its MyST as it is, stubs to read, solutions folded but run."""
+"""The website's variant of a lesson: its MyST as is, stubs to read, solutions folded but run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dtlib.lessons.markdown import folded
 
 # What MyST-NB writes on the line that opens a folded cell.
 _PROMPTS = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
-# Forms speak for themselves: the line of code that made one is no help to a reader.
+# A form needs no code beside it: the line that made it does not help a reader.
 _FORMS = {"predict", "quiz", "what_if"}
 
 UNWRITTEN = "unwritten"
-"""The tag of cells that run for the student's notebook alone."""
-# A check of an unwritten answer raises nothing, but where it has to pass.
+"""The tag of cells that run only to test the student's notebook."""
+# The check of an unwritten answer must not raise; every other check has to pass.
 _PLAIN = '__import__("os").environ.pop("DTLIB_STRICT")'
 _STRICT = '__import__("os").environ["DTLIB_STRICT"] = "1"'
 
 
 def note(lesson: Lesson) -> str:
-    """What the page is and how to do the lesson in place of reading it."""
+    """What the page is, and how to do the lesson instead of reading it."""
     return (
         ":::{note}\n"
         "This page is the lesson as it ran from top to bottom, with the course's own solutions in "
@@ -34,7 +34,7 @@ def note(lesson: Lesson) -> str:
 
 
 def glossary(lesson: Lesson) -> set[str]:
-    """The words of `book/glossary.md` beside the folder of lessons; none where there is no such."""
+    """The words of `book/glossary.md` beside the folder of lessons; none without that file."""
     path = lesson.room.parents[1] / "book" / "glossary.md"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     blocks = re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.S | re.M)
@@ -49,7 +49,7 @@ def page_cells(cell: Cell, words: set[str]) -> list[Cell]:
     cell
         The source's cell.
     words
-        What the glossary explains: in bold, which is how a lesson introduces a word, it is a link.
+        The glossary's words: in bold, which is how a lesson introduces one, they become links.
     """
     if "instructor" in cell.tags:
         return []
@@ -68,10 +68,10 @@ def page_cells(cell: Cell, words: set[str]) -> list[Cell]:
 
 
 def _unwritten(given: str) -> Cell:
-    """The exercise as the student finds it, and its check: run, and not shown in the page.
+    """The exercise as the student finds it, and its check: run, but not shown in the page.
 
-    No other cell uses what an exercise defines (`validate` sees to it), so that a page's run proves
-    the student's notebook as well.
+    No other cell uses what an exercise defines (`validate` makes sure of that), so that a page's
+    run tests the student's notebook as well.
     """
     names = [node.name for node in ast.parse(given).body if isinstance(node, ast.FunctionDef)]
     checks = "".join(f'assert not learn.check("{name}", {name})\n' for name in names)

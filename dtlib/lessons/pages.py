@@ -1,4 +1,4 @@
-"""Execute the lessons for the website; a page stays until something that it needs changes."""
+"""Execute the lessons for the website; a page is kept until something that it needs changes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
     Parameters
     ----------
     lessons
-        All lessons of the course; a page of any other is removed.
+        All lessons of the course; pages of any others are removed.
     out
         Where the pages go: `out/stem.ipynb`. A lesson runs in `out/run/stem`, where its notebook
-        stays when it failed; its page is then missing.
+        stays if it failed; its page is then missing.
     jobs
         Lessons at a time.
     timeout
@@ -60,7 +60,7 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
         if _kept_key(path) != keys.get(path.stem):
             path.unlink()
     due = [lesson for lesson in lessons if not (out / f"{lesson.stem}.ipynb").exists()]
-    # A folder of its own, and an empty one: no page shows an earlier run's answers.
+    # Each lesson runs in an empty folder of its own: no page shows an earlier run's answers.
     everything = [Job(one, "page", out / "run" / one.stem / f"{one.stem}.ipynb") for one in due]
     for job in everything:
         shutil.rmtree(job.target.parent, ignore_errors=True)
@@ -78,7 +78,7 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
 
 
 def key(lesson: Lesson) -> str:
-    """A hash of all that a page depends on: its room, what that needs of dtlib, the packages."""
+    """A hash of all that a page depends on: its room, what it uses of dtlib, the packages."""
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
     digest.update("\n".join([sys.version, *_packages()]).encode())
@@ -88,7 +88,7 @@ def key(lesson: Lesson) -> str:
 
 
 def _packages() -> list[str]:
-    """Versions of what dtlib needs to run; linters, and what else is installed, change no page."""
+    """Versions of what dtlib needs to run; linters and other packages change no page."""
     try:
         needed = importlib.metadata.requires("dtlib") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that was not installed
@@ -112,7 +112,7 @@ def _kept_key(path: Path) -> str | None:
 def finish(page: dict[str, Any], key: str) -> str:
     """The text of a page: an executed notebook without paths of this machine, figures described.
 
-    What ran for the student's notebook alone is left out.
+    Cells that ran only to test the student's notebook are left out.
     """
     ran = page["metadata"].pop("papermill", {})
     page["cells"] = [c for c in page["cells"] if UNWRITTEN not in c["metadata"].get("tags", [])]
@@ -130,12 +130,12 @@ def finish(page: dict[str, Any], key: str) -> str:
 
 
 def _busy(noise: Sequence[str]) -> dict[str, Any]:
-    """The cell that tells a reader, before anything else, what of this page is no result."""
+    """The cell that warns a reader, before anything else, which effects are not results."""
     lines = [f"- {text.removeprefix(WITHIN).strip()}\n" for text in noise]
     text = (
-        "When this page ran, these effects were not larger than what the same measurement shows "
-        "where nothing was changed. Neither a number of them on this page, nor a figure or a "
-        "sentence about them, is a result:\n"
+        "When this page ran, these effects were no larger than the differences that the same "
+        "measurement shows when nothing is changed. No number, figure or sentence about them on "
+        "this page is a result:\n"
     )
     source = [":::{warning}\n", text, "\n", *lines, ":::"]
     return {"cell_type": "markdown", "id": "busy", "metadata": {}, "source": source}
@@ -165,7 +165,7 @@ def _describe_figures(cells: list[dict[str, Any]]) -> None:
             if "image/png" in data:
                 cell["metadata"].setdefault("mystnb", {})["image"] = {"alt": alt}
             elif _DRAWN in (markup := "".join(data.get("text/html", ""))):
-                # A picture with words of its own keeps them.
+                # A picture with a description of its own keeps it.
                 said = _DRAWN.removesuffix("Figure") + html.escape(alt.removesuffix("."))
                 data["text/html"] = markup.replace(_DRAWN, said)
 

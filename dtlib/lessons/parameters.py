@@ -16,7 +16,7 @@ def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str,
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise BadInput(f"a parameter is given as name=value, not as {text!r}.")
+            raise BadInput(f"write a parameter as name=value, not as {text!r}.")
         values[name] = _value(value)
     for lesson in chosen:
         for name in values:
@@ -30,7 +30,7 @@ def read_parameters(chosen: Sequence[Lesson], texts: Sequence[str]) -> dict[str,
 
 
 def _refuse_other_kind(name: str, value: Any, default: Any) -> None:
-    """Refuse a text where the lesson has a number, and the like; any cell may have to use it."""
+    """Refuse a value of another type than the lesson's own, such as text in place of a number."""
     kind, given = type(default), type(value)
     if default is None or value is None or given is kind or (kind, given) == (float, int):
         return
@@ -42,17 +42,17 @@ def _refuse_other_kind(name: str, value: Any, default: Any) -> None:
     nouns |= dict.fromkeys((list, tuple), "a list, such as [1, 2]")
     raise BadInput(
         f"the parameter {name} is {value!r}; it must be {nouns.get(kind, kind.__name__)},"
-        f" as {default!r} is."
+        f" like {default!r}."
     )
 
 
 def _value(text: str) -> Any:
     import yaml
 
-    # YAML 1.1 takes 1e-5 for a text.
+    # YAML 1.1 reads 1e-5 as a text.
     if re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", text, re.I):
         return float(text)
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise BadInput(f"the value {text!r} of a parameter is no YAML; quote it.") from None
+        raise BadInput(f"the value {text!r} of a parameter is not valid YAML; quote it.") from None

@@ -1,4 +1,4 @@
-"""What is seen while lessons run: a live line on a terminal, plain lines elsewhere; a table."""
+"""Report on running lessons: a live line on a terminal, plain lines elsewhere, and a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reporter:
-    """Tell how far the run is; called from the threads that watch the workers."""
+    """Report the progress of a run; called from the threads that watch the workers."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -27,13 +27,13 @@ class Reporter:
         self.cell(job, 0, 0)
 
     def cell(self, job: Job, done: int, total: int) -> None:
-        """A cell of it begins."""
+        """A cell of the notebook begins."""
         with self._lock:
             self._now[job.name] = f"{job.name} {done}/{total}" if total else f"{job.name} starts"
             self._draw()
 
     def ended(self, job: Job) -> None:
-        """It came to its end, or failed."""
+        """A notebook ran to its end, or failed."""
         with self._lock:
             self._now.pop(job.name, None)
             self.done += 1
@@ -52,7 +52,7 @@ class Reporter:
             print("\r\x1b[K" + " | ".join(self._now.values()), end="", flush=True)
 
     def table(self, everything: Sequence[Job]) -> None:
-        """One row a notebook, with its time."""
+        """One row per notebook, with its time."""
         print(f"\n{'lesson':<32}{'notebook':<12}{'result':<8}{'seconds':>8}")
         for job in everything:
             word = "failed" if job.error else "ok"
@@ -67,6 +67,6 @@ def where(job: Job) -> str:
 
 
 def short(path: Path) -> str:
-    """The path as seen from here, where that is shorter."""
+    """The path relative to the current folder, if it is inside that folder."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

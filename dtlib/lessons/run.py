@@ -1,4 +1,4 @@
-"""Run lessons from top to bottom, some at a time, and say truly how each of them ended."""
+"""Run lessons from top to bottom, some at a time, and report how each of them really ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where it runs: beside the executed notebook, unless somebody said where."""
+        """Where it runs: beside the executed notebook, unless `work` is given."""
         return self.work or self.target.parent
 
     @property
@@ -52,7 +52,7 @@ class Job:
         return f"{self.lesson.number} {self.kind}"
 
     def prepare(self, temporary: Path, values: dict[str, Any], timeout: int) -> None:
-        """Write what is to be executed below `temporary`, and the task that says how."""
+        """Write the notebook to execute into `temporary`, and set the task that says how."""
         source = temporary / self.kind / self.target.name
         for folder in (source.parent, self.target.parent, self.folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class Job:
         }  # fmt: skip
 
     def requeues(self) -> list[Path]:
-        """What says that a run of the notebook's was stopped, and wants to go on."""
+        """The marker files of the notebook's runs that were stopped and can be resumed."""
         return list(self.folder.glob("runs/**/requeue"))
 
 
@@ -85,7 +85,8 @@ def run_all(
 ) -> int:
     """Run the notebooks of the chosen lessons.
 
-    The student's must reach its end with nothing written; the instructor's must pass every check.
+    A student's notebook must reach its end with no exercise written; an instructor's must pass
+    every check.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def run_all(
     Returns
     -------
     int
-        0; 1 when a notebook failed; 75 when a signal stopped one (run it again to go on).
+        0; 1 when a notebook failed; 75 when a signal stopped one (run it again to resume).
 
     Raises
     ------
@@ -137,7 +138,7 @@ def refuse_numbers(timeout: int, jobs: int) -> None:
 def run_notebooks(
     everything: list[Job], values: dict[str, Any], jobs: int, timeout: int
 ) -> Reporter:
-    """Write what is to be executed to a folder that goes away again, and run it."""
+    """Write the notebooks to a temporary folder, and run them."""
     with tempfile.TemporaryDirectory(prefix="dtlib-lessons-") as folder:
         temporary = Path(folder)
         for job in everything:
@@ -149,33 +150,33 @@ def run_notebooks(
 
 
 def warnings_of_kernels(env: Mapping[str, str] = os.environ) -> str | None:
-    """Let a lesson use nothing that is about to change, but end no job for a library's warning."""
+    """Turn FutureWarnings into errors, except in a Slurm job, which no warning should end."""
     return env.get("PYTHONWARNINGS") if "SLURM_JOB_ID" in env else "error::FutureWarning"
 
 
 def kernel_environment(temporary: Path) -> dict[str, str]:
-    """Variables for the workers: `python3` is this Python, and nothing of the user's counts."""
+    """Variables for the workers: `python3` is this Python, and the user's settings are ignored."""
     spec = temporary / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
     return os.environ | {
-        "JUPYTER_PATH": str(temporary),  # looked at before all other places
+        "JUPYTER_PATH": str(temporary),  # searched before all other places
         "JUPYTER_RUNTIME_DIR": str(temporary / "runtime"),
         "IPYTHONDIR": str(temporary / "ipython"),
-        "JUPYTER_PLATFORM_DIRS": "1",  # says nothing about a change of folders
+        "JUPYTER_PLATFORM_DIRS": "1",  # silences a warning about changed folders
     }
 
 
 def run_jobs(
     everything: list[Job], jobs: int, env: dict[str, str], timeout: int, reporter: Reporter
 ) -> None:
-    """Run notebooks, `jobs` at a time; how each of them ended is written into its job."""
+    """Run notebooks, `jobs` at a time; each job records how it ended."""
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    # Later lessons take longer: they begin, so that at the end none runs alone.
+    # Later lessons take longer, so they start first: none then runs alone at the end.
     for job in reversed(everything):
         waiting.put(job)
-    # A start, and the time-out of a cell, stay under this; whoever is silent longer is stuck.
+    # A start or a cell's time-out takes less than this; a worker that is silent longer is stuck.
     workers = [Worker(env, silence=timeout + 120) for _ in range(min(jobs, len(everything)))]
 
     def serve(worker: Worker) -> None:
@@ -198,7 +199,7 @@ def run_jobs(
                 thread.start()
             for thread in threads:
                 while thread.is_alive():
-                    thread.join(0.2)  # an interrupt comes through between two looks
+                    thread.join(0.2)  # an interrupt gets through between two joins
     finally:
         with contextlib.suppress(queue.Empty):
             while True:
@@ -208,7 +209,7 @@ def run_jobs(
 
 
 class Worker:
-    """A worker process, started when it is needed and again when it died."""
+    """A worker process, started when it is needed and again after it died."""
 
     def __init__(self, env: dict[str, str], silence: float) -> None:
         self.env = env
@@ -218,7 +219,7 @@ class Worker:
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  (see close)
 
     def run(self, job: Job, on_cell: Callable[[int, int], None]) -> None:
-        """Have one notebook run; its end is written into the job."""
+        """Run one notebook; the job records how it ended."""
         if self._process is None:
             command = [sys.executable, "-m", "dtlib.lessons.worker"]
             streams = {"stdin": subprocess.PIPE, "stderr": self._errors}
@@ -250,7 +251,7 @@ class Worker:
         if code < 0:
             return f"the process that ran it was killed (signal {-code})"
         self._errors.seek(0)
-        last = (self._errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        last = (self._errors.read().strip().splitlines() or ["no output"])[-1]
         return f"the process that ran it died (exit code {code}): {last}"
 
     def _kill(self) -> None:
@@ -273,7 +274,7 @@ class Worker:
 
 
 def _stopped(job: Job) -> bool:
-    """Tell whether it ended because a signal stopped a run, which wrote a checkpoint."""
+    """Whether the notebook ended because a signal stopped a run, which wrote a checkpoint."""
     return (job.error or "").startswith("Stopped:")
 
 

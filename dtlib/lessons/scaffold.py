@@ -1,4 +1,4 @@
-"""An empty room for a new lesson: a copy of `lessons_src/NN_name`, with its number and title."""
+"""A room for a new lesson: a copy of `lessons_src/NN_name` with the lesson's number and title."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ TEMPLATE = "NN_name"
 
 
 def new_room(number: str, name: str, sources: Path) -> Path:
-    """Make the room of a new lesson, an example that passes its tests and is written over.
+    """Create the room of a new lesson: a working example that the author overwrites.
 
     Parameters
     ----------
     number
-        The lesson's place on the shelf, two digits.
+        The lesson's number, two digits.
     name
-        Words in small letters with `_` between them; the title until the author has a better one.
+        Lower-case words joined by `_`; they are the title until the author has a better one.
     sources
-        The folder `lessons_src`, which holds the room that is copied.
+        The folder `lessons_src`, which holds the room to copy.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def new_room(number: str, name: str, sources: Path) -> Path:
     Raises
     ------
     BadInput
-        For a number or a name that is taken or cannot be one, or where there is nothing to copy.
+        If the number or the name is taken or invalid, or if there is nothing to copy.
     """
     _refuse(number, name, sources)
     room = sources / f"{number}_{name}"
@@ -46,22 +46,22 @@ def new_room(number: str, name: str, sources: Path) -> Path:
 
 def _refuse(number: str, name: str, sources: Path) -> None:
     if not re.fullmatch(r"\d\d", number):
-        raise BadInput(f"a lesson's number has two digits, as 03 has, and {number!r} has not.")
+        raise BadInput(f"a lesson's number must have two digits, such as 03, not {number!r}.")
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise BadInput(
-            f"{name!r} cannot name a lesson: write words in small letters, a to z, with _ between "
-            "them, as in text_pipeline."
+            f"{name!r} cannot name a lesson: write lower-case words, a to z, joined by _, as in "
+            "text_pipeline."
         )
     for lesson in lessons(sources):
         if lesson.number == number or lesson.name == name:
             what = "number" if lesson.number == number else "name"
-            raise BadInput(f"that {what} is taken by {lesson.stem}; choose another one.")
+            raise BadInput(f"that {what} is taken by {lesson.stem}; choose another.")
     if not (sources / TEMPLATE).is_dir():
-        raise BadInput(f"{sources} has no {TEMPLATE}, the room that a new lesson begins as.")
+        raise BadInput(f"{sources} has no {TEMPLATE}, the room that a new lesson is copied from.")
 
 
 def what_next(room: Path) -> str:
-    """What the author does now, a line each."""
+    """What the author does next, one line each."""
     number = room.name[:2]
     plan = course(room.parent)
     listed = [one for part in plan.get("parts") or [] for one in part["lessons"]]

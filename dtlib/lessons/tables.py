@@ -1,6 +1,6 @@
-"""What pages say of lessons, strategies, durations and the course's address: never by hand.
+"""Generate what pages say about lessons, strategies, durations and the course's address.
 
-A page holds a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
+A page has a table between `<!-- lessons: NAME -->` and `<!-- lessons: end -->`; a lesson's own
 Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is not in the folder.
 """
 
@@ -28,12 +28,12 @@ def pages(sources: Path) -> dict[Path, str]:
     Parameters
     ----------
     sources
-        The folder `lessons_src`; the pages lie beside it.
+        The folder `lessons_src`; the pages are beside it.
 
     Returns
     -------
     dict
-        Page to text, for those pages that are there.
+        Page to text, for the pages that exist.
     """
     found = {}
     for name in PAGES:
@@ -55,12 +55,12 @@ def made(name: str, sources: Path) -> str:
     Raises `BadInput` when there is no table of that name.
     """
     if name not in _TABLES:
-        raise BadInput(f"there is no table of lessons {name!r}; there is {', '.join(_TABLES)}.")
+        raise BadInput(f"there is no table of lessons {name!r}; choose from {', '.join(_TABLES)}.")
     return _TABLES[name](sources)
 
 
 def _table(sources: Path) -> str:
-    """README's: a row a lesson."""
+    """README's table: one row per lesson."""
     rows = ["| | title | what you do | minutes | needs |", "| --- | --- | --- | --- | --- |"]
     for lesson in lessons(sources):
         header = lesson.header
@@ -72,13 +72,13 @@ def _table(sources: Path) -> str:
 
 
 def _path(sources: Path) -> str:
-    """The path through the lessons that are there."""
+    """The path through the lessons that exist."""
     there = _there(sources)
     return " → ".join(number for number in path_of(sources) if number in there)
 
 
 def _parts(sources: Path) -> str:
-    """A row a part of the course, with the titles of its lessons."""
+    """One row per part of the course, with the titles of its lessons."""
     there = _there(sources)
     rows = ["| part | lessons |", "| --- | --- |"]
     for part in course(sources).get("parts") or []:
@@ -90,7 +90,7 @@ def _parts(sources: Path) -> str:
 
 
 def _routes(sources: Path) -> str:
-    """A row a way through the course; a stop that is not there yet is left out."""
+    """One row per route through the course; stops that do not exist yet are left out."""
     there = _there(sources)
     rows = ["| you have | go |", "| --- | --- |"]
     for route in course(sources).get("routes") or []:
@@ -111,7 +111,7 @@ def _route(route: dict[str, Any], there: dict[str, Lesson]) -> str:
 
 
 def _numbers(numbers: list[str], there: dict[str, Lesson]) -> str:
-    """Lessons, and what their headers' minutes add up to."""
+    """The lessons, and the sum of the minutes in their headers."""
     minutes = sum(sum(there[number].header["minutes"].values()) for number in numbers)
     hours = f"{minutes // 60} h " if minutes >= 60 else ""
     return f"{', '.join(numbers)} ({hours}{minutes % 60} min)"
@@ -127,21 +127,21 @@ def _strategies(sources: Path) -> str:
 
 
 def _address(sources: Path) -> str:
-    """The first step: how a clone of the course is made."""
+    """The first step: how to clone the course."""
     project = tomllib.loads((sources.parent / "pyproject.toml").read_text("utf-8"))["project"]
     url = urlsplit(project["urls"]["Repository"])
     folder = Path(url.path).stem
     text = f"```bash\ngit clone {url.geturl()}\ncd {folder}\n```"
     if url.hostname == "example.org":
         text += (
-            "\n\nThe course is not published yet, so that address is a placeholder: give git the"
+            "\n\nThe course is not published yet, so this address is a placeholder: use the"
             f" one that you\nwere given, and end the line with `{folder}`."
         )
     return text
 
 
 def _durations(sources: Path) -> str:
-    """A row a command of make: how long it took, and what it did in that time."""
+    """One row per `make` command: how long it took, and what it did in that time."""
     import yaml
 
     told = yaml.safe_load((sources.parent / "book" / "durations.yaml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The rules for a lesson's source, each broken one told in one sentence."""
+"""The rules for a lesson's source; one sentence reports a rule that is broken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAGS = {
     "raises-exception",
 }  # fmt: skip
 SIDECAR = ("hints", "mistakes", "predictions", "quiz", "what_if", "notes")
-# What a lesson calls by name, and the part of the sidecar that must know the name.
+# What a lesson calls by name, and the part of the sidecar that must have the name.
 _REFERS = {
     "check": ("hints", "mistakes"), "hint": ("hints",), "what_if": ("what_if",),
     "predict": ("predictions",), "measured": ("predictions",),
@@ -45,9 +45,9 @@ def _header(lesson: Lesson) -> None:
     header = lesson.header
     for key in ("number", "title", "does", "objectives", "minutes", "needs", "builds_on"):
         if key not in header:
-            _refuse(lesson, f"its header lacks `{key}`")
+            _refuse(lesson, f"its header has no `{key}`")
     if str(header["number"]).zfill(2) != lesson.number:
-        _refuse(lesson, f"its header says number {header['number']}, its name {lesson.number}")
+        _refuse(lesson, f"its header says number {header['number']}, its folder {lesson.number}")
     objectives = header["objectives"]
     if not isinstance(objectives, list) or len(objectives) != 3:
         _refuse(lesson, "`objectives` must be a list of three things that the student can then do")
@@ -67,7 +67,7 @@ def _header(lesson: Lesson) -> None:
 def _cells(lesson: Lesson) -> None:
     parameters = [c for c in lesson.cells if "parameters" in c.tags]
     if len(parameters) != 1:
-        _refuse(lesson, f"exactly one cell is tagged `parameters`, not {len(parameters)}")
+        _refuse(lesson, f"exactly one cell must be tagged `parameters`, not {len(parameters)}")
     for cell in lesson.cells:
         unknown = set(cell.tags) - TAGS
         if unknown:
@@ -78,11 +78,11 @@ def _cells(lesson: Lesson) -> None:
                 _refuse(lesson, f"line {cell.line + offset}: {why}")
     for number, line in enumerate(lesson.text.splitlines(), start=1):
         if len(line) > 79 and "http" not in line and not line.startswith("# |"):
-            _refuse(lesson, f"line {number} has {len(line)} columns; 79 is the most")
+            _refuse(lesson, f"line {number} has {len(line)} columns; the limit is 79")
 
 
 def _exercises(lesson: Lesson) -> None:
-    """Nothing but its check uses what an exercise defines: all else runs without it."""
+    """Only its check may use what an exercise defines: everything else runs without it."""
     defined: set[str] = set()
     code = [cell for cell in lesson.cells[1:] if cell.kind == "code"]
     for cell in code:
@@ -107,7 +107,7 @@ def _exercises(lesson: Lesson) -> None:
 
 
 def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
-    """What a cell holds but for its magics."""
+    """The syntax tree of a cell without its magics."""
     try:
         return ast.parse(re.sub(r"^\s*%.*$", "", code, flags=re.M))
     except SyntaxError as error:
@@ -115,7 +115,7 @@ def _tree(lesson: Lesson, cell: Cell, code: str) -> ast.Module:
 
 
 def _defined(tree: ast.Module, *, imports: bool = False) -> set[str]:
-    """Functions, classes and values that a cell defines, and where wanted what it imports."""
+    """Functions, classes and values that a cell defines, and with `imports` what it imports."""
     names = set()
     for node in _outside_of_functions(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -154,7 +154,7 @@ def _sidecar(lesson: Lesson) -> None:
     for key in sidecar:
         if key not in SIDECAR:
             known = f"{', '.join(SIDECAR)}.{did_you_mean(key, SIDECAR)}"
-            raise BadInput(f"{lesson.stem}/lesson.yaml: unknown key {key!r}; known are {known}")
+            raise BadInput(f"{lesson.stem}/lesson.yaml: unknown key {key!r}; choose from {known}")
     for function, name, line in calls(lesson):
         for part in _REFERS.get(function, ()):
             if name not in (sidecar.get(part) or {}):
@@ -162,9 +162,10 @@ def _sidecar(lesson: Lesson) -> None:
                 _refuse(lesson, f"{call} needs `{part}: {name}` in lesson.yaml")
     for key, prediction in (sidecar.get("predictions") or {}).items():
         for option in prediction.get("options") or []:
-            # Which one is right is for the measurement to say.
+            # The measurement decides which option is right.
             if unknown := set(option) - {"text", "when", "why"}:
-                _refuse(lesson, f"prediction {key}: an option holds {', '.join(sorted(unknown))}")
+                extra = ", ".join(sorted(unknown))
+                _refuse(lesson, f"prediction {key}: an option may not have {extra}")
     for number, question in enumerate(sidecar.get("quiz") or [], start=1):
         _question(lesson, number, question)
     try:
@@ -177,15 +178,15 @@ def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
     options = question.get("options") or []
     right = sum(bool(option.get("right")) for option in options)
     if "question" not in question or len(options) < 2 or right != 1:
-        needs = "needs a question and two options or more, one of them right"
-        _refuse(lesson, f"quiz question {number} {needs}; {right} are")
+        needs = "needs a question and two options or more, exactly one of them right"
+        _refuse(lesson, f"quiz question {number} {needs}; {right} are right")
     for option in options:
         if not option.get("why"):
-            _refuse(lesson, f"quiz question {number}: the option {option.get('text')!r} has no why")
+            _refuse(lesson, f"quiz question {number}: option {option.get('text')!r} has no `why`")
 
 
 def _order(everything: list[Lesson]) -> None:
-    """`builds_on` has no circle, and the path meets nothing before what it builds on."""
+    """Check that `builds_on` has no cycle, and that the path follows `builds_on`."""
     below = {lesson.number: list(lesson.header["builds_on"] or []) for lesson in everything}
     path = path_of(everything[0].room.parent) if everything else []
     done: set[str] = set()
@@ -193,7 +194,7 @@ def _order(everything: list[Lesson]) -> None:
     def descend(number: str, above: tuple[str, ...]) -> None:
         if number in above:
             circle = " → ".join((*above[above.index(number) :], number))
-            raise BadInput(f"`builds_on` runs in a circle: {circle}.")
+            raise BadInput(f"`builds_on` has a cycle: {circle}.")
         if number not in done:
             for other in below.get(number, []):
                 descend(other, (*above, number))

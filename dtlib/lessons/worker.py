@@ -1,7 +1,7 @@
 """A process that runs notebooks, one after another: `python -m dtlib.lessons.worker`.
 
-It reads one JSON line a notebook from stdin and answers with JSON lines: each cell as it starts,
-and at the end what failed, if anything. A process that lives on saves papermill's slow imports.
+It reads one JSON line per notebook from stdin and answers with JSON lines: each cell as it starts,
+and at the end what failed, if anything. Reusing the process saves papermill's slow imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dtlib.ranks.processes import end_descendants
 def main() -> None:
     """Answer tasks until stdin closes; then end, with every process that was started."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # a library's prints must not be mistaken for an answer
 
     def report(**event: Any) -> None:
         answers.write(json.dumps(event) + "\n")
@@ -46,7 +46,7 @@ def _tasks() -> queue.Queue[dict[str, Any] | None]:
     def read() -> None:
         for line in sys.stdin:
             tasks.put(json.loads(line))
-        # Whoever asked is gone, perhaps killed: leave nothing behind.
+        # The parent is gone, perhaps killed: leave no process behind.
         end_descendants(os.getpid())
         os._exit(1)
 

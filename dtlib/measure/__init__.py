@@ -1,4 +1,4 @@
 """What a run does, measured: bytes held and sent (`ledger`), time and its shares (`profiling`).
 
-No formula is here (`dtlib.sim` has them); `dtlib.study` sets the two side by side.
+There are no formulas here (`dtlib.sim` has them); `dtlib.study` sets the two side by side.
 """

@@ -1,4 +1,4 @@
-"""Tables of what was measured as text, for people."""
+"""Tables of measurements as text, for people."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1, last: bool = False) ->
     Parameters
     ----------
     rows
-        All equally long; a head is a row like the others.
+        All of the same length; the header is a row like the others.
     left, last
-        How many columns begin on the left, and whether the last one does, too.
+        How many columns are aligned left, and whether the last one is too.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     end = len(widths) - last

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WITHIN = "Within the noise of the machine:"
-"""How a message begins that calls an effect no result; the website looks for it in outputs."""
+"""How a message begins that an effect is not a result; the website looks for it in outputs."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Effect:
 
 
 def compare(times: float, placebo: Sequence[float], again: Sequence[float] | None = None) -> Effect:
-    """Set an effect beside the spread that the same measurement shows where nothing was changed.
+    """Compare an effect with the spread that the same measurement shows when nothing is changed.
 
     Parameters
     ----------
     times
-        The effect as it is shown: how many times as fast, or as large.
+        The effect as it is reported: how many times as fast, or as large.
     placebo
-        What one variant took in each of its turns, interleaved with those of the others.
+        The times of one variant in each of its turns, interleaved with those of the others.
     again
-        The same variant timed once more, turn by turn; without it, `placebo` against itself.
+        The same variant timed once more, turn by turn; by default `placebo` against itself.
 
     Returns
     -------
@@ -55,6 +55,6 @@ def compare(times: float, placebo: Sequence[float], again: Sequence[float] | Non
     """
     if len(placebo) < 2:
         return Effect(times, math.inf)
-    # Nothing was changed, so a pair that differs from 1 always in the same direction is noise, too.
+    # Nothing was changed, so pairs that always differ from 1 in the same direction are noise, too.
     pairs = placebo if again is None else [1.0, *map(operator.truediv, placebo, again)]
     return Effect(times, max(pairs) / min(pairs))

@@ -1,4 +1,4 @@
-"""Time and memory of a step, measured so that the numbers mean what they say."""
+"""Time and memory of a step, measured so that the numbers are what they claim to be."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MEMORY = ("memory_allocated_bytes", "memory_reserved_bytes", "memory_peak_bytes
 
 
 class StepTimer:
-    """Time each step; the first `warmup` of them never enter a result.
+    """Time each step; the first `warmup` steps never enter a result.
 
-    A device works through a queue, so a clock read before the queue is empty measures the launch
-    and not the work. Either `synchronize` is called before each start and before each stop; or the
-    clock is the device's own, and its marks are read later (`step_timer`).
+    A device works through a queue, so a clock that is read before the queue is empty measures the
+    launch and not the work. So either `synchronize` is called before each start and each stop, or
+    the clock is the device's own and its marks are read later (`step_timer`).
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class StepTimer:
     synchronize
         Waits until the device is idle; see `synchronizer`.
     seconds
-        Of the time from one mark to another.
+        Returns the seconds from one mark to another.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class StepTimer:
         self.warmup = warmup
         self._clock, self._synchronize, self._seconds = clock, synchronize, seconds
         self._started: Any = None
-        self._marks: list[tuple[Any, Any]] = []  # of steps whose time was not asked for yet
+        self._marks: list[tuple[Any, Any]] = []  # of steps whose time has not been read yet
         self._times: list[float] = []
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class StepTimer:
 
     @property
     def times(self) -> list[float]:
-        """Seconds of each step so far; with events, the device has taken them all after this."""
+        """Seconds of each step so far; with events, this waits until the device has done them."""
         self._times += [self._seconds(*marks) for marks in self._marks]
         self._marks.clear()
         return self._times
@@ -84,7 +84,7 @@ class StepTimer:
     def median(self) -> float:
         """Median seconds of a step after the warm-up.
 
-        Raises `BadInput` when no step is left once the warm-up is taken away.
+        Raises `BadInput` when no step is left after the warm-up.
         """
         if not self.timed:
             raise BadInput(
@@ -96,7 +96,7 @@ class StepTimer:
     def columns(self, units_per_step: float, unit: str) -> dict[str, Any]:
         """The columns of the timing; `step_time_s` and `throughput` are None if no step was timed.
 
-        `units_per_step` are samples or tokens of one *global* batch; a unit is "tokens/s", say.
+        `units_per_step` are samples or tokens of one *global* batch; a unit is, say, "tokens/s".
         """
         seconds = self.median() if self.timed else None
         return {
@@ -109,17 +109,17 @@ class StepTimer:
 
 
 def step_timer(warmup: int, device: torch.device, *, waits: bool = False) -> StepTimer:
-    """Return what times a run's steps on a device: a GPU is not waited for, unless told so.
+    """Return the timer for a run's steps on a device; by default it does not wait for a GPU.
 
-    Two events mark a step in a GPU's queue. They are not in the way of the host, which fills the
-    queue ahead, and they are read once somebody asks for the times.
+    Two events mark a step in a GPU's queue. They do not hold up the host, which fills the queue
+    ahead, and they are read when the times are requested.
 
     Parameters
     ----------
     warmup
-        As of `StepTimer`.
+        As for `StepTimer`.
     waits
-        Leave the device idle at both ends of each step, so that what it did in a step lies in it.
+        Leave the device idle at both ends of each step, so that a step's work is inside the step.
     """
     if device.type != "cuda" or waits:
         return StepTimer(warmup, synchronize=synchronizer(device))

@@ -10,9 +10,9 @@ import torch
 
 @contextlib.contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """Draw what happens inside from `seed` alone, and leave the global generator as it was.
+    """Draw random numbers in the block from `seed` alone, and restore the global generator.
 
-    Every rank builds the same weights this way, whatever it drew before.
+    This way every rank builds the same weights, whatever it drew before.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

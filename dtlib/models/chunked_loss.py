@@ -1,8 +1,9 @@
 """Output layer and cross-entropy in one: the logits of all positions never exist at once.
 
-Plain, they are there three times in fp32 when backward begins, log-probabilities and two gradients,
-which for GPT-2's vocabulary is more than all of its activations. torch has such a function since
-2.14, and this project runs with older ones; it also leaves the graph that torch.compile makes.
+Without it they exist three times in fp32 when backward begins, as log-probabilities and two
+gradients: for GPT-2's vocabulary that is more than all of its activations. torch has had such a
+function since 2.14, but this project also runs with older versions, and torch's function breaks
+the graph that torch.compile makes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 LARGE = 2**26
-"""Logits that may exist at once: 256 MiB in fp32, and products large enough to fill a GPU."""
+"""Logits that may exist at once: 256 MiB in fp32, which makes products large enough for a GPU."""
 
 
 def summed_loss(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
@@ -22,9 +23,9 @@ def summed_loss(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     Parameters
     ----------
     hidden, weight
-        [n, h] and [V, h]; under autocast both are taken in its type.
+        [n, h] and [V, h]; under autocast both are cast to its type.
     labels
-        [n], int64; negative ones do not count.
+        [n], int64; negative labels do not count.
     """
     kind, dtype = hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(kind) and dtype != torch.float64:
@@ -34,7 +35,7 @@ def summed_loss(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
 
 
 class _Chunked(torch.autograd.Function):
-    """The gradient of a position follows from its own logits: forward takes it while they exist.
+    """A position's gradient depends only on its own logits: forward computes it while they exist.
 
     So nothing is computed twice, and backward only multiplies by the gradient of the sum.
     """
@@ -52,7 +53,7 @@ class _Chunked(torch.autograd.Function):
                 logits = (x @ weight.t()).to(wide)
                 norm = logits.logsumexp(1, keepdim=True)
                 loss += ((norm - logits.gather(1, index)) * counts).sum()
-                # d loss / d logits: the probabilities, less 1 at the label
+                # d loss / d logits: the probabilities, minus 1 at the label
                 logits.sub_(norm).exp_()
                 logits.scatter_add_(1, index, torch.full_like(norm, -1.0)).mul_(counts)
                 gradient = logits.to(x.dtype)

@@ -1,6 +1,6 @@
 """GPT with GPT-2's shapes (Radford et al. 2019), from `nano` for a laptop to gpt2-xl.
 
-Parameters carry the names of GPT-2's published checkpoints (`wte`, `wpe`, `h.0.attn.c_attn`, …), so
+Parameters have the names of GPT-2's published checkpoints (`wte`, `wpe`, `h.0.attn.c_attn`, …), so
 that Hugging Face's state dicts load. Symbols: b micro-batch, s sequence, h width, L layers,
 a heads.
 """
@@ -56,7 +56,7 @@ def shape(name: str, **changes: Any) -> GPTConfig:
     Raises
     ------
     BadInput
-        If there is no such shape; the sentence names those there are.
+        If there is no such shape; the message lists the existing ones.
     """
     if name not in SHAPES:
         hint = did_you_mean(name, SHAPES)
@@ -77,7 +77,7 @@ class Attention(nn.Module):
         b, s, h = x.shape
         # [b, s, 3h] -> query, key, value, each [b, a, s, h/a]
         q, k, v = self.c_attn(x).view(b, s, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
-        # Causal alone: every position sees at least itself, so no softmax row is fully masked.
+        # Causal only: every position sees at least itself, so no softmax row is fully masked.
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         return self.c_proj(y.transpose(1, 2).reshape(b, s, h))
@@ -106,7 +106,7 @@ class Block(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        # in here, so that what gathers a sharded block's weights stands around the block as ever
+        # in here, so that whatever gathers a sharded block's weights still wraps the whole block
         return recomputed(self.checkpointing, self._compute, x)
 
     def _compute(self, x: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class GPT(nn.Module):
     config : GPTConfig
         The shape.
     seed : int
-        The weights are drawn from it alone: normal with deviation 0.02, divided by sqrt(2L) for the
+        Only this decides the weights: normal with deviation 0.02, divided by sqrt(2L) for the
         projections that add to the residual stream (GPT-2's rule).
     checkpointing : str
         What blocks keep for backward: a kind of `recomputed`.
@@ -151,8 +151,9 @@ class GPT(nn.Module):
     def forward(self, tokens: Tensor, labels: Tensor | None = None) -> Tensor:
         """Map tokens [b, s] (int64) to logits [b, s, vocab_size]; s is at most `context`.
 
-        With labels [b, s] to their summed loss, of which negative ones are no part, without ever
-        having all logits: in here, where what shards the model has gathered its weights.
+        With labels [b, s], return their summed loss instead, without negative labels and without
+        ever holding all logits. This happens in here because a sharded model's weights are gathered
+        here.
         """
         s = tokens.shape[1]
         if s > self.config.context:
@@ -170,16 +171,16 @@ class GPT(nn.Module):
     def load_hf_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load the state dict of transformers' GPT2LMHeadModel or GPT2Model, in place.
 
-        Its Conv1D layers keep weights as [in, out], ours are nn.Linear's [out, in]. Every key is
-        used or refused: only an `lm_head` that equals the embedding and the causal masks of older
-        checkpoints (`attn.bias`, `attn.masked_bias`) hold nothing that this model has not, and what
-        DDP and torch.compile put before a name is taken off.
+        Its Conv1D layers keep weights as [in, out]; ours are nn.Linear's [out, in]. Every key is
+        used or refused, with two exceptions that add nothing to this model: an `lm_head` that
+        equals the embedding, and the causal masks of older checkpoints (`attn.bias`,
+        `attn.masked_bias`). Prefixes that DDP and torch.compile add to a name are removed.
 
         Raises
         ------
         BadInput
             If a parameter is missing, unknown or has another shape, a mask is not causal, or the
-            output layer is not the embedding; the sentence names the keys.
+            output layer is not the embedding; the message names the keys.
         """
         mine: dict[str, Tensor] = {}
         for key, value in state.items():
@@ -188,12 +189,12 @@ class GPT(nn.Module):
                 kind = type(value).__name__
                 raise BadInput(f"{key!r} of this state dict is a {kind}, not a tensor; remove it.")
             if name in mine:
-                raise BadInput(f"this state dict holds {name} twice, once as {key!r}; keep one.")
+                raise BadInput(f"this state dict has {name} twice, once as {key!r}; keep one.")
             mine[name] = value.t() if _is_conv1d(name) and value.dim() == 2 else value
         head, embedding = mine.pop("lm_head.weight", None), mine.get("wte.weight")
         if head is not None and embedding is not None and not _equal(head, embedding):
             raise BadInput(
-                "lm_head.weight of this state dict is not its wte.weight, and the output layer of"
+                "lm_head.weight of this state dict is not its wte.weight, but the output layer of"
                 " this model is its embedding (tied); load a checkpoint whose output layer is tied."
             )
         for layer in range(self.config.layers):
@@ -210,8 +211,8 @@ class GPT(nn.Module):
 def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a state dict of `GPT` under the names and in the layout of GPT2LMHeadModel.
 
-    The inverse of `load_hf_state_dict`; the output layer is left out, since transformers ties it to
-    the embedding as well.
+    This is the inverse of `load_hf_state_dict`; the output layer is left out, since transformers
+    also ties it to the embedding.
     """
     return {
         f"transformer.{name}": value.t() if _is_conv1d(name) else value
@@ -220,12 +221,12 @@ def to_hf_state_dict(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _drop_masks(state: dict[str, Tensor], attention: str) -> None:
-    """Leave out the causal mask of a layer, and the number that stands where it hides."""
+    """Drop a layer's causal mask, and the number that replaces the scores that it hides."""
     mask, hidden = (state.pop(f"{attention}.{name}", None) for name in ("bias", "masked_bias"))
     if mask is not None:
         causal = torch.ones(mask.shape[-2:], device=mask.device).tril() if mask.dim() >= 2 else None
         if causal is None or not bool((mask == causal).all()):
-            raise BadInput(f"{attention}.bias of this state dict is no causal mask; remove it.")
+            raise BadInput(f"{attention}.bias of this state dict is not a causal mask; remove it.")
     if hidden is not None and not (hidden.numel() == 1 and float(hidden) <= -1e4):
         raise BadInput(f"{attention}.masked_bias of this state dict hides nothing; remove it.")
 

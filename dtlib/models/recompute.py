@@ -1,4 +1,4 @@
-"""Activation checkpointing: what forward did not keep, backward computes once more.
+"""Activation checkpointing: backward recomputes what forward did not keep.
 
 T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
 """
@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# What selective checkpointing keeps, since it is dear to compute: products and attention. The rest
-# (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic. Every linear
-# layer of a block is an addmm. A bare mm would be that of DeepSpeed's stage 3, which adds the bias
-# in place to what is kept, unseen by torch: there, products are computed again.
+# What selective checkpointing keeps, since it is expensive to compute: products and attention. The
+# rest (norms, GELU, residual additions, dropout) is cheap, and bound by memory traffic. Every
+# linear layer of a block is an addmm. A plain mm would come from DeepSpeed's stage 3, which then
+# adds the bias in place to the kept result, unseen by torch: there, products are computed again.
 DEAR = frozenset(
     getattr(torch.ops.aten, name).default
     for name in (
@@ -29,12 +29,12 @@ DEAR = frozenset(
 
 
 def recomputed(kind: str, compute: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return compute(x); backward sees the same bits, computed anew from what was kept.
+    """Return compute(x); backward sees the same bits, recomputed from what was kept.
 
     Parameters
     ----------
     kind
-        "none" keeps all that autograd saves, "full" x alone, "selective" x and what is `DEAR`.
+        "none" keeps all that autograd saves, "full" only x, "selective" x and what is in `DEAR`.
     """
     if kind == "none" or not torch.is_grad_enabled():
         return compute(x)
@@ -53,10 +53,10 @@ def _selective() -> tuple[Any, Any]:
 
 
 class _Again(TorchDispatchMode):
-    """Ask torch for what is `DEAR`, and compute all else.
+    """Take what is in `DEAR` from torch, and compute everything else.
 
-    Torch's own mode refuses every operation that forward did not have, as those by which ZeRO
-    gathers a block's weights once more.
+    Torch's own mode refuses every operation that was not in forward, such as those with which ZeRO
+    gathers a block's weights again.
     """
 
     def __init__(self, kept: TorchDispatchMode) -> None:

@@ -75,7 +75,7 @@ class ResNet(nn.Module):
 
 
 def resnet18(width: int = 64, norm: str = "batch", classes: int = 10, *, seed: int = 0) -> ResNet:
-    """Build a ResNet-18 whose weights are drawn from `seed` alone.
+    """Build a ResNet-18 whose weights depend only on `seed`.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def resnet18(width: int = 64, norm: str = "batch", classes: int = 10, *, seed: i
         Channels of the first stage, a multiple of 8. 64 is the full model: 11,173,962 parameters
         with ten classes. 16 is the narrow one for a laptop: 701,466.
     norm : "batch" or "group"
-        Batch norm, or group norm with eight channels a group (same number of parameters).
+        Batch norm, or group norm with eight channels per group (same number of parameters).
     classes : int
         Number of logits.
     seed : int

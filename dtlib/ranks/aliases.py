@@ -17,7 +17,7 @@ _table: dict[str, str] = {}
 
 
 def alias(names: Mapping[str, str]) -> None:
-    """Let each key stand for the package that is its value, from now on.
+    """Make each key an alias of the package that is its value, from now on.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def alias(names: Mapping[str, str]) -> None:
 
 
 def aliases() -> dict[str, str]:
-    """The aliases that hold here."""
+    """The aliases that are in force here."""
     return dict(_table)
 
 

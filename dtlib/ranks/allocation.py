@@ -1,4 +1,4 @@
-"""What a Slurm allocation holds, by its variables: nodes, and the ranks, GPUs and CPUs of each."""
+"""What a Slurm allocation has, from its variables: nodes, and the ranks, GPUs and CPUs of each."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ class Spread:
 
     @property
     def most(self) -> int:
-        """Ranks on the node that runs most of them."""
+        """The number of ranks on the node that runs the most."""
         return max(self.counts)
 
 
 def capacity(env: Mapping[str, str] = os.environ) -> Spread | None:
-    """Return the allocation of several nodes that this process is in, else `None`.
+    """Return the allocation of several nodes that this process is in, otherwise `None`.
 
-    A node has a rank for each of its GPUs, else for each of its tasks, however these were asked for
-    (`--ntasks`, `--ntasks-per-node`).
+    A node has a rank for each of its GPUs or, without GPUs, for each of its tasks, however these
+    were requested (`--ntasks`, `--ntasks-per-node`).
     """
     hosts = first_hosts(env.get("SLURM_JOB_NODELIST", ""))
     if "SLURM_JOB_ID" not in env or len(hosts) < 2 or shutil.which("srun") is None:
         return None
     gpus = gpus_per_node(env)
     counts = [gpus] * len(hosts) if gpus else each_node(env.get("SLURM_TASKS_PER_NODE", ""))
-    if len(counts) != len(hosts):  # inside a step of one task, srun tells how many the step has
+    if len(counts) != len(hosts):  # inside a step of one task, srun reports only that step's tasks
         counts = each_node(env.get("SLURM_NTASKS_PER_NODE", "1")) * len(hosts)
     return Spread(tuple(hosts), tuple(counts))
 
 
 def spread(ranks: int | None, env: Mapping[str, str] = os.environ) -> Spread | None:
-    """Say how `ranks` ranks spread over the allocation's nodes; `None`: they stay on this machine.
+    """Return how `ranks` ranks spread over the allocation's nodes; `None`: they all run here.
 
-    Left out, they fill it. As many as the first node holds stay here, as does a number that the
-    nodes cannot share evenly; whole nodes are filled first.
+    By default the ranks fill the allocation. Ranks that fit on the first node stay here, as does a
+    number of ranks that the nodes cannot share evenly; whole nodes are filled first.
     """
     whole = capacity(env)
     if whole is None or ranks is None:
@@ -73,8 +73,8 @@ def gpus_per_node(env: Mapping[str, str] = os.environ) -> int:
 
 
 def cpus_per_node(env: Mapping[str, str]) -> int:
-    """Return the CPUs that the job has on each node, since srun gives a task one by default.
+    """Return how many CPUs the job has on each node, since srun gives a task only one by default.
 
-    On the node that has fewest; 0 where Slurm does not say.
+    This is the count of the node with the fewest; 0 where Slurm does not say.
     """
     return min(each_node(env.get("SLURM_JOB_CPUS_PER_NODE", "")), default=0)

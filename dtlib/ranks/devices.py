@@ -1,4 +1,4 @@
-"""Device and backend of a world: the one table, and what this machine has."""
+"""Device and backend of a world: the one table that decides them, and what this machine has."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def choose_backend(
     local_world_size: int | None = None,
     availability: Availability | None = None,
 ) -> tuple[str, str]:
-    """Choose the device type and the backend of a world: the one table of the project.
+    """Choose the device type and the backend of a world, by the project's one table.
 
-    | asked | here | device, backend |
+    | asked for | here | device, backend |
     | --- | --- | --- |
     | auto | a GPU for every local rank | cuda, nccl (gloo where the build has no NCCL) |
     | auto | anything else, Apple GPUs included | cpu, gloo |
@@ -55,18 +55,18 @@ def choose_backend(
     device
         `"auto"`, `"cpu"`, `"cuda"` or `"mps"`.
     availability
-        What there is; default: what torch finds here.
+        The available devices; default: what torch finds here.
 
     Raises
     ------
     BadInput
         For an unknown device, or several ranks on mps.
     Unavailable
-        When the device is not here, or there are fewer GPUs than local ranks.
+        When this machine lacks the device, or has fewer GPUs than local ranks.
     """
     if device not in DEVICES:
         raise BadInput(
-            f"There is no device {device!r}; choose one of {', '.join(DEVICES)}."
+            f"Unknown device {device!r}; choose one of {', '.join(DEVICES)}."
             + did_you_mean(device, DEVICES)
         )
     if device == "cpu":
@@ -83,7 +83,7 @@ def choose_backend(
 
 
 def few_gpus(ranks: int, gpus: int, host: str = "this host") -> str:
-    """Say that so many ranks cannot each have a GPU of their own on a host."""
+    """Explain that a host has too few GPUs for each of its ranks to have its own."""
     if not gpus:
         where = "here" if host == "this host" else f"on {host}"
         return f"No CUDA GPU is usable {where}; use --device cpu, or see `dtlib doctor`."
@@ -91,7 +91,7 @@ def few_gpus(ranks: int, gpus: int, host: str = "this host") -> str:
         there, use = "there is 1" if gpus == 1 else f"there are {gpus}", f"use --ranks {gpus}"
     else:
         there, use = f"see {gpus} (CUDA_VISIBLE_DEVICES?)", f"start {gpus} on each node"
-    return f"{ranks} ranks on {host} need {ranks} GPUs and {there}; {use} or --device cpu."
+    return f"{ranks} ranks on {host} need {ranks} GPUs, but {there}; {use} or --device cpu."
 
 
 def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""The process group: which ranks there are, which of them this process is, and what they share.
+"""The process group: which ranks exist, which of them this process is, and what they share.
 
-Everything works in a world of one too, without a process group. torch is imported where it is used,
-so that the launcher can read the tables here in a process that never needs torch.
+Everything also works in a world of one, without a process group. torch is imported where it is
+used, so that the launcher can read the tables here in a process that never needs torch.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ T = TypeVar("T")
 
 
 class _Stop:
-    """Plain values and no events: a signal may come while the last one's handler still runs, and
-    would wait for ever for the lock of an event that it interrupts."""
+    """Plain values, not events: a signal may come while the handler of an earlier one still runs,
+    and would then wait for ever for the lock of the event that it interrupted."""
 
     requested = False
     asked_about = False
 
 
 _joined_device: torch.device | None = None
-_why = ""  # why this device, where nobody would expect it
-_told = False  # whether this world has said on what it computes
+_why = ""  # why this device, if it is unexpected
+_told = False  # whether this world has reported its device
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class World:
 
 
 def in_world() -> bool:
-    """Say whether this process is in a process group."""
+    """Return whether this process is in a process group."""
     return _joined() is not None
 
 
@@ -87,12 +87,12 @@ def world() -> World:
 
 
 def _foreign_device(local_rank: int, backend: str) -> torch.device:
-    """Guess the device of a rank whose process group is not ours: NCCL's takes a GPU each."""
+    """Guess the device of a rank whose process group is not ours: NCCL needs one GPU per rank."""
     import torch
 
     if "nccl" not in backend:
         return torch.device("cpu")
-    # with fewer GPUs it is bound to one, or its own code has chosen one
+    # with fewer GPUs than ranks, it is bound to one, or its own code has chosen one
     alone = local_rank >= torch.cuda.device_count()
     return torch.device("cuda", torch.cuda.current_device() if alone else local_rank)
 
@@ -116,9 +116,9 @@ def join(
     Raises
     ------
     BadInput, Unavailable
-        As `choose_backend`, and for network interfaces by which the ranks would not meet.
+        As `choose_backend`, and for network interfaces through which the ranks could not meet.
     DtlibError
-        When not all ranks come.
+        When not all ranks arrive.
     """
     import torch
     import torch.distributed as dist
@@ -127,7 +127,7 @@ def join(
     if in_world():
         return world()
     os.environ.update(env_world.variables())
-    if store is None:  # until all are there, a rank may still load torch
+    if store is None:  # until all have arrived, a rank may still be loading torch
         store = meeting_place(env_world, max(timeout, start_limit()))
     placed = gpus.place(env_world, device, store)
     nodes = -(-env_world.world_size // env_world.local_world_size)
@@ -144,7 +144,7 @@ def join(
         rank=env_world.rank,
         world_size=env_world.world_size,
         timeout=timedelta(seconds=timeout),
-        device_id=own if placed.backend == "nccl" else None,  # NCCL then never guesses it
+        device_id=own if placed.backend == "nccl" else None,  # NCCL then never has to guess it
     )
     atexit.register(leave)
     if env_world.source != "launch":
@@ -153,9 +153,9 @@ def join(
 
 
 def tell_devices(also: str = "") -> None:
-    """Print on rank 0 on what the ranks compute, once, and why where nobody would expect it.
+    """Print once, on rank 0, the device that the ranks use, and why if it is unexpected.
 
-    Without anything that is to be said `also`, only what is not expected is worth a line.
+    Unless there is something to print `also`, an expected device is not worth a line.
     """
     global _told
     if is_main() and not (_told and in_world()) and (_why or also):
@@ -164,7 +164,7 @@ def tell_devices(also: str = "") -> None:
 
 
 def devices_in_words() -> str:
-    """Say on what the ranks compute, and why, where it is not what one would expect."""
+    """Describe the device that the ranks use, and why if it is unexpected."""
     here, why = world(), _why
     ranks = "1 rank" if here.world_size == 1 else f"{here.world_size} ranks"
     backend = f" with {here.backend}" if here.backend else ""
@@ -180,7 +180,7 @@ def leave() -> None:
 
 
 def is_main() -> bool:
-    """Say whether this is rank 0, or a world of one."""
+    """Return whether this is rank 0, or a world of one."""
     dist = _joined()
     return dist is None or dist.get_rank() == 0
 
@@ -192,16 +192,16 @@ def barrier() -> None:
 
 
 def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
-    """Add `tensor` up over all ranks, in place, and return it (a no-op in a world of one)."""
+    """Sum `tensor` over all ranks, in place, and return it (a no-op in a world of one)."""
     if dist := _joined():
         dist.all_reduce(tensor)
     return tensor
 
 
 def reduce_scatter_sum(out: torch.Tensor, inp: torch.Tensor, group: Any = None) -> torch.Tensor:
-    """Add `inp` (N·n elements) up over N ranks and leave this rank's n elements in `out`.
+    """Sum `inp` (N·n elements) over N ranks and leave this rank's n elements in `out`.
 
-    The ranks are those of a process group, by default all.
+    The ranks are those of `group`, by default all.
 
     torch 2.14 renamed the call and warns about the old name, which is the only one up to 2.13.
     """
@@ -224,7 +224,7 @@ def broadcast_object(obj: T) -> T:
 
 
 def gather_objects(obj: T) -> list[T]:
-    """Return every rank's `obj` by rank, on every rank."""
+    """Return the `obj` of every rank, in rank order, on every rank."""
     dist = _joined()
     if dist is None:
         return [obj]
@@ -234,30 +234,30 @@ def gather_objects(obj: T) -> list[T]:
 
 
 def request_stop() -> None:
-    """Ask this rank to stop at the next step; what the stop signals do."""
+    """Ask this rank to stop at the next step, as the stop signals do."""
     _Stop.requested = True
 
 
 def stop_requested() -> bool:
-    """Say whether this rank was asked to stop; all ranks must agree on a step before they do."""
+    """Return whether this rank was asked to stop; all ranks must agree on a step before they do."""
     _Stop.asked_about = True
     return _Stop.requested
 
 
 def heeds_stop() -> bool:
-    """Say whether this process ever asked `stop_requested`: else it would never stop."""
+    """Return whether this process ever called `stop_requested`; otherwise it would never stop."""
     return _Stop.asked_about
 
 
 def install_stop_handlers(*names: str, unheeded: bool = True) -> None:
-    """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 when none is named.
+    """Let signals set the stop flag of this process: SIGTERM and SIGUSR1 unless others are named.
 
-    Signal handlers belong to the main thread; from another thread nothing is installed.
+    Only the main thread can install signal handlers; from another thread nothing is installed.
 
     Parameters
     ----------
     unheeded
-        Whether to keep a process alive too that never asked `stop_requested` so far; if not, a
+        Whether a signal leaves a process alive that has never called `stop_requested`; if not, the
         signal ends it, as without a handler.
     """
     import signal

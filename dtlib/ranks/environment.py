@@ -1,4 +1,4 @@
-"""What torchrun or srun says about this process's place among the ranks, in the environment."""
+"""This process's place among the ranks, as torchrun or srun gives it in the environment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ JOB_ENDED = (
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "BOOT_FAIL", "DEADLINE",
 )  # fmt: skip
-"""States of a Slurm job that runs no more (https://slurm.schedmd.com/squeue.html)."""
+"""States of a Slurm job that no longer runs (https://slurm.schedmd.com/squeue.html)."""
 
 
 @dataclass(frozen=True)
 class EnvWorld:
-    """A place in a world that somebody else started; `source` is torchrun, srun or launch."""
+    """A place in a world that another program started; `source` is torchrun, srun or launch."""
 
     rank: int
     local_rank: int
@@ -36,7 +36,7 @@ class EnvWorld:
     source: str
 
     def variables(self) -> dict[str, str]:
-        """Return torchrun's variables, with which every framework finds its place."""
+        """Return torchrun's variables, from which every framework reads its place."""
         return {
             "RANK": str(self.rank), "LOCAL_RANK": str(self.local_rank),
             "WORLD_SIZE": str(self.world_size), "LOCAL_WORLD_SIZE": str(self.local_world_size),
@@ -46,10 +46,10 @@ class EnvWorld:
 
 
 def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
-    """Return the world that torchrun or srun started this process in, else `None`.
+    """Return the world that torchrun or srun started this process in, otherwise `None`.
 
     torchrun's variables win, since torchrun may itself run as a Slurm step. A Slurm step of one
-    task is no world: it is how a notebook or a batch script runs inside an allocation.
+    task is not a world: it is how a notebook or a batch script runs inside an allocation.
 
     Raises `BadInput` when the variables are incomplete, contradict one another, or several
     torchruns share a node.
@@ -66,7 +66,7 @@ def _torchrun_world(env: Mapping[str, str]) -> EnvWorld:
     missing = [name for name in TORCHRUN if name not in env]
     if missing:
         raise BadInput(
-            f"RANK is set but {', '.join(missing)} is not; start the script with torchrun, "
+            f"RANK is set, but {', '.join(missing)} is not; start the script with torchrun, "
             "or unset RANK."
         )
     rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
@@ -81,14 +81,14 @@ def _torchrun_world(env: Mapping[str, str]) -> EnvWorld:
 
 
 def _refuse_torchrun_per_task(env: Mapping[str, str]) -> None:
-    """torchrun starts the ranks of a node itself: a second one on that node would repeat them."""
+    """Refuse several torchruns on a node: each would start all ranks of the node again."""
     if "SLURM_STEP_NUM_TASKS" not in env and "SLURM_STEP_TASKS_PER_NODE" not in env:
         return  # torchrun in a batch script, which runs once
     tasks = max(_tasks_per_node(env))
     if tasks > 1:
         raise BadInput(
-            f"Slurm started torchrun {tasks} times on a node, and each starts all ranks of the "
-            "node itself; use --ntasks-per-node=1 with torchrun."
+            f"Slurm started torchrun {tasks} times on a node, but each torchrun starts all ranks "
+            "of its node itself; use --ntasks-per-node=1 with torchrun."
         )
 
 
@@ -102,7 +102,7 @@ def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
     address = env.get("MASTER_ADDR") or (hosts[0] if hosts and not one_host else "127.0.0.1")
     if not one_host and "MASTER_ADDR" in env:
         refuse_loopback(address, hosts)
-    # Below the range of ephemeral ports, and another one for each step of a job.
+    # Below the range of ephemeral ports, and a different one for each step of a job.
     job, step = _number(env, "SLURM_JOB_ID", 0), _number(env, "SLURM_STEP_ID", 0)
     port = _number(env, "MASTER_PORT", 12000 + (job * 17 + step) % 18000)
     local_rank = _number(env, "SLURM_LOCALID")
@@ -143,14 +143,14 @@ def first_hosts(nodelist: str) -> list[str]:
 
 
 def start_limit(env: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds that a process may take to load torch and come to the others.
+    """Return how many seconds a process may take to load torch and meet the others.
 
-    DTLIB_START_LIMIT sets them, for a file system that is slow to give out Python's files.
+    DTLIB_START_LIMIT sets this, for a file system that is slow to deliver Python's files.
 
     Raises
     ------
     BadInput
-        When it is no number above 0.
+        When it is not a number above 0.
     """
     said = env.get("DTLIB_START_LIMIT") or "120"
     if not re.fullmatch(r"\d+(\.\d+)?", said) or not float(said):
@@ -159,10 +159,10 @@ def start_limit(env: Mapping[str, str] = os.environ) -> float:
 
 
 def hash_seed(env: Mapping[str, str] = os.environ) -> str:
-    """Return the PYTHONHASHSEED that all ranks share: the user's number, else 0.
+    """Return the PYTHONHASHSEED that all ranks share: the user's number, otherwise 0.
 
-    By default every process draws its own, and so has its own order of a set of names: buffers that
-    a model registers in that order would be swapped between ranks.
+    By default every process draws a seed of its own, and so orders a set of names in its own way:
+    buffers that a model registers in that order would be swapped between ranks.
     """
     said = env.get(HASH_SEED, "")
     return said if said.isdecimal() else "0"
@@ -171,12 +171,12 @@ def hash_seed(env: Mapping[str, str] = os.environ) -> str:
 def meeting_place(place: EnvWorld, timeout: float) -> Any:
     """Return the store at `MASTER_ADDR:MASTER_PORT`, as torch's `init_process_group` makes it.
 
-    Every rank waits here for every other one: torch's rendezvous lets all but its server go on.
+    Here every rank waits for all others; in torch's rendezvous only the server waits.
 
     Raises
     ------
     DtlibError
-        When not all ranks have come in `timeout` seconds.
+        When not all ranks have arrived within `timeout` seconds.
     """
     from torch.distributed import PrefixStore
     from torch.distributed.rendezvous import rendezvous
@@ -193,34 +193,34 @@ def meeting_place(place: EnvWorld, timeout: float) -> Any:
         if not re.search("timed out|timeout", str(error), re.I):
             raise
         missing = [n for n, name in enumerate(names) if store and not store.check([name])]
-        who = f"rank {', '.join(map(str, missing[:8]))}" if missing else "another one"
+        who = f"rank {', '.join(map(str, missing[:8]))}" if missing else "another rank"
         raise DtlibError(
             f"Rank {place.rank} waited {timeout:g} s at {place.master_addr}:{place.master_port} "
-            f"for all {place.world_size} ranks: {who} still loads Python's files "
+            f"for all {place.world_size} ranks: {who} is still loading Python's files "
             "(DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address."
         ) from error
     return store
 
 
 def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
-    """Refuse a meeting place that is, on each of several hosts, that host itself.
+    """Refuse a meeting place that each of several hosts would take to be itself.
 
-    Raises `BadInput` when `address` is a loopback address, or a name of one (as `/etc/hosts` of
-    some systems makes the host's own name).
+    Raises `BadInput` when `address` is a loopback address, or a name of one (as a host's own name
+    is in the `/etc/hosts` of some systems).
     """
     try:
         number = socket.gethostbyname(address)
     except OSError as error:
         raise BadInput(
-            f"the meeting place {address} of {', '.join(hosts)} has no address ({error}); set "
-            f"MASTER_ADDR to a name or address of {hosts[0]} that all of them know."
+            f"the meeting place {address} of {', '.join(hosts)} cannot be resolved ({error}); set "
+            f"MASTER_ADDR to a name or address of {hosts[0]} that all of them can resolve."
         ) from None
     if number.startswith("127."):
         means = "" if number == address else f" means {number}, which"
         raise BadInput(
-            f"MASTER_ADDR={address}{means} is on each host that host itself, so the {len(hosts)} "
-            f"hosts {', '.join(hosts)} would never meet; unset it, or set it to an address of "
-            f"{hosts[0]} that all of them reach."
+            f"MASTER_ADDR={address}{means} is a loopback address: on it each host reaches only "
+            f"itself, so the {len(hosts)} hosts {', '.join(hosts)} would never meet; unset it, or "
+            f"set it to an address of {hosts[0]} that all of them can reach."
         )
 
 

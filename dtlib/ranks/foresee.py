@@ -1,4 +1,4 @@
-"""Before the ranks have met: on which type of device they will compute, as far as can be known."""
+"""Before the ranks have met: predict which type of device they will use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def foresee(
 ) -> tuple[str, str]:
     """Return the device type and the backend that ranks will have, by `choose_backend`.
 
-    What counts is how many ranks share a host and how many GPUs it has:
+    This depends on how many ranks share a host and on how many GPUs it has:
 
     | where | ranks on a host | its GPUs |
     | --- | --- | --- |
     | on a rank that torchrun or srun started | 1, if it sees a GPU | those that it sees |
-    | in a Slurm allocation that the ranks will spread over | those of a node | Slurm's word |
+    | in a Slurm allocation that the ranks will spread over | those of a node | as Slurm says |
     | anywhere else | all | those that torch finds |
 
-    A rank that sees fewer GPUs than its host has ranks may be bound to its own: once the ranks have
-    met, `gpus.place` knows, and decides.
+    A rank that sees fewer GPUs than its host has ranks may be bound to a GPU of its own. Only when
+    the ranks have met can `gpus.place` know this, and decide.
 
     Raises
     ------

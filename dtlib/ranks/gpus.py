@@ -1,9 +1,9 @@
-"""Which GPU each rank takes, by what all ranks see: they tell one another at the meeting place.
+"""Which GPU each rank takes, given what all ranks see: they tell one another when they meet.
 
-A rank may see every GPU of its host, and then takes the one of its local rank; or only the GPU that
-Slurm or a wrapper script has bound it to, which is number 0 for every rank. Counting does not tell
-these two apart, since two ranks on a laptop with one GPU also see one each. The GPUs' own ids do:
-ranks that are bound see different ones.
+A rank may see every GPU of its host, and then takes the one numbered by its local rank. Or it may
+see only the GPU that Slurm or a wrapper script has bound it to, which is number 0 for every rank.
+Counting does not tell these two cases apart, since two ranks on a laptop with one GPU also see one
+each. The GPUs' own ids do: ranks that are bound see different ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Placed:
     backend
         Backend of the process group, the same on every rank.
     note
-        Why it is not simply the GPU of the local rank, or the CPU of a host without GPUs; else "".
+        Why it is neither the local rank's GPU nor the CPU of a host without GPUs; otherwise "".
     """
 
     device: str
@@ -94,7 +94,7 @@ def visible_gpus(count: int) -> list[str]:
 
 
 def placed(seen: Sequence[Seen], rank: int, device: str) -> Placed:
-    """Return the place of one rank, when all ranks see what `seen` says; "auto" or "cuda".
+    """Return the place of one rank, given what all ranks see; `device` is "auto" or "cuda".
 
     Either every rank has a GPU of its own, or all of them compute on the CPU.
 
@@ -112,7 +112,7 @@ def placed(seen: Sequence[Seen], rank: int, device: str) -> Placed:
         if device == "cuda":
             raise Unavailable(devices.few_gpus(len(there), gpus, host))
         note = f"{_counted(len(there), 'rank')} on {host} have {_counted(gpus, 'GPU')}"
-        return Placed("cpu", "gloo", f"{note}, and each needs its own" if any_gpu(seen) else "")
+        return Placed("cpu", "gloo", f"{note}, but each needs its own" if any_gpu(seen) else "")
     backend = "nccl" if all(each.nccl for each in seen) else "gloo"
     bound = any(number != each.local_rank for number, each in zip(own, seen, strict=True))
     note = "each rank has a GPU that the others on its host do not see" if bound else ""
@@ -120,15 +120,15 @@ def placed(seen: Sequence[Seen], rank: int, device: str) -> Placed:
 
 
 def any_gpu(seen: Sequence[Seen]) -> bool:
-    """Say whether a rank sees a GPU at all: else nobody wonders why they compute on the CPU."""
+    """Return whether any rank sees a GPU; otherwise the CPU needs no explanation."""
     return any(each.gpus for each in seen)
 
 
 def assign(seen: Sequence[Seen]) -> list[int | None]:
     """Return for each rank the number of a GPU that no other rank takes, or `None`.
 
-    The one of its local rank, if it sees so many; what it sees is counted from there on. Ranks see
-    the same GPUs or different ones: where what they see overlaps in part, one may be left without.
+    A rank prefers the GPU numbered by its local rank, modulo how many it sees, and then the next
+    ones. Ranks see the same GPUs or different ones; if these overlap in part, one may get none.
     """
     taken: set[str] = set()
     own: list[int | None] = []

@@ -1,4 +1,4 @@
-"""One launch, seen from the parent: start the ranks, listen to all of them, end them."""
+"""One launch, as the parent sees it: start the ranks, listen to all of them, end them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dtlib.ranks.where import Where
 
 TICK = 0.1  # seconds between looks at the clock and at processes that died silently
 SETTLE = 0.15  # seconds for the other ranks to arrive where they will wait
-GRACE = 3.0  # seconds for their answers, and for the reports of those on their way out
-STOP_GRACE = 10.0  # seconds in which a function must ask whether it is to stop
-# Of one rank: an endless print must not fill the parent's memory.
+GRACE = 3.0  # seconds for their answers, and for the reports of ranks that are about to end
+STOP_GRACE = 10.0  # seconds in which a function must ask whether to stop
+# Limits for one rank: an endless print must not fill the parent's memory.
 MOST_LINES, LONGEST_LINE = 20_000, 10_000
-_NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines, which the error says better
+_NOISE = "ProcessGroupGloo.cpp"  # gloo's own log lines; the error says it better
 
 
 @dataclass
 class Rank:
-    """What the parent knows of one rank."""
+    """What the parent knows about one rank."""
 
     number: int
     process: Process
@@ -58,7 +58,7 @@ class Group:
     timeout
         Seconds that the others may still take after the first rank has returned.
     limit
-        Seconds that all of it may take once the ranks have met; `None`: no limit.
+        Seconds that the launch may take once the ranks have met; `None`: no limit.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Group:
     ) -> None:
         self.ranks = [Rank(number, process) for number, process in enumerate(processes)]
         self.jobs, self.view, self.timeout, self.limit = jobs, view, timeout, limit
-        self.patience = max(start_limit(), timeout)  # the seconds that end at the deadline
+        self.patience = max(start_limit(), timeout)  # the seconds until the deadline
         self.deadline = time.monotonic() + self.patience
         self.failing = self.out_of_time = False
         self.stop_requested = False
@@ -106,7 +106,7 @@ class Group:
 
     @property
     def places(self) -> dict[int, str]:
-        """Where the ranks were that had not ended, as far as they answered."""
+        """Where the ranks that had not ended were, as far as they answered."""
         running = [rank for rank in self.ranks if rank.outcome is None]
         return {rank.number: str(rank.where or "not answering") for rank in running}
 
@@ -207,11 +207,11 @@ class Group:
             self._shorten(self.timeout)
         elif not self.failing:
             self.failing = True
-            self.patience = self.timeout  # if it failed by time, then by that of a collective
+            self.patience = self.timeout  # if it failed by a time-out, then by a collective's
             self.deadline = time.monotonic() + SETTLE
 
     def _pass_on_stop(self) -> None:
-        """Pass the wish to stop on until a rank is seen to ask for it; end ranks that never do."""
+        """Pass on a request to stop until a rank asks for it; end the ranks if none ever does."""
         now = time.monotonic()
         if not self.stop_requested or self._heeded or now < self._next_stop:
             return
@@ -223,7 +223,7 @@ class Group:
             rank.send("stop")
 
     def _take_output(self, rank: Rank) -> bool:
-        """Read what there is, and say whether there may be more."""
+        """Read the output so far, and return whether there may be more."""
         try:
             data = os.read(rank.process.output, 1 << 16)
         except BlockingIOError:
@@ -248,10 +248,10 @@ class Group:
         self.view.line(rank.number, line)
 
     def _outcomes(self) -> list[Outcome]:
-        """Say how each rank ended.
+        """Return how each rank ended.
 
-        When time ran out on a collective, gloo's first time-out closes the connections of the
-        others that waited: whether a rank saw that or its own is chance, and means the same.
+        When a collective times out, gloo's first time-out closes the connections of the other
+        waiting ranks: whether a rank saw that or its own time-out is chance, and means the same.
         """
         ended = [rank.outcome for rank in self.ranks if rank.outcome]
         by_time = self.out_of_time or any(o.status == "timeout" for o in ended)
@@ -261,7 +261,7 @@ class Group:
         return [self._outcome(rank, "timeout" if by_time else "stopped") for rank in self.ranks]
 
     def _outcome(self, rank: Rank, otherwise: str) -> Outcome:
-        """Say how a rank ended, whose status is `otherwise` when it did not end by itself."""
+        """Return how a rank ended; its status is `otherwise` if it did not end by itself."""
         while self._take_output(rank):
             pass
         if rank.rest:
@@ -276,7 +276,7 @@ class Group:
         return outcome
 
     def end(self) -> None:
-        """Let the ranks that returned go, kill all others, and wait until all are gone."""
+        """Release the ranks that returned, kill all others, and wait until all are gone."""
         try:
             for rank in self.ranks:
                 if rank.outcome and rank.outcome.status == "ok" and not self.failing:
@@ -285,9 +285,9 @@ class Group:
                     rank.process.kill()
             for rank in self.ranks:
                 rank.process.wait(2.0)
-        finally:  # also when a second interrupt comes while the first is served
+        finally:  # also when a second interrupt comes while the first is handled
             for rank in self.ranks:
-                rank.process.kill()  # and what a rank had started and left behind
+                rank.process.kill()  # also what a rank had started and left behind
             for rank in self.ranks:
                 rank.process.wait(2.0)
                 rank.process.close()

@@ -1,8 +1,8 @@
 """Network interfaces that variables name, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.
 
-gloo takes names of interfaces, separated by commas, and nothing else: an unknown one ends in an
-error that names no variable, or in a crash. NCCL takes beginnings of names, `=` before whole names,
-and `^` before those to leave out.
+gloo takes only names of interfaces, separated by commas: an unknown one ends in an error that names
+no variable, or in a crash. NCCL takes prefixes of names, `=` before whole names, and `^` before
+those to leave out.
 
 https://docs.pytorch.org/docs/stable/distributed.html (choosing the network interface),
 https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname
@@ -33,18 +33,18 @@ def interfaces_here() -> list[str]:
 def refuse_interfaces(
     env: Mapping[str, str], backend: str, nodes: int, here: Sequence[str] | None = None
 ) -> None:
-    """Refuse a value by which the ranks could not reach one another.
+    """Refuse a value with which the ranks could not reach one another.
 
     Parameters
     ----------
     env
-        Where the variable of the backend may be.
+        The environment, in which the backend's variable may be set.
     backend
         "gloo" or "nccl"; others have no such variable.
     nodes
         How many hosts the ranks are on.
     here
-        The interfaces of this host; default: asked for.
+        The interfaces of this host; default: as the system lists them.
 
     Raises
     ------
@@ -62,10 +62,10 @@ def refuse_interfaces(
     else:
         chosen = chosen_by_nccl(value, here)
         if not chosen:
-            raise BadInput(f"{said} leaves none of this host's network interfaces; {remedy}.")
+            raise BadInput(f"{said} matches none of this host's network interfaces; {remedy}.")
     if nodes > 1 and all(is_loopback(one) for one in chosen):
         raise BadInput(
-            f"{said} is the loopback interface, on which a host reaches only itself, and the ranks"
+            f"{said} is the loopback interface, on which a host reaches only itself, but the ranks"
             f" are on several hosts; {remedy}."
         )
 
@@ -74,7 +74,7 @@ def _named(value: str, said: str, here: Sequence[str], remedy: str) -> list[str]
     """The interfaces that gloo would take."""
     if value[0] in "^=":
         raise BadInput(
-            f"{said} is written as NCCL has it, and gloo knows no {value[0]}, only names; {remedy}."
+            f"{said} is in NCCL's syntax, but gloo knows no {value[0]}, only names; {remedy}."
         )
     chosen = value.split(",")  # gloo takes a blank as part of a name
     unknown = [name for name in chosen if name not in here]
@@ -84,7 +84,7 @@ def _named(value: str, said: str, here: Sequence[str], remedy: str) -> list[str]
 
 
 def chosen_by_nccl(value: str, here: Sequence[str]) -> list[str]:
-    """The interfaces that NCCL would choose from: by beginnings of their names, or whole ones."""
+    """The interfaces that NCCL would choose from: by prefixes of their names, or whole names."""
     without, value = value[0] == "^", value.removeprefix("^")
     whole, value = value[:1] == "=", value.removeprefix("=")
     named = [word.partition(":")[0] for word in value.split(",") if word]
@@ -96,7 +96,7 @@ def chosen_by_nccl(value: str, here: Sequence[str]) -> list[str]:
 
 
 def is_loopback(name: str) -> bool:
-    """Say whether an interface reaches only its own host."""
+    """Return whether an interface reaches only its own host."""
     return re.fullmatch(r"lo\d*", name) is not None
 
 

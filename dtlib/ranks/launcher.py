@@ -2,16 +2,16 @@
 
     results = launch(fn, data, ranks=4)
 
-How it goes, and where to read on (`dtlib/ranks/__init__.py` has the map):
+How it works, and where to read on (`dtlib/ranks/__init__.py` lists the modules):
 
-1. `launch` refuses what would hurt later, and packs the function with cloudpickle.
+1. `launch` refuses what would fail later, and packs the function with cloudpickle.
 2. `pool` hands it warm processes: forks of a server that has torch loaded, or spare workers;
    `slurm` hands it processes on all nodes, inside a Slurm allocation of several.
 3. `worker`, in each of them, joins the process group, calls the function, reports.
 4. `group` listens to all of them: output, progress, results, deaths; it ends them all.
 5. `outcome` finds the rank that failed first, and the sentence.
 
-Under torchrun or srun the ranks are there already: the function is called in place.
+Under torchrun or srun the ranks already exist: the function is called in place.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_RANKS = 2
-_told: set[tuple[int, str]] = set()  # of which launches the device has been explained
+_told: set[tuple[int, str]] = set()  # the launches whose device has been explained
 
 
 def launch(
@@ -63,50 +63,50 @@ def launch(
 
     In a notebook or a script it starts real processes on this machine; `fn` may be defined in a
     cell, and a script needs no `if __name__ == "__main__"`. Inside a Slurm allocation of several
-    nodes it starts them on all of these, unless there are too few. Under torchrun or srun it joins
-    the world that is there and calls `fn` in place.
+    nodes it starts them on all nodes, unless `ranks` is too small. Under torchrun or srun it joins
+    the existing world and calls `fn` in place.
 
     Parameters
     ----------
     fn
         Called once on each rank; finds the group through `torch.distributed` or
-        `dtlib.ranks.dist`. A keyword of its own that has the name of one below goes in with
+        `dtlib.ranks.dist`. If it has a keyword with one of the names below, pass that one with
         `functools.partial`.
     ranks
-        How many; default: the world or the allocation that is there, else 2.
+        How many; default: as many as the existing world or allocation has, otherwise 2.
     timeout
         Seconds that a collective waits for the other ranks, and that the others may still take
         after the first rank has returned.
     limit
-        Seconds that all of it may take; default: no limit.
+        Seconds that the whole launch may take; default: no limit.
     device
         "auto", "cpu", "cuda" or "mps": see `dist.choose_backend`.
     debug
         Let torch compare every collective between the ranks (its DETAIL level), so that a
         mismatch is an error instead of a crash or a hang. Not for `DistributedDataParallel`:
-        torch 2.14 crashes where it wraps a model under this level, and the error says so.
+        at this level torch 2.14 crashes when it wraps a model, and the error says so.
     threads
         CPU threads of each rank.
     show
-        Print each rank's output as it comes, and the progress.
+        Print each rank's output as it arrives, and the progress.
     port
-        Port of the ranks' meeting place; default: any that is free.
+        Port of the ranks' meeting place; default: any free one.
     on_progress
         Called with (done, total, numbers) instead of showing the progress.
     env
-        Environment variables for the ranks, beside those of this process.
+        Environment variables for the ranks, in addition to those of this process.
 
     Returns
     -------
     list
-        The results by rank, on every rank. Tensors of a GPU come back as CPU tensors.
+        The results by rank, on every rank. GPU tensors come back as CPU tensors.
 
     Raises
     ------
     RankFailed
-        When a rank raised, died, left, or did not come to a collective; all ranks are ended.
+        When a rank raised, died, exited, or did not join a collective; all ranks are ended.
     BadInput
-        When `ranks` is not positive or contradicts the world that is there, or the port is taken.
+        When `ranks` is not positive or contradicts the existing world, or the port is taken.
     """
     place = world_that_is_there(ranks)
     if place is not None:
@@ -120,7 +120,7 @@ def launch(
     if failure is None:
         return [outcome.value for outcome in outcomes]
     own = outcomes[failure.rank].raised
-    # What dtlib itself explains comes as it was raised on the rank.
+    # An error that dtlib explains is raised again as it was on the rank.
     raise failure if own is None else pickle.loads(own)
 
 
@@ -144,9 +144,9 @@ def run_ranks(
 ) -> list[Outcome]:
     """Do what `launch` does in processes of this machine, and return how each rank ended.
 
-    A rank's failure is an `Outcome`, not an exception: for checks of a student's function. The
-    parameters are those of `launch`; `view` is who sees output and progress as they come, `nodes`
-    are those of a Slurm allocation that the ranks spread over (this machine when left out).
+    A rank's failure is an `Outcome`, not an exception, as checks of a student's function need. The
+    parameters are those of `launch`; `view` shows output and progress as they arrive, and `nodes`
+    are the Slurm nodes that the ranks spread over (default: this machine).
 
     Raises `BadInput` when `ranks` is not positive, the port is taken, or the function cannot be
     sent.
@@ -158,7 +158,7 @@ def run_ranks(
     refuse.refuse_early(most, timeout, limit, threads, device if nodes is None else "cpu", port)
     job = _job(fn, args, dict(kwargs or {}), env)
     job.update(ranks=ranks, timeout=timeout, device=device, debug=debug, threads=threads, port=port)
-    job["tell"] = show and (ranks, device) not in _told  # why no GPU: once, and not in every cell
+    job["tell"] = show and (ranks, device) not in _told  # why no GPU: once, not in every cell
     if show:
         _told.add((ranks, device))
     view = view or view_for(show, on_progress, ranks)
@@ -183,8 +183,8 @@ def _here(ranks: int) -> Iterator[list[Process]]:
 def _run(group: Group) -> list[Outcome]:
     """Run a launch. SIGTERM and SIGUSR1 ask the ranks to stop; a second one ends them at once.
 
-    So does the first one after some seconds, when no rank ever asks whether it is to stop. An
-    interrupt says where each rank was, and ends them.
+    So does the first signal after some seconds if no rank ever asks whether to stop. An interrupt
+    prints where each rank was, and ends them.
     """
 
     def handler(*_: object) -> None:
@@ -197,7 +197,7 @@ def _run(group: Group) -> list[Outcome]:
         with handled(handler, signal.SIGTERM, signal.SIGUSR1):
             return group.run()
     except KeyboardInterrupt as interrupt:
-        # IPython's hook: a notebook shows the sentence, and not where this process was waiting.
+        # IPython's hook: a notebook shows the sentence, not where this process was waiting.
         interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
         places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
         print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
@@ -208,25 +208,25 @@ Place = dist.EnvWorld | dist.World
 
 
 def default_ranks() -> int:
-    """Return how many ranks a launch has that does not say: the allocation's, else 2."""
+    """Return the default number of ranks of a launch: the allocation's, otherwise 2."""
     nodes = allocation.spread(None)
     return nodes.ranks if nodes else DEFAULT_RANKS
 
 
 def warm(ranks: int = 4) -> None:
-    """Load torch in the background: the next launch of up to `ranks` ranks then answers at once."""
+    """Load torch in the background, so that the next launch of up to `ranks` ranks starts fast."""
     pool().warm(ranks)
 
 
 def progress(done: int, total: int, **numbers: Any) -> None:
-    """Show on rank 0 how far the work is, and some numbers; the parent draws it. Else a no-op."""
+    """Report rank 0's progress, and some numbers, to the parent; otherwise a no-op."""
     worker = sys.modules.get("dtlib.ranks.worker")
     if worker is not None and dist.is_main():
         worker.send_progress(done, total, numbers)
 
 
 def world_that_is_there(ranks: int | None = None) -> Place | None:
-    """Return the world that this process is already in, if any; refuse `ranks` if it is another.
+    """Return the world that this process is already in, if any.
 
     Raises `BadInput` when `ranks` contradicts that world.
     """
@@ -234,7 +234,7 @@ def world_that_is_there(ranks: int | None = None) -> Place | None:
     if place is not None and ranks is not None and ranks != place.world_size:
         raise BadInput(
             f"ranks={ranks} contradicts the world of {place.world_size} that this process is in; "
-            "leave ranks out, or start it without torchrun, srun or a process group."
+            "leave ranks out, or start the program without torchrun, srun or a process group."
         )
     return place
 
@@ -246,7 +246,7 @@ def _in_place(
     import torch.distributed
 
     if isinstance(place, dist.EnvWorld):
-        # torchrun sees to one thread only where it starts several ranks; sums differ with threads
+        # torchrun sets one thread only if it starts several ranks; sums depend on the threads
         torch.set_num_threads(threads)
         dist.join(place, device, timeout)
         dist.install_stop_handlers()
@@ -257,10 +257,10 @@ def _in_place(
 
 
 def _compare_hash_seeds() -> None:
-    """Say on rank 0 if ranks that somebody else started order a set in different ways."""
+    """Warn on rank 0 if ranks that another program started order sets differently."""
     if len(set(dist.gather_objects(hash("a name")))) > 1 and dist.is_main():
         print(
-            "The ranks order sets differently, so that what is made in a set's order, such as a "
+            "The ranks order sets differently, so anything created in a set's order, such as a "
             "model's buffers, does not match between them; set PYTHONHASHSEED=0 and start again.",
             file=sys.stderr, flush=True,
         )  # fmt: skip
@@ -273,8 +273,8 @@ def _job(fn: Any, args: Any, kwargs: Any, env: Mapping[str, str] | None) -> dict
     except Exception as error:
         name = getattr(fn, "__name__", type(fn).__name__)
         raise BadInput(
-            f"{name} or its arguments cannot be sent to the ranks ({error}); make what cannot "
-            "travel (open files, locks, generators) inside the function."
+            f"{name} or its arguments cannot be sent to the ranks ({error}); create what cannot "
+            "be sent (open files, locks, generators) inside the function."
         ) from error
     cwd = refuse.working_folder()
     cells = {

@@ -21,9 +21,9 @@ from dtlib.ranks.where import (
     where_now,
 )
 
-STILL = 0.1  # seconds in which a thread does nothing, so that it waits and is not about to raise
-RAISING = 0.3  # seconds that a collective which failed below Python takes to raise its error
-GIVING_UP = 2.0  # seconds that the frames around it may take to let that error out
+STILL = 0.1  # seconds of doing nothing after which a thread waits and is not about to raise
+RAISING = 0.3  # seconds in which a collective that failed below Python raises its error
+GIVING_UP = 2.0  # seconds that the frames around it may take to let that error through
 
 
 class Line:
@@ -42,7 +42,7 @@ class Line:
 
 
 class Stage(Enum):
-    """How far the rank's main thread is."""
+    """How far the rank's main thread has come."""
 
     BEFORE = "before the function"
     WITHIN = "within the function"
@@ -50,7 +50,7 @@ class Stage(Enum):
 
 
 class Watch:
-    """What the parent tells this rank: the store's port (`go`), that it may end (`released`).
+    """What the parent tells this rank: the store's port (`go`), and that it may end (`released`).
 
     `timeout` is how many seconds a collective waits.
     """
@@ -60,7 +60,7 @@ class Watch:
         self.stage = Stage.BEFORE
         self.go: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.released = threading.Event()
-        self._tick = min(1.0, max(0.05, timeout / 4))  # so that no time-out goes by unnoted
+        self._tick = min(1.0, max(0.05, timeout / 4))  # so that no time-out goes unnoticed
         self._used, self._noted = 0.0, True
         threading.Thread(target=self._listen, daemon=True, name="dtlib-watch").start()
 
@@ -78,7 +78,7 @@ class Watch:
             end_group()
 
     def _note_wait(self) -> None:
-        """Look once at each wait of the main thread: when it has failed, nobody can."""
+        """Look once at each wait of the main thread: after the wait failed, it is too late."""
         used = main_thread_seconds()
         if used != self._used:
             self._used, self._noted = used, False
@@ -87,12 +87,12 @@ class Watch:
             self._noted = True
 
     def _where(self) -> Where:
-        """Say where the rank is; what its own report will say better is not said here.
+        """Return where the rank is, unless its own report will say it better.
 
-        gloo's clock and the parent's may end at one moment. A rank that is asked while the error of
-        its collective is on the way out seems to be at work, in another collective, or nowhere: it
-        looks again until the function is over. It does not look for ever, since a function may
-        catch that error, and not for long once the main thread is seen to wait.
+        gloo's time-out and the parent's may end at the same moment. A rank that is asked while the
+        error of its collective propagates seems to be computing, in another collective, or nowhere.
+        So it looks again until the function has ended: not for ever, since a function may catch
+        that error, and not for long once the main thread is seen to wait.
         """
         start = moved = time.monotonic()
         used = 0.0
@@ -123,7 +123,7 @@ class Watch:
 
 
 def end_group() -> None:
-    """End this rank at once, and the processes that it started: the parent is gone."""
+    """End this rank and the processes that it started at once, since the parent is gone."""
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

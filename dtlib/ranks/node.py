@@ -1,8 +1,8 @@
 """On a node of a Slurm allocation: the agent that becomes torchrun, and torchrun's ranks.
 
-srun starts one agent a node. It sees whether the launching process can be reached, while a sentence
-can still be said, and turns into torchrun. Each rank connects back twice, for messages and for its
-output, and then does its job as a rank of one machine does (`worker.py`).
+srun starts one agent per node. The agent tests whether it can reach the launching process, while it
+can still report an error, and then becomes torchrun. Each rank connects back twice, for messages
+and for its output, and then does its job like a rank on a single machine (`worker.py`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import sys
 import time
 from typing import Any, NoReturn
 
-SETTINGS = "DTLIB_STEP"  # variable that holds what an agent must know; not seen by other users
-GREETING = 512  # bytes with which a connection begins: who it is, padded
+SETTINGS = "DTLIB_STEP"  # variable with what an agent must know; other users cannot see it
+GREETING = 512  # bytes at the start of a connection: who it is, padded
 REACH = 15.0  # seconds in which the launching process must be reached
-# Of a node's own environment: what must not be replaced by that of the notebook's node.
+# Variables of a node's own that those of the notebook's node must not replace.
 _OWN = ("RANK", "LOCAL_", "WORLD_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_", "SLURM",
         "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOSTNAME",
         "TMPDIR")  # fmt: skip
 
 
 def agent() -> NoReturn:
-    """Look whether the meeting places can be reached, and become this node's torchrun."""
+    """Test whether the meeting places can be reached, and become this node's torchrun."""
     settings = json.loads(os.environ[SETTINGS])
     _reach(settings)
     if int(os.environ["SLURM_NODEID"]):
@@ -57,18 +57,18 @@ def _reach(settings: dict[str, Any]) -> None:
                 _leave(
                     f"{socket.gethostname()} did not reach the launching process at {address} "
                     f"port {port} within {REACH:g} s ({error}); set MASTER_ADDR to a name or "
-                    "address of the first node that all nodes reach."
+                    "address of the first node that all nodes can reach."
                 )
             time.sleep(0.5)
 
 
 def _refuse_own(master: str) -> None:
-    """On any node but the first, the first one's name must not mean this node itself."""
+    """On every node but the first, refuse a name of the first node that means this node itself."""
     own = socket.gethostbyname(master)
     if own.startswith("127."):
         _leave(
-            f"on {socket.gethostname()} the first node's name {master} means {own}, which is the "
-            "node itself; set MASTER_ADDR to an address of the first node that all nodes reach."
+            f"on {socket.gethostname()} the first node's name {master} means {own}, which is that "
+            "node itself; set MASTER_ADDR to an address of the first node that all nodes can reach."
         )
 
 
@@ -78,7 +78,7 @@ def _leave(sentence: str) -> NoReturn:
 
 
 def rank() -> None:
-    """Be one rank: connect, send all output there, and do the job that comes."""
+    """Be one rank: connect, send all output through the connection, and do the job that arrives."""
     settings = json.loads(os.environ.pop(SETTINGS))
     own, host = int(os.environ["RANK"]), socket.gethostname().partition(".")[0]
     line, output = (_connect(settings, kind, own, host) for kind in ("line", "output"))
@@ -88,8 +88,8 @@ def rank() -> None:
 
     from dtlib.ranks import dist, worker
 
-    # torchrun ends a node's other ranks by SIGTERM when one died; the launching process does so
-    # too, after it has asked them what they were waiting for.
+    # torchrun ends a node's other ranks with SIGTERM when one dies. The launching process ends them
+    # too, but first asks them what they were waiting for.
     dist.install_stop_handlers()
     worker.main(line.detach(), prepare=_keep_own)
 

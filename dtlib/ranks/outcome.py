@@ -1,4 +1,4 @@
-"""How each rank of a launch ended, which of them failed first, and the sentence that says so."""
+"""How each rank of a launch ended, which of them failed first, and the sentence that reports it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dtlib.errors import DtlibError
 from dtlib.ranks.where import Where
 
-# Gloo and NCCL say in text alone that a collective ran out of time, or that a peer went away.
+# Only the text of gloo's and NCCL's errors tells that a collective timed out or a peer went away.
 _TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
 _PEER_GONE = re.compile(
     r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)"
@@ -34,11 +34,11 @@ class Outcome:
     """How one rank ended.
 
     `status` is "ok" (then `value` is the function's result), "error" (it raised), "exit" (it left
-    by `sys.exit` or `os._exit`), "killed" (by a signal), "timeout" (it waited for other ranks, or
-    others for it, too long) or "stopped" (the launcher ended it after another rank failed).
-    `where` says what it was doing when it did not end by itself, or where its error came from, and
-    `patience` how many seconds had passed when the launcher ended it; `host` is its node in a
-    launch over several; `remark` is what is known of such an end, a sentence.
+    by `sys.exit` or `os._exit`), "killed" (by a signal), "timeout" (it waited too long for other
+    ranks, or they for it) or "stopped" (the launcher ended it after another rank failed).
+    `where` is what it was doing if it did not end by itself, or where its error came from;
+    `patience` is how many seconds had passed when the launcher ended it; `host` is its node in a
+    launch over several; `remark` is a sentence on what may cause such an end.
     """
 
     rank: int
@@ -58,25 +58,25 @@ class Outcome:
 
     @property
     def who(self) -> str:
-        """Name the rank, with its host where the ranks have several: "rank 3 on n2"."""
+        """Name the rank, and its host if the ranks are on several: "rank 3 on n2"."""
         return f"rank {self.rank}" + (f" on {self.host}" if self.host else "")
 
     @property
     def peer_gone(self) -> bool:
-        """Say whether it failed only because another rank went away."""
+        """Return whether it failed only because another rank went away."""
         return self.status == "error" and bool(_PEER_GONE.search(self.message))
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's text; an error of the user's own may fail to make it."""
+    """Return an error's text; a user-defined error may fail to produce it."""
     try:
         return str(error)
     except Exception as inner:
-        return f"(its text cannot be made: {type(inner).__name__})"
+        return f"(its text cannot be printed: {type(inner).__name__})"
 
 
 def failed_in_collective(error: BaseException) -> bool:
-    """Say whether an error's text is torch's, of a collective that did not come to its end."""
+    """Return whether an error's text is torch's about a collective that did not finish."""
     if not isinstance(error, RuntimeError):
         return False
     text = text_of(error)
@@ -84,23 +84,23 @@ def failed_in_collective(error: BaseException) -> bool:
 
 
 def judge_text(outcome: Outcome) -> None:
-    """Tell a collective that ran out of time from other errors."""
+    """Tell a collective that timed out from other errors."""
     from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")
     if outcome.status == "error" and from_torch and _TIMED_OUT.search(outcome.message):
         outcome.status = "timeout"
 
 
 def crash_in_words(code: int, debug: bool) -> str:
-    """Say what a crash of a rank may come from; "" where nothing is known.
+    """Say what may have caused a rank's crash; "" if nothing is known.
 
-    Under DETAIL torch wraps the process group, and 2.14 follows a null pointer where a DDP model
+    Under DETAIL torch wraps the process group, and 2.14 follows a null pointer when a DDP model
     asks for its backend (`Logger` in torch/nn/parallel/distributed.py): every time, in any program.
     """
     if code != -signal.SIGSEGV or not debug:
         return ""
     return (
         f"Under debug=True torch {version('torch')} may crash as soon as DistributedDataParallel "
-        "wraps a model (2.14 always does); launch without debug to see whether it is that."
+        "wraps a model (2.14 always does); launch without debug to see whether that is the cause."
     )
 
 
@@ -110,18 +110,18 @@ class RankFailed(DtlibError):
     Attributes
     ----------
     rank, host
-        The rank that failed first: a cause, not one that failed because a peer was gone; and its
-        node, where the launch spans several.
+        The rank that failed first, as the cause and not because a peer was gone; and its node, if
+        the launch spans several.
     reason
         "error", "killed", "timeout" or "exit".
     error, message
-        Type name and text of the exception, where there was one.
+        Type name and text of the exception, if there was one.
     traceback
         Its traceback, cut to the frames of the user's code.
     others
-        For each other rank what it was doing.
+        What each other rank was doing.
     output
-        For each rank what it wrote.
+        What each rank wrote.
     sentence
         What happened, in one or two sentences; `str()` adds the traceback.
     """
@@ -142,7 +142,7 @@ class RankFailed(DtlibError):
         return f"{self.sentence}\n\n{self.traceback}".strip()
 
     def _render_traceback_(self) -> list[str]:
-        """Show in a notebook what the user can read, not the launcher's frames (IPython's hook)."""
+        """Show the user's frames in a notebook, not the launcher's (IPython's hook)."""
         return [f"RankFailed: {self.sentence}", "", *self.traceback.splitlines()]
 
 
@@ -165,9 +165,9 @@ def doing(outcome: Outcome) -> str:
 
 
 def blame(outcomes: list[Outcome], timeout: float) -> RankFailed | None:
-    """Return the error that names the rank which failed first, or `None` when none did.
+    """Return the error that names the rank that failed first, or `None` if none failed.
 
-    `timeout` is that of a collective, in seconds.
+    `timeout` is a collective's time-out in seconds.
     """
     failed = [o for o in outcomes if o.status != "ok"]
     if not failed:
@@ -201,7 +201,7 @@ def _ending(outcome: Outcome) -> str:
 
 
 def _plain(message: str) -> str:
-    """Take the first line of an error's text; say a mismatch of collectives in a few words."""
+    """Take the first line of an error's text; summarise a mismatch of collectives."""
     calls = _FINGERPRINT.findall(message)
     if len(calls) < 2:
         first = message.strip().split("\n")[0]
@@ -222,7 +222,7 @@ def signal_name(code: int) -> str:
 
 
 def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> tuple[Outcome, str]:
-    """Say who waited in which collective, and who did not come."""
+    """Say which ranks waited in which collective, and which did not join it."""
     waiting = [o for o in failed if o.where and o.where.call]
     absent = [o for o in outcomes if o not in waiting]
     timeout = next((o.patience for o in failed if o.patience), timeout)
@@ -253,7 +253,7 @@ def _capital(text: str) -> str:
 
 
 def _others(outcomes: list[Outcome]) -> str:
-    """Join "rank 0 was …; ranks 2 and 3 were …", ranks that did the same together."""
+    """Join "rank 0 was …; ranks 2 and 3 were …"; ranks that did the same share a part."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(doing(outcome), []).append(outcome)

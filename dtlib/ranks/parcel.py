@@ -1,4 +1,4 @@
-"""What travels between a parent and its ranks: cloudpickle, with two changes."""
+"""Pickle what a parent and its ranks send each other: cloudpickle, with two changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dtlib.errors import DtlibError
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Code keeps its file name, for tracebacks; tensors of a GPU travel as CPU tensors."""
+    """Code keeps its file name, for tracebacks; GPU tensors are sent as CPU tensors."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CodeType):  # both sides run the same Python, which marshal requires
@@ -27,14 +27,14 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def dumps(value: Any) -> bytes:
-    """Pickle anything that can travel, functions and classes of `__main__` by value."""
+    """Pickle anything that can be sent, functions and classes of `__main__` by value."""
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
 
 
 def pack_result(value: Any) -> bytes:
-    """Pickle what a rank's function returned, or say in a sentence that it cannot travel."""
+    """Pickle what a rank's function returned, or explain that it cannot be sent."""
     try:
         return dumps(value)
     except Exception as error:
@@ -45,22 +45,22 @@ def pack_result(value: Any) -> bytes:
 
 
 def unpack_result(packed: bytes, rank: int) -> Any:
-    """Unpickle what rank `rank` returned, or say in a sentence that it cannot be made again."""
+    """Unpickle what rank `rank` returned, or explain that it cannot be unpickled."""
     try:
         return pickle.loads(packed)
     except Exception as error:
         raise DtlibError(
-            f"The result of rank {rank} came, but cannot be made again here "
+            f"The result of rank {rank} arrived, but cannot be unpickled here "
             f"({type(error).__name__}: {error}); return numbers, text, tensors, or lists and "
             "dicts of them."
         ) from error
 
 
 def pack_error(error: DtlibError) -> bytes | None:
-    """Pickle an error that dtlib explains; `None` where it would not come out of the pickle."""
+    """Pickle an error that dtlib explains; `None` if it cannot be unpickled."""
     try:
         packed = dumps(error)
         pickle.loads(packed)
-    except Exception:  # a class of the user's own: then only its text travels
+    except Exception:  # a class of the user's own: then only its text is sent
         return None
     return packed

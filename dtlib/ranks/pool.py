@@ -44,7 +44,7 @@ def start_method() -> str:
 class Process:
     """A process that waits for a job, or does one: its pipe, its output, how it ended.
 
-    `host` is the node that it runs on, where the launch spans several.
+    `host` is the node that it runs on, if the launch spans several.
     """
 
     host = ""
@@ -68,14 +68,14 @@ class Process:
         raise NotImplementedError
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the end, at most so long, and return the exit code."""
+        """Wait at most `seconds` for the end, and return the exit code."""
         end = time.monotonic() + seconds
         while self.exit_code() is None and time.monotonic() < end:
             time.sleep(0.002)
         return self.exit_code()
 
     def code_of_death(self) -> int | None:
-        """Return how a process ended that has closed its pipe without a word."""
+        """Return the exit code of a process that has closed its pipe without a report."""
         return self.wait(1.0)
 
     def kill(self) -> None:
@@ -84,7 +84,7 @@ class Process:
             processes.kill_group(self.pid)
 
     def close(self) -> None:
-        """Close this side; a process that still runs then ends by itself."""
+        """Close this side; a process that is still running then ends by itself."""
         self.connection.close()
         os.close(self.output)
 
@@ -182,7 +182,7 @@ def _python(module: str, call: str, fd: int, out: Any, err: Any) -> subprocess.P
         stdout=subprocess.DEVNULL if out is None else out,
         stderr=err,
         pass_fds=(fd,),
-        # torch's C++ warnings, as of a host name that does not resolve, tell a student nothing
+        # torch's C++ warnings, such as of a host name that does not resolve, do not help a student
         env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **_ENV, HASH_SEED: hash_seed()},
         cwd="/",
     )
@@ -199,7 +199,7 @@ class Pool:
         atexit.register(self.close)
 
     def warm(self, ranks: int) -> None:
-        """Start what `take(ranks)` needs, without waiting for it."""
+        """Start the processes that `take(ranks)` needs, without waiting for them."""
         with self.lock:
             self._warm(ranks)
 
@@ -224,7 +224,7 @@ class Pool:
             return [Forked(self.server) for _ in range(ranks)]
 
     def close(self) -> None:
-        """End the server and the spares; ranks of a launch end with it."""
+        """End the server and the spares; the ranks of a launch end with the server."""
         if os.getpid() != self.owner:
             return
         with self.lock:

@@ -1,4 +1,4 @@
-"""Start another program, and end it with all that it started."""
+"""Start another program, and end it together with everything that it started."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Ran(NamedTuple):
 
     code: int | None
     output: str
-    errors: str = ""  # what it said there, where that was kept apart
+    errors: str = ""  # its standard error, if that was kept apart
 
     @property
     def last_line(self) -> str:
-        """The last line that is not empty: where Python and most tools say what was wrong."""
+        """The last line that is not empty: there Python and most tools say what went wrong."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
@@ -35,14 +35,14 @@ class Ran(NamedTuple):
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program that reads nothing and whose lines, errors among them, come as text.
+    """Start a program that reads no input and whose output, errors included, arrives as text.
 
-    It leads a process group of its own: Ctrl-C in a terminal is for this process, which ends it.
+    It leads a process group of its own: Ctrl-C in a terminal reaches this process, which ends it.
 
     Parameters
     ----------
     options
-        Of `subprocess.Popen`, in the place of these.
+        Options of `subprocess.Popen` that replace these.
     """
     usual: dict[str, Any] = {
         "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT,
@@ -58,14 +58,14 @@ def run(
     *,
     apart: bool = False,
 ) -> Ran:
-    """Run a program to its end; never raise, never leave a process of its group behind.
+    """Run a program to its end; never raise, and leave no process of its group behind.
 
     Parameters
     ----------
     timeout
         Seconds that it may take.
     apart
-        Keep what it writes to its standard error in `errors`, not among the output.
+        Keep its standard error in `errors`, not in the output.
     """
     try:
         process = start(command, env=env, stderr=subprocess.PIPE if apart else subprocess.STDOUT)
@@ -82,7 +82,7 @@ def run(
 
 
 def end(process: subprocess.Popen[Any], patience: float = 3.0) -> None:
-    """End a program and all that it started; nothing happens when it is done."""
+    """End a program and everything that it started; do nothing if it has already ended."""
     if process.poll() is None:
         end_descendants(process.pid, patience)
         process.terminate()
@@ -104,7 +104,7 @@ def end_descendants(pid: int, patience: float = 3.0) -> None:
     Parameters
     ----------
     pid
-        The process, which itself goes on.
+        The process, which itself keeps running.
     patience
         Seconds that they have after SIGTERM, before SIGKILL.
     """
@@ -121,7 +121,7 @@ def end_descendants(pid: int, patience: float = 3.0) -> None:
 
 @contextlib.contextmanager
 def handled(handler: Callable[..., object], *names: signal.Signals) -> Iterator[None]:
-    """Handle signals; signal handlers belong to the main thread, any other does without."""
+    """Handle signals inside the block; outside the main thread, which alone can, do nothing."""
     main = threading.current_thread() is threading.main_thread()
     before = {name: signal.signal(name, handler) for name in names if main}
     try:
@@ -132,7 +132,7 @@ def handled(handler: Callable[..., object], *names: signal.Signals) -> Iterator[
 
 
 def terminate_as_interrupt() -> contextlib.AbstractContextManager[None]:
-    """Make SIGTERM end what this process does as Ctrl-C would: with all that it started."""
+    """Make SIGTERM end this process's work as Ctrl-C would, with everything that it started."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

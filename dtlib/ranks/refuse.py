@@ -1,4 +1,4 @@
-"""In the parent: what is refused before anything starts, since it would hurt later."""
+"""In the parent: refuse before anything starts what would fail later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_SECONDS = 1e9  # gloo overflows on more
 def refuse_early(
     ranks: int, timeout: float, limit: float | None, threads: int, device: str, port: int | None
 ) -> None:
-    """Refuse what `launch` was given and cannot do.
+    """Refuse arguments that `launch` cannot use.
 
     Raises `BadInput` with the number in the sentence.
     """
@@ -29,12 +29,12 @@ def refuse_early(
 
 
 def _refuse_numbers(ranks: int, timeout: float, limit: float | None, threads: int) -> None:
-    """Refuse numbers that are none, or out of range."""
+    """Refuse values that are not numbers or are out of range."""
     if not _is_number(ranks, int) or ranks < 1:
         raise BadInput(f"ranks={ranks!r} is not a number of ranks; use 1 or more.")
     if ranks > MOST_RANKS:
         raise BadInput(
-            f"ranks={ranks} are more processes than one machine should start; use at most "
+            f"ranks={ranks} is more processes than one machine should start; use at most "
             f"{MOST_RANKS} here, or torchrun over several machines."
         )
     if not _is_number(threads, int) or threads < 1:
@@ -54,8 +54,8 @@ def _refuse_cuda_in_use(device: str) -> None:
     torch = sys.modules.get("torch")
     if device != "cpu" and torch is not None and torch.cuda.is_initialized():
         raise BadInput(
-            "CUDA is already initialised in this process, which so holds memory of a GPU (in "
-            "exclusive mode all of it) that a rank needs; restart the kernel and launch before "
+            "CUDA is already initialised in this process, which therefore holds GPU memory (in "
+            "exclusive mode the whole GPU) that a rank needs; restart the kernel and launch before "
             'anything else uses CUDA, or pass device="cpu".'
         )
 
@@ -71,18 +71,18 @@ def _refuse_taken_port(port: int) -> None:
             why = (
                 f"taken by another program (`lsof -i :{port}` names it)"
                 if taken
-                else f"no use: {error}"
+                else f"not usable: {error}"
             )
             raise BadInput(f"Port {port} is {why}; choose another or leave the port out.") from None
 
 
 def working_folder() -> str:
-    """Return the folder that this process works in, or refuse: it may be gone by now."""
+    """Return this process's working folder, or refuse if it has been removed."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
         raise BadInput(
-            "The working folder of this process has been removed; change to another one "
+            "The working folder of this process has been removed; change to another "
             "(os.chdir) and launch again."
         ) from None
 

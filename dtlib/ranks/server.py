@@ -1,8 +1,8 @@
 """The fork server: a process with torch loaded and one thread, which forks a rank when asked.
 
-When its socket closes, the parent is gone: it ends its ranks, with all that they started, and
-itself. For each rank the parent sends three descriptors: the rank's pipe,
-its output, and a pipe into which the server writes the status with which the rank ended.
+When its socket closes, the parent is gone: the server then ends its ranks, with everything that
+they started, and itself. For each rank the parent sends three descriptors: the rank's pipe, its
+output, and a pipe into which the server writes the rank's exit status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 from dtlib.ranks import worker  # loads torch
 from dtlib.ranks.processes import kill_group
 
-# A terminal, Slurm or docker sends these to every process; what follows is the parent's to say.
+# A terminal, Slurm or docker sends these to every process; the parent decides what they do.
 _FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -62,8 +62,8 @@ def _loop(parent: int, requests: socket.socket, wake: int, statuses: dict[int, i
 
 
 def _load_more() -> bool:
-    """Load in an idle second what DDP would load in each rank, 1.3 s of a core; once is enough."""
-    with contextlib.suppress(Exception):  # ranks do without, only later
+    """Load once, in an idle second, what DDP would load in each rank (1.3 s of one core)."""
+    with contextlib.suppress(Exception):  # ranks can load it themselves, later
         importlib.import_module("torch._dynamo")
         gc.freeze()
     return False
@@ -110,7 +110,7 @@ def _become_rank(requests: socket.socket, line: int, output: int, others: list[i
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to kill this rank when the server is gone, also if it hangs in C."""
+    """Ask Linux to kill this rank when the server is gone, even if it hangs in C."""
     if sys.platform.startswith("linux"):
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

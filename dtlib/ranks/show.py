@@ -1,4 +1,4 @@
-"""Output and progress of ranks, as they come: in a notebook, on a terminal, in a log."""
+"""Output and progress of ranks, as they arrive: in a notebook, on a terminal, in a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OnProgress = Callable[[int, int, dict[str, Any]], None]
 
 
 class View(Protocol):
-    """Who sees output and progress as they come."""
+    """Shows output and progress as they arrive."""
 
     def line(self, rank: int, text: str) -> None: ...
     def progress(self, done: int, total: int, numbers: dict[str, Any]) -> None: ...
@@ -20,7 +20,7 @@ class View(Protocol):
 
 
 def in_notebook() -> bool:
-    """Say whether this process is a Jupyter kernel (IPython in a terminal is none)."""
+    """Return whether this process is a Jupyter kernel (IPython in a terminal is not)."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None  # type: ignore[attr-defined]
     return hasattr(shell, "kernel")
@@ -46,9 +46,9 @@ class Silent:
 
 
 class Lines(Silent):
-    """For a log that nobody watches: a line of progress at every tenth of the way.
+    """For a log that nobody watches: a line of progress after every tenth of the work.
 
-    It says how many ranks there are: one cell may train on two and then on one.
+    It says how many ranks there are, since one cell may train on two and then on one.
     """
 
     def __init__(self, on_progress: OnProgress | None = None, ranks: int = 0) -> None:
@@ -67,10 +67,10 @@ class Lines(Silent):
 
 
 class Terminal(Lines):
-    """For a terminal: one line of progress that is written over, with speed and time left."""
+    """For a terminal: one line of progress that is overwritten, with speed and time left."""
 
     _shown = False
-    _first: tuple[int, float] | None = None  # what was done when the first news came, and when
+    _first: tuple[int, float] | None = None  # how much was done at the first report, and when
 
     def line(self, rank: int, text: str) -> None:
         self._clear()
@@ -85,9 +85,9 @@ class Terminal(Lines):
         self._shown = True
 
     def _pace(self, done: int, total: int) -> str:
-        """Say how fast it goes and how long it will still take; nothing before two are done.
+        """Return the speed and the time left in words; nothing before the second report.
 
-        The first is left out: it has what is compiled and allocated once.
+        The first steps are left out: they compile and allocate what is needed once.
         """
         now = time.monotonic()
         if self._first is None:
@@ -114,7 +114,7 @@ class Terminal(Lines):
 
 
 class Updated:
-    """A display of a notebook that is updated in place, as plain text and as HTML."""
+    """A notebook display that is updated in place, as plain text and as HTML."""
 
     _handle: Any = None
 
@@ -129,7 +129,7 @@ class Updated:
 
 
 class Notebook(Lines, Updated):
-    """For a notebook: a bar of progress."""
+    """For a notebook: a progress bar."""
 
     _last = 0.0
 
@@ -152,7 +152,7 @@ def progress_words(done: int, total: int, numbers: dict[str, Any]) -> str:
 
 
 def view_for(show: bool, on_progress: OnProgress | None, ranks: int) -> View:
-    """Choose how to show things of so many ranks here."""
+    """Choose how to show the output and progress of `ranks` ranks here."""
     if not show:
         return Silent(on_progress)
     if in_notebook():

@@ -1,9 +1,9 @@
 """In the parent, inside a Slurm allocation of several nodes: ranks on all of them.
 
-`srun` starts one agent a node (`node.py`), the agent becomes torchrun, and torchrun's ranks connect
-back to this process over TCP. From there on they are like the ranks of this machine: one launch
-(`group.py`) hands them the job and takes output, progress, results and errors. A rank ends itself
-when its connection closes, so none outlives this process; `srun` takes the step with it.
+`srun` starts one agent per node (`node.py`), the agent becomes torchrun, and torchrun's ranks
+connect back to this process over TCP. From then on they are like the ranks of this machine: one
+launch (`group.py`) hands them the job and takes output, progress, results and errors. A rank ends
+itself when its connection closes, so none outlives this process; the step ends with `srun`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dtlib.ranks.processes import start
 
 _ROOT = str(Path(__file__).parents[2])
 _AGENT = "import sys; sys.path.insert(0, {root!r}); import {module} as m; m.agent()"
-ATTEMPTS = 3  # at a port for torchrun's meeting place, which another program may take first
+ATTEMPTS = 3  # to find a port for torchrun's meeting place, which another program may take first
 PATIENCE = 5.0  # seconds for a step to end by itself, once its ranks are released or killed
 # torchrun's table of failures: the rank, and below it how it ended.
 _ENDED = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
@@ -43,8 +43,8 @@ _ENDED = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)"
 def processes(where: Spread) -> Iterator[list[Process]]:
     """Yield a waiting process for each rank, and end the step when the launch is over.
 
-    Raises `BadInput` when the nodes cannot meet at the address that they are given; `DtlibError`
-    when the step did not start; the sentence holds what srun or a node said.
+    Raises `BadInput` when the nodes cannot meet at the address that they are given, and
+    `DtlibError`, with what srun or a node said, when the step did not start.
     """
     for attempt in range(ATTEMPTS):
         step = Step(where)
@@ -63,7 +63,7 @@ def processes(where: Spread) -> Iterator[list[Process]]:
 
 
 class Remote(Process):
-    """A rank on a node: its connection, its output, and what torchrun said of its end."""
+    """A rank on a node: its connection, its output, and how torchrun says it ended."""
 
     def __init__(self, step: Step, rank: int, host: str, sockets: dict[str, socket.socket]) -> None:
         self.step, self.rank, self.host = step, rank, host
@@ -121,7 +121,7 @@ class Step:
         return srun(self.where.hosts, "dtlib.ranks.node", *flags)
 
     def _settings(self) -> dict[str, object]:
-        # A notebook that runs on a login node listens there, not on the allocation's first node.
+        # A notebook on a login node listens there, not on the allocation's first node.
         on_node = os.environ.get("SLURMD_NODENAME") == self.where.hosts[0]
         return {
             "token": self.token,
@@ -143,11 +143,11 @@ class Step:
         return self.popen.poll() is None
 
     def said(self, *texts: str) -> bool:
-        """Tell whether srun, an agent or torchrun said one of these texts."""
+        """Return whether srun, an agent or torchrun printed one of these texts."""
         return any(text in line for line in list(self.lines) for text in texts)
 
     def exit_code(self, rank: int) -> int | None:
-        """Return how torchrun said that the rank ended, negative for a signal."""
+        """Return the exit code that torchrun reports for the rank, negative for a signal."""
         found = _ENDED.findall("\n".join(self.lines))
         return next((int(code) for number, code in found if int(number) == rank), None)
 
@@ -163,7 +163,7 @@ class Step:
             if not self.running():
                 raise DtlibError(f"The ranks did not start on {self._names()}: {self._reason()}")
             if time.monotonic() > end:
-                late = f"Only {len(hosts)} of {total} ranks came to {self.address} in {limit:g} s"
+                late = f"Only {len(hosts)} of {total} ranks reached {self.address} in {limit:g} s"
                 raise DtlibError(f"{late}; {self._why_late(agents)}")
             greeting = self._accept()
             if greeting is not None:
@@ -194,19 +194,20 @@ class Step:
         return None
 
     def _why_late(self, agents: set[str]) -> str:
-        """A network that does not connect, or Python that loads slowly: the agents tell them apart.
+        """Tell a network that does not connect from Python that loads slowly, by the agents.
 
-        An agent needs no torch, so a node that has come this far has a network.
+        An agent needs no torch, so a node whose agent has connected has a working network.
         """
         silent = [host for host in self.where.hosts if host not in agents]
         if not silent:
             return (
-                f"all of {self._names()} have reached this process, so that their ranks still load "
-                "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."
+                f"all of {self._names()} have reached this process, so their ranks are still "
+                "loading torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file "
+                "system."
             )
         return (
-            f"{', '.join(silent)} did not reach this process; see whether the nodes reach each "
-            "other, and set MASTER_ADDR to an address that they share."
+            f"{', '.join(silent)} did not reach this process; check that the nodes can reach "
+            "each other, and set MASTER_ADDR to an address that they all can reach."
         )
 
     def _names(self) -> str:
@@ -214,7 +215,7 @@ class Step:
             f"{len(self.where.hosts)} nodes")  # fmt: skip
 
     def _reason(self) -> str:
-        """Pick the line that says most: an agent's sentence, then srun's, then the last one."""
+        """Pick the most helpful line: an agent's sentence, then srun's, then the last line."""
         self._reader.join(2.0)
         lines = [line for line in self.lines if line.strip()]
         for mark in ("dtlib: ", "Error: ", "srun: error: "):
@@ -224,7 +225,7 @@ class Step:
         return lines[-1] if lines else f"srun ended with exit code {self.popen.wait()}."
 
     def end(self, at_once: bool = False) -> None:
-        """Wait for the step, whose ranks were released or killed; else have Slurm kill it."""
+        """Wait for the step, whose ranks were released or killed; or let Slurm kill it."""
         self.listener.close()
         for patience in (0.0 if at_once else PATIENCE, PATIENCE):
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -247,5 +248,5 @@ def srun(hosts: Sequence[str], module: str, *flags: str) -> list[str]:
 
 
 def random_port() -> int:
-    """Return a port below the ephemeral ones, which another program may have nonetheless."""
+    """Return a port below the ephemeral ones; another program may still be using it."""
     return 20000 + secrets.randbelow(10000)

@@ -1,14 +1,14 @@
-"""How long a rank waits for another before that is called a hang, in seconds.
+"""How many seconds a rank waits for another before the wait counts as a hang.
 
-`dist.join` gives the time to gloo or NCCL, `group.Group` keeps the launcher's clock by it, and
-`outcome.blame` says who waited for whom. Whoever starts ranks may give another one.
+`dist.join` passes the time to gloo or NCCL, `group.Group` sets the launcher's clock by it, and
+`outcome.blame` says which rank waited for which. A caller that starts ranks may give another time.
 """
 
 RUN = 60.0
 """`dtlib.launch`, `dtlib train`, and ranks that torchrun or srun started."""
 
 CELL = 30.0
-"""A cell `%%ranks` of a notebook."""
+"""A `%%ranks` cell of a notebook."""
 
 CHECK = 3.0
 """The check of an exercise."""

@@ -1,4 +1,4 @@
-"""Two ways to wait: not without end for an answer that may never come, and for ranks that work."""
+"""Two ways to wait: for ranks that still work, and, for a limited time, for answers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dtlib.ranks.dist import in_world
 
 T = TypeVar("T")
 
-LONGEST = 3600.0  # seconds; after them the next collective's time-out ends what does not move
+LONGEST = 3600.0  # seconds; after that the next collective's time-out ends a rank that is stuck
 _times = itertools.count()
 
 
 def wait_for_all() -> None:
-    """Return when every rank has called this as often as this one; nothing in a world of one.
+    """Return when every rank has called this as often as this one; at once in a world of one.
 
-    One of them may write or hash a file for minutes; in a collective the others would wait no
-    longer than its time-out, which is there to find a hang.
+    One rank may write or hash a file for minutes; in a collective the others would wait no longer
+    than its time-out, whose purpose is to find a hang.
     """
     if not in_world():
         return
     import torch.distributed as dist
 
-    # torch keeps the ranks' meeting place under a private name; what it holds is public
+    # torch keeps the ranks' store under a private name; the store's own interface is public
     store = dist.distributed_c10d._get_default_store()
     key, pause, end = f"dtlib waits {next(_times)}", 0.001, time.monotonic() + LONGEST
     arrived = store.add(key, 1)
@@ -37,10 +37,10 @@ def wait_for_all() -> None:
 
 
 def answers_within(seconds: float, calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:
-    """Make calls at once, and return what each returned or raised, in their order.
+    """Make all calls at the same time, and return what each returned or raised, in order.
 
-    Some system calls have no time-out of their own. What takes longer answers with a
-    `TimeoutError`; it is left behind in a thread that does not keep the process alive.
+    Some system calls have no time-out of their own. The answer of a call that takes longer is a
+    `TimeoutError`; the call is left in a thread that does not keep the process alive.
     """
     late = TimeoutError(f"no answer within {seconds:g} s")
     answers: list[T | BaseException] = [late] * len(calls)

@@ -27,8 +27,8 @@ _FOREIGN = tuple(
 _TENSORS = ("tensor", "input", "input_tensor", "tensor_list", "scatter_list", "output")
 # Waiting for a message that was posted before: `work.wait()`, `dist.irecv(x, 1).wait()`.
 _WAIT_FOR = re.compile(r"(\w+)\.wait\(|\bi(recv|send)\(.*\)\.wait\(")
-_MESSAGES = {12: "send", 13: "recv"}  # c10d's OpType, as a `Work` tells it
-# Functions of torch's c10d that ask or post and return at once: nobody waits in them.
+_MESSAGES = {12: "send", 13: "recv"}  # c10d's OpType, as a `Work` reports it
+# Functions of torch's c10d that query or post something and return at once: no rank waits in them.
 _NO_WAIT = ("get_", "is_", "isend", "irecv", "batch_isend")
 _DTYPES = {"Float": "float32", "Double": "float64", "Long": "int64", "Half": "float16"}
 
@@ -38,7 +38,7 @@ class Where:
     """A place in a rank's program; `call` is the torch.distributed call it waits in, or empty.
 
     `hidden`: the line waits or has called into a library, and no Python frame shows what it waits
-    in; `left`: the function is over, and the rank's own report is on its way.
+    in; `left`: the function has ended, and the rank's own report is on its way.
     """
 
     call: str = ""
@@ -53,7 +53,7 @@ class Where:
 
     @property
     def place(self) -> str:
-        """Say where the line is: "cell line 3", "train.py:12"."""
+        """The line in words: "cell line 3", "train.py:12"."""
         if not self.line:
             return ""
         return f"cell line {self.line}" if self.cell else f"{Path(self.file).name}:{self.line}"
@@ -75,13 +75,13 @@ def where_now() -> Where:
 
 
 def handled_error() -> BaseException | None:
-    """Return the error that the main thread is handling, or that is on its way out of it."""
+    """Return the error that the main thread is handling, or that is propagating in it."""
     found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
     return found[1] if isinstance(found, tuple) else found  # a tuple up to Python 3.11
 
 
 def where_raised(traceback: TracebackType | None, in_collective: bool) -> Where:
-    """Say where an exception came from; `in_collective`: its text says that one failed."""
+    """Say where an exception came from; `in_collective`: its text says that a collective failed."""
     frames = list(walk_tb(traceback))[::-1]
     found = describe(frames, failed_collective if in_collective else None)
     return replace(found, call=found.call or "a collective") if in_collective else found
@@ -98,7 +98,7 @@ def describe(
     code = frame.f_code
     source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     call, what = _torch_call(frame for frame, _ in reversed(frames[:at]))
-    if not call:  # the line that runs may be of a function of dtlib's that a user called
+    if not call:  # the running line may be in a function of dtlib's that a user called
         inner, number = frames[0]
         text = linecache.getline(inner.f_code.co_filename, number, inner.f_globals)
         call = _message(text.strip(), inner)
@@ -111,17 +111,17 @@ def describe(
 
 
 def is_cell(filename: str) -> bool:
-    """Say whether code came from a notebook's cell rather than from a file."""
+    """Return whether code came from a notebook's cell rather than from a file."""
     return "ipykernel_" in filename or filename.startswith(("<ipython-input", "<ranks cell"))
 
 
 def is_foreign(filename: str) -> bool:
-    """Say whether a file belongs to Python or to an installed package."""
+    """Return whether a file belongs to Python or to an installed package."""
     return filename.startswith(_FOREIGN) and not filename.startswith(_PACKAGE)
 
 
 def _user_frame(frames: list[tuple[FrameType, int]]) -> int | None:
-    """Find the innermost frame of the user's own code, else of dtlib's above the launcher."""
+    """Find the innermost frame of the user's code, otherwise of dtlib's above the launcher."""
     files = [frame.f_code.co_filename for frame, _ in frames]
     for i, name in enumerate(files):
         if not is_foreign(name) and not name.startswith(_PACKAGE):
@@ -133,7 +133,7 @@ def _user_frame(frames: list[tuple[FrameType, int]]) -> int | None:
 
 
 def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
-    """Name the first c10d function that waits and that the user's line called, and its tensor."""
+    """Name the first waiting c10d function that the user's line called, and its tensor."""
     for frame in frames:
         name = frame.f_code.co_name
         in_c10d = frame.f_code.co_filename.endswith("torch/distributed/distributed_c10d.py")
@@ -146,9 +146,9 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
 
 
 def _message(source: str, frame: FrameType) -> str:
-    """Say whether a line waits for a message posted before: the flight recorder has none of gloo's.
+    """Name the posted message that a line waits for: the flight recorder has none of gloo's.
 
-    It is looked up by the name that the line waits on, since others may be on their way too.
+    It is found by the name that the line waits on, since other messages may be in flight too.
     """
     found = _WAIT_FOR.search(source)
     if found is None or found[2]:
@@ -170,8 +170,8 @@ def _tensor_words(value: Any) -> str:
 class Wait:
     """What the flight recorder showed at one moment.
 
-    The oldest collective that had not ended, if any; the number of the newest; and how long the
-    main thread had used a processor by then.
+    The oldest collective that had not ended, if any; the number of the newest; and how much CPU
+    time the main thread had used by then.
     """
 
     oldest: dict[str, Any] | None
@@ -187,9 +187,9 @@ _last: Wait | None = None
 
 
 def main_thread_seconds() -> float:
-    """Return how long the main thread has used a processor; 0 where the system does not say.
+    """Return the CPU time of the main thread; 0 where the system does not say.
 
-    A thread that waits uses none: as long as this stays the same, it is in one and the same wait.
+    A waiting thread uses none: as long as this stays the same, the thread is in the same wait.
     """
     clock = getattr(time, "pthread_getcpuclockid", None)
     return time.clock_gettime(clock(threading.main_thread().ident)) if clock else 0.0
@@ -200,12 +200,12 @@ def pending_collective(*, waits: bool = False) -> tuple[str, str]:
 
     It sees what no Python frame shows: DDP's all-reduces and `work.wait()`. It keeps no
     point-to-point calls on gloo, and under DETAIL it sees the checks instead of the calls.
-    `waits`: the main thread is known to wait, so that no answer is an answer, too.
+    `waits`: the main thread is known to wait, so that finding none also counts as an answer.
     """
     global _last
     used = main_thread_seconds()
     if _last is not None and used and _last.used == used:
-        return _last.words  # if it has failed by now, the thread has yet to wake up
+        return _last.words  # if it has failed by now, the thread has not woken up yet
     entries = _flight_record()
     pending = _pending(entries)
     seen = Wait(pending[0] if pending else None, _newest(entries), used)
@@ -217,8 +217,8 @@ def pending_collective(*, waits: bool = False) -> tuple[str, str]:
 def failed_collective() -> tuple[str, str]:
     """Name the collective that the main thread was waiting for when it failed.
 
-    The flight recorder no longer tells it from others that began with it, DDP's buckets: what was
-    seen during the wait does, if nothing has begun since.
+    The flight recorder no longer tells it apart from others that began with it, such as DDP's
+    buckets; what was seen during the wait does, if nothing has begun since.
     """
     entries = _flight_record()
     if _last is not None and _last.newest == _newest(entries):
@@ -239,7 +239,7 @@ def _flight_record() -> list[dict[str, Any]]:
         if dist.get_debug_level() == dist.DebugLevel.DETAIL:
             return []
         return json.loads(_dump_fr_trace_json()).get("entries", [])
-    except Exception:  # a private interface: without it, the line of code must do
+    except Exception:  # a private interface: without it, the line of code must suffice
         return []
 
 
@@ -256,6 +256,6 @@ def _collective_words(entry: dict[str, Any]) -> tuple[str, str]:
 
 
 def is_machinery(filename: str, function: str) -> bool:
-    """Say whether a frame of a traceback tells its reader nothing: ours, or torch's wrapper."""
+    """Return whether a traceback's frame does not help its reader: ours, or torch's wrapper."""
     ours = filename.startswith(_RANKS) or filename.endswith("/learn/magic.py")
     return ours or (function == "wrapper" and "torch" in filename)

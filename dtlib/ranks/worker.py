@@ -23,13 +23,13 @@ from dtlib.ranks.environment import HASH_SEED, EnvWorld
 from dtlib.ranks.listener import Line, Stage, Watch
 from dtlib.ranks.outcome import failed_in_collective, text_of
 
-# The line to the parent, for `dtlib.ranks.launcher.progress`, and when it last went there.
+# The line to the parent, for `dtlib.ranks.launcher.progress`, and when progress was last sent.
 current: Line | None = None
 _last_progress = 0.0
 
 
 def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
-    """Send progress to the parent, at most 20 times a second, the last step always."""
+    """Send progress to the parent, at most 20 times a second; the last step is always sent."""
     global _last_progress
     now = time.monotonic()
     if current is not None and (now - _last_progress > 0.05 or done >= total):
@@ -40,7 +40,7 @@ def send_progress(done: int, total: int, numbers: dict[str, Any]) -> None:
 def main(fd: int, prepare: Callable[[dict[str, Any]], None] | None = None) -> None:
     """Wait for a job on the pipe `fd`, do it, and wait until the parent lets go. Never returns.
 
-    `prepare` changes the job where the parent could not know what holds here (another node).
+    `prepare` adapts the job to what the parent could not know (another node).
     """
     global current
     os.set_inheritable(fd, False)
@@ -88,7 +88,7 @@ def _work(watch: Watch, job: dict[str, Any]) -> dict[str, Any]:
 
 def _settle(job: dict[str, Any]) -> None:
     """Make this process look like the parent: environment, folder, path, sources of cells."""
-    seed = os.environ[HASH_SEED]  # that of this process: a later one cannot change it
+    seed = os.environ[HASH_SEED]  # this process's own: it cannot be changed later
     os.environ.clear()
     os.environ.update(job["env"], **{HASH_SEED: seed})
     os.environ["OMP_NUM_THREADS"] = str(job["threads"])
@@ -104,13 +104,13 @@ def _settle(job: dict[str, Any]) -> None:
 
 
 def _meet(watch: Watch, job: dict[str, Any]) -> None:
-    """Join the group, and wait until all ranks have: what fails later fails in the function.
+    """Join the group, and wait until all ranks have: anything that fails later is the function's.
 
-    Slow imports of the function come before this, so that they do not eat the group's time-out.
+    The function's slow imports come before this, so they do not use up the group's time-out.
     """
     if job["debug"]:
         torch.distributed.set_debug_level(torch.distributed.DebugLevel.DETAIL)
-    if job.get("place"):  # torchrun's, with a store of its own
+    if job.get("place"):  # given by torchrun, with a store of its own
         watch.line.send("ready", port=None)
         watch.go.get()
         dist.join(job["place"], job["device"], job["timeout"])
@@ -140,7 +140,7 @@ def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
 
 
 def _told(error: BaseException) -> dict[str, Any]:
-    """Tell the parent of an exception, its traceback cut to the frames that a user can read."""
+    """Describe an exception for the parent, its traceback cut to the frames that help a user."""
     summary = traceback.TracebackException.from_exception(error)
     _cut(summary)
     told = {
@@ -156,7 +156,7 @@ def _told(error: BaseException) -> dict[str, Any]:
 
 
 def _cut(summary: traceback.TracebackException) -> None:
-    """Drop the launcher's frames and torch's wrappers, in the causes too."""
+    """Drop the launcher's frames and torch's wrappers, also in the causes."""
     kept = [f for f in summary.stack if not where.is_machinery(f.filename, f.name)]
     summary.stack = traceback.StackSummary.from_list(kept)
     for inner in (summary.__cause__, summary.__context__):

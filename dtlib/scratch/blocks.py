@@ -2,7 +2,7 @@
 
 ZeRO stage 3 holds a block's parameters only while it runs, and a pipeline puts blocks on different
 ranks: both need to know where a model can be cut. A block that shares a parameter with an earlier
-one, as GPT's output layer shares its token embedding, says so by holding the same `Parameter`.
+one, as GPT's output layer shares its token embedding, simply holds the same `Parameter`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Embed(nn.Module):
 
 
 class Logits(nn.Module):
-    """GPT's last block: vectors [b, s, h] to logits [b, s, vocab_size], by the token embedding."""
+    """GPT's last block: vectors [b, s, h] to logits [b, s, vocab_size], using the embedding."""
 
     def __init__(self, gpt: GPT) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Logits(nn.Module):
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Cut a model where it can be cut; the blocks hold the model's own parameters.
+    """Cut a model into blocks, which hold the model's own parameters.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
 
 
 def needs(blocks: Sequence[nn.Module]) -> list[list[int]]:
-    """For each block the blocks that own what it computes with, lowest number first.
+    """For each block, the blocks that own the parameters it computes with, lowest number first.
 
-    A trainable parameter is owned by the first block that holds it, so a block without ties needs
-    itself, or nothing if it has no parameters.
+    A trainable parameter is owned by the first block that holds it, so a block without tied
+    parameters needs only itself, or nothing if it has no parameters.
     """
     owner: dict[nn.Parameter, int] = {}
     for k, block in enumerate(blocks):

@@ -1,9 +1,9 @@
 """Dynamic loss scaling: keep fp16 gradients above the smallest number that fp16 has.
 
-fp16 ends at 6·10⁻⁸ below and at 65504 above. The loss is multiplied by a scale before backward, so
-that every gradient is, and gradients are divided by it before they are used. Too large a scale
-makes infinities: such a step is skipped and the scale halved. After so many good steps in a row it
-is doubled, to stay as large as it can.
+fp16 reaches from 6·10⁻⁸ to 65504. The loss is multiplied by a scale before backward, which scales
+every gradient too, and gradients are divided by the scale before they are used. Too large a scale
+makes infinities: such a step is skipped and the scale is halved. After a number of good steps in a
+row the scale is doubled, to stay as large as it can.
 
 Loss scaling, with a constant scale: P. Micikevicius et al., "Mixed Precision Training", ICLR 2018,
 section 3.2. The rule for the scale is that of torch's `GradScaler`
@@ -20,11 +20,11 @@ from dtlib.ranks import dist
 
 
 class LossScaler:
-    """Scale a loss, and keep optimizer and scale right through overflows.
+    """Scale a loss, and keep the optimizer and the scale correct when gradients overflow.
 
-    A step is `scale(loss).backward()`, `unscale_(optimizer)`, a clip if there is one, which must
-    see true gradients, `step(optimizer)`, `update()`. With `hysteresis` 1, and one optimizer, it is
-    torch's `GradScaler`, number for number.
+    A step is `scale(loss).backward()`, `unscale_(optimizer)`, then any clip, which must see the
+    true gradients, `step(optimizer)` and `update()`. With `hysteresis` 1 and one optimizer it
+    equals torch's `GradScaler`, number for number.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ class LossScaler:
     growth_interval
         Steps, at least 1.
     hysteresis
-        The scale backs off at this many bad steps at first, counted anew when it has grown
-        (DeepSpeed's, which has 2 as its default).
+        How many bad steps it takes until the scale first backs off; the count starts again when
+        the scale has grown (from DeepSpeed, whose default is 2).
     skip_limit
-        More bad steps in a row are an error; by default there is no limit.
+        More bad steps in a row than this are an error; by default there is no limit.
     sharded
-        Whether each rank has gradients of its own, as under ZeRO: ranks then agree on a skip, at
-        the cost of a message. Under data parallel all have the same gradients, and agree anyway.
+        Whether each rank has gradients of its own, as with ZeRO: ranks then agree on a skip, at
+        the cost of a message. With data parallel all have the same gradients and agree anyway.
 
     Attributes
     ----------
@@ -81,15 +81,15 @@ class LossScaler:
 
     @torch.no_grad()
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, in place, once a step.
+        """Divide the gradients of an optimizer's parameters by the scale, in place, once per step.
 
         Raises
         ------
         DtlibError
-            When it was called in this step already.
+            When it was already called in this step.
         """
         if self.overflow is not None:
-            raise DtlibError("gradients are unscaled once a step: call update() at its end.")
+            raise DtlibError("gradients are unscaled once per step: call update() at its end.")
         params = (p for group in optimizer.param_groups for p in group["params"])
         gradients = [p.grad for p in params if p.grad is not None]
         self.overflow = self._agreed(not all(bool(g.isfinite().all()) for g in gradients))
@@ -97,9 +97,9 @@ class LossScaler:
             gradient.mul_(_fp32(1 / self.value))
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Take the optimizer's step unless a gradient overflowed, and say whether it was taken.
+        """Take the optimizer's step unless a gradient overflowed; return whether it was taken.
 
-        A learning-rate schedule must not move on after a step that was not.
+        A learning-rate schedule must not advance after a step that was not taken.
         """
         if self.overflow is None:
             self.unscale_(optimizer)
@@ -116,7 +116,7 @@ class LossScaler:
             When more than `skip_limit` steps in a row were bad, or `unscale_` was not called.
         """
         if self.overflow is None:
-            raise DtlibError("update() knows of no gradients: call step() or unscale_() first.")
+            raise DtlibError("update() has seen no gradients: call step() or unscale_() first.")
         overflow, self.overflow = self.overflow, None
         if not overflow:
             self.bad, self.good = 0, self.good + 1
@@ -149,7 +149,7 @@ class LossScaler:
 
 
 def _device_of_collectives() -> torch.device:
-    """NCCL takes tensors of GPUs alone; gloo takes none of Apple's."""
+    """NCCL takes only GPU tensors; gloo takes no tensors of Apple's GPU."""
     here = dist.world()
     return here.device if "nccl" in (here.backend or "") else torch.device("cpu")
 

@@ -107,7 +107,7 @@ def test_a_page_says_first_what_of_it_is_within_the_noise():
     first, busy, _ = json.loads(finish(page, "a key"))["cells"]
     assert first["source"] == "# 21"
     text = "".join(busy["source"])
-    assert text.startswith(":::{warning}\nWhen this page ran, these effects were not larger")
+    assert text.startswith(":::{warning}\nWhen this page ran, these effects were no larger")
     assert "- gain of larger buckets: placebo spread 1.50 times.\n:::" in text
 
 

@@ -20,9 +20,9 @@ def bad(capsys, *words: str) -> str:
 
 
 BAD = {
-    "trian": f"unknown command 'trian'; there is {', '.join(COMMANDS)}. Did you mean 'train'?",
+    "trian": f"unknown command 'trian'; choose from {', '.join(COMMANDS)}. Did you mean 'train'?",
     "train": "say what to train",
-    "train imges": "unknown task 'imges'; there is images, text. Did you mean 'images'?",
+    "train imges": "unknown task 'imges'; choose from images, text. Did you mean 'images'?",
     "train text --gobal-batch 8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
     "train text --gobal_batch=8": "unknown setting '--gobal-batch'. Did you mean '--global-batch'?",
     "train text more": "unknown setting 'more'. `dtlib train --help` lists all settings.",

@@ -55,8 +55,8 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
     ("trainer:\n  acelerator: gpu", "unknown key 'acelerator'"),
     ("trainer:\n  backend: torchrun", "unknown key 'backend'"),
     ("strategy: ddp", "unknown key 'strategy'"),
-    ("trainer:\n  accelerator: cuda", "unknown accelerator 'cuda'; there is auto, cpu, gpu, m"),
-    ("backend: mpirun", "unknown backend 'mpirun'; there is torchrun, accelerate, lightning."),
+    ("trainer:\n  accelerator: cuda", "unknown accelerator 'cuda'; choose from auto, cpu, gpu, m"),
+    ("backend: mpirun", "unknown backend 'mpirun'; choose from torchrun, accelerate, lightning."),
     ("trainer:\n  devices: 0", "devices is 0; it must be auto or a whole number from 1 on."),
     ("trainer:\n  nodes: true", "nodes is True; it must be auto or a whole number"),
     ("trainer:\n  accelerator: gpu\ntpu_cores: 8", "tpu_cores 8 contradicts accelerator gpu"),
@@ -148,13 +148,15 @@ def test_single_is_one_rank_on_whatever_is_there() -> None:
 
 
 def test_devices_that_are_not_there() -> None:
-    with pytest.raises(Unavailable, match="8 ranks on this host need 8 GPUs and there are 4"):
+    with pytest.raises(Unavailable, match="8 ranks on this host need 8 GPUs, but there are 4"):
         spread(Distributed(accelerator="gpu", devices=8), JOB)
     assert spread(Distributed(devices=8), JOB).device == "cpu"
 
 
 def test_a_loopback_address_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"MASTER_ADDR=127\.0\.0\.1 is on each host that host itsel"):
+    with pytest.raises(
+        BadInput, match=r"MASTER_ADDR=127\.0\.0\.1 is a loopback address: on it each host"
+    ):
         line({**task(1), "MASTER_ADDR": "127.0.0.1"})
 
 

@@ -37,7 +37,7 @@ CASES = [
      {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"}, "note",
      "no answer within 10 s", "let `dtlib` start ranks"),
     (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}}, "missing",
-     "GLOO_SOCKET_IFNAME=^lo,docker is written as NCCL has it",
+     "GLOO_SOCKET_IFNAME=^lo,docker is in NCCL's syntax",
      "unset it, or set it to one of lo, eth0"),
     (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "lo", "SLURM_JOB_NUM_NODES": "2"}},
      "missing", "GLOO_SOCKET_IFNAME=lo is the loopback interface",

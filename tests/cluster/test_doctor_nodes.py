@@ -131,7 +131,9 @@ def test_a_collective_that_fails_says_how(summed, says, tmp_path):
 
 def test_a_loopback_address_is_refused_and_no_rank_is_started(tmp_path):
     _, found, commands = asked(tmp_path, MASTER_ADDR="127.0.0.1")
-    assert found["rendezvous"].found.startswith("MASTER_ADDR=127.0.0.1 is on each host that host")
+    assert found["rendezvous"].found.startswith(
+        "MASTER_ADDR=127.0.0.1 is a loopback address: on it each host"
+    )
     assert "collective" not in found
     assert json.loads(commands[0][-1])["address"] == ""  # nodes need not try it
     _, found, _ = asked(tmp_path, MASTER_ADDR="127.0.0.1", SLURM_JOB_NODELIST="n1")

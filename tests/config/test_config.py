@@ -78,7 +78,7 @@ def test_a_number_of_yaml_is_a_number(tmp_path):
     ({"steps": 2.5}, "steps is 2.5; it must be a whole number"),
     ({"steps": True}, "steps is True; it must be a whole number"),
     ({"deterministic": "perhaps"}, "deterministic is 'perhaps'; it must be true or false"),
-    ({"precision": "fp8"}, "unknown precision 'fp8'; there is fp32, tf32, bf16, fp16, fp64"),
+    ({"precision": "fp8"}, "unknown precision 'fp8'; choose from fp32, tf32, bf16, fp16, fp64"),
     ({"optimizer": "adam"}, "Did you mean 'adamw'?"),
     ({"schedule": "cosin"}, "Did you mean 'cosine'?"),
     ({"precision": "fp64", "device": "mps"}, "fp64 does not exist on mps"),
@@ -97,7 +97,9 @@ def test_a_wrong_value_is_refused_in_one_sentence(settings, words):
 
 
 def test_an_unknown_task_is_refused():
-    with pytest.raises(BadInput, match=r"unknown task 'txt'; there is images, text\. Did you mean"):
+    with pytest.raises(
+        BadInput, match=r"unknown task 'txt'; choose from images, text\. Did you mean"
+    ):
         RunConfig("txt")
     with pytest.raises(BadInput, match="names no task"):
         RunConfig.from_mapping({"steps": 3})

@@ -46,7 +46,7 @@ def test_a_broken_download_is_kept_and_gone_on_with(server: Server, root, monkey
     last = said.splitlines()[-1]
     assert code == 69
     assert "150 kB of 300 kB are kept" in last
-    assert "run this again to go on" in last and "dtlib fetch toy --from FILE" in last
+    assert "run this again to resume" in last and "dtlib fetch toy --from FILE" in last
     assert len(server.asked) == download.TRIES, "tries that bring nothing are counted"
     server.asked.clear()
     offer(monkeypatch, toy(file_of(BODY, server.url("good"))))
@@ -141,7 +141,9 @@ def test_a_name_server_that_never_answers_is_not_waited_for(root, monkeypatch):
     monkeypatch.setattr(download, "CONNECT", 0.05)
     monkeypatch.setattr(download.socket, "create_connection", lambda *_, **__: ended.wait(60))
     urls = ("https://one.invalid/f", "https://two.invalid/f")
-    with pytest.raises(Unavailable, match=r"one\.invalid: no answer; no way to two\.invalid: no"):
+    with pytest.raises(
+        Unavailable, match=r"one\.invalid: no answer; cannot reach two\.invalid: no"
+    ):
         place.bring(toy(file_of(BODY, *urls)), show=False)
     ended.set()
 
@@ -208,7 +210,7 @@ def test_what_is_asked_wrongly_is_one_sentence(monkeypatch, capsys):
     for words, part in {
         ("cifar",): "Did you mean 'cifar10'?",
         ("--from", "x"): "dtlib fetch NAME --from FILE",
-        ("cifar10", "--from", "none.tgz"): "there is no none.tgz to take cifar10 from",
+        ("cifar10", "--from", "none.tgz"): "there is no none.tgz to get cifar10 from",
         ("cifar10", "wikitext2", "--from", "."): "belongs to one name, but there are 2",
         ("cifar10", "--form", "x"): "--from",
     }.items():
@@ -242,7 +244,7 @@ def test_only_what_is_damaged_is_brought_again(server: Server, root):
 def test_no_room_is_said_before_anything_is_downloaded(server: Server, root, monkeypatch):
     full = SimpleNamespace(free=1000)
     monkeypatch.setattr(place.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(Unavailable, match=r"needs 300 kB and .* has 1 kB free"):
+    with pytest.raises(Unavailable, match=r"needs 300 kB, but .* has 1 kB free"):
         place.bring(toy(file_of(BODY, server.url("good"))), show=False)
     assert not server.asked and not root.exists()
 

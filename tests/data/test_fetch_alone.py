@@ -152,7 +152,7 @@ def test_other_ranks_give_up_when_the_first_has_brought_nothing(root, monkeypatc
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(place, "GRACE", 0.0)
     offer(monkeypatch, toy(file_of(BODY)))
-    with pytest.raises(Unavailable, match="the first rank of this node has not brought toy"):
+    with pytest.raises(Unavailable, match="the first rank of this node has not put toy"):
         fetch.get(["toy"])
     assert not root.exists()
 

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zip cut off": (lambda: zipped(inside(GOOD))[:-20_000], "damaged or cut off"),
     "no archive": (lambda: b"<html>", "damaged or cut off"),
     "empty": (lambda: b"", "damaged or cut off"),
-    "a file is missing": (lambda: tar({"a.bin": GOOD["a.bin"]}), "does not hold b.bin"),
+    "a file is missing": (lambda: tar({"a.bin": GOOD["a.bin"]}), "does not contain b.bin"),
     "a file is another": (
         lambda: tar(inside(OTHER)),
         f"b.bin in archive is another file (10 bytes, expected 10): its sha256 is "

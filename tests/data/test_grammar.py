@@ -150,7 +150,7 @@ def test_verbs_agree_with_their_own_noun():
 
     assert log_prob(grammar, tokens("these dogs that this cat chases sleep .")) < 0
     assert log_prob(grammar, tokens("this dog that these cats chase sleeps .")) < 0
-    with pytest.raises(BadInput, match=r"token 6 \('sleeps'\) cannot follow"):
+    with pytest.raises(BadInput, match=r"token 6 \('sleeps'\) cannot come next"):
         log_prob(grammar, tokens("these dogs that this cat chases sleeps ."))
     with pytest.raises(BadInput, match=r"token 5 \('chase'\)"):
         log_prob(grammar, tokens("these dogs that this cat chase sleep ."))

@@ -107,7 +107,7 @@ def _empty(folder: Path) -> None:
     (_cut, rf"data_batch_2\.bin has {20 * RECORD_BYTES - 1} bytes.*{RECORD_BYTES}.*again"),
     (_wrong_label, r"data_batch_3\.bin has the label 10, but"),
     (_missing, r"has no data_batch_4\.bin: unpack"),
-    (_empty, r"holds 0 train pictures, fewer than the 1"),
+    (_empty, r"has 0 train pictures, fewer than the 1"),
 ])  # fmt: skip
 def test_a_damaged_archive_is_refused_in_one_sentence(cifar_binary, damage, sentence):
     damage(cifar_binary / INNER)
@@ -117,7 +117,7 @@ def test_a_damaged_archive_is_refused_in_one_sentence(cifar_binary, damage, sent
 
 
 def test_more_pictures_than_there_are_is_refused(cifar_binary):
-    with pytest.raises(BadInput, match="holds 100 train pictures, fewer than the 101 asked for"):
+    with pytest.raises(BadInput, match="has 100 train pictures, fewer than the 101 requested"):
         open_images(str(cifar_binary), "train", count=101)
 
 
@@ -130,9 +130,9 @@ def test_a_missing_folder_says_where_it_looked_and_a_name_gets_the_nearest(tmp_p
     monkeypatch.setenv("DTLIB_CACHE", str(tmp_path / "b"))
     monkeypatch.chdir(tmp_path)
     places = f"{tmp_path}/a, {tmp_path}/b, {tmp_path}/data"
-    with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: `dtlib fetch"):
+    with pytest.raises(BadInput, match=f"cifar10 was not found in {places}: run `dtlib fetch"):
         open_images("cifar10", "train")
-    with pytest.raises(BadInput, match=r"'cifar-10' .* Did you mean 'cifar10'"):
+    with pytest.raises(BadInput, match=r"'cifar-10': .* Did you mean 'cifar10'"):
         open_images("cifar-10", "train")
 
 

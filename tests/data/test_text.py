@@ -67,7 +67,7 @@ def test_a_folder_of_splits_is_read_as_it_is(folder):
     assert data.tokenizer.vocab_size == len(set("a fox " + PROSE))
     assert len(open_text(str(folder), tokenizer="characters", size=33).train) == 33
     n = 40 * len(PROSE)
-    with pytest.raises(BadInput, match=f"holds {n} training tokens, fewer than the {n + 1}"):
+    with pytest.raises(BadInput, match=f"has {n} training tokens, fewer than the {n + 1}"):
         open_text(str(folder), tokenizer="characters", size=n + 1)
 
 
@@ -99,7 +99,7 @@ def test_line_ends_stay_as_they_are(tmp_path):
 
 
 def test_what_is_no_corpus_is_refused_in_one_sentence(tmp_path, monkeypatch):
-    cases = {"none": "there is no data folder", "empty": r"holds no \.txt files",
+    cases = {"none": "there is no data folder", "empty": r"has no \.txt files",
              "partial": r"has train\.txt and test\.txt but not all of",
              "latin": r"a\.txt is not UTF-8 text: byte 2", "blank": r"a\.txt is empty"}  # fmt: skip
     for name in ("empty", "partial", "latin", "blank"):
@@ -117,7 +117,7 @@ def test_what_is_no_corpus_is_refused_in_one_sentence(tmp_path, monkeypatch):
         open_text("wikitext2")
     with pytest.raises(BadInput, match=f"shakespeare was not found in {tmp_path}, .*`dtlib fetch"):
         open_text("shakespeare")
-    with pytest.raises(BadInput, match=r"'wikitext' .* Did you mean 'wikitext2'"):
+    with pytest.raises(BadInput, match=r"'wikitext': .* Did you mean 'wikitext2'"):
         open_text("wikitext")
 
 

@@ -123,7 +123,7 @@ def test_a_timeline_has_bars_in_rows_and_says_what_was_simulated(simulated):
 
 def test_an_unknown_kind_is_named():
     _, axes = drawing.canvas("Kinds", ALT)
-    with pytest.raises(BadInput, match="no kind 'grads': use one of weights"):
+    with pytest.raises(BadInput, match="unknown kind 'grads': use one of weights"):
         drawing.box(axes, 0, 0, kind="grads")
 
 

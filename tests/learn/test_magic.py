@@ -41,7 +41,7 @@ def test_what_travels_and_what_cannot_is_named():
     values, modules = magic.pack({"np", "a", "In", "unknown"}, user, {"In"})
     assert values == {"a": [1]}
     assert modules == {"np": "os"}
-    with pytest.raises(BadInput, match=r"The cell uses gate \(lock\), which cannot travel"):
+    with pytest.raises(BadInput, match=r"The cell uses gate \(lock\), which cannot be copied"):
         magic.pack({"gate", "a"}, {"gate": threading.Lock(), "a": 1}, set())
 
 

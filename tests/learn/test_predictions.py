@@ -21,7 +21,7 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     learn.measured("result", 6)
     out = capsys.readouterr().out
     assert "Your prediction: What is twice 3?" in out
-    assert "Measured: 6 apples. No prediction was made." in out
+    assert "Measured: 6 apples. You made no prediction." in out
     assert progress.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
         "lesson": "90", "what": "result", "predicted": "", "measured": "6", "unit": "apples",
         "source": "measured",
@@ -42,9 +42,9 @@ def test_prediction_and_measurement_side_by_side(capsys: pytest.CaptureFixture[s
     learn.measured("result", 6)
     out = capsys.readouterr().out
     assert "you predicted (sure)  5  apples" in out and "measured              6  apples" in out
-    assert "As predicted. You were 17% away." in out
+    assert "As predicted. You were 17% off." in out
     learn.measured("result", 60)
-    assert "Not as predicted. You were 92% away." in capsys.readouterr().out
+    assert "Not as predicted. You were 92% off." in capsys.readouterr().out
     assert [(r["predicted"], r["measured"]) for r in progress.runs()] == [("5", "60")]
 
 

@@ -119,7 +119,7 @@ def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
         cases(3),
         [Mistake("last", when=lambda got, want: {"got": got[0][2], "want": want[2][2]})],
     )
-    with pytest.raises(BadInput, match="in_words compares list: say `other`"):
+    with pytest.raises(BadInput, match="in_words compares list: set `other`"):
         said.verdicts([in_words])
     said = dataclasses.replace(said, other="unrecognised")
     (found,) = said.verdicts([lambda x: ["the", "sum", "0"]])
@@ -128,7 +128,7 @@ def test_what_is_no_number_can_be_shown_beside_what_is_wanted():
 
 
 def test_a_function_may_name_what_it_is_given():
-    with pytest.raises(BadInput, match="hangs of total, left names y"):
+    with pytest.raises(BadInput, match="hangs of total, left asks for y"):
         RankAnswer(total, cases(1), [Mistake("left", leaves, hangs=lambda y: None)])
     defaulted = Mistake("own", when=lambda got, power=2: got[0][0] ** power == 1)
     (found,) = RankAnswer(total, cases(3), [defaulted]).verdicts([own])

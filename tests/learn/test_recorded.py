@@ -43,7 +43,7 @@ def test_a_table_of_runs_says_it_in_its_columns(tmp_path, capsys):
 def test_a_record_without_its_origin_is_refused(tmp_path, key):
     about = {k: v for k, v in ABOUT.items() if k != key}
     write(tmp_path, "17_x.json", json.dumps({"about": about, "results": {}}))
-    with pytest.raises(BadInput, match=f"does not say its {key}"):
+    with pytest.raises(BadInput, match=f"does not give its {key}"):
         recorded("17_x")
 
 

@@ -129,13 +129,13 @@ def test_an_endless_loop_is_ended_and_told(monkeypatch):
     monkeypatch.setattr(rank_runs, "LIMIT", 6.0)
     key, said = sentence_of(run(loops_for_ever, 2))
     assert key == "loops"
-    assert "Rank 1 of 2 was still at work when its time was up, running `while" in said
+    assert "Rank 1 of 2 was still busy when its time ran out, running `while" in said
 
 
 def test_a_mismatch_names_what_each_rank_brought():
     key, said = sentence_of(run(one_shape_each, 2))
     assert key == "mismatch"
-    assert "rank 0 brought [1] float to ALLREDUCE; rank 1 brought [2] float" in said
+    assert "rank 0 passed [1] float to ALLREDUCE; rank 1 passed [2] float" in said
 
 
 @pytest.mark.parametrize(("answer", "key", "words"), [
@@ -165,10 +165,14 @@ def test_a_wait_that_ended_since_its_peer_gave_up_first_keeps_its_line():
     )
 
 
+def test_a_wait_for_nobody_is_named():
+    late = Failure("RuntimeError", "Wait timeout", "f", 7, "file", "a peer that never came")
+    round_ = Round(CASES[0], [seen(0, failure=late)])
+    assert explanations.who_waits(round_) == "rank 0 waited for a peer that never came (line 7)"
+
+
 def test_another_type_is_named():
-    said = (
-        "Rank 0 of 1 returned a str, and numbers are expected. What should your function hand back?"
-    )
+    said = "Rank 0 of 1 returned a str, but numbers are expected. What should your function return?"
     assert sentence_of(run(lambda x: "111", 1)) == ("kind", said)
 
 
@@ -202,7 +206,7 @@ def test_every_exercise_has_a_sentence_for_the_unforeseen(facts, key, sidecar, e
     (101.0, "101: rank 1 is missing."),
     (112.0, "112: rank 0 is in it 2 times."),
     (210.0, "210: rank 0 is missing, rank 2 is in it 2 times."),
-    (0.0, "0: nobody is in it."),
+    (0.0, "0: no rank is in it."),
     (3.5, ""),
     (-1.0, ""),
     (float("nan"), ""),
@@ -228,5 +232,5 @@ def test_only_painted_numbers_are_read_as_paint():
 
 def test_a_tensor_of_many_numbers_is_counted():
     (round_,) = run(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, 100)
-    assert explanations.contents(round_.ranks[0]) == "70 times -1 and 30 times 1"
-    assert "70 times -1 and 30 times 1, and 100 times 1 is right." in sentence_of([round_])[1]
+    assert explanations.contents(round_.ranks[0]) == "-1 (70 times) and 1 (30 times)"
+    assert "-1 (70 times) and 1 (30 times), and 1 (100 times) is right." in sentence_of([round_])[1]

@@ -31,7 +31,7 @@ def test_more_than_arithmetic_is_refused(expression: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(BadInput, match="'m'; known are n"):
+    with pytest.raises(BadInput, match="'m'; the known names are n"):
         evaluate("m + 1", {"n": 4})
 
 

@@ -28,7 +28,7 @@ def test_programs_of_this_python_come_first(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_failure_names_the_exit_code_and_the_last_words() -> None:
-    with pytest.raises(learn.CommandFailed, match=r"exit code 3; the last that it said:\nno luck"):
+    with pytest.raises(learn.CommandFailed, match=r"exit code 3; its last output:\nno luck"):
         learn.shell(python("import sys; print('no luck'); sys.exit(3)"))
 
 
@@ -49,7 +49,7 @@ time.sleep(100)
 def test_one_that_is_not_done_in_time_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     start = time.monotonic()
-    with pytest.raises(learn.CommandFailed, match="was not done after 3 s and was ended"):
+    with pytest.raises(learn.CommandFailed, match="did not finish within 3 s and was stopped"):
         learn.shell(f"{python(STARTS_ANOTHER)} {note}", timeout=3)
     assert time.monotonic() - start < 90  # of the 100 s that it would have slept
     assert not living([int(note.read_text())])

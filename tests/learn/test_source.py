@@ -59,7 +59,7 @@ def test_a_lesson_is_found_by_number_stem_or_name(name: str | int) -> None:
 
 
 def test_an_unknown_lesson_or_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match=r"there is no lesson 91; those here are 90_demo\."):
+    with pytest.raises(BadInput, match=r"there is no lesson 91; the lessons here are 90_demo\."):
         source.find("91", FOLDER)
     monkeypatch.setenv("DTLIB_LESSONS", "/nowhere/lessons_src")
     with pytest.raises(BadInput, match="looked for /nowhere/lessons_src"):

@@ -299,7 +299,7 @@ def test_a_page_says_how_long_it_keeps_a_prediction(browser: Any) -> None:
     status = page.get_by_role("status").inner_text()
     assert status == (
         "Committed: a little (sure). This page keeps it until you leave; "
-        "what was measured stands below."
+        "the measured result is below."
     )
 
 

@@ -132,8 +132,8 @@ EXERCISE = (
 
 
 @pytest.mark.parametrize(("header", "says"), [
-    ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
-    ({"number": '"81"'}, "its header says number 81, its name 80"),
+    ({"title": ""}, "80_lesson80/lesson.py: its header has no `title`."),
+    ({"number": '"81"'}, "its header says number 81, its folder 80"),
     ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
     ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
     ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
@@ -160,12 +160,12 @@ def g(x):
 
 
 @pytest.mark.parametrize(("cell", "says"), [
-    ('# %% tags=["parameters"]\nb = 1', "one cell is tagged `parameters`, not 2"),
+    ('# %% tags=["parameters"]\nb = 1', "one cell must be tagged `parameters`, not 2"),
     ('# %% tags=["exercize"]\nb = 1', "unknown tag exercize"),
     ("!ls", "a bare `!` hides its exit code"),
     ("# !ls", "a bare `!` hides its exit code"),
     ("x = (1", "line 15: '(' was never closed."),
-    (f"x = '{'a' * 90}'", "columns; 79 is the most"),
+    (f"x = '{'a' * 90}'", "columns; the limit is 79"),
     ('learn.predict("p")', 'learn.predict("p") at line 15 needs `predictions: p`'),
     ('learn.measured("p", 3)', "needs `predictions: p` in lesson.yaml"),
     ('learn.check("f", f)', "needs `hints: f` in lesson.yaml"),
@@ -188,10 +188,10 @@ RIGHT = "{text: a, why: b, right: true}"
 @pytest.mark.parametrize(("sidecar", "says"), [
     ("hints: {f: [a, b]}", "needs `mistakes: f` in lesson.yaml"),
     ("hint: {}", "80_lesson80/lesson.yaml: unknown key 'hint'"),
-    (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option holds right."),
+    (f"predictions: {{p: {{options: [{RIGHT}]}}}}", "prediction p: an option may not have right."),
     ("quiz: [{question: q, options: [{text: a, why: b}]}]", "quiz question 1 needs"),
-    (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "the option 'c' has no why"),
-    (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {{text: c}}]}}]", "option 'c' has no `why`"),
+    (f"quiz: [{{question: q, options: [{RIGHT}, {RIGHT}]}}]", "one of them right; 2 are right"),
     (f"quiz: [{{question: '{{m}}', options: [{RIGHT}, {{text: c, why: d}}]}}]", "'m'"),
 ])  # fmt: skip
 def test_a_broken_sidecar_is_one_sentence(tmp_path, sidecar, says):
@@ -251,7 +251,7 @@ def test_a_notebook_that_somebody_ran_is_kept(tmp_path):
 def test_a_circle_is_named(tmp_path):
     for number, other in [("80", "81"), ("81", "82"), ("82", "80")]:
         write(tmp_path, number, builds_on=f'["{other}"]')
-    with pytest.raises(BadInput, match="circle: 80 → 81 → 82 → 80"):
+    with pytest.raises(BadInput, match="cycle: 80 → 81 → 82 → 80"):
         validate_all(lessons(tmp_path))
 
 

@@ -206,7 +206,7 @@ def test_an_interrupt_leaves_no_process(tmp_path, sig):
     _, alive = psutil.wait_procs(family, timeout=20)
     assert alive == []
     if sig is not signal.SIGKILL:
-        assert (code, err) == (130, "Interrupted; what had run until then is in build/lessons.\n")
+        assert (code, err) == (130, "Interrupted; what has run so far is in build/lessons.\n")
 
 
 @pytest.fixture
@@ -220,8 +220,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("words", "says"), [
     (["-p", "sped=2"], "lesson 80 has no parameter 'sped'; it has speed, name. Did you mean"),
-    (["-p", "speed"], "a parameter is given as name=value, not as 'speed'."),
-    (["99"], "there is no lesson 99; those here are 80_lesson80."),
+    (["-p", "speed"], "write a parameter as name=value, not as 'speed'."),
+    (["99"], "there is no lesson 99; the lessons here are 80_lesson80."),
     (["--timeout", "0"], "--timeout 0"),
     (["--jobs", "0"], "--jobs 0"),
 ])  # fmt: skip

@@ -71,7 +71,7 @@ def test_one_lesson_alone_is_tested_and_one_that_is_not_there_is_refused(sources
     assert all(any(test.startswith(file) for test in tests) for file in EVERY_LESSON), tests
     assert all("03" in test for test in tests), tests
     said = started(sources, *collect, code=4, lesson="99")
-    assert "LESSON=99: there is no lesson 99; those here are 00_start_here, 03" in said
+    assert "LESSON=99: there is no lesson 99; the lessons here are 00_start_here, 03" in said
     assert "LESSON=3 is written LESSON=03." in started(sources, *collect, code=4, lesson="3")
 
 
@@ -81,11 +81,11 @@ def test_a_new_room_runs_with_nothing_written_and_with_its_solutions(sources):
 
 
 @pytest.mark.parametrize(("number", "name", "says"), [
-    ("00", "text", "that number is taken by 00_start_here; choose another one"),
+    ("00", "text", "that number is taken by 00_start_here; choose another"),
     ("04", "text_pipeline", "that name is taken by 03_text_pipeline"),
-    ("4", "text", "a lesson's number has two digits, as 03 has, and '4' has not"),
-    ("NN", "text", "has two digits"),
-    ("04", "Text", "'Text' cannot name a lesson: write words in small letters"),
+    ("4", "text", "a lesson's number must have two digits, such as 03, not '4'"),
+    ("NN", "text", "must have two digits"),
+    ("04", "Text", "'Text' cannot name a lesson: write lower-case words"),
     ("04", "../text", "cannot name a lesson"),
     ("04", "text_", "cannot name a lesson"),
 ])  # fmt: skip
@@ -98,7 +98,7 @@ def test_a_number_or_name_that_cannot_be_is_refused(sources, number, name, says)
 
 
 def test_without_a_room_to_copy_nothing_is_made(tmp_path):
-    with pytest.raises(BadInput, match="has no NN_name, the room that a new lesson begins as"):
+    with pytest.raises(BadInput, match="has no NN_name, the room that a new lesson is copied from"):
         new_room("04", "text", tmp_path)
     assert list(tmp_path.iterdir()) == []
 

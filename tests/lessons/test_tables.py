@@ -80,5 +80,5 @@ def test_the_address_and_the_durations_come_from_one_file_each(sources: Path) ->
 
 
 def test_an_unknown_table_is_refused(sources: Path) -> None:
-    with pytest.raises(BadInput, match="no table of lessons 'tabel'; there is table, path"):
+    with pytest.raises(BadInput, match="no table of lessons 'tabel'; choose from table, path"):
         tables.made("tabel", sources)

@@ -66,11 +66,11 @@ def test_no_collective_is_among_the_kernels_that_ncu_runs_again_and_again():
 
 
 def test_what_leaves_nothing_to_measure_is_refused():
-    with pytest.raises(BadInput, match="first is 4 and last 3"):
+    with pytest.raises(BadInput, match="first is 4 and last is 3"):
         commands.nsys(TRAIN, first=4, last=3)
     with pytest.raises(BadInput, match="first is 0"):
         commands.ncu(TRAIN, first=0)
-    with pytest.raises(BadInput, match="there is no set 'all'"):
+    with pytest.raises(BadInput, match="unknown set 'all'"):
         commands.ncu(TRAIN, sections="all")
     with pytest.raises(BadInput, match="count 0"):
         commands.ncu(TRAIN, count=0)

@@ -48,7 +48,7 @@ def test_a_late_rank_is_named_with_what_holds_it_up(tmp_path: Path) -> None:
     found, verdict = judged(tmp_path, loader=0.3, late=1)
     assert (verdict.bound, verdict.straggler) == ("input", 1)
     assert found[0].waited > 0.5 and found[0].communication > found[1].communication
-    assert verdict.evidence.startswith("rank 1 is waited for")
+    assert verdict.evidence.startswith("other ranks wait for rank 1")
 
 
 # --- A trace made by hand, as a GPU writes one -------------------------------------------------
@@ -98,7 +98,7 @@ def test_time_in_a_collective_before_the_last_rank_came_is_waiting(tmp_path: Pat
 
 def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        BadInput, match=r"holds no trace .rank0\.json, rank1\.json, ….: give the folder profile"
+        BadInput, match=r"has no trace .rank0\.json, rank1\.json, ….: give the folder profile"
     ):
         profiling.read(tmp_path)
     (tmp_path / "rank0.json").write_text("{")
@@ -112,7 +112,7 @@ def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
 def test_a_profile_that_ended_early_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text("an older one")
     with (
-        pytest.raises(BadInput, match="4 steps were run, and wait 1, warmup 1 and active 3 take 5"),
+        pytest.raises(BadInput, match="4 steps were run, but wait 1, warmup 1 and active 3 take 5"),
         profiling.record(tmp_path) as step,
     ):
         for _ in range(4):

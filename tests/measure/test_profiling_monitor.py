@@ -145,7 +145,7 @@ def test_a_cut_line_is_left_out_and_what_is_no_record_is_refused(tmp_path):
     path.write_text("".join(lines[:2]) + lines[2][:7])
     assert len(list(profiling.read_samples(path))) == 1
     path.write_text("time,gpu_util\n1,2\n")
-    with pytest.raises(BadInput, match="cannot be read as what --monitor writes"):
+    with pytest.raises(BadInput, match="cannot be read as a file of --monitor"):
         list(profiling.read_samples(path))
     with pytest.raises(BadInput, match="cannot be written"):
         profiling.Monitor(tmp_path / "m.csv" / "below.csv", CPU)

@@ -117,21 +117,21 @@ def test_a_board_is_known_by_its_name_or_not_at_all(name, row):
 def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("==ERROR== No kernels were profiled.\n")
-    with pytest.raises(BadInput, match=r"has no table of ncu in it; make it by `ncu --import"):
+    with pytest.raises(BadInput, match=r"has no ncu table; make it with `ncu --import"):
         ncu.read(path)
     raw_csv(path, {TIME: "ns"}, [])
-    with pytest.raises(BadInput, match="has no launch in it: no kernel fitted the filter"):
+    with pytest.raises(BadInput, match="has no launch in it: no kernel matched the filter"):
         ncu.read(path)
     raw_csv(path, {READ: "byte"}, [("gemm", ["1"])])
-    with pytest.raises(BadInput, match="has no duration of kernel gemm"):
+    with pytest.raises(BadInput, match="has no duration for kernel gemm"):
         ncu.read(path)
     raw_csv(path, {TIME: "ns"}, [("gemm", ["nan"])])
-    with pytest.raises(BadInput, match="has no duration of kernel gemm"):
+    with pytest.raises(BadInput, match="has no duration for kernel gemm"):
         ncu.read(path)
     path.write_text('"ID","Kernel Name","Metric Name"\n"0","gemm","Duration"\n')
-    with pytest.raises(BadInput, match="has no table of ncu in it"):
+    with pytest.raises(BadInput, match="has no ncu table"):
         ncu.read(path)
-    with pytest.raises(BadInput, match=r"cannot be read as CSV.*make it by `ncu --import"):
+    with pytest.raises(BadInput, match=r"cannot be read as ncu's CSV.*make it with `ncu --import"):
         ncu.read(tmp_path)
 
 

@@ -158,7 +158,7 @@ def test_what_is_no_export_is_refused_in_a_sentence(tmp_path):
         nsys.read(empty)
     sqlite3.connect(tmp_path / "other.sqlite").close()
     (tmp_path / "other.sqlite").touch()
-    with pytest.raises(BadInput, match=r"other\.sqlite is no export of Nsight Systems"):
+    with pytest.raises(BadInput, match=r"other\.sqlite is not an export of Nsight Systems"):
         nsys.read(tmp_path / "other.sqlite")
 
 

@@ -158,9 +158,9 @@ WTE = foreign()["transformer.wte.weight"]
         ("score.weight", torch.zeros(2, 32), r"Unexpected key.*score\.weight"),
         ("transformer.h.0.crossattention.bias", torch.ones(1), r"h\.0\.crossattention\.bias"),
         ("transformer.h.7.attn.bias", torch.ones(16, 16).tril(), r"Unexpected.*h\.7\.attn\.bias"),
-        ("transformer.h.0.attn.bias", torch.ones(16, 16), r"h\.0\.attn\.bias .* no causal mask"),
+        ("transformer.h.0.attn.bias", torch.ones(16, 16), r"h\.0\.attn\.bias .* not a causal mask"),
         ("transformer.h.1.attn.masked_bias", torch.tensor(0.0), r"h\.1\.attn\.masked_bias"),
-        ("wte.weight", WTE, r"holds wte\.weight twice"),
+        ("wte.weight", WTE, r"has wte\.weight twice"),
         ("step", 3, r"'step' of this state dict is a int"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_crash_of_torch_in_debug_mode_is_not_silent() -> None:
         launch(on_ranks.mismatch_after_ddp, ranks=2, timeout=15, debug=True, show=False)
     if caught.value.reason == "killed":
         assert "was killed by SIGSEGV" in caught.value.sentence
-        assert "launch without debug to see whether it is that." in caught.value.sentence
+        assert "launch without debug to see whether that is the cause." in caught.value.sentence
     else:
         assert "called broadcast" in caught.value.sentence
 

@@ -44,13 +44,13 @@ def test_gpus_that_ranks_are_bound_to_are_said():
 
 @pytest.mark.parametrize(("seen", "note", "refusal"), [
     # a laptop: torchrun with two ranks, and one GPU that both of them see
-    (host("me", "a", "a"), "2 ranks on this host have 1 GPU, and each needs its own",
-     "2 ranks on this host need 2 GPUs and there is 1; use --ranks 1 or --device cpu."),
-    (host("me", *["abcd"] * 6), "6 ranks on this host have 4 GPUs, and each needs its own",
-     "6 ranks on this host need 6 GPUs and there are 4; use --ranks 4 or --device cpu."),
+    (host("me", "a", "a"), "2 ranks on this host have 1 GPU, but each needs its own",
+     "2 ranks on this host need 2 GPUs, but there is 1; use --ranks 1 or --device cpu."),
+    (host("me", *["abcd"] * 6), "6 ranks on this host have 4 GPUs, but each needs its own",
+     "6 ranks on this host need 6 GPUs, but there are 4; use --ranks 4 or --device cpu."),
     # one node has none: its ranks would choose another backend, and never meet the others
     (host("n1", "ab", "ab") + host("n2", "", ""),
-     "2 ranks on n2 have 0 GPUs, and each needs its own",
+     "2 ranks on n2 have 0 GPUs, but each needs its own",
      "No CUDA GPU is usable on n2; use --device cpu, or see `dtlib doctor`."),
     (host("me", "", ""), "",
      "No CUDA GPU is usable here; use --device cpu, or see `dtlib doctor`."),
@@ -131,8 +131,8 @@ def test_two_ranks_of_torchrun_and_one_gpu(tmp_path, asked, monkeypatch):
     assert run.returncode == 0, run.stderr
     here = "2 ranks on this host"
     assert [line for line in run.stdout.splitlines() if "GPU" in line] == {
-        "auto": [f"2 ranks on cpu with gloo: {here} have 1 GPU, and each needs its own"],
-        "cuda": [f"{here} need 2 GPUs and there is 1; use --ranks 1 or --device cpu."] * 2,
+        "auto": [f"2 ranks on cpu with gloo: {here} have 1 GPU, but each needs its own"],
+        "cuda": [f"{here} need 2 GPUs, but there is 1; use --ranks 1 or --device cpu."] * 2,
     }[asked]
 
 
@@ -146,7 +146,7 @@ class OnALaptop:
 def test_a_launch_explains_once_why_it_uses_no_gpu(monkeypatch, capsys):
     """Ranks of this machine; the next cell need not say it again, and a check says nothing."""
     monkeypatch.setattr(launcher, "_told", set())
-    why = "2 ranks on this host have 1 GPU, and each needs its own"
+    why = "2 ranks on this host have 1 GPU, but each needs its own"
     for said in (f"[rank 0] 2 ranks on cpu with gloo: {why}\n", ""):
         launcher.launch(add_up, OnALaptop(), ranks=2)
         assert capsys.readouterr().out == said

@@ -17,17 +17,17 @@ HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
 
 
 @pytest.mark.parametrize(("backend", "nodes", "value", "words"), [
-    ("gloo", 1, "^lo,docker", "is written as NCCL has it, and gloo knows no ^, only names; "
+    ("gloo", 1, "^lo,docker", "is in NCCL's syntax, but gloo knows no ^, only names; "
      "unset it, or set it to one of lo, eth0, eth1, docker0, ib0."),
-    ("gloo", 2, "=eth0", "is written as NCCL has it"),
+    ("gloo", 2, "=eth0", "is in NCCL's syntax"),
     ("gloo", 1, "eth7", "names no network interface of this host"),
     ("gloo", 1, "eth", "names no network interface of this host"),  # NCCL takes a beginning
     ("gloo", 2, "eth0,eth7", "names no network interface of this host"),
-    ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, and the "
+    ("gloo", 2, "lo", "is the loopback interface, on which a host reaches only itself, but the "
      "ranks are on several hosts; unset it, or set it to one of eth0, eth1, docker0, ib0."),
     ("nccl", 2, "lo", "is the loopback interface"),
-    ("nccl", 1, "wlan", "leaves none of this host's network interfaces"),
-    ("nccl", 2, "=eth", "leaves none of this host's network interfaces"),
+    ("nccl", 1, "wlan", "matches none of this host's network interfaces"),
+    ("nccl", 2, "=eth", "matches none of this host's network interfaces"),
 ])  # fmt: skip
 def test_what_is_refused(backend, nodes, value, words):
     name = f"{backend.upper()}_SOCKET_IFNAME"

@@ -125,7 +125,7 @@ def test_a_taken_port_is_refused() -> None:
 
 
 def test_a_port_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"Port 70000 is no use: .*choose another"):
+    with pytest.raises(BadInput, match=r"Port 70000 is not usable: .*choose another"):
         launch(on_ranks.pid, ranks=2, port=70_000)
 
 

@@ -83,8 +83,9 @@ def late(folder: Path, rank: int, port: int, **more: str) -> str:
 
 def said_of(rank: int, port: int, who: str) -> str:
     return (
-        f"Rank {rank} waited 3 s at 127.0.0.1:{port} for all 2 ranks: {who} still loads Python's "
-        "files (DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach that address.\n"
+        f"Rank {rank} waited 3 s at 127.0.0.1:{port} for all 2 ranks: {who} is still loading "
+        "Python's files (DTLIB_START_LIMIT=600 waits longer), has ended, or does not reach "
+        "that address.\n"
     )
 
 
@@ -93,7 +94,7 @@ def test_a_rank_that_has_not_come_yet_is_waited_for_and_then_named(tmp_path: Pat
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    assert late(tmp_path, 0, port) == said_of(0, port, "another one")
+    assert late(tmp_path, 0, port) == said_of(0, port, "another rank")
     # torchrun's agent is the server, and lets each rank in at once
     agent = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     found = late(tmp_path, 1, agent.port, TORCHELASTIC_USE_AGENT_STORE="True")

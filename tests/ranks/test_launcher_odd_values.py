@@ -10,7 +10,7 @@ from dtlib.ranks.launcher import RankFailed, launch
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
-    ({"ranks": 1000}, "ranks=1000 are more processes than one machine should start; use at"),
+    ({"ranks": 1000}, "ranks=1000 is more processes than one machine should start; use at"),
     ({"threads": 0}, "threads=0 is not a number of threads"),
     ({"threads": 1.5}, "threads=1.5 is not a number of threads"),
     ({"timeout": 0}, "timeout=0 is not a time; use seconds above 0"),
@@ -55,7 +55,7 @@ def raise_own(kind: str) -> None:
 
 
 def test_an_error_that_cannot_say_its_text_is_still_named():
-    with pytest.raises(RankFailed, match=r"Rank 0 raised Silent: \(its text cannot be made"):
+    with pytest.raises(RankFailed, match=r"Rank 0 raised Silent: \(its text cannot be printed"):
         launch(raise_without_text, ranks=1, show=False)
 
 
@@ -73,6 +73,6 @@ class ComesOutBroken:
 
 
 def test_a_result_that_cannot_be_made_again_is_a_sentence():
-    with pytest.raises(DtlibError, match=r"result of rank 0 came, but cannot be made again here"):
+    with pytest.raises(DtlibError, match=r"result of rank 0 arrived, but cannot be unpickled here"):
         launch(ComesOutBroken, ranks=1, show=False)
     assert launch(os.getpid, ranks=1) != [os.getpid()]  # and the next launch works

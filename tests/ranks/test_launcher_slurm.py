@@ -207,10 +207,10 @@ def test_a_sentence_names_hosts():
 
 
 @pytest.mark.parametrize(("agents", "why"), [
-    (("n1", "n2"), "all of n1 and n2 have reached this process, so that their ranks still load "
+    (("n1", "n2"), "all of n1 and n2 have reached this process, so their ranks are still loading "
      "torch: set DTLIB_START_LIMIT=600 to wait longer, or use a faster file system."),
-    (("n1",), "n2 did not reach this process; see whether the nodes reach each other, and set "
-     "MASTER_ADDR to an address that they share."),
+    (("n1",), "n2 did not reach this process; check that the nodes can reach each other, and set "
+     "MASTER_ADDR to an address that they all can reach."),
 ])  # fmt: skip
 def test_slow_python_is_no_fault_of_the_network(agents, why, monkeypatch):
     """An agent reaches the parent before anything loads torch, and says so."""
@@ -227,7 +227,7 @@ def test_slow_python_is_no_fault_of_the_network(agents, why, monkeypatch):
     with pytest.raises(DtlibError) as caught:
         step.ranks()
     step.listener.close()
-    assert str(caught.value) == f"Only 0 of 2 ranks came to n1 in 0.5 s; {why}"
+    assert str(caught.value) == f"Only 0 of 2 ranks reached n1 in 0.5 s; {why}"
 
 
 @pytest.mark.parametrize("said", ["0", "-3", "soon", "1e3"])

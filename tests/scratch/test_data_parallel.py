@@ -136,7 +136,7 @@ def test_buckets_hold_every_parameter_once_last_first_and_one_dtype():
     assert sizes_of(params, 10**9) == [[4, 3, 2, 1, 0]]
     assert sizes_of([make(4), make(4, torch.bfloat16), make(4)], 32) == [[2, 0], [1]]
     assert dp.assign_buckets([]) == []
-    with pytest.raises(BadInput, match="at least 1 byte, not 0"):
+    with pytest.raises(BadInput, match="must be at least 1, not 0"):
         dp.assign_buckets(params, 0)
 
 
@@ -177,7 +177,7 @@ def test_a_parameter_that_one_rank_or_none_used():
         )
         assert found.pop("overlap") == (
             f"DtlibError: rank {rank}: backward gave no gradient to {names}: freeze what the loss "
-            "does not use with requires_grad_(False), or set find_unused=True."
+            "does not use (requires_grad_(False)), or set find_unused=True."
         )
         for way, gradients in found.items():
             # Gradient 1 on one rank of three; 1/3 rounds once.

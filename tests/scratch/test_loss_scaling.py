@@ -137,10 +137,10 @@ def test_a_streak_of_overflows_and_calls_out_of_order_are_errors():
         attempt(scaler, p, optimizer, gradient)
     with pytest.raises(DtlibError, match=r"3 steps in a row overflowed .* down to 2048: use bf16"):
         attempt(scaler, p, optimizer, float("nan"))
-    with pytest.raises(DtlibError, match=r"update\(\) knows of no gradients"):
+    with pytest.raises(DtlibError, match=r"update\(\) has seen no gradients"):
         scaler.update()
     scaler.unscale_(optimizer)
-    with pytest.raises(DtlibError, match="unscaled once a step"):
+    with pytest.raises(DtlibError, match="unscaled once per step"):
         scaler.unscale_(optimizer)
     with pytest.raises(BadInput, match="by a factor above 1, not 1, every 1 or more"):
         LossScaler(growth_factor=1.0)

@@ -180,14 +180,14 @@ def test_ranks_are_those_that_train_would_start(capsys):
 
 
 BAD = {
-    "sim memry": "unknown simulation 'memry'; there is memory. Did you mean 'memory'?",
+    "sim memry": "unknown simulation 'memry'; choose from memory. Did you mean 'memory'?",
     "sim memory --modell gpt2": "unknown setting '--modell'. Did you mean '--model'?",
     "sim memory --model gpt3": "unknown model 'gpt3'",
     "sim memory --strategy zerro2": "Did you mean 'zero2'?",
     "sim memory --device h1000": "Did you mean 'h100'?",
     "sim memory --precision bf61": "Did you mean 'bf16'?",
     "sim memory --attention flush": "Did you mean 'flash'?",
-    "sim memory --checkpointing all": "unknown checkpointing 'all'; there is none, selective, full",
+    "sim memory --checkpointing all": "unknown checkpointing 'all'; choose from none, selective",
     "sim memory --ranks many": "ranks is 'many'; it must be a whole number.",
     "sim memory --ranks 0": "ranks is 0; it must be at least 1.",
     "sim memory --micro-batch 0": "micro_batch is 0; it must be at least 1.",

@@ -45,8 +45,8 @@ def test_two_nodes_on_which_all_is_well(slurm: Slurm) -> None:
 
 
 @pytest.mark.parametrize(("address", "says"), [
-    ("127.0.0.1", "MASTER_ADDR=127.0.0.1 is on each host that host itself"),
-    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself"),
+    ("127.0.0.1", "MASTER_ADDR=127.0.0.1 is a loopback address: on it each host"),
+    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is a loopback address: on it each host"),
     ("n3", "n1: n3 port"),  # nobody has this address
 ])  # fmt: skip
 def test_an_address_at_which_ranks_never_meet(slurm: Slurm, address: str, says: str) -> None:

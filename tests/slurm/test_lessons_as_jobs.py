@@ -144,7 +144,9 @@ def test_a_loopback_address_is_refused_in_a_sentence(slurm: Slurm) -> None:
     found = slurm.lesson(HOSTS)
     number = slurm.submit("80", "--nodes=2", MASTER_ADDR="127.0.0.1", **found)
     assert slurm.waited(number) == "FAILED 1:0"
-    assert "BadInput: MASTER_ADDR=127.0.0.1 is on each host that host itself" in slurm.log(number)
+    assert "BadInput: MASTER_ADDR=127.0.0.1 is a loopback address: on it each host" in slurm.log(
+        number
+    )
 
 
 def notebooks(slurm: Slurm, number: str) -> list[Path]:

@@ -75,7 +75,7 @@ def test_an_interrupt_ends_the_step_everywhere(told):
 
 @pytest.mark.parametrize(("address", "says"), [
     # as Debian's /etc/hosts gives a machine's own name the address 127.0.1.1
-    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is on each host that host itself"),
+    ("myself", "MASTER_ADDR=myself means 127.0.1.1, which is a loopback address: on it each host"),
     ("n3", "did not reach the launching process at n3"),  # nobody has this address
 ])  # fmt: skip
 def test_an_address_at_which_ranks_never_meet(slurm, address, says):

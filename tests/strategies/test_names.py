@@ -15,7 +15,7 @@ def test_unknown_strategy_is_refused_with_those_there_are():
     assert len(there) > 10 and {"accelerate", "ddp", "dp", "single", "zero3"} <= set(there)
     with pytest.raises(BadInput) as caught:
         strategies.find("dpp")
-    assert f"unknown strategy 'dpp'; there is {', '.join(there)}. Did" in str(caught.value)
+    assert f"unknown strategy 'dpp'; choose from {', '.join(there)}. Did" in str(caught.value)
     assert strategies.find("dp") is strategies.find("ddp") is DDP
 
 

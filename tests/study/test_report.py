@@ -121,7 +121,7 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [
-    ("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as what"),
+    ("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as a file of"),
     ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
     ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
     ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),

@@ -86,7 +86,9 @@ def test_every_strategy_at_every_number_of_ranks_and_single_at_one():
     assert not any(name.startswith(("single-2", "dp-")) for name in names)
     assert {planned.config.ledger for planned in plans()} == {True}
     assert set(strategies.names()) == set(strategies.strategies.available()) - {"dp"}
-    with pytest.raises(BadInput, match=r"unknown strategy 'zero9'; there is .* Did you mean 'zero"):
+    with pytest.raises(
+        BadInput, match=r"unknown strategy 'zero9'; choose from .* Did you mean 'zero"
+    ):
         strategies.names(["zero9"])
 
 

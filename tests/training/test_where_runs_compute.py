@@ -154,7 +154,7 @@ def test_ranks_that_this_machine_will_start(ranks, visible, device, expected, on
 def test_a_gpu_that_is_not_there_is_refused_before_a_rank_starts(strategy, on):
     on(Scene({}, 4, []))
     config = RunConfig("text", strategy=strategy, ranks=6, device="cuda", global_batch=24)
-    with pytest.raises(Unavailable, match="6 ranks on this host need 6 GPUs and there are 4"):
+    with pytest.raises(Unavailable, match="6 ranks on this host need 6 GPUs, but there are 4"):
         start.prepare(config)
 
 

@@ -1,8 +1,8 @@
-"""Bring data sets and checkpoints from their publishers, or from files carried here by hand.
+"""Fetch data sets and checkpoints from their publishers, or from files copied here by hand.
 
-Every file is checked against a hash that is written down in `sources`. A download that broke is
-gone on with; one process per folder does it, and the others look whether it is right. Neither torch
-nor a network is needed to import this.
+Every file is checked against a hash that is recorded in `sources`. An interrupted download is
+resumed; one process per folder downloads, and the others check the result. Importing this needs
+neither torch nor a network.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["SOURCES", "addresses", "get", "listing", "places", "resolve"]
 
 
 def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
-    """Bring data sets, and say where they are.
+    """Fetch data sets, and print where they are.
 
-    `names` are keys of `SOURCES`; `carried` are files or folders brought by hand for a machine with
-    no internet. Raises `BadInput` if a name is unknown, a carried file is not there, or a file is
-    the wrong one; `Unavailable` if there is no network, no room, or no right to write.
+    `names` are keys of `SOURCES`; `carried` are files or folders copied by hand to a machine with
+    no internet. Raises `BadInput` if a name is unknown, a carried file does not exist, or a file is
+    the wrong one; `Unavailable` if there is no network, no space, or no permission to write.
     """
     wanted = [resolve(name) for name in names]
     if carried and len(wanted) != 1:
@@ -36,7 +36,7 @@ def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
     paths = [Path(path).expanduser() for path in carried]
     for path in paths:
         if not path.exists():
-            raise BadInput(f"there is no {path} to take {names[0]} from: check the path.")
+            raise BadInput(f"there is no {path} to get {names[0]} from: check the path.")
     there = environment_world()
     for source in wanted:
         if there and there.local_rank > 0:
@@ -55,7 +55,7 @@ def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
 def resolve(name: str) -> Source:
     """Return the source called `name`.
 
-    Raises `BadInput` if there is none; the sentence names the nearest.
+    Raises `BadInput` if there is none; the message suggests the nearest name.
     """
     if name not in SOURCES:
         raise BadInput(
@@ -66,7 +66,7 @@ def resolve(name: str) -> Source:
 
 
 def places() -> list[tuple[Source, Path | None]]:
-    """Return each source and the folder in which it is (by the sizes of files), or None."""
+    """Return each source and the folder that it is in (judged by file sizes), or None."""
     found = []
     for source in SOURCES.values():
         folders = (root / source.folder for root in roots())
@@ -76,19 +76,19 @@ def places() -> list[tuple[Source, Path | None]]:
 
 
 def listing() -> str:
-    """Say what can be fetched, how large it is, and whether it is here (by the sizes of files)."""
+    """List what can be fetched, how large it is, and whether it is here (judged by file sizes)."""
     width = max(map(len, SOURCES))
     lines = []
     for source, here in places():
         state = f"in {here}" if here else "not here"
         lines.append(f"{source.name:<{width}}  {amount(source.size):>7}  {source.what}; {state}")
     lines.append(f"\n`dtlib fetch NAME` puts it into {roots()[0]} (set DTLIB_DATA to change that);")
-    lines.append("`dtlib fetch NAME --from FILE` takes it from a file that you carried here.")
+    lines.append("`dtlib fetch NAME --from FILE` takes it from a file that you copied here.")
     return "\n".join(lines)
 
 
 def addresses(name: str) -> str:
-    """Say what to download by hand: for each file its address, and its size and hash to check."""
+    """List what to download by hand: each file's address, and its size and hash to check."""
     lines = []
     for file in resolve(name).downloads:
         about = "" if file.exact else "about "

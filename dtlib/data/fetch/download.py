@@ -1,4 +1,4 @@
-"""Bring one file, from the network or from a file that was carried here, and hash it on the way."""
+"""Get one file from the network, or from a file that was copied here, and hash it on the way."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from dtlib.ranks.waiting import answers_within
 BLOCK = 1 << 20
 CONNECT = 1.5  # seconds to find the host and reach it; without internet, name servers take longer
 STALL = 15.0  # seconds without a byte
-TRIES = 3  # in a row that bring nothing new
+TRIES = 3  # attempts in a row that bring nothing new
 MOST_TRIES = 50  # in all
 PAUSE = 1.0  # seconds before the second try; twice as long before the third
-BUSY = (408, 429, 500, 502, 503, 504)  # answers that may be another one soon
+BUSY = (408, 429, 500, 502, 503, 504)  # answers that may soon be different
 WEB_PAGE = (b"<!doctype html", b"<html")
 
 
 class Refused(Exception):
-    """This address does not give the file, now or later; another one may."""
+    """This address does not provide the file, now or later; another one may."""
 
 
 class Broken(Exception):
-    """The connection ended too early; what came is kept."""
+    """The connection ended too early; the part that arrived is kept."""
 
 
 class Receiver:
-    """Appends to a file and hashes all that is in it.
+    """Appends to a file and hashes all of its content.
 
-    What lies in `part` already is the beginning of it; `show` is told how far it is.
+    The existing content of `part` is the beginning of the file; `show` displays the progress.
     """
 
     def __init__(self, file: File, part: Path, show: Progress) -> None:
@@ -53,12 +53,12 @@ class Receiver:
                     self._count(block)
 
     def restart(self) -> None:
-        """Forget what came."""
+        """Discard what has arrived."""
         self.head, self.size, self.digest = b"", 0, hashlib.sha256()
         self.part.unlink(missing_ok=True)
 
     def take(self, read: Callable[[int], bytes]) -> int:
-        """Append all that `read` gives, on the disk for good; return how much that was."""
+        """Append everything that `read` gives, synced to the disk; return how much that was."""
         before = self.size
         with self.part.open("ab") as out:
             for block in _blocks(read):
@@ -72,11 +72,11 @@ class Receiver:
         return self.size - before
 
     def right(self) -> bool:
-        """Tell whether the file is what it shall be."""
+        """Return whether the file is the right one."""
         return self.digest.hexdigest() == self.file.sha256
 
     def complaint(self, origin: str) -> BadInput:
-        """Say what came instead."""
+        """Return an error that says what arrived instead."""
         wanted = f"{self.file.name} ({amount(self.file.size)})"
         if self.size > self.file.most:
             return BadInput(
@@ -101,9 +101,9 @@ class Receiver:
 
 
 def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
-    """Copy a file that somebody brought.
+    """Copy a file that somebody brought here.
 
-    Raises `BadInput` if it is not the right one; the copy is gone then.
+    Raises `BadInput` if it is not the right one; the copy is then discarded.
     """
     part.unlink(missing_ok=True)
     receiver = Receiver(file, part, show)
@@ -118,12 +118,12 @@ def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
 
 
 def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
-    """Bring a file from the first address that gives it, going on where an earlier try ended.
+    """Download a file from the first address that has it, resuming an earlier attempt.
 
-    `part` stays, for a later try, if the connection breaks. `by_hand` says how to bring the file
-    without a network, as the end of a sentence. Raises `Unavailable` if there is no network, no
-    address gives it, or the connection broke too often; `BadInput` if something else came, which is
-    gone then.
+    If the connection breaks, `part` is kept for a later attempt. `by_hand` is the end of a sentence
+    that says how to get the file without a network. Raises `Unavailable` if there is no network, no
+    address has the file, or the connection broke too often; `BadInput` if something else arrived,
+    which is then discarded.
     """
     receiver = Receiver(file, part, show)
     if receiver.right():  # an earlier run ended just after the last byte
@@ -140,7 +140,8 @@ def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
             continue
         except Broken as error:
             kept = f"{amount(receiver.size)} of {amount(file.size)} are kept"
-            raise Unavailable(f"{error} ({kept}): run this again to go on, or {by_hand}.") from None
+            again = f"run this again to resume, or {by_hand}"
+            raise Unavailable(f"{error} ({kept}): {again}.") from None
         if receiver.right():
             return
         wrong = receiver.complaint(url)
@@ -151,7 +152,7 @@ def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
 
 
 def _persist(url: str, receiver: Receiver) -> None:
-    """Ask again where the connection breaks, until the file is whole or nothing new comes."""
+    """Ask again when the connection breaks, until the file is complete or nothing new arrives."""
     failures, afresh = 0, False
     for _ in range(MOST_TRIES):
         before = receiver.size
@@ -162,7 +163,7 @@ def _persist(url: str, receiver: Receiver) -> None:
         else:
             if receiver.right() or not before or afresh:
                 return
-            # What an earlier try had left was no beginning of this file.
+            # The part that an earlier attempt left was not the beginning of this file.
             afresh = True
             receiver.restart()
             continue
@@ -175,7 +176,7 @@ def _persist(url: str, receiver: Receiver) -> None:
 
 
 def _ask(url: str, receiver: Receiver) -> None:
-    """Send one request and take what comes."""
+    """Send one request and take what the server sends."""
     file, have = receiver.file, receiver.size
     if file.exact and have >= file.size:
         return
@@ -186,16 +187,16 @@ def _ask(url: str, receiver: Receiver) -> None:
         answer = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=STALL)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # there is no such part: what we have is too long
+        if error.code == 416 and have:  # there is no such range: our part is too long
             receiver.restart()
-            raise Broken(f"{_host(url)} has no more than what is here") from None
+            raise Broken(f"{_host(url)} has no more than is already here") from None
         said = f"{_host(url)} answered {error.code} {error.reason}"
         raise (Broken if error.code in BUSY else Refused)(said) from None
     except (OSError, http.client.HTTPException) as error:
         raise Broken(f"{_host(url)}: {_reason(error)}") from None
     with answer:
         if have and not _goes_on(answer, have):
-            if _is_page(answer):  # a network that asks for a login answers everything with it
+            if _is_page(answer):  # a network that asks for a login answers every request with it
                 raise Refused(f"{_host(url)} sent a web page instead of the file")
             receiver.restart()  # the server sends the whole file again
         _take(url, answer, receiver)
@@ -223,15 +224,15 @@ def _is_page(answer: http.client.HTTPResponse) -> bool:
 
 
 def _goes_on(answer: http.client.HTTPResponse, have: int) -> bool:
-    """Tell whether the answer begins where our part ends."""
+    """Return whether the answer begins where our part ends."""
     span = answer.headers.get("Content-Range", "")
     return answer.status == 206 and span.startswith(f"bytes {have}-")
 
 
 def _ways(urls: Sequence[str]) -> list[str]:
-    """Say for each address, within seconds, why there is no way to it; "" where there is one.
+    """Say for each address, within seconds, why it cannot be reached; "" if it can.
 
-    Finding a name has no time-out of its own, and takes long where there is no network.
+    Looking up a name has no time-out of its own, and takes long without a network.
     """
 
     def connect(host: str, port: int) -> None:
@@ -243,12 +244,12 @@ def _ways(urls: Sequence[str]) -> list[str]:
     for (host, _), answer in zip(hosts, answers, strict=True):
         if answer is not None and not isinstance(answer, OSError):
             raise answer
-        said.append(f"no way to {host}: {_reason(answer)}" if answer else "")
+        said.append(f"cannot reach {host}: {_reason(answer)}" if answer else "")
     return said
 
 
 def _first_host(url: str) -> tuple[str, int]:
-    """Return host and port to which a connection is made: those of the proxy, if there is one."""
+    """Return the host and port to connect to: the proxy's, if there is one."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.netloc):
@@ -265,11 +266,11 @@ def _host(url: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in few words."""
+    """What went wrong, in a few words."""
     inner = getattr(error, "reason", error)
     if isinstance(inner, TimeoutError):
         return "no answer"
     if isinstance(inner, socket.gaierror):
-        return "its name is not known here"
+        return "its name cannot be resolved"
     text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
     return " ".join(str(text).split()).lower()

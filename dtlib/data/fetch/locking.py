@@ -1,4 +1,4 @@
-"""The lock of a folder: one process fetches, and the others wait for it, with an end."""
+"""The lock of a folder: one process fetches, and the others wait for it, up to a limit."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from dtlib.errors import Unavailable
 from dtlib.ranks.waiting import answers_within
 
 POLL = 0.25  # seconds between two tries to take a lock
-HANG = 20.0  # seconds after which a system call on the lock is taken for hung
-PATIENCE = 120.0  # seconds without a sign of life from whoever holds the lock
+HANG = 20.0  # seconds after which a system call on the lock counts as hung
+PATIENCE = 120.0  # seconds without a sign of life from the process that holds the lock
 # What a file system without locks answers: Lustre without flock, NFS without its lock service.
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @contextlib.contextmanager
 def locked(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
-    """Be the only process, among those that ask with the same `path`, that is in here.
+    """Let only one of the processes that use the same `path` into the block.
 
-    The system frees the lock when its holder dies, so the next one takes over; the file `path` is
-    gone afterwards. As long as something changes in the folder `stage`, where he writes, the holder
-    is alive. `show`: say that we wait. Raises `Unavailable` if the lock cannot be taken: nobody
-    gives a sign of life, or the file system hangs.
+    The system frees the lock when its holder dies, so the next process takes over; the file `path`
+    is removed afterwards. As long as something changes in the folder `stage`, where the holder
+    writes, the holder is alive. `show`: print that we wait. Raises `Unavailable` if the lock cannot
+    be taken because its holder shows no sign of life or the file system hangs.
     """
     lock = _wait(path, stage, show)
     try:
         yield
     finally:
-        # Before the release: whoever comes later makes a file of his own.
+        # Before the release: a process that comes later creates its own file.
         path.unlink(missing_ok=True)
         lock.release()
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether some process holds the lock now."""
+    """Return whether a process holds the lock now."""
     if not path.exists():
         return False
     lock, taken = _take(_lock(filelock.FileLock, path), path, 0.0)
-    if taken:  # what somebody left who was ended
+    if taken:  # left behind by a process that was killed
         path.unlink(missing_ok=True)
         lock.release()
     return not taken
@@ -67,7 +67,7 @@ def _wait(path: Path, stage: Path, show: bool) -> filelock.BaseFileLock:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
             raise Unavailable(
-                f"another process holds {path} and has written nothing for {PATIENCE:g} s: end "
+                f"another process holds {path} and has written nothing for {PATIENCE:g} s: stop "
                 "it, or delete that file if nobody is fetching, or set DTLIB_DATA to a folder on "
                 "this machine's own disk."
             )
@@ -76,7 +76,7 @@ def _wait(path: Path, stage: Path, show: bool) -> filelock.BaseFileLock:
 def _take(
     lock: filelock.BaseFileLock, path: Path, seconds: float
 ) -> tuple[filelock.BaseFileLock, bool]:
-    """Try to take the lock; where the file system has none, one made of the file itself."""
+    """Try to take the lock; if the file system has no locks, use a file's existence as one."""
 
     def acquire() -> bool:
         with warnings.catch_warnings():
@@ -92,18 +92,18 @@ def _take(
         return lock, answer
     if isinstance(answer, TimeoutError):
         raise Unavailable(
-            f"the lock {path} gave {answer}: the file system hangs on file locks, so set "
+            f"the lock {path} failed with {answer}: the file system hangs on file locks, so set "
             "DTLIB_DATA to a folder on this machine's own disk."
         )
-    # NotImplementedError is what older versions of filelock make of ENOSYS.
+    # Older versions of filelock turn ENOSYS into NotImplementedError.
     if getattr(answer, "errno", None) not in NO_LOCKS and type(answer) is not NotImplementedError:
         raise answer
     if isinstance(lock, filelock.SoftFileLock):
         raise Unavailable(
-            f"no lock can be made in {path.parent}: set DTLIB_DATA to a folder on this machine's "
-            "own disk."
+            f"no lock can be created in {path.parent}: set DTLIB_DATA to a folder on this "
+            "machine's own disk."
         )
-    # Under another name: the first try has made, or emptied, the file `path`.
+    # Under another name: the first attempt has created, or emptied, the file `path`.
     soft = path.with_name(f"{path.name}.soft")
     return _take(_lock(filelock.SoftFileLock, soft), path, seconds)
 
@@ -114,7 +114,7 @@ def _lock(kind: Callable[..., filelock.BaseFileLock], path: Path) -> filelock.Ba
 
 
 def _signs(stage: Path) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of what lies in the folder."""
+    """Names, sizes and times of the files in the folder."""
     found = []
     for folder, _, names in os.walk(stage):
         for name in names:

@@ -1,4 +1,4 @@
-"""Put a data set into a folder: one process brings it, the others look whether it is right."""
+"""Put a data set into a folder: one process fetches it, the others check the result."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dtlib.data.fetch.verify import damaged
 from dtlib.data.folders import roots
 from dtlib.errors import BadInput, DtlibError, Unavailable
 
-GRACE = 30.0  # seconds in which the first rank of a node must have begun
+GRACE = 30.0  # seconds within which the first rank of a node must have begun
 
 
 def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) -> tuple[Path, bool]:
-    """Bring a data set into the first folder of `dtlib.data.folders.roots`, unless it lies in one.
+    """Put a data set into the first folder of `dtlib.data.folders.roots`, unless one has it.
 
-    Without files or folders that were `carried` here by hand it is downloaded. Returns where it
-    lies, every file with the right hash, and whether this process has brought it. Raises `BadInput`
-    if what was carried here, or what a server sent, is not the right thing; `Unavailable` if there
-    is no network, no room, no right to write, or no end to another process's work.
+    Without files or folders that were `carried` here by hand, it is downloaded. Returns its folder,
+    in which every file has the right hash, and whether this process has fetched it. Raises
+    `BadInput` if the carried files, or those that a server sent, are wrong; `Unavailable` if there
+    is no network, no space, no permission to write, or if another process never finishes.
     """
     for root in roots():
         if not damaged(source.files, root / source.folder):
@@ -43,15 +43,15 @@ def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) ->
     except OSError as error:
         said = error.strerror or str(error)
         raise Unavailable(
-            f"{source.name} cannot be put into {root} ({said}): make room there, or set DTLIB_DATA "
-            f"to a folder of yours with {amount(_needed(source, source.files))} to spare."
+            f"{source.name} cannot be put into {root} ({said}): free space there, or set "
+            f"DTLIB_DATA to a folder of yours with {amount(_needed(source, source.files))} free."
         ) from error
 
 
 def follow(source: Source) -> Path:
-    """Wait until the first rank of this node has brought a data set, and look at sizes alone.
+    """Wait until the first rank of this node has fetched a data set, and check only file sizes.
 
-    Raises `Unavailable` if nobody is at it, or it was given up.
+    Raises `Unavailable` if no process is fetching it, or the first rank gave up.
     """
     since = time.monotonic()
     while True:
@@ -63,8 +63,8 @@ def follow(source: Source) -> Path:
             since = time.monotonic()
         elif time.monotonic() - since > GRACE:
             raise Unavailable(
-                f"the first rank of this node has not brought {source.name} into {roots()[0]}: "
-                "read what it says."
+                f"the first rank of this node has not put {source.name} into {roots()[0]}: "
+                "see that rank's error message."
             )
         time.sleep(0.2)
 
@@ -72,7 +72,7 @@ def follow(source: Source) -> Path:
 def _bring(
     source: Source, missing: Sequence[File], root: Path, carried: Sequence[Path], show: bool
 ) -> None:
-    """Make the files ready beside their folder, then move them there in one step."""
+    """Prepare the files beside their folder, then move them there in one step."""
     stage, target = _stage(root, source), root / source.folder
     ready = stage / "ready"
     ready.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def _bring(
         shutil.rmtree(stage, ignore_errors=True)
         raise
     except BaseException:
-        # What a broken connection has left is gone on with; nothing is not.
+        # A partial download is kept, to be resumed later; an empty folder is removed.
         if not any(path.stat().st_size for path in stage.rglob("*") if path.is_file()):
             shutil.rmtree(stage, ignore_errors=True)
         raise
@@ -111,7 +111,7 @@ def _get(source: Source, file: File, part: Path, carried: Sequence[Path], show: 
         if origin is None:
             places = ", ".join(str(path) for path in carried)
             raise BadInput(
-                f"{places} has no {file.name}: give the folder that holds "
+                f"{places} has no {file.name}: give the folder that contains "
                 f"{', '.join(file.name for file in source.downloads)}."
             )
         carry(origin, file, part, progress)
@@ -120,7 +120,7 @@ def _get(source: Source, file: File, part: Path, carried: Sequence[Path], show: 
 
 
 def _find(file: File, carried: Sequence[Path]) -> Path | None:
-    """Where a carried file of that name lies; the last part of its address is a name, too."""
+    """Find a carried file by its name, or by the last part of its address."""
     names = (file.name, *(url.rsplit("/", 1)[1] for url in file.urls))
     for path in carried:
         places = [path / name for name in names] if path.is_dir() else [path]
@@ -136,14 +136,14 @@ def _by_hand(source: Source) -> str:
     else:
         what, them, given = f"what `dtlib fetch {source.name} --urls` lists", "them", "FOLDER"
     return (
-        f"download {what} where there is internet, carry {them} here, and run "
+        f"download {what} on a machine with internet, copy {them} here, and run "
         f"`dtlib fetch {source.name} --from {given}`"
     )
 
 
 def _install(ready: Path, target: Path) -> None:
     fsync_folder(ready)
-    if target.exists():  # some files of it were damaged, or there are others beside them
+    if target.exists():  # some of its files were damaged, or it has other files too
         for path in ready.iterdir():
             path.replace(target / path.name)
         fsync_folder(target)
@@ -158,13 +158,13 @@ def _refuse_if_full(source: Source, missing: Sequence[File], stage: Path) -> Non
     needed = _needed(source, missing)
     if free + here < needed:
         raise Unavailable(
-            f"{source.name} needs {amount(needed)} and {stage.parent} has "
-            f"{amount(free)} free: make room, or set DTLIB_DATA to another folder."
+            f"{source.name} needs {amount(needed)}, but {stage.parent} has "
+            f"{amount(free)} free: free more space, or set DTLIB_DATA to another folder."
         )
 
 
 def _needed(source: Source, missing: Sequence[File]) -> int:
-    """Bytes on the disk until all is in its place."""
+    """Bytes needed on the disk until everything is in its place."""
     unpacked = sum(file.size for file in missing)
     return unpacked + (source.archive.size if source.archive else 0)
 
@@ -179,7 +179,7 @@ def _lock(root: Path, source: Source) -> Path:
 
 @contextlib.contextmanager
 def _folder(root: Path) -> Iterator[None]:
-    """Make the folder; take away again what was made, if nothing was put into it."""
+    """Create the folder; if the block fails and left it empty, remove it again."""
     made = [path for path in (root, *root.parents) if not path.exists()]
     root.mkdir(parents=True, exist_ok=True)
     try:

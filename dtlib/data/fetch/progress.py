@@ -1,4 +1,4 @@
-"""How far a download is: a bar on a terminal, a line at every tenth where nobody watches."""
+"""The progress of a download: a bar on a terminal, otherwise a line after every tenth."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 import time
 
 WIDTH = 24
-LARGE = 20_000_000  # bytes from which a log is told how far it is
+LARGE = 20_000_000  # bytes from which a log gets lines of progress
 
 
 def amount(size: float) -> str:
-    """Say a number of bytes in decimal units: "170 MB"."""
+    """Format a number of bytes in decimal units: "170 MB"."""
     for unit in ("B", "kB", "MB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"
@@ -21,7 +21,7 @@ def amount(size: float) -> str:
 class Progress:
     """Shows how much of a file's `total` bytes has arrived.
 
-    With `show` False it says nothing (a rank that is not the first).
+    With `show` False it prints nothing (on a rank that is not the first).
     """
 
     def __init__(self, name: str, total: int, show: bool = True) -> None:
@@ -30,7 +30,7 @@ class Progress:
         self._tenth, self._last = 0, 0.0
 
     def update(self, done: int) -> None:
-        """Say that `done` bytes are here."""
+        """Show that `done` bytes have arrived."""
         part = min(done / self.total, 1.0)
         if self._bar:
             now = time.monotonic()
@@ -44,12 +44,12 @@ class Progress:
             self._write(f"{self.name}: {10 * self._tenth} % of {amount(self.total)}\n")
 
     def note(self, text: str) -> None:
-        """Say something else on a line of its own."""
+        """Print something else on a line of its own."""
         if self.show:
             self._write(f"\r\x1b[K{text}\n" if self._bar else f"{text}\n")
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar:
             self._write("\r\x1b[K")
 

@@ -1,8 +1,8 @@
 """What can be fetched: where each file comes from, what it must be, its licence and citation.
 
-Hashes are written down, never computed from what arrives. Where the publisher gives one, it is his;
-where he gives none, it is one that several independent projects recorded for the same file, and the
-comment says so. Every file has one, so a mirror need not be trusted.
+Hashes are recorded here, never computed from what arrives. If the publisher gives a hash, it is
+that one; if not, it is one that several independent projects recorded for the same file, and a
+comment says so. Every file has a hash, so a mirror need not be trusted.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class File:
 
     name: str
     sha256: str  # in hexadecimal
-    size: int  # in bytes; a good guess if not `exact`
-    urls: tuple[str, ...] = ()  # where it can be had, best first; none for a member of an archive
-    exact: bool = True  # whether `size` is what the publisher says
+    size: int  # in bytes; an estimate if not `exact`
+    urls: tuple[str, ...] = ()  # where to get it, best first; none for a member of an archive
+    exact: bool = True  # whether the publisher states `size`
 
     @property
     def most(self) -> int:
-        """Bytes beyond which what arrives is certainly something else."""
+        """The most bytes that the file can have; a longer one is certainly another file."""
         return self.size if self.exact else self.size + max(self.size // 1000, 1 << 16)
 
     def fits(self, size: int) -> bool:
-        """Tell whether a file of `size` bytes can be this one."""
+        """Return whether a file of `size` bytes can be this one."""
         return size == self.size if self.exact else 0 < size <= self.most
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set or a checkpoint: a folder of files, which come singly or in one archive."""
+    """A data set or a checkpoint: a folder of files, which come one by one or in one archive."""
 
     name: str
     what: str
@@ -48,7 +48,7 @@ class Source:
 
     @property
     def downloads(self) -> tuple[File, ...]:
-        """What comes over the network."""
+        """The files to download."""
         return (self.archive,) if self.archive else self.files
 
     @property
@@ -57,9 +57,9 @@ class Source:
         return sum(file.size for file in self.downloads)
 
 
-# The publisher's page gives the md5 c32a1d4ab5d03f1284b67883e8d87530 and no sha256. That of the
-# archive is the one that torchvision for Ruby, GoMLX and others record beside it; those of the
-# members are torchvision for Ruby's.
+# The publisher's page gives the md5 c32a1d4ab5d03f1284b67883e8d87530 but no sha256. The archive's
+# sha256 is the one that torchvision for Ruby, GoMLX and others record beside that md5; those of
+# the members are from torchvision for Ruby.
 _CIFAR10_FILES = (
     ("data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"),
     ("data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"),
@@ -84,7 +84,7 @@ _CIFAR10 = Source(
 )
 
 # The publisher's bucket (research.metamind.io) is gone; its sha256 is the one that Hugging Face's
-# `datasets` recorded. First an author's own copy, then one at a fixed commit.
+# `datasets` recorded. The first address is an author's own copy, the second one at a fixed commit.
 _WIKITEXT2_FILES = (
     ("wiki.train.raw", "6707892fa3788b5ab9ed78ab5ff37d9fe825f6011a2ad4fcd6a6d467f0e7da57",
      10_940_747),
@@ -133,7 +133,7 @@ _SHAKESPEARE = Source(
 
 GPT2_LICENCE = "modified MIT (OpenAI)"
 GPT2_CITE = "Radford et al. (2019), Language Models are Unsupervised Multitask Learners"
-# OpenAI gives the same two hashes in tiktoken, for its names encoder.json and vocab.bpe.
+# OpenAI gives the same two hashes in tiktoken, for the names encoder.json and vocab.bpe.
 _TOKENIZER = (
     ("vocab.json", "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", 1_042_301),
     ("merges.txt", "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", 456_318),
@@ -170,9 +170,9 @@ def _checkpoint(
     )
 
 
-# The hub shows the sha256 of the weights, which it stores by it; those of the small config files
-# are records of other projects at the same revision. No size in bytes was found in print for the
-# two largest: the tensors alone are 3,247,115,264 and 6,431,771,392 bytes, and a header follows.
+# The hub shows the sha256 of the weights, since it stores them by it; those of the small config
+# files are from other projects, at the same revision. No published size in bytes was found for the
+# two largest: their tensors alone are 3,247,115,264 and 6,431,771,392 bytes, plus a header.
 _CHECKPOINTS = (
     _checkpoint(
         "gpt2", 124, _REVISION,

@@ -1,9 +1,9 @@
-"""Unpack an archive: only the files that are wanted, and nothing at all from one that plays tricks.
+"""Unpack an archive: only the files that are wanted, and nothing at all from a malicious one.
 
-Whatever an archive says of itself is looked at before anything is written: no absolute names, no
-`..`, no links or devices, no more members and bytes than it can need. Each file is hashed on its
-way to the disk, under the name that the table has for it; the archive's own names are never used as
-paths, so that tarfile's data filter would have nothing to do.
+An archive's list of members is checked before anything is written: no absolute names, no `..`, no
+links or devices, no more members and bytes than it can need. Each file is hashed on its way to the
+disk, and gets its name from `sources`; the archive's own names are never used as paths, so that
+tarfile's data filter would have nothing to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dtlib.errors import BadInput
 
 BLOCK = 1 << 20
 MEMBERS = 100  # more than any of our archives has
-SPARE = 1 << 24  # bytes for members that we leave in: a readme, a list of names
+SPARE = 1 << 24  # bytes for members that we do not unpack: a readme, a list of names
 DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
@@ -36,7 +36,7 @@ DAMAGED = (
 
 @dataclass(frozen=True)
 class Member:
-    """What an archive says of one of its members."""
+    """What an archive says about one of its members."""
 
     name: str
     size: int
@@ -46,11 +46,11 @@ class Member:
 
 
 def unpack(archive: Path, files: Sequence[File], folder: Path) -> None:
-    """Put `files`, found by their names in whatever folder of a .tar.gz or .zip, into `folder`.
+    """Put `files`, found by name in any folder of a .tar.gz or .zip, into `folder`.
 
-    The folder is made if it is not there. Raises `BadInput` if a member would be written elsewhere,
-    is a link or a device, if there is too much, if a file is missing or is another one, or if the
-    archive is damaged.
+    The folder is created if necessary. Raises `BadInput` if a member would be written elsewhere or
+    is a link or a device, if there is too much, if a file is missing or is a different one, or if
+    the archive is damaged.
     """
     wanted = {file.name: file for file in files}
     most = sum(file.size for file in files) + SPARE
@@ -64,7 +64,7 @@ def unpack(archive: Path, files: Sequence[File], folder: Path) -> None:
                 del wanted[file.name]
     if wanted:
         raise BadInput(
-            f"{_name(archive)} does not hold {', '.join(wanted)}: it is another archive."
+            f"{_name(archive)} does not contain {', '.join(wanted)}: it is another archive."
         )
 
 
@@ -74,12 +74,11 @@ def _refuse_tricks(archive: Path, members: Sequence[Member], most: int) -> None:
         if path.is_absolute() or ".." in path.parts or ":" in path.parts[:1]:
             trick = f"would write {member.name!r}, outside its folder"
         elif not (member.is_file or member.is_folder):
-            trick = f"holds {member.name!r}, a link or a device"
+            trick = f"contains {member.name!r}, a link or a device"
         else:
             continue
         raise BadInput(
-            f"{_name(archive)} {trick}: nothing was unpacked, so bring the archive from its "
-            "publisher."
+            f"{_name(archive)} {trick}: nothing was unpacked; get the archive from its publisher."
         )
     total = sum(member.size for member in members)
     if len(members) > MEMBERS or total > most:
@@ -107,7 +106,7 @@ def _write(archive: Path, member: Member, file: File, path: Path) -> None:
 
 @contextmanager
 def _opened(archive: Path, most: int) -> Iterator[list[Member]]:
-    """Open the archive and list its members; whatever is damaged becomes one sentence."""
+    """Open the archive and list its members; any damage is reported in one sentence."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
@@ -116,7 +115,7 @@ def _opened(archive: Path, most: int) -> Iterator[list[Member]]:
             with tarfile.open(archive, "r:*") as tar:
                 yield list(_of_tar(tar, most))
     except DAMAGED as error:
-        # tarfile lists every compression that it has tried, a line each.
+        # tarfile lists every compression that it has tried, one per line.
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":. ")
         raise BadInput(f"{_name(archive)} is damaged or cut off: {reason}.") from error
 
@@ -126,7 +125,7 @@ def _name(archive: Path) -> str:
 
 
 def _of_tar(tar: tarfile.TarFile, most: int) -> Iterator[Member]:
-    """List the members, which unpacks all before them: so only as far as they are allowed to go."""
+    """List the members. Reaching one decompresses all before it, so stop at the limits."""
     total = 0
     for number, info in enumerate(tar):
         total += info.size
@@ -143,7 +142,7 @@ def _of_tar(tar: tarfile.TarFile, most: int) -> Iterator[Member]:
 
 def _open(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     content = tar.extractfile(info)
-    assert content is not None  # asked for files alone
+    assert content is not None  # only called for files
     return content
 
 

@@ -1,4 +1,4 @@
-"""Are the files of a data set there, and are they the right ones?"""
+"""Check that the files of a data set exist and are the right ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dtlib.data.fetch.sources import File
 def damaged(files: Sequence[File], folder: Path, *, hashes: bool = True) -> list[File]:
     """Return the files that are missing or damaged in `folder`, which need not exist.
 
-    Without `hashes` it looks at sizes alone, which takes no time.
+    Without `hashes` it checks only sizes, which takes no time.
     """
     return [file for file in files if not _is_right(folder / file.name, file, hashes)]
 

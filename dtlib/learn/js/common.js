@@ -11,8 +11,8 @@ function make(tag, props = {}, ...children) {
       el.setAttribute(key, value);
     else el[key] = value;
   }
-  // JupyterLab's shortcuts keep away from an element that says so itself: in command mode an arrow
-  // key would move the notebook's selection instead of the radio button.
+  // JupyterLab turns its shortcuts off on an element with this mark: in command mode an arrow key
+  // would otherwise move the notebook's selection instead of the radio button.
   if (["input", "button", "summary", "pre"].includes(tag)) el.dataset.lmSuppressShortcuts = "true";
   for (const child of children) el.append(...(typeof child === "string" ? rich(child) : [child]));
   return el;
@@ -24,7 +24,7 @@ function rich(text) {
   return parts.flatMap((part, i) => (i % 2 ? [element("code", part)] : stressed(part)));
 }
 
-// *Words* are stressed, as show.py does it.
+// *Words* are emphasised, as in show.py.
 function stressed(text) {
   const parts = text.split(/(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])/);
   return parts.map((part, i) => (i % 2 ? element("em", part) : part));
@@ -36,7 +36,7 @@ const STYLE = `
 .dtlib-form { max-width: 46rem; line-height: 1.5; color: var(--jp-content-font-color1, inherit); }
 .dtlib-form fieldset { border: 1px solid currentColor; border-radius: 4px; margin: 0.5rem 0; padding: 0.6rem 0.9rem; min-width: 0; }
 .dtlib-form fieldset fieldset { border: 0; padding: 0; }
-/* A legend that floats stands inside its frame. */
+/* A floating legend is drawn inside its frame. */
 .dtlib-form legend { font-weight: 600; font-size: inherit; line-height: inherit; float: left; width: 100%; margin: 0 0 0.3rem; padding: 0; white-space: normal; }
 .dtlib-form legend + * { clear: both; }
 .dtlib-said { border-left: 4px solid currentColor; padding-left: 0.8rem; }

@@ -44,7 +44,7 @@ function render({ model, el }) {
     inner.disabled = true;
     const unit = number && spec.unit ? ` ${spec.unit}` : "";
     const next = globalThis.COURSE_PYTHON
-      ? "This page keeps it until you leave; what was measured stands below."
+      ? "This page keeps it until you leave; the measured result is below."
       : "Now run the cells below.";
     status.textContent = `Committed: ${answer.value}${unit} (${answer.sure ? "sure" : "unsure"}). ${next}`;
   };

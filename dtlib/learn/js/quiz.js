@@ -1,5 +1,5 @@
-// A quiz: every option says why; another try brings other numbers. Variants come ready made from
-// Python, so that it works in a static page too.
+// A quiz: every option has an explanation, and another try has other numbers. Python prepares the
+// variants, so the quiz also works in a static page.
 function question(model, item) {
   let turn = 0;
   const same = item.variants.every((v) => v.text + v.output === item.variants[0].text + item.variants[0].output);

@@ -1,5 +1,5 @@
 // Sliders -> a pure-Python function -> curves, a sentence and a table. In JupyterLab the kernel runs
-// the function; in a static page MicroPython runs the same source, if the page says where it lies.
+// the function; in a static page MicroPython runs the same source, if the page says where MicroPython is.
 let engine;
 function pageEngine(source, name) {
   engine ??= (async () => {
@@ -29,9 +29,9 @@ function svg(tag, attributes, text) {
   return el;
 }
 
-const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a curve is told by its dashes and its label
+const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a curve is recognised by its dashes and its label
 const COLOURS = ["#5f8cc4", "#b86a08", "#2fa385", "#cd2ee8"];  // as figures.py has them, light and dark
-// Three digits; large numbers whole, with a space between thousands left to the reader's language.
+// Three digits; large numbers are whole, with a comma between thousands.
 const digits = (v) => (Number.isInteger(v) || Math.abs(v) >= 1000
   ? Math.round(v).toLocaleString("en") : String(Number(Number(v).toPrecision(3))));
 
@@ -76,7 +76,7 @@ function plot(result, label) {
     const dash = DASHES[i % DASHES.length];
     root.append(svg("path", { d, stroke: COLOURS[i % COLOURS.length], "stroke-width": 2, fill: "none", ...(dash && { "stroke-dasharray": dash }) }));
   });
-  // Labels of curves that end together stand one above the other.
+  // Labels of curves that end together are stacked.
   const labels = curves.map(([name, curve]) => [name, X(curve.at(-1)[0]) + 5, Y(curve.at(-1)[1]) + 4]);
   let above = Infinity;
   for (const [name, x, y] of labels.sort((a, b) => b[2] - a[2])) {
@@ -107,15 +107,15 @@ function render({ model, el }) {
   const box = frame(el, "dtlib-what-if");
   const inputs = make("div", {}), figure = make("div", {});
   const status = make("p", { role: "status", "aria-live": "polite" });
-  // Without a source it needs a kernel: real ranks, say.
+  // Without a source the widget needs a kernel, for instance to start real ranks.
   const asleep = globalThis.COURSE_PYTHON && !model.get("source");
-  if (asleep) inputs.append(make("p", {}, "The sliders start real processes, which a page cannot: open this lesson in JupyterLab (`make lab`) to move them."));
+  if (asleep) inputs.append(make("p", {}, "The sliders start real processes, which a web page cannot do: open this lesson in JupyterLab (`make lab`) to move them."));
   for (const slider of spec.inputs) {
     const { name, label, min, max, step } = slider;
     const id = unique(name);
     const shown = make("output", { for: id });
     const input = make("input", { type: "range", name, id });
-    // The value comes last: a range clips it to the limits that are set by then.
+    // Set the value last: a range clips it to the limits that it has by then.
     Object.assign(input, { min, max, step }).value = model.get("settings")[name];
     const says = () => { shown.textContent = spoken(slider, Number(input.value)); input.setAttribute("aria-valuetext", shown.textContent); };
     says();
@@ -128,7 +128,7 @@ function render({ model, el }) {
         const answer = await pageEngine(model.get("source"), spec.function);
         model.set("result", { ...answer(settings), order: model.get("result").order });
       } catch (error) {
-        // A page that was opened as a file may not load scripts.
+        // A page that was opened as a file is not allowed to load scripts.
         status.textContent = `Python did not start in this page (${error.message}). Serve its folder: python3 -m http.server`;
       }
     });

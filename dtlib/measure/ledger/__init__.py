@@ -4,20 +4,20 @@
         ...one step...
     print(page.table())
 
-It measures torch, DeepSpeed and the strategies built by hand in the same way, and it holds no
-formula: what *should* be there is `dtlib.sim.memory`'s to say. What sees what:
+It measures torch, DeepSpeed and the strategies built by hand in the same way, and contains no
+formula: `dtlib.sim.memory` says what *should* be there. What is measured how:
 
-- parameters, gradients, optimizer, fp32 copy, padding: a census of the storages of what a strategy
+- parameters, gradients, optimizer, fp32 copy, padding: by a census of the storages that a strategy
   says it holds (`census`);
-- activations: autograd's saved-tensor hooks (`saved`), which do not see what is recomputed under
+- activations: by autograd's saved-tensor hooks (`saved`), which do not see what is recomputed under
   activation checkpointing;
-- communication: storages that are handed to collectives, while they live; not the backend's own;
-- other: every other tensor that Python's garbage collector knows, the data set for one;
-- all at once: the CUDA allocator, or on a CPU torch's profiler (`allocator`);
-- collectives and messages: torch's dispatcher (`collectives`), where CommDebugMode looks too;
-- what the backend makes of them: the flight recorder (`flight`), without messages on gloo.
+- communication: storages that are passed to collectives, while they live; not the backend's own;
+- other: every other tensor that Python's garbage collector knows, for instance the data set;
+- everything together: by the CUDA allocator, or on a CPU by torch's profiler (`allocator`);
+- collectives and messages: in torch's dispatcher (`collectives`), like CommDebugMode;
+- what the backend makes of them: by the flight recorder (`flight`), without messages on gloo.
 
-The wire bytes of a ring are derived from the payload, and marked so.
+The wire bytes of a ring are derived from the payload, and are marked as derived.
 """
 
 from dtlib.measure.ledger.census import KINDS

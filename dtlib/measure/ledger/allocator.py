@@ -1,4 +1,4 @@
-"""The most bytes that were allocated at once in a step, as torch's allocators tell it."""
+"""The most bytes that were allocated at once in a step, according to torch's allocators."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 class Allocations:
     """Follow the allocator of a device while a `with` block runs.
 
-    On a GPU the caching allocator knows its own peak. On a CPU there is no such statistic, so that
-    torch's profiler notes every allocation of this thread: the small legacy one, since the new one
-    writes to stderr.
+    On a GPU the caching allocator knows its own peak. On a CPU there is no such statistic, so
+    torch's profiler records every allocation of this thread: the small legacy profiler, since the
+    new one writes to stderr.
 
     Attributes
     ----------
     base
-        Bytes allocated when the block began; None on a CPU, where only changes are seen.
+        Bytes allocated when the block began; None on a CPU, where only changes are visible.
     rise
-        The most above that; None when it could not be measured.
+        The most that was added to that; None if it could not be measured.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class Allocations:
 
 
 def _start() -> bool:
-    """Start the profiler; False where there is none, or another one runs (it cannot be nested)."""
+    """Start the profiler; False if there is none, or if one is running (it cannot be nested)."""
     autograd: Any = torch.autograd
     if not hasattr(autograd, "_enable_profiler_legacy") or autograd._profiler_enabled():
         return False
@@ -62,7 +62,7 @@ def _most(records: Any) -> int:
     """Return the highest sum of the allocations and releases so far."""
     most = now = 0
     for event in (event for thread in records for event in thread):
-        if event.kind() == "memory_alloc":  # a release is one of a negative size
+        if event.kind() == "memory_alloc":  # a release has a negative size
             now += event.cpu_memory_usage()
             most = max(most, now)
     return most

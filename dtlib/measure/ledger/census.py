@@ -1,8 +1,8 @@
 """Count bytes by what they are for, and none of them twice.
 
-Frameworks keep tensors as views of larger buffers: DDP's gradients lie in its buckets, ZeRO's
-weights in one flat tensor. So a census marks spans of storages, and what is left of a storage once
-all its tensors are marked is padding.
+Frameworks keep tensors as views of larger buffers: DDP's gradients are in its buckets, ZeRO's
+weights in one flat tensor. So a census marks spans of storages, and whatever is left of a storage
+when all its tensors are marked is padding.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ KINDS = (
     "parameters", "gradients", "optimizer", "fp32_copy", "counters", "buffers", "padding",
     "activations", "communication", "other",
 )  # fmt: skip
-"""What bytes are for. `counters` are the steps that Adam counts for each parameter, `padding` is
-what is left of the storages of all before it."""
+"""What bytes are for. `counters` are Adam's step counts, one per parameter; `padding` is the rest
+of the storages that hold the kinds before it."""
 
 
 class Census:
-    """Bytes by kind at one moment; where two kinds claim a byte, the first has it.
+    """Bytes by kind at one moment; if two kinds claim a byte, the first gets it.
 
     Attributes
     ----------
     bytes
         Kind to bytes.
     on_host
-        The same of what lies in the CPU's memory.
+        The same, for bytes in the CPU's memory only.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Census:
             self._claim(kind, storage, 0, storage.nbytes())
 
     def close(self, kind: str = "padding") -> None:
-        """Mark all that is left of the storages seen so far, and call it `kind`."""
+        """Mark the unmarked rest of the storages seen so far as `kind`."""
         self.add_whole(kind, self.storages())
 
     def storages(self) -> list[torch.UntypedStorage]:
-        """Return all storages of which a part was marked."""
+        """Return all storages in which something was marked."""
         return list(self._storages.values())
 
     def _claim(self, kind: str, storage: torch.UntypedStorage, start: int, stop: int) -> None:
@@ -76,7 +76,7 @@ class Census:
 
 
 class WhileAlive:
-    """Storages that are remembered as long as they live, and not kept alive by that."""
+    """Storages that are remembered as long as they live, without being kept alive."""
 
     def __init__(self, storages: Iterable[torch.UntypedStorage] = ()) -> None:
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -97,14 +97,14 @@ class WhileAlive:
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """Return the memory of a tensor; None where it has none of its own."""
+    """Return the memory of a tensor; None if it has none of its own."""
     if is_wrapper(type(tensor)) or tensor.device.type == "meta" or tensor.layout != torch.strided:
         return None
     return tensor.untyped_storage()
 
 
 def key_of(storage: torch.UntypedStorage) -> int:
-    """Return what tells one storage from another while both live; it is given out again then."""
+    """Return a key that is unique among living storages; it is reused when a storage dies."""
     return storage._cdata
 
 
@@ -114,7 +114,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_wrapper(kind: type) -> bool:
-    """Say whether tensors of this class only stand for others, as DTensors do."""
+    """Return whether tensors of this class only stand for others, as DTensors do."""
     plain = torch._C._disabled_torch_dispatch_impl
     return getattr(kind, "__torch_dispatch__", plain) is not plain
 
@@ -125,7 +125,7 @@ def storages(tensors: Iterable[torch.Tensor]) -> dict[int, torch.UntypedStorage]
 
 
 def alive() -> Iterator[torch.UntypedStorage]:
-    """Yield the storage of every tensor that Python knows of in this process."""
+    """Yield the storage of every tensor that Python knows in this process."""
     tensors: dict[type, bool] = {}
     for thing in gc.get_objects():
         kind = type(thing)  # isinstance() would wake lazy proxies that other packages leave around

@@ -1,8 +1,8 @@
-"""Count collectives where every one of them passes: torch's dispatcher.
+"""Count collectives in the place that all of them pass: torch's dispatcher.
 
 DDP's all-reduces are started from C++, those of FSDP and DeepSpeed from Python, some as coalesced
-calls, some on DTensors; each is an operator of the namespace `c10d` in the end, which is where
-torch's own CommDebugMode counts calls. This one also counts bytes, and point-to-point messages.
+calls, some on DTensors. In the end each is an operator of the namespace `c10d`, where torch's own
+CommDebugMode counts calls. This module also counts bytes, and point-to-point messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dtlib.sim.collectives import ring_wire_bytes
 
-# Beginnings of torch's operator names, and what torch.distributed calls them.
+# Prefixes of torch's operator names, and what torch.distributed calls them.
 NAMES = {
     "allreduce": "all_reduce", "all_reduce": "all_reduce",
     "allgather": "all_gather", "all_gather": "all_gather",
@@ -32,17 +32,17 @@ NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 
 @dataclass
 class Tally:
-    """How often a collective was called, and how many bytes it was about.
+    """How often a collective was called, and with how many bytes.
 
     Attributes
     ----------
     calls
         Measured.
     payload
-        Bytes of the whole tensor, measured: of what goes into a call or comes out of it here,
-        whichever is more. An all-gather of N shards of S/N bytes has payload S.
+        Bytes of the whole tensor, measured: the input or the output of the call on this rank,
+        whichever is larger. An all-gather of N shards of S/N bytes has payload S.
     wire
-        Bytes that this rank would send if a ring carried it out; derived from the payload.
+        Bytes that this rank would send if a ring did the work; derived from the payload.
     """
 
     calls: int = 0
@@ -61,7 +61,7 @@ class CollectiveLog(TorchDispatchMode):
     Parameters
     ----------
     on_call
-        Given the tensors of each call before it starts.
+        Called with the tensors of each call before it starts.
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class CollectiveLog(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Let compiled code run as it does without this mode, and not fall back to eager."""
+        """Let compiled code run as it does without this mode, instead of falling back to eager."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(hasattr(kind, "to_local") for kind in types):
-            return NotImplemented  # a DTensor takes itself apart first, and then comes here again
+            return NotImplemented  # a DTensor unwraps itself first, and then comes here again
         kwargs = kwargs or {}
         name = _name(func)
         if name is None:
@@ -97,7 +97,7 @@ class CollectiveLog(TorchDispatchMode):
 
 
 def _name(func: Any) -> str | None:
-    """Return the collective that an operator is; None for all else, waiting included."""
+    """Return the name of the collective that an operator is; None for anything else, even waits."""
     if getattr(func, "namespace", None) not in NAMESPACES:
         return None
     word = func._schema.name.partition("::")[2].strip("_")
@@ -114,14 +114,14 @@ def _tensors(args: Any) -> Iterator[torch.Tensor]:
 
 
 def _bytes(args: Any) -> int:
-    """Return the bytes of the largest argument, be it a tensor or (nested) lists of tensors."""
+    """Return the bytes of the largest argument, which may be a tensor or nested lists of them."""
     several = args if isinstance(args, tuple) else (args,)
     sizes = (sum(t.numel() * t.element_size() for t in _tensors([arg])) for arg in several)
     return max(sizes, default=0)
 
 
 def _ranks(args: Any) -> int:
-    """Return how many ranks take part: an operator has its process group, or the group's name."""
+    """Return how many ranks take part, from the operator's process group or the group's name."""
     for arg in args:
         if isinstance(arg, torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
             return dist.ProcessGroup.unbox(arg).size()

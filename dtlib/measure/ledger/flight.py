@@ -1,7 +1,7 @@
-"""What the backend itself carried out, as torch's flight recorder keeps it.
+"""What the backend itself did, as torch's flight recorder has it.
 
-It records one level below the dispatcher: on gloo a reduce-scatter is an all-reduce whose result is
-thrown away but for one part, and point-to-point messages are not recorded at all.
+It records one level below the dispatcher: on gloo a reduce-scatter is an all-reduce of whose result
+only one part is kept, and point-to-point messages are not recorded at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIZES = {
 
 
 def entries() -> list[dict[str, Any]] | None:
-    """Return what the recorder holds, oldest first; None where it is off or is not there.
+    """Return the recorder's entries, oldest first; None if it is off or does not exist.
 
     The launcher switches it on (`TORCH_FR_BUFFER_SIZE`). Under torch's DETAIL debug level it would
     show the checks instead of the calls.
@@ -33,17 +33,17 @@ def entries() -> list[dict[str, Any]] | None:
         if dist.get_debug_level() == dist.DebugLevel.DETAIL:
             return None
         return json.loads(_dump_fr_trace_json()).get("entries")
-    except Exception:  # a private interface, and only a second witness
+    except Exception:  # a private interface, and only a second source
         return None
 
 
 def last_record() -> int:
-    """Return the number of the newest entry, below 0 when there is none."""
+    """Return the number of the newest entry, below 0 if there is none."""
     return max((entry["record_id"] for entry in entries() or []), default=-1)
 
 
 def tallies(after: int, ranks: int) -> dict[str, Tally] | None:
-    """Tally what was recorded since the entry number `after`; None without a recorder."""
+    """Tally what was recorded since entry number `after`; None without a recorder."""
     found = entries()
     if found is None:
         return None

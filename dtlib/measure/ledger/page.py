@@ -1,4 +1,4 @@
-"""What the ledger says of one step on one rank."""
+"""What the ledger says about one step on one rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOMENTS = {
     "before_update": "before the update",
     "most": "at most",
 }
-"""When bytes are counted; a page has an attribute of each name."""
+"""When bytes are counted; a page has an attribute with each of these names."""
 
 
 @dataclass
@@ -26,21 +26,21 @@ class Page:
     Attributes
     ----------
     rank, world_size, device
-        Who measured.
+        Where it was measured.
     between_steps, before_update, most
-        Kind to bytes: after the step; after backward, just before the optimizer moves the weights;
-        and the most at any time in the step, each kind for itself.
+        Kind to bytes: after the step; after backward, just before the optimizer changes the
+        weights; and the most at any time in the step, for each kind separately.
     on_host
-        Kind to bytes between steps that lie in the CPU's memory.
+        Kind to bytes between steps that are in the CPU's memory.
     collectives
         Name to calls, payload and derived ring bytes, as torch's dispatcher saw them.
     carried_out
-        The same as the flight recorder saw the backend do it; None without a recorder.
+        The same, as the flight recorder saw the backend do it; None without a recorder.
     gathered
-        Bytes of sharded parameters that became whole in the step, each as often as it did; looked
-        at whenever a tensor is saved or used and before every collective.
+        Bytes of sharded parameters that became whole in the step, counted each time it happened;
+        checked whenever a tensor is saved or used and before every collective.
     allocated, peak
-        Bytes of tensors when the step began, and the most in it; None where that cannot be told.
+        Bytes of tensors when the step began, and the most during it; None if unknown.
     timeline
         [activations, gradients, gathered parameters, communication] in bytes, at each tensor that
         autograd saved or used.
@@ -62,7 +62,7 @@ class Page:
 
     @property
     def payload(self) -> int:
-        """Bytes of all collectives and sends of the step; receiving is the other rank's sending."""
+        """Bytes of all collectives and sends of the step; a receive counts as the sender's send."""
         return sum(t.payload for name, t in self.collectives.items() if name != "recv")
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Page:
 
 
 def _same(asked: Mapping[str, Tally], done: Mapping[str, Tally]) -> bool:
-    """Whether the backend did what it was asked to; messages and barriers have no part in it."""
+    """Whether the backend did what it was asked to do; messages and barriers do not count."""
     beside = ("send", "recv", "barrier")
     return {k: v for k, v in asked.items() if k not in beside} == {
         k: v for k, v in done.items() if k not in beside

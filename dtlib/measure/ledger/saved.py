@@ -13,13 +13,13 @@ from dtlib.measure.ledger.census import key_of, storage_of
 class SavedTensors:
     """Add up the storages that autograd keeps alive while a `with` block runs.
 
-    A region under activation checkpointing has hooks of its own, which hide what is in it: its
-    inputs are seen, what is computed anew in backward is not.
+    A region under activation checkpointing has hooks of its own, which hide its content: its inputs
+    are seen, but what backward recomputes is not.
 
     Parameters
     ----------
     is_known
-        Says of a storage that it counts as something else (a parameter, a buffer).
+        Tells whether a storage counts as something else (a parameter, a buffer).
     on_change
         Called after a tensor was saved, and before one is used.
 
@@ -36,7 +36,7 @@ class SavedTensors:
     ) -> None:
         self.bytes = self.most = 0
         self._is_known, self._on_change = is_known, on_change
-        self._times: dict[int, int] = {}  # by storage: how many saved tensors lie in it
+        self._times: dict[int, int] = {}  # by storage: how many saved tensors are in it
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
 
     def __enter__(self) -> SavedTensors:
@@ -47,7 +47,7 @@ class SavedTensors:
         self._hooks.__exit__(*exception)
 
     def keep(self, storage: torch.UntypedStorage) -> None:
-        """Count a storage once, however many saved tensors lie in it."""
+        """Count a storage once, however many saved tensors are in it."""
         key = key_of(storage)
         self._times[key] = self._times.get(key, 0) + 1
         if self._times[key] == 1:

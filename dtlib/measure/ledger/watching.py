@@ -1,4 +1,4 @@
-"""Watch one step: what is counted when."""
+"""Watch one step, and count its bytes at the right moments."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def watch(*things: Any) -> Iterator[Page]:
             optimizer.zero_grad()
         print(page.table())
 
-    The step takes longer under watch. The page is filled at the end of the block.
+    The step takes longer while it is watched. The page is filled at the end of the block.
 
     Parameters
     ----------
     *things
-        A strategy; or models and optimizers. Whatever has a method `held()` says itself what it
+        A strategy, or models and optimizers. An object with a method `held()` says itself what it
         holds: {"parameters": tensors, "gradients": …, "optimizer": …, "fp32_copy": …}.
 
     Yields
@@ -59,13 +59,13 @@ def watch(*things: Any) -> Iterator[Page]:
 
 
 class Watched:
-    """What a rank holds, asked of whatever was given to `watch`."""
+    """What a rank holds, according to the objects that `watch` was given."""
 
     def __init__(self, things: Iterable[Any]) -> None:
         self.things = list(things)
         inside = [getattr(thing, "module", None) for thing in self.things]
         modules = [m for m in [*self.things, *inside] if isinstance(m, torch.nn.Module)]
-        # of a wrapper and the model in it the wrapper is enough
+        # if both a wrapper and the model in it are given, the wrapper is enough
         within = {id(child) for m in modules for child in m.modules() if child is not m}
         self.modules = [m for m in dict.fromkeys(modules) if id(m) not in within]
         tensors = (t for kind in self.held().values() for t in kind)
@@ -83,11 +83,11 @@ class Watched:
         return [local(buffer) for module in self.modules for buffer in module.buffers()]
 
     def parameters(self) -> list[torch.Tensor]:
-        """Return the parameters that the modules show now; a sharded one may be whole for once."""
+        """Return the parameters that the modules show now; a sharded one may just be whole."""
         return [local(p) for module in self.modules for p in module.parameters()]
 
     def whole(self) -> dict[str, int]:
-        """Return the bytes of each parameter that is whole now, and not this rank's shard."""
+        """Return the bytes of each parameter that is whole now, instead of this rank's shard."""
         named = (pair for module in self.modules for pair in module.named_parameters())
         return {
             name: p.numel() * p.element_size()
@@ -101,7 +101,7 @@ class Watched:
 
     @contextlib.contextmanager
     def before_step(self, call: Any) -> Iterator[None]:
-        """Call `call` whenever something that was given is about to take its step."""
+        """Call `call` whenever one of the things is about to take its step."""
         stepping = [thing for thing in self.things if callable(getattr(thing, "step", None))]
         own = [vars(thing).get("step") for thing in stepping]  # a scheduler may have put one there
         for thing in stepping:
@@ -116,7 +116,7 @@ class Watched:
 
 
 class _Step:
-    """The counts of one step, while it goes on."""
+    """The counts of one step, while it runs."""
 
     def __init__(self, watched: Watched, page: Page) -> None:
         self.watched, self.page = watched, page
@@ -174,7 +174,7 @@ class _Step:
         gathered = sum(s.nbytes() for s in shown.values() if s not in self.known)
         grads = storages(self.watched.gradients())
         gradients = sum(s.nbytes() for s in grads.values())
-        # DDP's buckets are handed to collectives, and are the gradients' own memory
+        # DDP's buckets are passed to collectives, but are the gradients' own memory
         sent = sum(s.nbytes() for s in self.sent if key_of(s) not in grads)
         before, self.whole = self.whole, self.watched.whole()
         self.page.gathered += sum(self.whole[name] for name in self.whole.keys() - before.keys())
@@ -184,7 +184,7 @@ class _Step:
 
 
 def _held_by(thing: Any) -> dict[str, list[torch.Tensor]]:
-    """Return what one thing holds, asked or looked up."""
+    """Return what one object holds: by its `held()`, or from its parameters or state."""
     if hasattr(thing, "held"):
         return thing.held()
     if isinstance(thing, torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Command lines of NVIDIA's profilers around a run: lists of words that nothing here starts.
+"""Command lines of NVIDIA's profilers around a run; nothing here starts them.
 
 Under torchrun or srun every rank runs its own profiler, and the profiler puts the rank into the
 file's name (`%q{RANK}`). A run that starts its ranks itself has one profiler for all of them.
@@ -15,13 +15,13 @@ from dtlib.errors import BadInput
 from dtlib.measure.profiling.metrics import WANTED
 
 TRACE = ("cuda", "nvtx", "osrt", "cudnn", "cublas")
-# Matrix products, convolutions, attention: what a step's FLOP are in. No kernel of NCCL: ncu runs a
-# kernel over and over and one at a time, and a collective that waits for other ranks never ends so.
+# Matrix products, convolutions, attention: these do a step's FLOP. No NCCL kernels: ncu repeats
+# each kernel, one at a time, and a collective that waits for other ranks would then never end.
 KERNELS = "gemm|nvjet|cutlass|xmma|conv|fmha|flash"
 SETS = ("basic", "detailed", "full", "roofline")
-# Neither profiler follows a process that was forked and then ran no program of its own.
+# Neither profiler follows a process that was forked without running a program of its own.
 OWN_RANKS = ("env", "DTLIB_START=spawn")
-VARIABLES = {"torchrun": "RANK", "srun": "SLURM_PROCID"}  # who started the ranks → what has theirs
+VARIABLES = {"torchrun": "RANK", "srun": "SLURM_PROCID"}  # by what started it, a rank's variable
 
 
 def nsys(
@@ -30,22 +30,22 @@ def nsys(
 ) -> list[str]:  # fmt: skip
     """Return the words that run a `dtlib train` command under Nsight Systems.
 
-    Steps `first` to `last` are recorded, in the report `OUT.rankR.nsys-rep` (`OUT.nsys-rep` where
-    one profiler has all ranks) and as SQLite beside it, which `read` takes.
+    Steps `first` to `last` are recorded, in the report `OUT.rankR.nsys-rep` (`OUT.nsys-rep` if one
+    profiler has all ranks) and as SQLite beside it, which `read` takes.
 
     `command` is `[…, "train", "text", …]`; the flags that mark and capture its steps, counted from
-    1, are added. `out` is the report's path without its ending, `trace` what is traced. `variable`
-    is one of `VARIABLES`, with the rank; None: the run starts its ranks, under one profiler. Raises
-    `BadInput` when the steps are none.
+    1, are added. `out` is the report's path without its extension, `trace` what is traced.
+    `variable` is the one of `VARIABLES` that has the rank; None: the run starts its ranks itself,
+    under one profiler. Raises `BadInput` when the range of steps is not valid.
     """
     return [
         *(() if variable else OWN_RANKS),
         "nsys", "profile",
         f"--trace={','.join(trace)}",
-        "--sample=none", "--cpuctxsw=none",  # of the CPU only what NVTX and the traces tell
+        "--sample=none", "--cpuctxsw=none",  # for the CPU, only NVTX and the traces
         "--capture-range=cudaProfilerApi",
-        "--capture-range-end=stop",  # what is preset ends the run together with the capture
-        "--cuda-graph-trace=node",  # else a graph, as torch.compile may make, is one kernel
+        "--capture-range-end=stop",  # the default ends the run together with the capture
+        "--cuda-graph-trace=node",  # otherwise a graph, as torch.compile may make, is one kernel
         "--export=sqlite",
         "--force-overwrite=true",
         f"--output={named(out, variable)}",
@@ -60,14 +60,14 @@ def ncu(
 ) -> list[str]:  # fmt: skip
     """Return the words that run a `dtlib train` command under Nsight Compute.
 
-    As `nsys`; the report is `OUT.rankR.ncu-rep`. Measured are kernels whose names the regular
-    expression `kernels` finds, `count` of them after the first `skip`. `sections` is ncu's set of
-    them, one of `SETS`; the metrics of FLOP and bytes that `dtlib profile read` needs are measured
-    in any case. Raises `BadInput` when the steps are none, there is no such set, or nothing is to
+    As `nsys`; the report is `OUT.rankR.ncu-rep`. It measures `count` kernels whose names match the
+    regular expression `kernels`, after the first `skip`. `sections` is ncu's set of sections, one
+    of `SETS`; the metrics of FLOP and bytes that `dtlib profile read` needs are always measured.
+    Raises `BadInput` when the range of steps is not valid, the set does not exist, or nothing would
     be measured.
     """
     if sections not in SETS:
-        raise BadInput(f"there is no set {sections!r}; there is {', '.join(SETS)}.")
+        raise BadInput(f"unknown set {sections!r}; choose from {', '.join(SETS)}.")
     if skip < 0 or count < 1:
         raise BadInput(f"skip is {skip} and count {count}; they must be at least 0 and 1.")
     return [
@@ -87,12 +87,12 @@ def ncu(
 
 
 def ncu_csv(report: str) -> list[str]:
-    """Return the words that print a report of ncu as CSV: a row a kernel, in base units."""
+    """Return the words that print a report of ncu as CSV: one row per kernel, in base units."""
     return ["ncu", f"--import={report}", "--csv", "--page=raw", "--print-units=base"]
 
 
 def named(out: str, variable: str | None) -> str:
-    """Return the report's name: both profilers put a variable's value where `%q{}` stands."""
+    """Return the report's name: both profilers replace `%q{}` by a variable's value."""
     return out.replace("%", "%%") + (f".rank%q{{{variable}}}" if variable else "")
 
 
@@ -100,6 +100,6 @@ def marked(command: Sequence[str], first: int, last: int) -> list[str]:
     """Return a `dtlib train` command that marks its steps and captures `first` to `last`."""
     if not 1 <= first <= last:
         raise BadInput(
-            f"first is {first} and last {last}; steps count from 1, the last comes last."
+            f"first is {first} and last is {last}; steps count from 1, and last comes after first."
         )
     return [*command, "--nvtx", "--nvtx-first", str(first), "--nvtx-last", str(last)]

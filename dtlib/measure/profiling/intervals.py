@@ -1,4 +1,4 @@
-"""Stretches of time as sorted, disjoint pairs (begin, end): what overlaps counts once."""
+"""Intervals of time as sorted, disjoint pairs (begin, end): an overlap counts once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Intervals = list[tuple[float, float]]
 
 
 def union(intervals: Iterable[tuple[float, float]]) -> Intervals:
-    """Return the same stretches sorted; those that touch are made one, empty ones are dropped."""
+    """Return the intervals sorted; those that touch are merged, empty ones are dropped."""
     merged: Intervals = []
     for begin, end in sorted(pair for pair in intervals if pair[1] > pair[0]):
         if merged and begin <= merged[-1][1]:
@@ -19,12 +19,12 @@ def union(intervals: Iterable[tuple[float, float]]) -> Intervals:
 
 
 def length(intervals: Intervals) -> float:
-    """The time that a union takes."""
+    """The total time of a union."""
     return sum(end - begin for begin, end in intervals)
 
 
 def overlap(a: Intervals, b: Intervals) -> Intervals:
-    """What lies in both of two unions."""
+    """The times that are in both of two unions."""
     found: Intervals = []
     i = k = 0
     while i < len(a) and k < len(b):
@@ -39,7 +39,7 @@ def overlap(a: Intervals, b: Intervals) -> Intervals:
 
 
 def without(a: Intervals, b: Intervals) -> Intervals:
-    """What lies in union `a` and not in union `b`."""
+    """The times that are in union `a` but not in union `b`."""
     left: Intervals = []
     for begin, end in a:
         for other_begin, other_end in b:

@@ -1,8 +1,8 @@
 """Which of Nsight Compute's metrics count floating-point operations and bytes.
 
-Tensor cores have counters of their own, in operations by the type of what they multiply: a product
-of two 1024×1024 matrices counts 2·1024³. Everything else is counted in instructions of threads, a
-fused multiply-add as two operations, as ncu's own roofline does.
+Tensor cores have counters of their own, which count operations by the type of the operands: a
+product of two 1024×1024 matrices counts 2·1024³. Everything else is counted in thread instructions,
+a fused multiply-add as two operations, as in ncu's own roofline.
 
 https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#roofline-charts
 """
@@ -15,8 +15,8 @@ DURATION = "gpu__time_duration.sum"
 _TENSOR = "sm__ops_path_tensor_src_"
 _THREAD = "smsp__sass_thread_inst_executed_op_"
 
-# By precision, ways to count: the first whose metrics are there, so that a whole is never added to
-# its parts. A way is a sum.
+# By precision, the ways to count: the first way whose metrics exist is used, so that a total is
+# never added to its parts. A way is a sum of metrics.
 _WAYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "fp8": ((f"{_TENSOR}fp8",), (f"{_TENSOR}fp8_dst_fp16", f"{_TENSOR}fp8_dst_fp32")),
     "bf16": ((f"{_TENSOR}bf16_dst_fp32",),),
@@ -26,7 +26,7 @@ _WAYS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 _THREADS = {"fp16": "h", "fp32": "f", "fp64": "d"}
 _OPERATIONS = ("add", "mul", "fma")
-# Reads and writes are named otherwise on the newest chips.
+# Reads and writes have other names on the newest chips.
 _BYTES = (
     ("dram__bytes.sum",),
     ("dram__bytes_read.sum", "dram__bytes_write.sum"),
@@ -40,11 +40,11 @@ WANTED = (
     *(f"{name}.sum" for ways in _WAYS.values() for name in ways[0]),
     *(f"{_THREAD}{x}{what}_pred_on.sum" for x in _THREADS.values() for what in _OPERATIONS),
 )
-"""What the command line asks ncu for; a chip that lacks one prints n/a for it."""
+"""The metrics that the command line asks ncu for; a chip without one prints n/a for it."""
 
 
 def flop(values: Mapping[str, float]) -> dict[str, float]:
-    """Return a kernel's floating-point operations by precision; what was not counted is left out.
+    """Return a kernel's floating-point operations by precision, without those not counted.
 
     `values` are its metrics in base units, by their names with suffix.
     """
@@ -67,7 +67,7 @@ def flop(values: Mapping[str, float]) -> dict[str, float]:
 def _count(values: Mapping[str, float], name: str) -> float | None:
     """Return how often something happened in a kernel.
 
-    The set `roofline` has it per cycle, and the cycles of a second.
+    The set `roofline` gives it per cycle, together with the cycles per second.
     """
     if f"{name}.sum" in values:
         return values[f"{name}.sum"]

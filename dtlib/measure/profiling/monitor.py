@@ -1,7 +1,7 @@
-"""Sample what a rank's device and process are at while it works: a line a second in a CSV file.
+"""Sample a rank's device and process while it works: one line per second in a CSV file.
 
-An NVIDIA GPU tells by NVML (package nvidia-ml-py, which is imported as pynvml), the process by
-psutil. What a machine does not tell stays empty.
+NVML (package nvidia-ml-py, which is imported as pynvml) reports an NVIDIA GPU, and psutil the
+process. What a machine does not report stays empty.
 
 https://docs.nvidia.com/deploy/nvml-api/ ; https://psutil.readthedocs.io/
 """
@@ -31,31 +31,31 @@ FIELDS = (
     "temperature_c", "cpu_util", "rss_bytes",
 )  # fmt: skip
 MISSING = (
-    "No figures of the GPU: NVML cannot be asked ({why}); `pip install 'dtlib[gpu]'` brings"
-    " nvidia-ml-py, and the NVIDIA driver has the library."
+    "No GPU figures: NVML is not available ({why}); `pip install 'dtlib[gpu]'` installs"
+    " nvidia-ml-py, and the NVIDIA driver contains the library."
 )
 _HEAD = ",".join(FIELDS).encode()
 Sample = dict[str, float | None]
 
 
 class Monitor:
-    """Samples until its block ends, however it ends; each line is on the disk at once.
+    """Samples until its block ends, however it ends; each line is written to disk at once.
 
     Parameters
     ----------
     path
         The CSV file, whose columns are `FIELDS`.
     device
-        Of this rank; for another one than an NVIDIA GPU the GPU's columns stay empty.
+        This rank's device; unless it is an NVIDIA GPU, the GPU's columns stay empty.
     seconds
-        Between two samples. A sample takes NVML and psutil about a millisecond.
+        Time between two samples. NVML and psutil need about a millisecond for one.
     append
-        Go on in a file that is there, as a resumed run does.
+        Append to an existing file, as a resumed run does.
 
     Attributes
     ----------
     missing
-        A sentence, where there is a GPU that NVML does not tell of; else empty.
+        A sentence, if there is a GPU that NVML cannot report; otherwise empty.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class Monitor:
         return {**(self._gpu.look() if self._gpu else {}), **self._process()}
 
     def mean(self, field: str) -> float | None:
-        """Return the mean of a column over the samples that know it, or None."""
+        """Return the mean of a column over the samples that have it, or None."""
         known = [sample[field] for sample in self.samples if sample.get(field) is not None]
         return statistics.fmean(value for value in known if value is not None) if known else None
 
@@ -119,13 +119,13 @@ class Gpu:
 
         self._nvml: Any = pynvml
         pynvml.nvmlInit()
-        # By its UUID: CUDA_VISIBLE_DEVICES gives a process numbers of its own
+        # By its UUID, since CUDA_VISIBLE_DEVICES renumbers GPUs for a process
         uuid = str(torch.cuda.get_device_properties(device).uuid)
         name = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
 
     def look(self) -> Sample:
-        """Return what the GPU tells now; what it does not support is None."""
+        """Return what the GPU reports now; what it does not support is None."""
         nvml, handle = self._nvml, self._handle
         asked: dict[str, Callable[[], float]] = {
             "gpu_util": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
@@ -142,7 +142,7 @@ class Gpu:
     def _or_none(self, ask: Callable[[], float]) -> float | None:
         try:
             return ask()
-        except self._nvml.NVMLError:  # a slice of a GPU has no power of its own, say
+        except self._nvml.NVMLError:  # for instance, a slice of a GPU has no power of its own
             return None
 
 
@@ -155,7 +155,7 @@ def _process() -> Callable[[], Sample]:
     def look() -> Sample:
         nonlocal begun
         used = process.cpu_percent() / 100
-        # the first call only sets the mark from which the next one counts
+        # the first call only sets the point from which the next one counts
         told, begun = (used if begun else None), True
         return {"cpu_util": told, "rss_bytes": process.memory_info().rss}
 
@@ -169,7 +169,7 @@ def _opened(path: Path, append: bool) -> IO[str]:
         if not _HEAD.startswith(before):
             print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
             append = False
-        if append and path.exists():  # what a kill cut short is no line to go on after
+        if append and path.exists():  # a line that a kill cut short is removed first
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return path.open("a" if append else "w", newline="", encoding="utf-8")
     except OSError as error:
@@ -179,7 +179,7 @@ def _opened(path: Path, append: bool) -> IO[str]:
 def read_samples(path: Path) -> Iterator[Sample]:
     """Read a file that a `Monitor` wrote; a last line that a kill cut short is left out.
 
-    Raises `BadInput` when it is none.
+    Raises `BadInput` if it is not such a file.
     """
     try:
         sheet = read_sheet(path, FIELDS, FIELDS)
@@ -188,5 +188,5 @@ def read_samples(path: Path) -> Iterator[Sample]:
             yield {name: float(row[name]) if row[name] else None for name in FIELDS}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
-            f"{path} cannot be read as what --monitor writes ({in_words(error)})."
+            f"{path} cannot be read as a file of --monitor ({in_words(error)})."
         ) from None

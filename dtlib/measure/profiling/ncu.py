@@ -1,8 +1,8 @@
-"""What kernels reached, from the CSV of Nsight Compute (`ncu --csv`, page raw or details).
+"""The performance of kernels, from Nsight Compute's CSV (`ncu --csv`, page raw or details).
 
-The raw page has a row a launch, with a metric in each column and the units in a row below the head;
-the details page has a row a metric. Lines that ncu or the program printed around the table are
-passed over.
+The raw page has one row per launch, with a metric in each column and the units in a row below the
+header; the details page has one row per metric. Lines that ncu or the program printed around the
+table are skipped.
 https://docs.nvidia.com/nsight-compute/NsightComputeCli/index.html#output-pages
 """
 
@@ -22,7 +22,7 @@ from dtlib.measure.profiling.metrics import DURATION, dram_bytes, flop
 
 # What the details page calls the metrics of the sections
 LABELS = {"Duration": DURATION, "Memory Throughput": "dram__bytes.sum.per_second"}
-MAKE = "make it by `ncu --import REPORT --csv --page raw --print-units base`"
+MAKE = "make it with `ncu --import REPORT --csv --page raw --print-units base`"
 NAME_OF_GPU = "device__attribute_display_name"
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "n": 1e-9, "u": 1e-6, "m": 1e-3}
 THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
@@ -30,7 +30,7 @@ THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: its kernel, its GPU ("" where it is not told), its metrics in base units."""
+    """One launch: its kernel, its GPU ("" if unknown), its metrics in base units."""
 
     kernel: str
     gpu: str
@@ -39,17 +39,17 @@ class Launch:
 
 @dataclass(frozen=True)
 class Reached:
-    """What all launches of a kernel reached together."""
+    """The performance of all launches of a kernel together."""
 
     kernel: str
-    gpu: str  # "" where the file does not tell it
+    gpu: str  # "" if the file does not give it
     launches: int
     seconds: float  # of all launches
     flop: Mapping[str, float]  # operations by precision ("fp32", "bf16", …), where counted
     dram_bytes: float | None  # read from and written to the GPU's memory; None: not measured
 
     def flop_per_second(self) -> dict[str, float]:
-        """FLOP/s by precision, without those in which nothing was computed."""
+        """FLOP/s by precision, without the precisions in which nothing was computed."""
         return {kind: count / self.seconds for kind, count in self.flop.items() if count}
 
     def bytes_per_second(self) -> float | None:
@@ -58,15 +58,15 @@ class Reached:
 
 
 def read(path: str | Path) -> list[Reached]:
-    """Read a file and add up the launches of each kernel; the one that took longest comes first.
+    """Read a file and add up the launches of each kernel; the slowest kernel comes first.
 
-    Raises `BadInput` when there is no table of ncu in it, no launch, or one without its duration.
+    Raises `BadInput` if it has no ncu table, no launch, or a launch without its duration.
     """
     together: dict[tuple[str, str], list[Launch]] = defaultdict(list)
     for one in read_launches(path):
         if not 0 < one.metrics.get(DURATION, 0.0) < math.inf:  # nan is neither
             raise BadInput(
-                f"{path} has no duration of kernel {one.kernel}; measure {DURATION} too, as"
+                f"{path} has no duration for kernel {one.kernel}; measure {DURATION} too, as"
                 " `dtlib profile ncu` does."
             )
         together[one.kernel, one.gpu].append(one)
@@ -94,23 +94,21 @@ def read_launches(path: str | Path) -> list[Launch]:
         lines = csv.reader(text.splitlines())
         head = next((row for row in lines if row[:1] == ["ID"] and "Kernel Name" in row), None)
         if head is None or ("Metric Name" in head and "Metric Value" not in head):
-            raise BadInput(f"{path} has no table of ncu in it; {MAKE}.")
+            raise BadInput(f"{path} has no ncu table; {MAKE}.")
         rows = [dict(zip(head, row, strict=True)) for row in lines if len(row) == len(head)]
     except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(
-            f"{path} cannot be read as CSV of ncu ({in_words(error)}); {MAKE}."
-        ) from None
+        raise BadInput(f"{path} cannot be read as ncu's CSV ({in_words(error)}); {MAKE}.") from None
     found = list(_by_row(rows) if "Metric Name" in head else _by_column(rows))
     if not found:
         raise BadInput(
-            f"{path} has no launch in it: no kernel fitted the filter, or the run ended before the"
+            f"{path} has no launch in it: no kernel matched the filter, or the run ended before the"
             " first step to capture."
         )
     return found
 
 
 def _by_column(rows: Iterable[dict[str, str]]) -> Iterator[Launch]:
-    """The raw page; its second line has the units, and neither number nor name."""
+    """The raw page; its second line has the units, but neither an ID nor a name."""
     units: dict[str, str] = {}
     for row in rows:
         if not row["ID"]:
@@ -140,12 +138,12 @@ def _by_row(rows: Iterable[dict[str, str]]) -> Iterator[Launch]:
 
 
 def number(text: str, unit: str) -> float | None:
-    """Return a value in base units (seconds, bytes, …), or None for what is no number ("n/a")."""
+    """Return a value in base units (seconds, bytes, …), or None if it is not a number ("n/a")."""
     cleaned = text.strip().replace(" ", "")
     if THOUSANDS.fullmatch(cleaned):
         cleaned = cleaned.replace(",", "")
     elif "." not in cleaned:
-        cleaned = cleaned.replace(",", ".")  # the decimal comma of a German system, say
+        cleaned = cleaned.replace(",", ".")  # for instance the decimal comma of a German system
     try:
         return float(cleaned) * _scale(unit)
     except ValueError:
@@ -153,7 +151,7 @@ def number(text: str, unit: str) -> float | None:
 
 
 def _scale(unit: str) -> float:
-    """Return what a unit is in base units: 1e-6 for "us", 1e9 for "Gbyte/s" and "cycle/nsecond"."""
+    """Return a unit in base units: 1e-6 for "us", 1e9 for "Gbyte/s" and "cycle/nsecond"."""
     above, _, below = unit.partition("/")
     return _prefix(above) / _prefix(below)
 

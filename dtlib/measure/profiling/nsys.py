@@ -16,15 +16,15 @@ from dtlib.measure.profiling.nsys_rows import Activity, Named, kind_of
 
 __all__ = ["Export", "GpuShares", "KernelTime", "RangeTime", "analyse", "kind_of", "read"]
 
-STEP = "step"  # the range around a step, which says what was captured
+STEP = "step"  # the range around a step; it shows what was captured
 
 
 @dataclass(frozen=True)
 class GpuShares:
     """What a GPU did for a process in the captured time: shares of `seconds`, 0 to 1.
 
-    `kernel`, `nccl` and `copy` may overlap. `kernel`, `exposed_nccl` (beside no other kernel),
-    `exposed_copy` (beside no kernel at all) and `idle` add up to 1.
+    `kernel`, `nccl` and `copy` may overlap. `kernel`, `exposed_nccl` (while no other kernel runs),
+    `exposed_copy` (while no kernel runs at all) and `idle` add up to 1.
     """
 
     process: int
@@ -41,9 +41,9 @@ class GpuShares:
 
 @dataclass(frozen=True)
 class RangeTime:
-    """All NVTX ranges of a name: their time on the CPU, and on GPUs of the kernels they launched.
+    """All NVTX ranges of a name: their CPU time, and the GPU time of the kernels they launched.
 
-    `gpu_seconds` is None where the export has no launches to tell it.
+    `gpu_seconds` is None if the export has no launches.
     """
 
     name: str
@@ -54,7 +54,7 @@ class RangeTime:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """All launches of a kernel, in seconds of all GPUs together."""
+    """All launches of a kernel, with the seconds of all GPUs together."""
 
     name: str
     count: int
@@ -63,9 +63,9 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class Export:
-    """What an export tells: its GPUs, its NVTX ranges and its kernels, the longest first.
+    """The content of an export: its GPUs, its NVTX ranges and its kernels, the longest first.
 
-    `unknown` has the names of tables with times in them that are not read.
+    `unknown` has the names of tables with times that are not read.
     """
 
     gpus: list[GpuShares]
@@ -77,16 +77,16 @@ class Export:
 def read(path: str | Path) -> Export:
     """Read an export: the `.sqlite` file of one report, of one rank or of several.
 
-    Raises `BadInput` when it is no export, or no GPU did anything in it.
+    Raises `BadInput` if it is not an export, or if no GPU did anything in it.
     """
     if not Path(path).is_file():
-        raise BadInput(f"there is no file {path}; give what `nsys export --type sqlite` wrote.")
+        raise BadInput(f"there is no file {path}; give one from `nsys export --type sqlite`.")
     try:
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as db:
             return analyse(db)
     except (sqlite3.Error, TypeError) as error:  # TypeError: null or text where a time belongs
         raise BadInput(
-            f"{path} cannot be read as an export of Nsight Systems ({error}); make it by"
+            f"{path} cannot be read as an export of Nsight Systems ({error}); make it with"
             " `nsys export --type sqlite`."
         ) from None
     except BadInput as error:
@@ -97,15 +97,13 @@ def analyse(database: sqlite3.Connection) -> Export:
     """Work out shares, ranges and kernels of an open export; see `read`."""
     if not nsys_rows.has_texts(database):
         raise BadInput(
-            "is no export of Nsight Systems (it has no table StringIds); make it by `nsys export"
-            " --type sqlite`."
+            "is not an export of Nsight Systems (it has no table StringIds); make it with `nsys"
+            " export --type sqlite`."
         )
     activities, unknown = nsys_rows.activities_of(database), nsys_rows.unknown_tables(database)
     if not activities:
         if unknown:
-            raise BadInput(
-                f"has no kernel and no copy in a table that is known; {not_read(unknown)}"
-            )
+            raise BadInput(f"has no kernel and no copy in a known table; {not_read(unknown)}")
         raise BadInput(
             "has no kernel and no copy in it: the run had no GPU, or ended before the first"
             " step to capture."
@@ -134,7 +132,7 @@ def not_read(unknown: list[str]) -> str:
 
 
 def _windows(activities: list[Activity], ranges: Named) -> dict[int, tuple[int, int]]:
-    """The captured time of each process: its steps, else all that any GPU did."""
+    """The captured time of each process: its steps or, without any, all that any GPU did."""
     whole = min(one.start for one in activities), max(one.end for one in activities)
     windows = {}
     for process in {one.process for one in activities}:

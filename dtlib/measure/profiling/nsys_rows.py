@@ -1,8 +1,8 @@
 """The tables of an export of Nsight Systems as rows.
 
 A row of CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY or _MEMSET has `start` and `end` in nanoseconds; a
-kernel's `shortName` is a number that StringIds turns into text. A table is there when something
-came to be put into it, and columns came with the years, so any of both may be missing.
+kernel's `shortName` is a number that StringIds turns into text. A table exists only if something
+was written to it, and columns were added over the years, so any table or column may be missing.
 https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite schema reference)
 """
 
@@ -18,7 +18,7 @@ KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", ("MEMCPY", "MEMSET")
 GRAPHS, GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA graph, whose kernels are not told apart"
 LAUNCHES, RANGES, GPUS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "TARGET_INFO_GPU"
 
-# Tables of what is no work of a GPU
+# Tables of events that are not GPU work
 _OTHER = ("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", "DRIVER")
 _TIMES = ("CUPTI_ACTIVITY_KIND_", RANGES)
 
@@ -61,7 +61,7 @@ def activities_of(database: sqlite3.Connection) -> list[Activity]:
 
 
 def unknown_tables(database: sqlite3.Connection) -> list[str]:
-    """Names of the tables with times in them that nothing here reads, as a later version's."""
+    """Names of the tables with times that nothing here reads, such as a later version's."""
     known = {KERNELS, GRAPHS, LAUNCHES, RANGES}
     known |= {f"CUPTI_ACTIVITY_KIND_{kind}" for kind in (*COPIES, *_OTHER)}
     tables = _rows(database, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
@@ -69,12 +69,12 @@ def unknown_tables(database: sqlite3.Connection) -> list[str]:
 
 
 def has_texts(database: sqlite3.Connection) -> bool:
-    """Say whether there is the table of texts, which every export has."""
+    """Return whether the table of texts exists, which every export has."""
     return bool(_columns(database, "StringIds"))
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table; of one that is not there, none."""
+    """The columns of a table; empty if it does not exist."""
     return {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
 
 
@@ -114,7 +114,7 @@ def ranges_of(database: sqlite3.Connection) -> Named:
 
 
 def gpu_names(database: sqlite3.Connection) -> dict[int, str]:
-    """Device → its name, where the export has it."""
+    """Device → its name, if the export has it."""
     if not {"id", "name"} <= _columns(database, GPUS):
         return {}
     return dict(_rows(database, f"SELECT id, name FROM {GPUS}"))
@@ -140,5 +140,5 @@ def launches_of(
 
 
 def kind_of(name: str) -> str:
-    """What a row of an export is: "nccl", another kernel ("compute"), or, nameless, a "copy"."""
+    """The kind of a row of an export: "nccl", another kernel ("compute"), or, unnamed, a "copy"."""
     return "copy" if not name else "nccl" if "nccl" in name.lower() else "compute"

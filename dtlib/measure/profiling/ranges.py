@@ -1,8 +1,7 @@
 """NVTX ranges around the parts of a step, and a capture that begins and ends on the same steps.
 
-NVIDIA's tools show a range beside the kernels that were started in it, and record between
-`cudaProfilerStart` and `cudaProfilerStop` alone when they are told so. Where nobody asked for
-ranges, `mark` does nothing.
+NVIDIA's tools show a range beside the kernels that were started in it, and on request record only
+between `cudaProfilerStart` and `cudaProfilerStop`. Without such a request `mark` does nothing.
 
 https://docs.nvidia.com/nvtx/ ; https://docs.pytorch.org/docs/stable/cuda.html#nvidia-tools-extension-nvtx
 """
@@ -38,7 +37,7 @@ class Nvtx:
 
 
 def nvtx() -> Nvtx | None:
-    """Return torch's NVTX, or None where this machine has no CUDA to mark."""
+    """Return torch's NVTX, or None if this machine has no CUDA to mark."""
     import torch
 
     return Nvtx() if torch.cuda.is_available() else None
@@ -48,7 +47,7 @@ class Steps:
     """Counts a rank's steps, marks each, and captures those from `first` to `last`.
 
     Every rank counts from its own start and all start at the same step, so the numbers alone put
-    the capture on the same steps everywhere: nothing has to be agreed while the run goes on.
+    the capture on the same steps everywhere: ranks need not agree on anything during the run.
     """
 
     def __init__(self, first: int, last: int, tool: Nvtx | None) -> None:
@@ -58,7 +57,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Around one whole step, with the device idle at both ends."""
+        """Use around one whole step, with the device idle at both ends."""
         self._taken += 1
         if self._tool and self._taken == self.first:
             self._tool.start()
@@ -81,7 +80,7 @@ def marked(first: int, last: int, tool: Nvtx | None) -> Iterator[Steps]:
     Parameters
     ----------
     first, last
-        Steps of this start, counted from 1.
+        Steps counted from 1 at the start of the block.
     tool
         `nvtx()`, or None: then nothing is marked and nothing captured.
     """
@@ -105,5 +104,5 @@ def _range(tool: Nvtx, name: str) -> Iterator[None]:
 
 
 def mark(name: str) -> contextlib.AbstractContextManager[None]:
-    """Around a part of a step: a range of that name, if ranges are wanted."""
+    """Use around a part of a step: a range of that name, if ranges are requested."""
     return contextlib.nullcontext() if _in_use is None else _range(_in_use, name)

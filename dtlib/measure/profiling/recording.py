@@ -1,4 +1,4 @@
-"""Record a few steps of a rank with torch.profiler: a bounded schedule, a trace a rank.
+"""Record a few steps of a rank with torch.profiler: a bounded schedule, one trace per rank.
 
 https://docs.pytorch.org/docs/stable/profiler.html
 """
@@ -27,25 +27,24 @@ def record(
 ) -> Iterator[Callable[[], None]]:
     """Profile the steps after `wait + warmup` and write `rank{r}.json` into a folder.
 
-    Call what the block is given at the end of each step. Later steps run as if nobody looked, so
-    that a trace has a size that is known before: a profiler that is never told to stop fills the
-    memory.
+    Call the function that the block receives at the end of each step. Later steps are not recorded,
+    which bounds the size of a trace: a profiler that never stops fills the memory.
 
     Parameters
     ----------
     folder
-        Where the Chrome trace goes; made if it is not there.
+        Where the Chrome trace goes; created if necessary.
     wait, warmup, active
-        Steps that are left alone, that are profiled and thrown away (its own first costs), and that
-        are kept.
+        Steps that are not profiled, that are profiled and discarded (the profiler's start-up
+        costs), and that are kept.
     rank
         Number in the file's name; by default this process's rank, 0 without a process group.
 
     Raises
     ------
     BadInput
-        when there is nothing to keep, when the block ended before `active` steps were over, when
-        another recording is under way, or when the folder cannot hold a trace.
+        When no step is to be kept, when the block ended before `active` steps were over, when
+        another recording is running, or when no trace can be written to the folder.
     """
     if wait < 0 or warmup < 0 or active < 1:
         raise BadInput(
@@ -54,9 +53,9 @@ def record(
         )
     path = Path(folder) / f"rank{dist.world().rank if rank is None else rank}.json"
     _make_room(path)
-    # A second one within ends the process: torch's profiler is one for all of it
+    # A process has only one torch profiler; starting a second one inside would end the process
     if not _one_at_a_time.acquire(blocking=False):
-        raise BadInput("another recording is under way in this process; end its block first.")
+        raise BadInput("another recording is running in this process; end its block first.")
     try:
         with _schedule(path, wait, warmup, active) as step:
             yield step
@@ -66,7 +65,7 @@ def record(
 
 @contextlib.contextmanager
 def _schedule(path: Path, wait: int, warmup: int, active: int) -> Iterator[Callable[[], None]]:
-    # Else Kineto, which writes the trace, reports its own begin and end, and that it found no GPU
+    # Otherwise Kineto, which writes the trace, logs its start and end, and that it found no GPU
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
@@ -90,26 +89,26 @@ def _schedule(path: Path, wait: int, warmup: int, active: int) -> Iterator[Calla
             yield step
     finally:
         if steps < needed:
-            path.unlink(missing_ok=True)  # it would hold fewer steps than it says
+            path.unlink(missing_ok=True)  # it would have fewer steps than it claims
     if steps < needed:
         raise BadInput(
-            f"{steps} steps were run, and wait {wait}, warmup {warmup} and active {active} take"
+            f"{steps} steps were run, but wait {wait}, warmup {warmup} and active {active} take"
             f" {needed}: run more steps, or profile fewer."
         )
 
 
 def _make_room(path: Path) -> None:
-    """Make the folder, and take away an older trace, which must not pass for the new one."""
+    """Create the folder, and remove an older trace, which could be mistaken for the new one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for older in (path, path.with_name(path.name + ".gz")):
             older.unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput(f"{path.parent} cannot hold a trace ({error.strerror}).") from None
+        raise BadInput(f"no trace can be written to {path.parent} ({error.strerror}).") from None
 
 
 def forget(folder: str | Path, ranks: int) -> None:
-    """Take away the traces of ranks that are not among the first `ranks`: of an earlier run."""
+    """Remove an earlier run's traces, of ranks that are not among the first `ranks`."""
     for path in Path(folder).glob("rank*.json*"):
         number = path.name[len("rank") :].split(".")[0]
         if number.isdigit() and int(number) >= ranks:
@@ -123,18 +122,18 @@ class Recording:
         self._step = step
 
     def input_of(self, batches: Iterable[T]) -> Iterator[T]:
-        """Hand on the batches, the wait for each marked if a profile is recorded."""
+        """Pass the batches on; if a profile is recorded, the wait for each is marked."""
         return iter(batches) if self._step is None else input_of(batches)
 
     def step(self) -> None:
-        """Say that a step is over."""
+        """Mark the end of a step."""
         if self._step is not None:
             self._step()
 
 
 @contextlib.contextmanager
 def recording(folder: str | Path | None) -> Iterator[Recording]:
-    """Record into a folder as `record` does by default; without a folder, nothing."""
+    """Record into a folder as `record` does by default; without a folder, record nothing."""
     if folder is None:
         yield Recording()
         return
@@ -143,7 +142,7 @@ def recording(folder: str | Path | None) -> Iterator[Recording]:
 
 
 def input_of(batches: Iterable[T]) -> Iterator[T]:
-    """Hand on the batches of a loader; the time until each one comes is marked as input wait."""
+    """Pass on a loader's batches; the time until each one arrives is marked as input wait."""
     from torch.profiler import record_function
 
     source = iter(batches)
@@ -157,7 +156,7 @@ def input_of(batches: Iterable[T]) -> Iterator[T]:
 
 
 def communication() -> contextlib.AbstractContextManager[Any]:
-    """Mark a block as communication that torch does not know for one, a simulated link say."""
+    """Mark a block as communication that torch does not recognise, such as a simulated link."""
     from torch.profiler import record_function
 
     return record_function(COMMUNICATION)

@@ -1,4 +1,4 @@
-"""What a step's time went to, on every rank: shares that add up to one."""
+"""Where a step's time went, on every rank: shares that add up to one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dtlib.measure.profiling.traces import Step
 class Shares:
     """Shares of a rank's steps, 0 to 1.
 
-    `compute`, `communication`, `input` and `idle` add up to 1. `communication` is what was exposed:
-    nothing else went on meanwhile. `hidden` is the rest of it, which lies in `compute`. `waited` is
-    the part of the exposed communication in which this rank had come and another had not.
+    `compute`, `communication`, `input` and `idle` add up to 1. `communication` is the exposed part:
+    nothing else happened meanwhile. `hidden` is the rest, which overlaps with `compute`. `waited`
+    is the part of the exposed communication in which this rank had arrived but another had not.
     """
 
     rank: int
@@ -34,14 +34,14 @@ class Shares:
 def shares(steps: Sequence[Step]) -> list[Shares]:
     """Work out the shares of each rank, over all of its steps.
 
-    Time that is claimed twice goes to input first (nobody computes while waiting for a batch, but
+    Time that is claimed twice goes to input first (no rank computes while it waits for a batch, but
     the loader's own operations look like it), then to compute, then to communication.
 
     Parameters
     ----------
     steps
-        Of all ranks, as `read` gives them. The clocks of ranks on one host agree; between hosts
-        `waited` is only as true as theirs.
+        The steps of all ranks, from `read`. The clocks of ranks on one host agree; between hosts
+        `waited` is only as accurate as the clocks.
 
     Returns
     -------
@@ -51,17 +51,17 @@ def shares(steps: Sequence[Step]) -> list[Shares]:
     Raises
     ------
     BadInput
-        when there is no step.
+        When there is no step.
     """
     if not steps:
-        raise BadInput("there are no steps to work out shares of: record at least one.")
+        raise BadInput("there are no steps to compute shares from: record at least one.")
     ranks = sorted({step.rank for step in steps})
     last_to_come = _last_to_come(steps)
     return [_of_rank([step for step in steps if step.rank == rank], last_to_come) for rank in ranks]
 
 
 def _last_to_come(steps: Sequence[Step]) -> dict[tuple[int, int], float]:
-    """(step, collective) → when the last rank began it; only where all ranks have equally many."""
+    """(step, collective) → when the last rank began it; only if all ranks have equally many."""
     latest: dict[tuple[int, int], float] = {}
     for number in {step.number for step in steps}:
         alike = [step.collectives for step in steps if step.number == number]

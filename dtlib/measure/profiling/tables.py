@@ -1,4 +1,4 @@
-"""Tables of a profile, as rows of text below a head; who shows them aligns or marks them up."""
+"""Tables of a profile, as rows of text below a header; the caller aligns or marks them up."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def of_ranges(export: Export, top: int = 10) -> Rows:
 
 
 def of_kernels(export: Export, top: int = 10) -> Rows:
-    """The kernels that took longest, and their shares of the time of all."""
+    """The kernels that took longest, and their shares of all kernels' time."""
     whole = sum(one.seconds for one in export.kernels) or 1.0  # a damaged export can have 0
     return [["times", "ms", "of kernels", "kernel"]] + [
         [str(one.count), f"{1e3 * one.seconds:.3f}", percent(one.seconds / whole),
@@ -64,9 +64,9 @@ def of_kernels(export: Export, top: int = 10) -> Rows:
 
 
 def of_reached(reached: Sequence[Reached], device: str | None = None, top: int = 10) -> Rows:
-    """What each of the `top` kernels of `ncu.read` reached, beside what its GPU can do.
+    """The performance of each of the `top` kernels of `ncu.read`, beside its GPU's peak.
 
-    `device` is a row of `sim.hardware.DEVICES`; by default the one that the GPU's name tells.
+    `device` is a row of `sim.hardware.DEVICES`; by default the one that matches the GPU's name.
     Raises `BadInput` when there is no such device.
     """
     if device is not None:
@@ -79,7 +79,7 @@ def peaks_of(reached: Sequence[Reached], device: str | None = None) -> str:
     """Say which peaks `of_reached` compared with."""
     known = {key for one in reached if (key := device or device_of(one.gpu))}
     if not known:
-        return "No peak is known for this GPU: --device names one of `dtlib sim memory --help`."
+        return "No peak is known for this GPU: choose one of `dtlib sim memory --help` by --device."
     peaks = [f"{DEVICES[key]['title']} ({DEVICES[key]['source']})" for key in sorted(known)]
     return f"Peak: {'; '.join(peaks)}."
 

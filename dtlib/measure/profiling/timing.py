@@ -1,4 +1,4 @@
-"""How long a call takes, by a clock that waits for the device and leaves the first calls out."""
+"""Time a call with a clock that waits for the device and leaves the first calls out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seconds_of(
     warmup: int = 1,
     device: torch.device | None = None,
 ) -> list[float]:
-    """Time `repeats` calls, after `warmup` ones that are thrown away.
+    """Time `repeats` calls, after `warmup` calls that are not timed.
 
     Parameters
     ----------
@@ -28,17 +28,17 @@ def seconds_of(
     repeats, warmup
         Calls that are timed, and before them calls that are not.
     device
-        Whose queue has to be empty when the clock is read; by default the GPU where there is one.
+        The device whose queue must be empty when the clock is read; by default the GPU, if any.
 
     Returns
     -------
     list of float
-        Seconds of each timed call; `statistics.median` makes one number of them.
+        Seconds of each timed call; `statistics.median` turns them into one number.
 
     Raises
     ------
     BadInput
-        when no call is left to time.
+        When no call is left to time.
     """
     import torch
 

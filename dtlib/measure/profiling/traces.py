@@ -1,7 +1,7 @@
 """Read Chrome traces of torch.profiler: what a rank did in each step, and when.
 
-The same reader takes traces of a CPU and of a GPU. Where a trace has GPU kernels, they are what
-computes and communicates; what the CPU does meanwhile only launches them.
+The same reader takes traces of a CPU and of a GPU. If a trace has GPU kernels, these compute and
+communicate; what the CPU does meanwhile only launches them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEP = re.compile(r"ProfilerStep#(\d+)")
 WAITS = re.compile(rf"{re.escape(INPUT)}$|enumerate\(DataLoader\)")
 ON_THE_WIRE = re.compile(rf"{re.escape(COMMUNICATION)}$|gloo:|mpi:|nccl:")
 NCCL = re.compile("nccl", re.IGNORECASE)
-# Frames around operations, and what starts a collective: neither is work
+# Frames around operations, and calls that start a collective: neither is work
 FRAMES = re.compile(r"autograd::engine::evaluate_function|c10d::|detach$")
 CANNOT_READ = (
     OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError
@@ -34,7 +34,7 @@ FILE = re.compile(r"rank(\d+)\.json(\.gz)?")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one rank, in seconds; each list is sorted and disjoint and lies in the step."""
+    """One step of one rank, in seconds; each list is sorted, disjoint and inside the step."""
 
     rank: int
     number: int
@@ -57,24 +57,24 @@ def read(folder: str | Path) -> list[Step]:
     Returns
     -------
     list of Step
-        By rank and number; `collectives` has the single ones, in order, so that the ranks' can be
-        laid beside one another.
+        By rank and number; `collectives` has each one separately, in order, so that those of
+        different ranks can be compared.
 
     Raises
     ------
     BadInput
-        when there is no trace, or one is no trace or has no step in it.
+        When there is no trace, or a file is not a trace or has no step in it.
     """
     files = sorted(path for path in Path(folder).glob("rank*") if FILE.fullmatch(path.name))
     if not files:
         raise BadInput(
-            f"{folder} holds no trace (rank0.json, rank1.json, …): give the folder profile/ of a"
+            f"{folder} has no trace (rank0.json, rank1.json, …): give the folder profile/ of a"
             " run with --profile."
         )
     ranks = [int(path.name.split(".")[0][len("rank") :]) for path in files]
     twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
     if twice:
-        raise BadInput(f"{folder} has two traces of rank {twice[0]}; leave the one you mean there.")
+        raise BadInput(f"{folder} has two traces of rank {twice[0]}; leave only the one you mean.")
     steps = [step for path in files for step in _read_file(path)]
     return sorted(steps, key=lambda step: (step.rank, step.number))
 
@@ -99,7 +99,7 @@ def _read_file(path: Path) -> Iterator[Step]:
     }
     if not windows:
         raise BadInput(
-            f"{path} has no step in it: call what `profiling.record` gives you after each step."
+            f"{path} has no step in it: after each step, call what `profiling.record` gives you."
         )
     kinds = _kinds(complete)
     for number, (begin, end) in windows.items():
@@ -112,12 +112,12 @@ def _read_file(path: Path) -> Iterator[Step]:
 
 
 def _whole(event: dict[str, Any]) -> bool:
-    """Whether an event has a begin and an end; other marks have no time."""
+    """Whether an event has a start and an end; other marks have no duration."""
     return event.get("ph") == "X" and "dur" in event
 
 
 def _checked(event: dict[str, Any]) -> dict[str, Any]:
-    """The same event, whose fields are there and of their kinds, or an error that says which."""
+    """The same event with its fields checked and converted, or an error that names the field."""
     if not isinstance(event["name"], str):
         raise TypeError(f"an event's name is {event['name']!r}")
     return {**event, "ts": float(event["ts"]), "dur": float(event["dur"])}
@@ -134,7 +134,7 @@ def _kinds(events: list[dict[str, Any]]) -> dict[str, Intervals]:
         elif category == "kernel" and NCCL.match(name):
             kinds["communication"].append(_span(event))
         elif category in ("user_annotation", "cpu_op") and ON_THE_WIRE.match(name):
-            if not on_gpu:  # there the kernel tells, and this is its launch
+            if not on_gpu:  # on a GPU the kernel counts, and this is only its launch
                 kinds["communication"].append(_span(event))
         elif category == ("kernel" if on_gpu else "cpu_op") and not FRAMES.match(name):
             kinds["compute"].append(_span(event))
@@ -142,6 +142,6 @@ def _kinds(events: list[dict[str, Any]]) -> dict[str, Intervals]:
 
 
 def _span(event: dict[str, Any]) -> tuple[float, float]:
-    """Begin and end in seconds; a trace counts microseconds."""
+    """Start and end in seconds; a trace has microseconds."""
     begin = float(event["ts"]) * 1e-6
     return begin, begin + float(event["dur"]) * 1e-6

@@ -1,4 +1,4 @@
-"""From shares to a verdict: what bounds a run, by which evidence, and what to try next."""
+"""Turn shares into a verdict: what bounds a run, the evidence, and what to try next."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dtlib.errors import BadInput
 from dtlib.measure.profiling.shares import Shares
 
-# From which share on input or communication is what to work at first. Below it more is to be had
-# from compute: without a fifth of its time a step is at most 1.25 times as fast.
+# The share from which input or communication is worth working on first. Below it, compute offers
+# more: a step that loses a fifth of its time is at most 1.25 times as fast.
 WORTH_IT = 0.2
 WORDS = {
     "input": "waiting for a batch", "communication": "communication that nothing hides",
-    "compute": "computing", "idle": "doing nothing that the trace has a name for",
+    "compute": "computing", "idle": "idle, with nothing in the trace",
 }  # fmt: skip
 NEXT = {
     "input": "try more loader workers, decode once, or keep the data on the device",
@@ -29,7 +29,7 @@ class Verdict:
     """What bounds a run.
 
     `bound` is "input", "communication", "compute" or "idle". `straggler` is the rank that the
-    others wait for, where they do; `bound` is then what holds that rank up.
+    others wait for, if they do; `bound` is then what holds up that rank.
     """
 
     bound: str
@@ -47,12 +47,12 @@ def verdict(ranks: Sequence[Shares]) -> Verdict:
     Parameters
     ----------
     ranks
-        Shares of every rank, as `shares` gives them.
+        Shares of every rank, from `shares`.
 
     Raises
     ------
     BadInput
-        when there is no rank.
+        When there is no rank.
     """
     if not ranks:
         raise BadInput("there are no shares to judge: record at least one rank.")
@@ -62,7 +62,7 @@ def verdict(ranks: Sequence[Shares]) -> Verdict:
         name: sum(getattr(one, name) for one in judged) / len(judged)
         for name in ("input", "communication", "compute", "idle", "waited")
     }
-    means["communication"] -= means["waited"]  # which no faster link would shorten
+    means["communication"] -= means["waited"]  # a faster link would not shorten waits
     outside = max(("input", "communication"), key=means.__getitem__)
     inside = max(("compute", "idle"), key=means.__getitem__)
     bound = outside if means[outside] >= WORTH_IT else inside
@@ -70,14 +70,14 @@ def verdict(ranks: Sequence[Shares]) -> Verdict:
     evidence = f"{whose} {means[bound]:.0%} {WORDS[bound]}"
     if straggler is not None:
         most = max(one.waited for one in ranks)
-        evidence = f"rank {straggler} is waited for, up to {most:.0%} of a step; {evidence}"
+        evidence = f"other ranks wait for rank {straggler}, up to {most:.0%} of a step; {evidence}"
     elif means["waited"] >= WORTH_IT:
-        evidence += f", and {means['waited']:.0%} waiting for now one rank, now another"
+        evidence += f", and {means['waited']:.0%} waiting, now for one rank, now for another"
     return Verdict(bound, evidence, NEXT[bound], straggler)
 
 
 def _straggler(ranks: Sequence[Shares]) -> int | None:
-    """The rank that waits least, if another one waits long for it and it hardly waits itself."""
+    """The rank that waits least, if it hardly waits itself and another waits long for it."""
     if len(ranks) < 2:
         return None
     by_wait = sorted(ranks, key=lambda one: one.waited)

@@ -1,4 +1,4 @@
-"""Data parallel by hand, four times: naive, flat, buckets, buckets that overlap with backward."""
+"""Data parallel by hand, in four versions: naive, flat, buckets, and overlap with backward."""
 
 from dtlib.scratch.data_parallel.buckets import assign_buckets, bucket_all_reduce
 from dtlib.scratch.data_parallel.delayed_link import DelayedLink

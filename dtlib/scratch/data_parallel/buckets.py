@@ -1,8 +1,8 @@
-"""Data parallel with buckets: a few messages of some megabytes each.
+"""Data parallel with buckets: a few messages of several megabytes each.
 
-A flat buffer is full only when backward has ended. Cut into buckets in the order in which gradients
-arrive, which is about the reverse of the order in which parameters were registered, the first
-bucket is full while most of backward is still to come: that is what `overlap.py` makes use of.
+A flat buffer is full only when backward has ended. If it is cut into buckets in the order in which
+gradients arrive, roughly the reverse of the order in which parameters were registered, the first
+bucket is full while most of backward is still to come; `overlap.py` makes use of that.
 
 S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13
 (2020) 3005-3018, sections 3.2.3 and 4.2.
@@ -31,9 +31,9 @@ def assign_buckets(params: Sequence[P], cap_bytes: int = CAP_BYTES) -> list[list
     Parameters
     ----------
     params
-        In the order in which they were registered. The gradient of one is as large as itself.
+        In the order in which they were registered. A gradient is as large as its parameter.
     cap_bytes
-        At least 1. A parameter that is larger than that has a bucket of its own.
+        At least 1. A parameter that is larger gets a bucket of its own.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def assign_buckets(params: Sequence[P], cap_bytes: int = CAP_BYTES) -> list[list
         When `cap_bytes` is below 1.
     """
     if cap_bytes < 1:
-        raise BadInput(f"a bucket holds at least 1 byte, not {cap_bytes}; the usual is 25 MiB.")
+        raise BadInput(f"cap_bytes must be at least 1, not {cap_bytes}; 25 MiB is usual.")
     buckets: list[list[P]] = []
     room: dict[tuple, int] = {}  # bytes left in the open bucket of a dtype and device
     opened: dict[tuple, list[P]] = {}
@@ -61,7 +61,7 @@ def assign_buckets(params: Sequence[P], cap_bytes: int = CAP_BYTES) -> list[list
 
 
 def bucket_all_reduce(model: nn.Module, cap_bytes: int = CAP_BYTES) -> None:
-    """Replace every gradient by its mean over all ranks: one all-reduce a bucket.
+    """Replace every gradient by its mean over all ranks: one all-reduce per bucket.
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """

@@ -1,9 +1,9 @@
-"""A slower network, simulated: an all-reduce that is over no sooner than the α–β model says.
+"""A slower network, simulated: an all-reduce that ends no sooner than the α–β model predicts.
 
-Where ranks share one machine's cores, gloo's copies and sums take the time that backward could
-use, and overlap gains nothing. On a cluster the network works by itself. This link does so too: it
-is a clock. The sum is really made, by torch, and its wait ends when the clock says so: messages
-pass one after the other, each for the time of a ring all-reduce, 2(N-1)·(α + S/N·β).
+If ranks share one machine's cores, gloo's copies and sums use the CPU time that backward needs, and
+overlap gains nothing. On a cluster the network works by itself. So does this link, which is only a
+clock. torch really computes the sum, but its wait ends when the clock says so: messages pass one
+after the other, and each takes the time of a ring all-reduce, 2(N-1)·(α + S/N·β).
 
 R. W. Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel
 Computing 20 (1994) 389-398.
@@ -30,7 +30,7 @@ class OnTheLink(NamedTuple):
     arrives: float
 
     def wait(self) -> None:
-        """Wait until the sum is there and the network would have delivered it."""
+        """Wait until the sum is ready and the network would have delivered it."""
         self.link.waited += max(0.0, self.arrives - self.link.now())
         self.work.wait()
         self.link.sleep(max(0.0, self.arrives - self.link.now()))
@@ -46,14 +46,14 @@ class DelayedLink:
     beta
         β, seconds per byte.
     now, sleep
-        The clock, in seconds, and what waits for it.
+        The clock, in seconds, and the function that sleeps.
 
     Attributes
     ----------
     busy
-        Seconds that the network has worked so far.
+        Seconds for which the network has been busy so far.
     waited
-        Seconds of these that a rank had to wait for; the rest was hidden behind its computation.
+        How many of these seconds a rank had to wait; the rest was hidden behind its computation.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DelayedLink:
         self.free_at = self.busy = self.waited = 0.0
 
     def all_reduce(self, tensor: torch.Tensor) -> OnTheLink:
-        """Start to sum a tensor over all ranks, in place, behind what is on the link already."""
+        """Start to sum a tensor over all ranks, in place, after what is already on the link."""
         size = tensor.numel() * tensor.element_size()
         takes = ring_all_reduce_time(size, dist.get_world_size(), self.alpha, self.beta)
         self.free_at = max(self.free_at, self.now()) + takes

@@ -1,7 +1,7 @@
 """Data parallel with one message: all gradients packed into one flat buffer.
 
-Every message costs a latency α beside its bytes, and most gradients are small. Packed, the same
-bytes pay α once.
+Every message costs a latency α in addition to its bytes, and most gradients are small. Packed into
+one message, the same bytes pay α only once.
 
 S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13
 (2020) 3005-3018, section 3.2.2 and figure 2.
@@ -19,7 +19,7 @@ from dtlib.scratch.data_parallel.naive import gradients_of, trainable
 
 
 def pack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Copy tensors of one dtype into one flat buffer, one behind the other."""
+    """Copy tensors of one dtype into one flat buffer, one after the other."""
     return torch.cat([t.reshape(-1) for t in tensors])
 
 
@@ -32,7 +32,7 @@ def unpack(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def flat_all_reduce(model: nn.Module) -> None:
-    """Replace every gradient by its mean over all ranks: one all-reduce a dtype.
+    """Replace every gradient by its mean over all ranks: one all-reduce per dtype.
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """

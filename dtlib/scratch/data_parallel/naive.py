@@ -1,8 +1,8 @@
-"""Data parallel in its plainest form: the same start, then every gradient averaged by itself.
+"""Data parallel in its simplest form: the same start, then every gradient averaged by itself.
 
-Each rank computes the gradient of its own part of the global batch; the mean over ranks is the
-gradient of the whole, where every rank's loss is the mean over equally many samples. Ranks that
-start from the same weights and step by the same gradients stay the same.
+Each rank computes the gradient of its own part of the global batch. The mean over ranks is the
+gradient of the whole batch if every rank's loss is the mean over the same number of samples. Ranks
+that start from the same weights and step with the same gradients stay the same.
 
 S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13
 (2020) 3005-3018, section 2.2 and 3.2.1.
@@ -20,7 +20,7 @@ from dtlib.errors import BadInput
 
 
 def same_start(model: nn.Module) -> None:
-    """Give every rank rank 0's parameters and buffers, in place."""
+    """Copy rank 0's parameters and buffers to every rank, in place."""
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             # A broadcast needs contiguous memory, which a weight in channels_last is not.
@@ -37,14 +37,14 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 def gradients_of(params: Iterable[nn.Parameter]) -> list[torch.Tensor]:
     """Return the gradients; a rank that did not use a parameter contributes a gradient of 0.
 
-    Every rank must come to every all-reduce. A parameter that no rank used ends with a gradient
-    of 0 too, where one process would have None: momentum and weight decay then still move it, so
+    Every rank must join every all-reduce. A parameter that no rank used also ends with a gradient
+    of 0, where a single process would have None: momentum and weight decay then still move it, so
     freeze it with `requires_grad_(False)`.
 
     Raises
     ------
     BadInput
-        When a gradient is sparse: its ranks hold different rows, which no all-reduce can add.
+        When a gradient is sparse: ranks hold different rows of it, which no all-reduce can add.
     """
     gradients = []
     for p in params:
@@ -53,14 +53,14 @@ def gradients_of(params: Iterable[nn.Parameter]) -> list[torch.Tensor]:
         elif p.grad.layout != torch.strided:
             raise BadInput(
                 f"rank {dist.get_rank()}: a parameter of shape {tuple(p.shape)} has a sparse "
-                "gradient, which an all-reduce cannot add up: make its layer with sparse=False."
+                "gradient, which an all-reduce cannot sum: create its layer with sparse=False."
             )
         gradients.append(p.grad)
     return gradients
 
 
 def average_gradients(model: nn.Module) -> None:
-    """Replace every gradient by its mean over all ranks: one all-reduce a parameter.
+    """Replace every gradient by its mean over all ranks: one all-reduce per parameter.
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """

@@ -1,9 +1,9 @@
-"""Data parallel that talks while it computes: a bucket leaves as soon as its gradients are there.
+"""Data parallel that communicates while it computes: a bucket is sent as soon as it is full.
 
 A hook on every parameter runs when its gradient is complete. The hook of a bucket's last gradient
-starts that bucket's all-reduce and does not wait for it: backward goes on. Buckets leave in one
-order on all ranks, whichever is full first, since an all-reduce has no address: it is matched by
-its place in the order of calls.
+starts that bucket's all-reduce and does not wait for it, so backward continues. Buckets are sent in
+the same order on all ranks, whichever is full first, since an all-reduce has no address: it is
+matched by its place in the order of calls.
 
 S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13
 (2020) 3005-3018, sections 3.2.3 and 4.2.3.
@@ -25,7 +25,7 @@ from dtlib.scratch.data_parallel.naive import same_start, trainable
 
 
 def start_all_reduce(tensor: torch.Tensor) -> Any:
-    """Start to sum a tensor over all ranks, in place; `.wait()` on what this returns ends it."""
+    """Start to sum a tensor over all ranks, in place; call `.wait()` on the result to finish."""
     return dist.all_reduce(tensor, async_op=True)
 
 
@@ -35,7 +35,7 @@ class Bucket:
     def __init__(self, params: list[nn.Parameter]) -> None:
         self.params = params
         self.flat = params[0].new_zeros(sum(p.numel() for p in params))
-        # A view has the strides of its parameter: fused optimizers walk through both at once.
+        # A view has its parameter's strides, since fused optimizers step through both together.
         self.views = {
             p: part.as_strided(p.shape, torch.empty_like(p).stride())
             for p, part in zip(params, self.flat.split([p.numel() for p in params]), strict=True)
@@ -47,7 +47,7 @@ class Bucket:
 class OverlappedDataParallel:
     """Average gradients over all ranks while backward runs.
 
-    Train with `model` as ever, and call `wait()` between the last backward and the optimizer's
+    Train with `model` as usual, and call `wait()` between the last backward and the optimizer's
     step. At the start every rank gets rank 0's parameters and buffers.
 
     Parameters
@@ -55,10 +55,10 @@ class OverlappedDataParallel:
     model
         Equal in shape on all ranks. Its gradients become views into the buckets' buffers.
     cap_bytes
-        The most bytes of gradients in a bucket; a parameter that is larger has one of its own.
+        The most bytes of gradients in a bucket; a larger parameter gets a bucket of its own.
     find_unused
-        Let a rank that did not use a parameter contribute 0, at the cost of one small message a
-        step; one that no rank used keeps no gradient. Without it, that is an error.
+        Let a rank that did not use a parameter contribute 0, at the cost of one small message per
+        step; a parameter that no rank used keeps no gradient. Otherwise unused is an error.
     all_reduce
         Starts an all-reduce and returns what can be waited for: torch's own, or a `DelayedLink`'s.
     """
@@ -82,7 +82,7 @@ class OverlappedDataParallel:
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Around the backward of every micro-batch but the last: gradients add up and stay here."""
+        """Use around every micro-batch's backward but the last: gradients add up on this rank."""
         self.syncing = False
         try:
             yield
@@ -90,7 +90,7 @@ class OverlappedDataParallel:
             self.syncing = True
 
     def wait(self) -> None:
-        """End the step's communication: afterwards every gradient is the mean over all ranks.
+        """Finish the step's communication: afterwards every gradient is the mean over all ranks.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class OverlappedDataParallel:
             names = ", ".join(self.names[p] for p in unused)
             raise DtlibError(
                 f"rank {dist.get_rank()}: backward gave no gradient to {names}: freeze what the "
-                "loss does not use with requires_grad_(False), or set find_unused=True."
+                "loss does not use (requires_grad_(False)), or set find_unused=True."
             )
         for p in unused:
             self._put(p, torch.zeros_like(p))
@@ -118,12 +118,12 @@ class OverlappedDataParallel:
             self._put(p, p.grad)
 
     def _put(self, p: Any, gradient: Any) -> None:
-        """Put a gradient, divided by N, where it belongs, and send what is full."""
+        """Put a gradient, divided by N, into its bucket, and send the buckets that are full."""
         bucket = self.home[p]
         if gradient.layout != torch.strided:
             raise BadInput(
                 f"rank {dist.get_rank()}: {self.names[p]} has a sparse gradient, which an "
-                "all-reduce cannot add up: make its layer with sparse=False."
+                "all-reduce cannot sum: create its layer with sparse=False."
             )
         if p not in bucket.missing:
             raise DtlibError(

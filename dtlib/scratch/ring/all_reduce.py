@@ -1,9 +1,10 @@
 """Ring all-reduce by hand.
 
-Every rank cuts its tensor into N chunks. In the first half, reduce-scatter, a chunk travels once
-round the ring and each rank adds its own part; after N-1 steps rank r holds the finished sum of
-chunk r+1. In the second half, all-gather, the finished chunks travel round once more and replace
-what they meet. A rank sends each chunk but one in either half: 2(N-1)/N of its tensor in all.
+Every rank cuts its tensor into N chunks. In the first half, the reduce-scatter, each chunk travels
+once round the ring and each rank adds its own part; after N-1 steps rank r holds the finished sum
+of chunk r+1. In the second half, the all-gather, the finished chunks travel round once more and
+replace the partial sums. In each half a rank sends every chunk but one: 2(N-1)/N of its tensor in
+all.
 
 P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
 J. Parallel Distrib. Comput. 69 (2009) 117-124.
@@ -20,7 +21,7 @@ from dtlib.errors import BadInput
 
 
 class Step(NamedTuple):
-    """One step of one rank: which chunk leaves, which arrives, and what becomes of it."""
+    """One step of one rank: which chunk it sends, which arrives, and how that is used."""
 
     send: int
     receive: int
@@ -33,12 +34,12 @@ def reduce_scatter_steps(rank: int, n: int) -> list[Step]:
 
 
 def all_gather_steps(rank: int, n: int) -> list[Step]:
-    """The second half: `n - 1` steps that copy; it starts with the chunk that is finished."""
+    """The second half: `n - 1` steps that copy; it starts with the finished chunk."""
     return [Step((rank + 1 - s) % n, (rank - s) % n, "copy") for s in range(n - 1)]
 
 
 class Meter:
-    """How many bytes this rank has sent by hand so far, as an odometer counts kilometres."""
+    """Counts the bytes that this rank has sent by hand so far, as an odometer counts distance."""
 
     bytes_sent = 0
 
@@ -49,15 +50,15 @@ METER = Meter()
 def exchange(out: torch.Tensor, into: torch.Tensor) -> None:
     """Send `out` to the right neighbour while receiving `into` from the left one.
 
-    Both go into one batch, so that neither has to wait for the other: on GPUs two calls, one after
-    the other, may each wait for a neighbour that does the same.
+    Both go into one batch, so that neither has to wait for the other: on GPUs, with two separate
+    calls, each rank may wait for a neighbour that waits in turn.
 
     Parameters
     ----------
     out
         Contiguous tensor of any size, 0 included; it must not change during the call.
     into
-        Contiguous tensor as large as what the left neighbour sends; other memory than `out`.
+        Contiguous tensor as large as what the left neighbour sends; not the memory of `out`.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     METER.bytes_sent += out.nbytes
@@ -77,14 +78,14 @@ def cut(x: torch.Tensor, n: int) -> list[torch.Tensor]:
     """
     if not x.is_contiguous():
         raise BadInput(
-            f"a ring works on the memory of its tensor, and this one, of shape {tuple(x.shape)}, "
-            "is not contiguous: give it x.contiguous() and keep the result."
+            f"a ring works on the memory of its tensor, but this one, of shape {tuple(x.shape)}, "
+            "is not contiguous: pass x.contiguous() and keep the result."
         )
     return list(x.view(-1).tensor_split(n))
 
 
 def carry_out(chunks: list[torch.Tensor], steps: list[Step]) -> None:
-    """Carry out the steps of a schedule on the chunks of this rank, in place."""
+    """Carry out the steps of a schedule on this rank's chunks, in place."""
     for step in steps:
         arrived = torch.empty_like(chunks[step.receive])
         exchange(chunks[step.send], arrived)
@@ -95,7 +96,7 @@ def carry_out(chunks: list[torch.Tensor], steps: list[Step]) -> None:
 
 
 def ring_reduce_scatter(x: torch.Tensor) -> torch.Tensor:
-    """Sum `x` over all ranks so that rank r ends with the finished chunk (r + 1) % N.
+    """Sum `x` over all ranks; rank r ends with the finished chunk (r + 1) % N.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def ring_reduce_scatter(x: torch.Tensor) -> torch.Tensor:
 
 
 def ring_all_gather(x: torch.Tensor) -> torch.Tensor:
-    """Hand every rank's finished chunk (r + 1) % N to all ranks, in place; returns `x`."""
+    """Copy every rank's finished chunk (r + 1) % N to all ranks, in place; return `x`."""
     rank, n = dist.get_rank(), dist.get_world_size()
     carry_out(cut(x, n), all_gather_steps(rank, n))
     return x
@@ -123,7 +124,7 @@ def ring_all_gather(x: torch.Tensor) -> torch.Tensor:
 def ring_all_reduce(x: torch.Tensor) -> torch.Tensor:
     """Sum `x` over all ranks, in place: the first half of the ring, then the second.
 
-    Every chunk is summed in one order and then copied, so all ranks end with identical bits.
+    Every chunk is summed in one order and then copied, so that all ranks end with identical bits.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Reduce-scatter and all-gather by hand, with the shards where ZeRO wants them: r on rank r.
+"""Reduce-scatter and all-gather by hand, with the shards where ZeRO wants them: shard r on rank r.
 
-They are the two halves of the ring all-reduce, told one chunk later: whoever follows the schedule
-of its left neighbour finishes chunk r instead of r+1. A rank sends every chunk but one in either,
-(N-1)/N of the tensor: all but its own in a reduce-scatter, all but its right neighbour's in an
-all-gather. With n elements that N does not divide, chunks differ by one element, and no rank sends
+They are the two halves of the ring all-reduce, shifted by one chunk: a rank that follows the
+schedule of its left neighbour finishes chunk r instead of r+1. In each a rank sends every chunk but
+one, (N-1)/N of the tensor: all but its own in a reduce-scatter, all but its right neighbour's in an
+all-gather. If N does not divide the n elements, chunks differ by one element, and no rank sends
 more than (N-1)·⌈n/N⌉.
 
 P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
@@ -19,13 +19,13 @@ from dtlib.scratch.ring.all_reduce import all_gather_steps, carry_out, cut, redu
 
 
 def reduce_scatter(x: torch.Tensor) -> torch.Tensor:
-    """Sum `x` over all ranks and leave each rank its own chunk of the sum.
+    """Sum `x` over all ranks and leave each rank with its own chunk of the sum.
 
     Parameters
     ----------
     x
-        Contiguous tensor of any shape, equal on all ranks; it is used up: its other chunks are
-        left with partial sums.
+        Contiguous tensor of any shape, equal on all ranks; it is overwritten: its other chunks
+        are left with partial sums.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def reduce_scatter(x: torch.Tensor) -> torch.Tensor:
 
 
 def all_gather(x: torch.Tensor) -> torch.Tensor:
-    """Hand every rank's own chunk of `x` to all ranks, in place.
+    """Copy every rank's own chunk of `x` to all ranks, in place.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def all_gather(x: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     torch.Tensor
-        `x`, now whole, the same bits on all ranks.
+        `x`, now complete, with the same bits on all ranks.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     carry_out(cut(x, n), all_gather_steps((rank - 1) % n, n))

@@ -1,9 +1,9 @@
 """Tree all-reduce by hand: a binomial tree adds up towards rank 0, then spreads the sum.
 
-In round k of the way up, a rank whose number ends in 1 followed by k zero bits hands all it has to
+In round k of the way up, a rank whose number ends in a 1 followed by k zero bits sends its sum to
 the rank 2^k below it; the way down is the same tree backwards. That takes 2⌈log2 N⌉ rounds where a
 ring takes 2(N-1), but every message is the whole tensor: a tree wins on small tensors. Ranks send
-unlike amounts: each but rank 0 sends the tensor once up, and once down to each of its children.
+different amounts: each but rank 0 sends the tensor once up, and once down to each of its children.
 
 R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in
 MPICH", Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
@@ -20,7 +20,7 @@ from dtlib.scratch.ring.all_reduce import METER, cut
 
 
 class Hop(NamedTuple):
-    """One message of one rank: with whom, and what becomes of the tensor."""
+    """One message of one rank: its peer, and what happens to the tensor."""
 
     peer: int
     action: str  # "send", "add" (what arrives) or "copy" (what arrives)
@@ -40,7 +40,7 @@ def reduce_hops(rank: int, n: int) -> list[Hop]:
 
 
 def broadcast_hops(rank: int, n: int) -> list[Hop]:
-    """The way down: the way up backwards, where a copy takes the place of a sum."""
+    """The way down: the way up backwards, with copies instead of sums."""
     opposite = {"send": "copy", "add": "send"}
     return [Hop(hop.peer, opposite[hop.action]) for hop in reversed(reduce_hops(rank, n))]
 

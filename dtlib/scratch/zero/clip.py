@@ -1,8 +1,8 @@
-"""The norm of a gradient of which every rank holds one Nth: a single number travels.
+"""The norm of a gradient of which every rank holds one Nth: only one number has to be sent.
 
-Lengths of parts at right angles do not add up, their squares do: two shards of norms 3 and 4 make a
-gradient of norm 5. A rank that clipped by the norm of its own shard would scale it by a factor of
-its own, and the parts would no longer fit together.
+The norms of orthogonal parts do not add up, but their squares do: two shards of norms 3 and 4 make
+a gradient of norm 5. A rank that clipped by the norm of its own shard would scale it by a factor of
+its own, and the shards would no longer fit together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dtlib.scratch.zero.wire import Wire
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """float32 in place of the two 16-bit types: in what sums and updates are made."""
+    """The dtype for sums and updates: float32 in place of the two 16-bit types."""
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
@@ -26,5 +26,5 @@ def global_norm(shards: Sequence[torch.Tensor], wire: Wire) -> torch.Tensor:
 
 
 def clip_factor(norm: torch.Tensor, largest: float) -> torch.Tensor:
-    """Return what to multiply a gradient by, as `torch.nn.utils.clip_grad_norm_` has it."""
+    """Return the factor for a gradient, as `torch.nn.utils.clip_grad_norm_` computes it."""
     return torch.clamp(largest / (norm + 1e-6), max=1.0)

@@ -1,7 +1,7 @@
 """AdamW and SGD with momentum on a shard: neither needs to know that it sees only a part.
 
-Both work element by element, so N ranks that update one Nth each do what one rank would do; only a
-norm over all elements, as a clip needs, takes communication (`step.py`).
+Both work element by element, so N ranks that each update one Nth do what a single rank would do.
+Only a norm over all elements, as clipping needs, takes communication (`step.py`).
 
 I. Loshchilov and F. Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2.
 """
@@ -29,7 +29,7 @@ class Rule(Protocol):
 
 
 class AdamW:
-    """Adam with decoupled weight decay: 8 bytes of fp32 state an element, m and v.
+    """Adam with decoupled weight decay: 8 bytes of fp32 state per element, m and v.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class AdamW:
     eps
         ε, added to the root of v.
     weight_decay
-        λ, of the elements that are decayed.
+        λ, for the elements that are decayed.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class AdamW:
 
 
 class SGD:
-    """Gradient descent with momentum, as torch has it: 4 bytes of fp32 state an element.
+    """Gradient descent with momentum, as in torch: 4 bytes of fp32 state per element.
 
     Parameters
     ----------
     lr
         The learning rate; may be changed before every step.
     momentum
-        What is kept of the last step's direction.
+        The fraction of the last step's direction that is kept.
     weight_decay
         λ, added to the gradient of the elements that are decayed.
     """

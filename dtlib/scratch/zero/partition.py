@@ -1,7 +1,7 @@
 """A partition: parameters in one flat buffer, cut into N equal shards, of which rank r owns one.
 
 Ψ elements are padded with zeros to N·⌈Ψ/N⌉, so that all shards are ⌈Ψ/N⌉ long: fewer than N
-elements of padding a bucket. A shard knows nothing of layers: its edge may run through a weight.
+elements of padding per bucket. Shards ignore layers: the edge of one may run through a weight.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 SC20, section 5: the optimizer states are divided into N equal partitions.
@@ -37,16 +37,16 @@ class Bucket:
     rank, ranks
         r and N.
     decays
-        Which of them are decayed. Those lie first: the decayed part of a shard is one slice.
+        Which of them are decayed. Those come first, so a shard's decayed part is one slice.
 
     Attributes
     ----------
     flat
         The buffer.
     own
-        Where in it this rank's shard lies.
+        Where this rank's shard is in the buffer.
     decayed
-        How many elements of the shard are decayed: the first so many.
+        How many elements, at the start of the shard, are decayed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Bucket:
         decays: Callable[[nn.Parameter], bool] = matrices,
     ) -> None:
         if len({p.dtype for p in params}) > 1:
-            raise BadInput("a flat buffer has one dtype: cast the model to one before ZeRO.")
+            raise BadInput("a flat buffer has one dtype: cast the model to one dtype before ZeRO.")
         self.rank = rank
         self.params = sorted(params, key=lambda p: not decays(p))
         self.psi = sum(p.numel() for p in params)
@@ -73,10 +73,10 @@ class Bucket:
             p.data = part.view(p.shape)
 
     def take_gradient(self) -> torch.Tensor:
-        """Pack the gradients as the parameters are packed, and drop them: none is held twice.
+        """Pack the gradients as the parameters are packed, and drop them, so none is held twice.
 
         A parameter that this rank did not use counts as 0. One that no rank used therefore has a
-        gradient of 0 and not None: momentum and decay move it, as in DeepSpeed.
+        gradient of 0 instead of None: momentum and decay move it, as in DeepSpeed.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Bucket:
             if p.grad is not None and p.grad.layout != torch.strided:
                 raise BadInput(
                     f"rank {self.rank}: a parameter of shape {tuple(p.shape)} has a sparse "
-                    "gradient, which does not fit into a flat buffer: make its layer sparse=False."
+                    "gradient, which does not fit into a flat buffer: use sparse=False."
                 )
             parts.append(self._zeros(p.numel()) if p.grad is None else p.grad.reshape(-1))
             p.grad = None

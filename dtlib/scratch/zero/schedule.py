@@ -1,8 +1,8 @@
-"""ZeRO stage 3 as a schedule: which block is whole when, written down before anything runs.
+"""ZeRO stage 3 as a schedule: when each block is whole, written down before anything runs.
 
 A rank holds one Nth of every block. A block is gathered before it is used, in forward and again in
-backward, and freed afterwards; its gradient is reduce-scattered as soon as it is there. With Ψ
-elements that makes 3(N-1)/N·Ψ sent a rank and micro-batch, and 3k(N-1)/N·Ψ for k of them.
+backward, and freed afterwards; its gradient is reduce-scattered as soon as it is complete. With Ψ
+elements each rank sends 3(N-1)/N·Ψ per micro-batch, and 3k(N-1)/N·Ψ for k of them.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 SC20, sections 5.3 and 7.2.2.
@@ -28,7 +28,7 @@ class Forward(_OfBlock):
 
 
 class Free(_OfBlock):
-    """Give up a block's parameters but for the own shard."""
+    """Free a block's parameters, except this rank's own shard."""
 
 
 class Backward(_OfBlock):
@@ -36,12 +36,12 @@ class Backward(_OfBlock):
 
 
 class ReduceScatter(_OfBlock):
-    """Average a block's gradients over ranks and keep the own shard."""
+    """Average a block's gradients over ranks and keep this rank's own shard."""
 
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """Update the own shards."""
+    """Update this rank's own shards."""
 
 
 Instruction = AllGather | Forward | Free | Backward | ReduceScatter | OptimizerStep
@@ -57,7 +57,7 @@ def forward_schedule(needs: Needs) -> Iterator[Instruction]:
 
 
 def backward_schedule(needs: Needs) -> Iterator[Instruction]:
-    """Yield a backward pass, last block first: a gradient leaves when its last part is in it."""
+    """Yield a backward pass, last block first: a gradient is sent once its last part is added."""
     for k, first, done in _uses(needs, range(len(needs) - 1, -1, -1)):
         yield from map(AllGather, first)
         yield Backward(k)
@@ -73,7 +73,7 @@ def schedule(needs: Needs, micro_batches: int = 1) -> list[Instruction]:
 
 
 def _uses(needs: Needs, order: range) -> Iterator[tuple[int, list[int], list[int]]]:
-    """For each block of a pass, which owners it is the first to need, and which the last."""
+    """For each block of a pass: the owners that it needs first, and those that it needs last."""
     for position, k in enumerate(order):
         before = {owner for j in order[:position] for owner in needs[j]}
         after = {owner for j in order[position + 1 :] for owner in needs[j]}

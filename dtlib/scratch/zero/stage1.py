@@ -1,11 +1,11 @@
 """ZeRO stage 1, P_os: every rank holds the whole model, and the optimizer state of one Nth of it.
 
-A step reduce-scatters the gradients, so that a rank receives the mean of its own shard alone,
-updates that shard, and all-gathers the parameters. A ring sends (N-1)/N·Ψ elements a rank in
-either: together an all-reduce, 2(N-1)/N·Ψ, however many micro-batches came before.
+A step reduce-scatters the gradients, so that a rank receives the mean of its own shard only,
+updates that shard, and all-gathers the parameters. With a ring each rank sends (N-1)/N·Ψ elements
+in each of the two: together an all-reduce, 2(N-1)/N·Ψ, however many micro-batches came before.
 
-Held, in fp32: 4Ψ of parameters, 4Ψ of gradients, 8Ψ/N of AdamW's state; in mixed precision
-2Ψ + 2Ψ + 12Ψ/N. Parameters and state count their padding.
+Bytes held, in fp32: 4Ψ of parameters, 4Ψ of gradients, 8Ψ/N of AdamW's state; in mixed precision
+2Ψ + 2Ψ + 12Ψ/N. Parameters and state include their padding.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 SC20, section 5.1.
@@ -31,13 +31,13 @@ class ZeroStage1(Zero):
     Parameters
     ----------
     model
-        Equal in shape on all ranks; all of them start with rank 0's. Its parameters become views.
+        Equal in shape on all ranks; all start with rank 0's weights. Its parameters become views.
     rule
         `AdamW` or `SGD` of this package.
     cap_bytes
         The most bytes in a bucket, each of which is padded and sharded by itself.
     decays
-        Which parameters weight decay is for; by default those of two dimensions or more.
+        Which parameters are decayed; by default those of two dimensions or more.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""ZeRO stage 2, P_os+g: as stage 1, and of the gradients too a rank keeps only its own shard.
+"""ZeRO stage 2, P_os+g: like stage 1, but a rank also keeps only its own shard of the gradients.
 
 As soon as backward has filled a bucket, its gradients are reduce-scattered and dropped, while the
-layers below are still to come: at no time does a rank hold all gradients. What a rank never kept it
-cannot send later, so this happens in every micro-batch: with k of them a rank sends (k+1)·(N-1)/N·Ψ
-elements a step, all-gather included. Stage 1 sends 2(N-1)/N·Ψ.
+layers below are still to come, so a rank never holds all gradients. It cannot send later what it
+has not kept, so this happens in every micro-batch: with k of them a rank sends (k+1)·(N-1)/N·Ψ
+elements per step, all-gather included. Stage 1 sends 2(N-1)/N·Ψ.
 
-Held, in fp32: 4Ψ of parameters, 4Ψ/N of gradients, 8Ψ/N of AdamW's state; in mixed precision
-2Ψ + 2Ψ/N + 12Ψ/N. All of these count their padding.
+Bytes held, in fp32: 4Ψ of parameters, 4Ψ/N of gradients, 8Ψ/N of AdamW's state; in mixed precision
+2Ψ + 2Ψ/N + 12Ψ/N. All of these include their padding.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 SC20, section 5.2.
@@ -34,7 +34,7 @@ class ZeroStage2(ZeroStage1):
             p.register_post_accumulate_grad_hook(self._gradient_is_there)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Run backward; every bucket leaves from within, or at its end if a gradient is missing."""
+        """Run backward; every bucket is sent during it, or at its end if a gradient is missing."""
         loss.backward()
         while self.left < len(self.buckets):
             self._reduce_next()
@@ -45,11 +45,11 @@ class ZeroStage2(ZeroStage1):
 
     def _begin(self) -> None:
         self.missing = [len(bucket.params) for bucket in self.buckets]
-        self.left = 0  # so many buckets have left in this micro-batch
+        self.left = 0  # how many buckets have been sent in this micro-batch
 
     def _gradient_is_there(self, p: torch.Tensor) -> None:
         self.missing[self.home[p]] -= 1  # type: ignore[index]
-        # One order on all ranks, whichever bucket is full first.
+        # The same order on all ranks, whichever bucket is full first.
         while self.left < len(self.buckets) and not self.missing[self.left]:
             self._reduce_next()
 

@@ -3,8 +3,8 @@
 Between its uses a block's flat buffer has no memory: autograd still holds the buffer's storage, so
 the storage itself is emptied, and filled again before backward needs it.
 
-Held for good, in fp32: 4Ψ/N of parameters, 4Ψ/N of gradients, 8Ψ/N of AdamW's state; in mixed
-precision (2 + 2 + 12)Ψ/N. All of these count their padding.
+Bytes held permanently, in fp32: 4Ψ/N of parameters, 4Ψ/N of gradients, 8Ψ/N of AdamW's state; in
+mixed precision (2 + 2 + 12)Ψ/N. All of these include their padding.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 SC20, section 5.3.
@@ -31,12 +31,12 @@ class ZeroStage3(Zero):
     Parameters
     ----------
     model
-        A model that `blocks_of` can cut, equal in shape on all ranks; all start with rank 0's.
-        Outside of forward and backward its trainable parameters have no memory: see `whole`.
+        A model that `blocks_of` can cut, equal in shape on all ranks; all start with rank 0's
+        weights. Outside forward and backward its trainable parameters have no memory: see `whole`.
     rule
         `AdamW` or `SGD` of this package.
     decays
-        Which parameters weight decay is for; by default those of two dimensions or more.
+        Which parameters are decayed; by default those of two dimensions or more.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ZeroStage3(Zero):
         self.carry_out(s.backward_schedule(self.needs))
 
     def carry_out(self, instructions: Iterable[s.Instruction]) -> None:
-        """Do what a schedule says."""
+        """Carry out the instructions of a schedule."""
         for instruction in instructions:
             match instruction:
                 case s.AllGather(block):

@@ -1,7 +1,7 @@
-"""What the three stages share: each rank steps its own shards, with one norm over all of them.
+"""What the three stages share: each rank updates its own shards, with one norm over all of them.
 
 Train with it as with DeepSpeed's engine: `zero(x)`, then `zero.backward(loss)` for every
-micro-batch, then `zero.step()`. With k micro-batches divide each loss by k. Gradients are averaged
+micro-batch, then `zero.step()`. With k micro-batches, divide each loss by k. Gradients are averaged
 over ranks, as in DDP.
 
 S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
@@ -29,10 +29,10 @@ from dtlib.scratch.zero.wire import Wire
 
 @dataclass
 class Shard:
-    """What one rank holds of a bucket for good.
+    """The part of a bucket that one rank holds permanently.
 
-    `parameters` is in the model's dtype; `master` is the fp32 copy that the optimizer updates, or,
-    in fp32, the parameters themselves. `gradient` is the mean over all ranks, where it is kept.
+    `parameters` is in the model's dtype; `master` is the fp32 copy that the optimizer updates or,
+    in fp32, the parameters themselves. `gradient` is the mean over all ranks, if it is kept.
     """
 
     parameters: torch.Tensor
@@ -42,7 +42,7 @@ class Shard:
 
 
 class Zero:
-    """The frame that the stages fill: how gradients are reduced, and who shares what afterwards."""
+    """The base of the stages, which decide how gradients are reduced and parameters are shared."""
 
     def __init__(
         self, model: nn.Module, rule: Rule, decays: Callable[[nn.Parameter], bool] = matrices
@@ -60,32 +60,32 @@ class Zero:
         raise NotImplementedError
 
     def parameters_of(self, bucket: Bucket) -> torch.Tensor:
-        """This rank's shard of a bucket's parameters: where nothing is freed, a view."""
+        """This rank's shard of a bucket's parameters: a view, if nothing is freed."""
         return bucket.flat[bucket.own]
 
     def reduced(self, bucket: Bucket, shard: Shard) -> torch.Tensor:
-        """This rank's shard of the mean gradient of a bucket: the one that was kept."""
+        """This rank's shard of a bucket's mean gradient, as kept."""
         if shard.gradient is None:
             raise DtlibError(
                 f"rank {self.rank}: step() found no gradient: call zero.backward(loss) for every "
-                "micro-batch before it, and not loss.backward()."
+                "micro-batch before it, instead of loss.backward()."
             )
         return shard.gradient
 
     def share(self) -> None:
-        """Let the other ranks know the parameters that this rank has updated."""
+        """Send the parameters that this rank has updated to the other ranks."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the model forward."""
         return self.model(*inputs)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Add a micro-batch's gradients to those that are there."""
+        """Add a micro-batch's gradients to the existing ones."""
         loss.backward()
 
     @torch.no_grad()
     def keep_gradient(self, bucket: Bucket, shard: Shard) -> None:
-        """Reduce a bucket's gradients, drop them, and add the own shard to what was kept before."""
+        """Reduce a bucket's gradients, drop them, and add this rank's shard to the one it kept."""
         own = self.wire.reduce_scatter(bucket.take_gradient())
         if shard.gradient is None:
             shard.gradient = own / self.ranks  # a tensor of its own: the bucket's is free again
@@ -94,17 +94,17 @@ class Zero:
 
     @torch.no_grad()
     def step(self, clip: float | None = None) -> torch.Tensor:
-        """Take an optimizer step with the gradients since the last one; they are dropped.
+        """Take an optimizer step with the gradients since the last step, and drop them.
 
         Parameters
         ----------
         clip
-            The largest norm that the whole gradient may have; a longer one is scaled down to it.
+            The largest norm that the whole gradient may have; a larger one is scaled down to it.
 
         Returns
         -------
         torch.Tensor
-            The norm of the whole mean gradient before the clip, the same bits on all ranks.
+            The norm of the whole mean gradient before clipping, the same bits on all ranks.
         """
         self.steps += 1
         pairs = list(zip(self.buckets, self.shards, strict=True))
@@ -123,7 +123,7 @@ class Zero:
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Around what looks at the model's parameters, a checkpoint say: here all are whole."""
+        """Make all parameters whole inside the block, for instance to write a checkpoint."""
         yield
 
     def held(self) -> dict[str, list[torch.Tensor]]:

@@ -16,18 +16,18 @@ class Wire:
     Attributes
     ----------
     sent
-        Bytes that this rank sent so far, by kind: `reduce_scatter`, `all_gather`, `all_reduce`.
+        Bytes that this rank has sent so far, by kind: `reduce_scatter`, `all_gather`, `all_reduce`.
     """
 
     def __init__(self) -> None:
         self.sent: Counter[str] = Counter()
 
     def reduce_scatter(self, x: torch.Tensor) -> torch.Tensor:
-        """Return this rank's chunk of the sum of `x`, which is used up."""
+        """Return this rank's chunk of the sum of `x`, which is overwritten."""
         return self._counted("reduce_scatter", ring.reduce_scatter, x)
 
     def all_gather(self, x: torch.Tensor) -> torch.Tensor:
-        """Fill `x`, of which each rank holds its own chunk, in place."""
+        """Complete `x`, of which each rank holds its own chunk, in place."""
         return self._counted("all_gather", ring.all_gather, x)
 
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
