@@ -31,7 +31,7 @@ class Unavailable(DtlibError):
 
 
 class Stopped(DtlibError):
-    """A signal stopped the run after a checkpoint was written; start it again to go on."""
+    """A signal stopped the run after a checkpoint was written; start it again to resume it."""
 
     exit_code = 75
 

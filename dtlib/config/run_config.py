@@ -33,7 +33,7 @@ class RunConfig:
     tokenizer : NAME|FOLDER
         gpt2, trained, or a folder (default: what suits the data)
     pad_vocab_to : ENTRIES
-        entries that mean nothing fill the model's vocabulary up to a multiple of so many, since
+        the model's vocabulary is padded with unused entries to a multiple of this number, since
         GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
@@ -137,7 +137,7 @@ class RunConfig:
     out : FOLDER
         folder of the run (default: a new one in runs/)
     resume
-        go on from the last complete checkpoint in out; without one, start
+        resume from the last complete checkpoint in out; if there is none, start from step 0
     eval_every : STEPS
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every : STEPS
@@ -245,7 +245,7 @@ class RunConfig:
         if self.dropout >= 1:
             raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
         if self.resume and self.out is None:
-            raise BadInput("resume needs out, the folder of the run to go on with.")
+            raise BadInput("resume needs out, the folder of the run to resume.")
         if self.nvtx_last < self.nvtx_first:
             steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
             raise BadInput(

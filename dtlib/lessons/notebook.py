@@ -69,7 +69,7 @@ def execute(task: dict[str, Any], report: Report) -> None:
 
 
 def unfinished(notebook: dict[str, Any]) -> tuple[str, int] | None:
-    """What the first code cell lacks that holds an error or never ran, and its number from 1."""
+    """Why the first failing code cell is not done (error or never run), and its number from 1."""
     for number, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] != "code" or not "".join(cell["source"]).strip():
             continue

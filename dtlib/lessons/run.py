@@ -69,7 +69,7 @@ class Job:
         }  # fmt: skip
 
     def requeues(self) -> list[Path]:
-        """What says that a run of the notebook's was stopped, and wants to go on."""
+        """The file that says that a run of the notebook was stopped and should be resumed."""
         return list(self.folder.glob("runs/**/requeue"))
 
 
@@ -105,7 +105,7 @@ def run_all(
     Returns
     -------
     int
-        0; 1 when a notebook failed; 75 when a signal stopped one (run it again to go on).
+        0; 1 when a notebook failed; 75 when a signal stopped one (run it again to resume it).
 
     Raises
     ------

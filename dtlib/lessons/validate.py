@@ -45,7 +45,7 @@ def _header(lesson: Lesson) -> None:
     header = lesson.header
     for key in ("number", "title", "does", "objectives", "minutes", "needs", "builds_on"):
         if key not in header:
-            _refuse(lesson, f"its header lacks `{key}`")
+            _refuse(lesson, f"its header has no `{key}`")
     if str(header["number"]).zfill(2) != lesson.number:
         _refuse(lesson, f"its header says number {header['number']}, its name {lesson.number}")
     objectives = header["objectives"]

@@ -71,7 +71,7 @@ def take_steps(
     checkpointer: Checkpointer,
     instruments: Instruments,
 ) -> None:
-    """Take the steps that the run still lacks, with evaluations and checkpoints between them.
+    """Take the remaining steps of the run, with evaluations and checkpoints between them.
 
     Raises `Stopped` when a rank was asked to stop, once a checkpoint is there.
     """
@@ -117,7 +117,7 @@ def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
     dist.barrier()  # no rank may leave, and be taken for failed, before the files are there
     raise Stopped(
         f"stopped after step {recorder.progress.step} of {recorder.total} with a checkpoint in"
-        f" {recorder.folder}; run it again with --resume to go on."
+        f" {recorder.folder}; run it again with --resume."
     )
 
 

@@ -1,4 +1,4 @@
-"""Out of memory, in a sentence: how much was lacking, what holds the rest, and what would fit.
+"""Out of memory, in a sentence: how much was missing, what holds the rest, and what would fit.
 
 torch says it with an error of its own on a GPU, whose text has all the numbers, and with a
 RuntimeError on a CPU. Training knows nothing of it: `start` asks when a rank ends with an error.
@@ -131,7 +131,7 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
 
 
 def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
-    """Say what lacked, what holds the rest, and what would fit.
+    """Say how much is missing, what holds the rest, and what would fit.
 
     Parameters
     ----------
@@ -142,22 +142,22 @@ def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
     setup
         The run, for `dtlib.sim`; None when it knows no such model.
     """
-    parts = [_lacking(where, found), *_holders(found)]
+    parts = [_missing(where, found), *_holders(found)]
     if setup is not None:
         parts += _advice(setup, found)
     return "; ".join(part for part in parts if part) + "."
 
 
-def _lacking(where: str, found: Numbers) -> str:
+def _missing(where: str, found: Numbers) -> str:
     words = where + (f" ({_gib(found.total)})" if found.total else "")
     if found.wanted is None:
         return words
     if found.free is None:
         return f"{words}: {_gib(found.wanted)} more were wanted"
-    lacking = max(0.0, found.wanted - found.free)
+    missing = max(0.0, found.wanted - found.free)
     return (
         f"{words}: {_gib(found.wanted)} more were wanted and {_gib(found.free)} are free, so"
-        f" {_gib(lacking)} are lacking"
+        f" {_gib(missing)} are missing"
     )
 
 

@@ -46,7 +46,7 @@ def test_a_broken_download_is_kept_and_gone_on_with(server: Server, root, monkey
     last = said.splitlines()[-1]
     assert code == 69
     assert "150 kB of 300 kB are kept" in last
-    assert "run this again to go on" in last and "dtlib fetch toy --from FILE" in last
+    assert "run this again to resume it" in last and "dtlib fetch toy --from FILE" in last
     assert len(server.asked) == download.TRIES, "tries that bring nothing are counted"
     server.asked.clear()
     offer(monkeypatch, toy(file_of(BODY, server.url("good"))))

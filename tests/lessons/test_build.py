@@ -132,7 +132,7 @@ EXERCISE = (
 
 
 @pytest.mark.parametrize(("header", "says"), [
-    ({"title": ""}, "80_lesson80/lesson.py: its header lacks `title`."),
+    ({"title": ""}, "80_lesson80/lesson.py: its header has no `title`."),
     ({"number": '"81"'}, "its header says number 81, its name 80"),
     ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
     ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),

@@ -1,8 +1,8 @@
 """Bring data sets and checkpoints from their publishers, or from files carried here by hand.
 
-Every file is checked against a hash that is written down in `sources`. A download that broke is
-gone on with; one process per folder does it, and the others look whether it is right. Neither torch
-nor a network is needed to import this.
+Every file is checked against a hash that is written down in `sources`. An interrupted
+download is resumed. One process per folder downloads; the others check the result. Importing this
+needs neither torch nor a network.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
 
 
 def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
-    """Bring a file from the first address that gives it, going on where an earlier try ended.
+    """Bring a file from the first address that gives it, resuming where an earlier try ended.
 
     `part` stays, for a later try, if the connection breaks. `by_hand` says how to bring the file
     without a network, as the end of a sentence. Raises `Unavailable` if there is no network, no
@@ -140,7 +140,7 @@ def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
             continue
         except Broken as error:
             kept = f"{amount(receiver.size)} of {amount(file.size)} are kept"
-            raise Unavailable(f"{error} ({kept}): run this again to go on, or {by_hand}.") from None
+            raise Unavailable(f"{error} ({kept}): run this again to resume it, or {by_hand}.") from None
         if receiver.right():
             return
         wrong = receiver.complaint(url)

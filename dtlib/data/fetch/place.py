@@ -92,7 +92,7 @@ def _bring(
         shutil.rmtree(stage, ignore_errors=True)
         raise
     except BaseException:
-        # What a broken connection has left is gone on with; nothing is not.
+        # An interrupted download is resumed; an empty one is started afresh.
         if not any(path.stat().st_size for path in stage.rglob("*") if path.is_file()):
             shutil.rmtree(stage, ignore_errors=True)
         raise

@@ -40,7 +40,7 @@ WANTED = (
     *(f"{name}.sum" for ways in _WAYS.values() for name in ways[0]),
     *(f"{_THREAD}{x}{what}_pred_on.sum" for x in _THREADS.values() for what in _OPERATIONS),
 )
-"""What the command line asks ncu for; a chip that lacks one prints n/a for it."""
+"""What the command line asks ncu for; a chip without one prints n/a for it."""
 
 
 def flop(values: Mapping[str, float]) -> dict[str, float]:

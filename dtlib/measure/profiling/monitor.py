@@ -50,7 +50,7 @@ class Monitor:
     seconds
         Between two samples. A sample takes NVML and psutil about a millisecond.
     append
-        Go on in a file that is there, as a resumed run does.
+        Append to a file that is there, as a resumed run does.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def _opened(path: Path, append: bool) -> IO[str]:
         if not _HEAD.startswith(before):
             print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
             append = False
-        if append and path.exists():  # what a kill cut short is no line to go on after
+        if append and path.exists():  # a line that a kill cut short is removed first
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return path.open("a" if append else "w", newline="", encoding="utf-8")
     except OSError as error:

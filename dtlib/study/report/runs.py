@@ -49,7 +49,7 @@ def ending(run: Run) -> str:
     """Return in a sentence how a run ended, as far as its files tell."""
     steps = f"{len(run.history)} steps are recorded"
     if (run.folder / "requeue").exists():
-        return f"stopped by a signal with a checkpoint, and wants to go on; {steps}."
+        return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
         return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
     return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."

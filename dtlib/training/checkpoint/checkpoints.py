@@ -1,4 +1,4 @@
-"""Save checkpoints from all ranks at once, and find the one to go on from."""
+"""Save checkpoints from all ranks at once, and find the one to resume from."""
 
 from __future__ import annotations
 
