@@ -80,7 +80,7 @@ def _accepted(
 
 
 def without(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> str:
-    """Return `" without a and b"`: which of the `given` settings a change leaves unread, or `""`."""
+    """Return `" without a and b"`, those of the `given` that a change leaves unread, or `""`."""
     return listed(unread(values, given, **change))
 
 

@@ -1,9 +1,9 @@
 """`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table of each.
 
 A study is a list of runs (`family`), carried out once each in one folder (`running`); an
-interrupted one continues where it stopped, and several processes may each carry out a part. From the
-runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and what
-became of the targets (`targets`). What differs from the formulas, and why: `differences`.
+interrupted one continues where it stopped, and several processes may each carry out a part. From
+the runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and
+what became of the targets (`targets`). What differs from the formulas, and why: `differences`.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _cores(runs: Rows) -> int | None:
 
 
 def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
-    """Return a sentence that names the runs that are missing in a table; nothing when it has them all.
+    """Return a sentence that names the runs missing in a table; nothing when it has them all.
 
     `done` names those that it has. `study.json` beside it says which runs there are, else `grid`.
     """
@@ -128,6 +128,6 @@ def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[s
     if not missing:
         return []
     return [
-        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; the same study started"
-        " again carries them out."
+        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; the same study"
+        " started again carries them out."
     ]

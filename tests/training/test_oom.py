@@ -1,4 +1,4 @@
-"""Out of memory is a sentence: what is missing, what holds the rest, what would fit by the formulas."""
+"""Out of memory is a sentence: what is missing, what holds the rest, what would fit."""
 
 import dataclasses
 from collections.abc import Callable

@@ -140,7 +140,9 @@ def download(file: File, part: Path, show: Progress, by_hand: str) -> None:
             continue
         except Broken as error:
             kept = f"{amount(receiver.size)} of {amount(file.size)} are kept"
-            raise Unavailable(f"{error} ({kept}): run this again to resume it, or {by_hand}.") from None
+            raise Unavailable(
+                f"{error} ({kept}): run this again to resume it, or {by_hand}."
+            ) from None
         if receiver.right():
             return
         wrong = receiver.complaint(url)

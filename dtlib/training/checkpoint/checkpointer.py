@@ -24,7 +24,7 @@ from dtlib.training.checkpoint.content import (
 if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
 
-# What a checkpoint's next step follows from; where these differ, resuming would be another experiment.
+# What a checkpoint's next step follows from; where these differ, it is another experiment.
 SAME_ON_RESUME = (
     "task", "model", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
     "num_samples", "augment", "global_batch", "seed", "optimizer", "precision", "dropout",
