@@ -59,7 +59,7 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
         found = [both] if both else []
     if setup.is_text and setup.checkpointing == "none":
         changed = dataclasses.replace(setup, checkpointing="full")
-        again = _first([("activation checkpointing (lesson 05)", changed)], limit)
+        again = _first([("--activation-checkpointing full", changed)], limit)
         found += [again] if again else []
     return found
 

@@ -123,7 +123,8 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
             precision=config.precision, optimizer=config.optimizer, norm=config.norm,
             max_length=config.max_length if text else None,
             vocab_size=(text and vocab_size) or shapes.GPT2_VOCABULARY,
-            dropout=text and config.dropout > 0,
+            dropout=text and config.dropout > 0, loss="auto",
+            checkpointing=config.activation_checkpointing,
             zero_stage=config.zero_stage if config.strategy == "offload" else None,
             shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
         )  # fmt: skip

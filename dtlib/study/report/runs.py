@@ -20,7 +20,8 @@ from dtlib.training.record import Run
 SETTINGS = (
     "task", "model", "strategy", "precision", "world_size", "global_batch", "micro_batch",
     "accumulation", "optimizer", "lr", "seed", "data", "loader", "workers", "compile",
-    "compile_mode", "activation_checkpointing", "channels_last", "pad_vocab_to", "bucket_cap_mb",
+    "compile_mode", "activation_checkpointing", "channels_last", "pad_vocab_to", "chunked_loss",
+    "bucket_cap_mb",
     "compress_gradients", "zero_stage", "shard_ranks", "cpu_offload",
 )  # fmt: skip
 ORIGIN = ("device", "host", "nodes", "gpus_per_node", "job_id", "commit", "started", "ended")
