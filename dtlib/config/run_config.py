@@ -63,8 +63,9 @@ class RunConfig:
         passes over the training data; the last incomplete global batch of each is dropped
     global_batch
         samples per optimizer step over all ranks (default: 64 images, 16 windows of text)
-    micro_batch
-        samples that one rank computes at once (default: derived)
+    micro_batch : N|auto
+        samples that one rank computes at once (default: derived); auto: the most that fit on the
+        device, by the formulas of dtlib sim and by a trial, with as much accumulation as follows
     accumulation
         micro-batches per rank and optimizer step (default: derived, else 1)
     **optimizer**
@@ -186,7 +187,7 @@ class RunConfig:
     steps: int | None = None
     epochs: int | None = None
     global_batch: int | None = None
-    micro_batch: int | None = None
+    micro_batch: int | str | None = None
     accumulation: int | None = None
     optimizer: str = "adamw"
     lr: float | None = None
@@ -272,11 +273,11 @@ class RunConfig:
 
     def plan(self, world_size: int) -> BatchPlan:
         """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
-        total = self.global_batch
-        if total is None and not (self.micro_batch and self.accumulation):
+        total, alone = self.global_batch, self.strategy == "single"
+        micro = self.micro_batch if isinstance(self.micro_batch, int) else None  # auto: the most
+        if total is None and not (micro and self.accumulation):
             total = DEFAULTS[self.task]["global_batch"]
-        alone = self.strategy == "single"
-        return cut(total, self.micro_batch, self.accumulation, world_size, alone=alone)
+        return cut(total, micro, self.accumulation, world_size, alone=alone)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:

@@ -64,6 +64,12 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
     return found
 
 
+def largest(setup: Setup, limit: float) -> Way:
+    """Return the largest micro-batch of the same global batch that fits, or else that of 1."""
+    found = _first([("", setup), *_smaller(setup)], limit)
+    return found or Way("", one := _micro(setup, 1), peak(one))
+
+
 def _first(family: Iterable[tuple[str, Setup]], limit: float) -> Way | None:
     for flags, changed in family:
         size = peak(changed)

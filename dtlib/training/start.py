@@ -12,8 +12,9 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
 from dtlib.config.plan import BatchPlan
+from dtlib.config.values import AUTO
 from dtlib.ranks import dist, launcher
-from dtlib.training import oom, tasks
+from dtlib.training import micro_batch, oom, tasks
 from dtlib.training.loop import choose_kernels, train_task
 from dtlib.training.record import Run, check_loggers, claimed, make_folder, new_folder
 
@@ -134,6 +135,8 @@ def prepare(config: RunConfig) -> Prepared:
     """
     plan, there = check(config)
     check_data([(config, plan)])
+    config = micro_batch.kept(config, plan)
+    plan = config.plan(plan.world_size)
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)
@@ -156,6 +159,8 @@ def train_on_rank(prepared: Prepared) -> str:
     choose_kernels(config.deterministic)
     task = None
     try:
+        if config.micro_batch == AUTO:
+            plan = micro_batch.chosen(config, plan, world)
         task = tasks.find(config.task)(config, world)
         dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))
