@@ -100,7 +100,7 @@ THERE = test -x "$(PY)" || { echo "There is no $(PY): name an environment that i
 env:
 	@$(THERE)
 	@"$(PY)" -c 'import cloudpickle, jupytext, papermill, torch' || { \
-	  echo "$(VENV) lacks the package named above: make install VENV=$(VENV)" >&2; exit 69; }
+	  echo "$(VENV) does not have the package named above: make install VENV=$(VENV)" >&2; exit 69; }
 else
 THERE = $(MAKE_VENV)
 env: $(STAMP)

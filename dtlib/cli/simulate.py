@@ -14,7 +14,7 @@ from dtlib.config.values import typed
 from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
-from dtlib.sim.estimate import Estimate, Setup, estimate
+from dtlib.sim.estimate import LOSSES, Estimate, Setup, estimate
 
 WORDS = {
     "strategy": [*states.DIVIDED],
@@ -22,6 +22,7 @@ WORDS = {
     "optimizer": [*states.MOMENTS],
     "attention": [*ATTENTION],
     "checkpointing": [*CHECKPOINTING],
+    "loss": [*LOSSES],
 }
 COMMANDS = ("memory",)
 
@@ -57,6 +58,7 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
         )
     # one rank for what cannot have more, else as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
+    flags.setdefault("loss", "auto")
     hints = typing.get_type_hints(Setup)
     values = {name: typed(name, value, hints[name]) for name, value in flags.items()}
     return Setup(**values), device, as_json
@@ -82,6 +84,7 @@ def table(setup: Setup, found: Estimate, device: str | None) -> str:
         f"Simulated: {setup.model}, {found.parameters:,} parameters, strategy {setup.strategy},"
         f" {setup.precision} on {setup.ranks} {'rank' if setup.ranks == 1 else 'ranks'};",
         f"micro-batch {setup.micro_batch} × accumulation {setup.accumulation}, a sample is {unit}.",
+        *more_settings(setup),
         "One rank, in GB (10⁹ bytes):",
         "",
     ]
@@ -98,6 +101,16 @@ def table(setup: Setup, found: Estimate, device: str | None) -> str:
             lines.append(f"    {what:<32}{_gb(row.payload):>8}{_gb(row.wire):>11}")
     said = ["", *verdict(setup, found, device), *what_would_fit(setup, device)] if device else []
     return "\n".join(lines + said)
+
+
+def more_settings(setup: Setup) -> list[str]:
+    """Say what else changes the memory of a GPT: vocabulary, loss, checkpointing."""
+    if not setup.is_text:
+        return []
+    loss = "in chunks, logits are never whole" if setup.is_chunked else "of all logits at once"
+    return [
+        f"Vocabulary of {setup.vocab_size:,}, loss {loss}, checkpointing {setup.checkpointing}."
+    ]
 
 
 def verdict(setup: Setup, found: Estimate, device: str) -> list[str]:

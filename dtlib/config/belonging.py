@@ -67,10 +67,37 @@ def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> No
 def _accepted(
     key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
 ) -> list[Any]:
-    """Return those of the values of `decides` that are not refused next: with them all is read."""
+    """Return those of the values of `decides` that are not refused next: with them all is read.
+
+    What shards takes no `channels_last`, and only strategies know who shards: for a layout that was
+    chosen, pictures are proposed under ddp alone.
+    """
+    if decides == "task" and "channels_last" in given and values["strategy"] not in ("ddp", "dp"):
+        return []
     before = {*without_effect(values, given)} - {key}
     after = {one: {*without_effect({**values, decides: one}, given)} for one in where}
     return [one for one in where if after[one] <= before]
+
+
+def without(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> str:
+    """Return `" without a and b"`, those of the `given` that a change leaves unread, or `""`."""
+    return listed(unread(values, given, **change))
+
+
+def unread(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> list[str]:
+    """Return which of the `given` settings nothing reads after a change, step by step."""
+    after, gone = {**values, **change}, []
+    for key in given:
+        decides = key
+        while decides in BELONGS and _is_read(decides, after):
+            decides = BELONGS[decides][0]
+        gone += [key] if decides in BELONGS else []
+    return gone
+
+
+def listed(keys: Iterable[str], before: str = " without ") -> str:
+    """Return the names of settings after a word, or `""` if there are none."""
+    return (names := " and ".join(keys)) and before + names
 
 
 def of_task(key: str, task: str) -> bool:

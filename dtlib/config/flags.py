@@ -37,8 +37,15 @@ class Parser(argparse.ArgumentParser):
             word = match[1].partition("=")[0]
             message = f"unknown setting {word!r}"
             if word.startswith("-"):
-                hint = did_you_mean(word, self._flags_of_the_task()) or hint
+                hint = did_you_mean(word, self._command()._flags_of_the_task()) or hint
         raise BadInput(f"{message}.{hint}")
+
+    def _command(self) -> Parser:
+        """Return the parser of the command that the words name, if this one's next word is one."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return next((action.choices[w] for w in self.words if w in action.choices), self)
+        return self
 
     def _flags_of_the_task(self) -> list[str]:
         """Return the flags, but for those that would be refused next, as another task's."""

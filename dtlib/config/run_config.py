@@ -33,7 +33,7 @@ class RunConfig:
     tokenizer : NAME|FOLDER
         gpt2, trained, or a folder (default: what suits the data)
     pad_vocab_to : ENTRIES
-        entries that mean nothing fill the model's vocabulary up to a multiple of so many, since
+        the model's vocabulary is padded with unused entries to a multiple of this number, since
         GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
     num_samples
         number of training pictures, or of training windows of text (default: all there are)
@@ -63,8 +63,9 @@ class RunConfig:
         passes over the training data; the last incomplete global batch of each is dropped
     global_batch
         samples per optimizer step over all ranks (default: 64 images, 16 windows of text)
-    micro_batch
-        samples that one rank computes at once (default: derived)
+    micro_batch : N|auto
+        samples that one rank computes at once (default: derived); auto: the most that fit on the
+        device, by the formulas of dtlib sim and by a trial, with as much accumulation as follows
     accumulation
         micro-batches per rank and optimizer step (default: derived, else 1)
     **optimizer**
@@ -137,7 +138,7 @@ class RunConfig:
     out : FOLDER
         folder of the run (default: a new one in runs/)
     resume
-        go on from the last complete checkpoint in out; without one, start
+        resume from the last complete checkpoint in out; if there is none, start from step 0
     eval_every : STEPS
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every : STEPS
@@ -186,7 +187,7 @@ class RunConfig:
     steps: int | None = None
     epochs: int | None = None
     global_batch: int | None = None
-    micro_batch: int | None = None
+    micro_batch: int | str | None = None
     accumulation: int | None = None
     optimizer: str = "adamw"
     lr: float | None = None
@@ -245,7 +246,7 @@ class RunConfig:
         if self.dropout >= 1:
             raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
         if self.resume and self.out is None:
-            raise BadInput("resume needs out, the folder of the run to go on with.")
+            raise BadInput("resume needs out, the folder of the run to resume.")
         if self.nvtx_last < self.nvtx_first:
             steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
             raise BadInput(
@@ -272,11 +273,11 @@ class RunConfig:
 
     def plan(self, world_size: int) -> BatchPlan:
         """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
-        total = self.global_batch
-        if total is None and not (self.micro_batch and self.accumulation):
+        total, alone = self.global_batch, self.strategy == "single"
+        micro = self.micro_batch if isinstance(self.micro_batch, int) else None  # auto: the most
+        if total is None and not (micro and self.accumulation):
             total = DEFAULTS[self.task]["global_batch"]
-        alone = self.strategy == "single"
-        return cut(total, self.micro_batch, self.accumulation, world_size, alone=alone)
+        return cut(total, micro, self.accumulation, world_size, alone=alone)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dtlib.errors import BadInput, refuse_unknown
 
+AUTO = "auto"  # a micro-batch that is chosen by what fits
 RUNS = "runs"  # the folder of runs that are not told where they belong
 
 CHOICES = {
@@ -72,13 +73,20 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
         if not (values[key] is None and key in MAY_BE_NONE):
             refuse_unknown(key, values[key], choices)
     for key, bound in AT_LEAST.items():
-        value = values[key]
+        value = None if key == "micro_batch" and values[key] == AUTO else values[key]
+        if isinstance(value, str):
+            raise BadInput(f"{key} is {value!r}; it must be {NOUN[int]}, or {AUTO}.")
         if value is not None and not bound <= value < math.inf:
             finite = " and finite" if value == math.inf else ""
             raise BadInput(f"{key} is {value}; it must be at least {bound}{finite}.")
     for key, most in AT_MOST.items():
         if values[key] is not None and values[key] > most:
             raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
+    if values["micro_batch"] == AUTO and values["accumulation"] is not None:
+        raise BadInput(
+            f"micro_batch auto chooses the accumulation too, and accumulation is"
+            f" {values['accumulation']}; leave out one of them."
+        )
     for key in ABOVE_ZERO:
         value = values[key]
         if value is not None and not (value > 0 and math.isfinite(value)):
@@ -88,7 +96,8 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
 def typed(key: str, value: Any, hint: Any) -> Any:
     """Return `value` as the field's type: YAML reads `1e-5` as text and `3` as an integer."""
     kinds = typing.get_args(hint) or (hint,)
-    if type(value) in kinds:
+    word = int in kinds and str in kinds  # a number, or `auto`
+    if (type(value) in kinds and not (word and type(value) is str)) or (word and value == AUTO):
         return value
     for kind in (int, float):
         if kind in kinds and type(value) in (int, float, str):
@@ -96,4 +105,6 @@ def typed(key: str, value: Any, hint: Any) -> Any:
                 number = float(value)
                 if kind is float or number.is_integer():
                     return kind(number)
-    raise BadInput(f"{key} is {value!r}; it must be {NOUN[kinds[0]]}.")
+    raise BadInput(
+        f"{key} is {value!r}; it must be {NOUN[kinds[0]]}{f', or {AUTO}' if word else ''}."
+    )

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGE = 2**26
-"""Logits that may exist at once: 256 MiB in fp32, which makes products large enough for a GPU."""
+from dtlib.sim import activations
 
 
 def summed_loss(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
@@ -30,7 +29,7 @@ def summed_loss(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     kind, dtype = hidden.device.type, hidden.dtype
     if torch.is_autocast_enabled(kind) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(kind)
-    pieces = -(-labels.numel() * weight.shape[0] // LARGE)
+    pieces = -(-labels.numel() * weight.shape[0] // activations.CHUNK)
     return _Chunked.apply(hidden.to(dtype), weight.to(dtype), labels, pieces)
 
 
@@ -59,6 +58,7 @@ class _Chunked(torch.autograd.Function):
                 gradient = logits.to(x.dtype)
                 gradients.append(gradient @ weight)
                 weight_gradient += gradient.t() @ x
+                del logits, gradient  # or they are there beside the next chunk's
         ctx.save_for_backward(torch.cat(gradients), weight_gradient.to(weight.dtype))
         return loss
 

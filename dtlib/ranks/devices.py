@@ -8,6 +8,7 @@ from dtlib.config import CHOICES
 from dtlib.errors import BadInput, Unavailable, did_you_mean
 
 DEVICES = CHOICES["device"]
+CPU = "--device cpu"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def choose_backend(
     *,
     local_world_size: int | None = None,
     availability: Availability | None = None,
+    cpu: str = CPU,
 ) -> tuple[str, str]:
     """Choose the device type and the backend of a world, by the project's one table.
 
@@ -56,6 +58,8 @@ def choose_backend(
         `"auto"`, `"cpu"`, `"cuda"` or `"mps"`.
     availability
         The available devices; default: what torch finds here.
+    cpu
+        What a refusal proposes in place of a device that is not available.
 
     Raises
     ------
@@ -79,19 +83,19 @@ def choose_backend(
         return "cuda", "nccl" if here.nccl else "gloo"
     if device == "auto":
         return "cpu", "gloo"
-    raise Unavailable(few_gpus(local, here.cuda_devices))
+    raise Unavailable(few_gpus(local, here.cuda_devices, cpu=cpu))
 
 
-def few_gpus(ranks: int, gpus: int, host: str = "this host") -> str:
+def few_gpus(ranks: int, gpus: int, host: str = "this host", cpu: str = CPU) -> str:
     """Explain that a host has too few GPUs for each of its ranks to have its own."""
     if not gpus:
         where = "here" if host == "this host" else f"on {host}"
-        return f"No CUDA GPU is usable {where}; use --device cpu, or see `dtlib doctor`."
+        return f"No CUDA GPU is usable {where}; use {cpu}, or see `dtlib doctor`."
     if host == "this host":
         there, use = "there is 1" if gpus == 1 else f"there are {gpus}", f"use --ranks {gpus}"
     else:
         there, use = f"see {gpus} (CUDA_VISIBLE_DEVICES?)", f"start {gpus} on each node"
-    return f"{ranks} ranks on {host} need {ranks} GPUs, but {there}; {use} or --device cpu."
+    return f"{ranks} ranks on {host} need {ranks} GPUs, but {there}; {use} or {cpu}."
 
 
 def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:

@@ -11,7 +11,10 @@ from dtlib.ranks.environment import environment_world
 
 
 def foresee(
-    world_size: int, device: str = "auto", env: Mapping[str, str] = os.environ
+    world_size: int,
+    device: str = "auto",
+    env: Mapping[str, str] = os.environ,
+    cpu: str = devices.CPU,
 ) -> tuple[str, str]:
     """Return the device type and the backend that ranks will have, by `choose_backend`.
 
@@ -24,7 +27,7 @@ def foresee(
     | anywhere else | all | those that torch finds |
 
     A rank that sees fewer GPUs than its host has ranks may be bound to a GPU of its own. Only when
-    the ranks have met can `gpus.place` know this, and decide.
+    the ranks have met can `gpus.place` know this, and decide. `cpu` is what a refusal proposes.
 
     Raises
     ------
@@ -42,4 +45,6 @@ def foresee(
     elif nodes:
         local = nodes.most
         here = replace(here, cuda_devices=allocation.gpus_per_node(env) or here.cuda_devices)
-    return devices.choose_backend(world_size, device, local_world_size=local, availability=here)
+    return devices.choose_backend(
+        world_size, device, local_world_size=local, availability=here, cpu=cpu
+    )

@@ -16,6 +16,7 @@ s sequence, h width, L layers, a heads, V vocabulary.
 # Bytes of an element: in the residual stream, and where matrix products compute.
 STREAM = {"mixed": (2, 2), "policy": (2, 2), "autocast": (4, 2), "fp32": (4, 4), "fp64": (8, 8)}
 CHECKPOINTING = ("none", "selective", "full")
+CHUNK = 2**26  # logits that dtlib has at once: 256 MiB in fp32, products that fill a GPU
 ATTENTION = ("flash", "materialised")
 
 
@@ -25,10 +26,7 @@ def statistics(sequence, batch, stream):
 
 
 def gpt_lean(sequence, batch, width, recipe, dropout=False):
-    """Bytes that a block keeps under selective checkpointing: all but the inside of attention.
-
-    Query, key, value and the output stay; scores, probabilities and their mask are recomputed.
-    """
+    """Bytes that a block keeps beside the inside of attention."""
     stream, compute = STREAM[recipe]
     sbh = sequence * batch * width
     kept = 2 * sbh * stream + 14 * sbh * compute + 2 * statistics(sequence, batch, stream)
@@ -55,6 +53,25 @@ def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=
     return gpt_lean(sequence, batch, width, recipe, dropout) - 3 * sbh * compute + core
 
 
+def gpt_selective(
+    sequence, batch, width, heads, recipe, attention="flash", products=True, again=False
+):
+    """Bytes that a block keeps under `--activation-checkpointing selective`.
+
+    Its input, what its four products give (3 + 1 + 4 + 1 of s·b·h), and attention: the output, and
+    logarithms of flash or scores of the math kernel. `products` is false under DeepSpeed's stage 3.
+    `again` leaves out what autograd never keeps, and recomputation only reads: what the two
+    projections give, and scores.
+    """
+    stream, compute = STREAM[recipe]
+    positions, inner = sequence * batch, max(compute, 4)
+    sbh = positions * width
+    kept = sbh * stream + (9 - 2 * again) * sbh * compute * products
+    if attention == "flash":
+        return kept + sbh * compute + heads * positions * inner
+    return kept + sbh * inner + heads * sequence * positions * inner * (not again)
+
+
 def gpt(
     sequence,
     batch,
@@ -65,17 +82,19 @@ def gpt(
     attention="flash",
     checkpointing="none",
     dropout=False,
+    products=True,
 ):
     """Bytes of the GPT's activations when backward begins, logits apart.
 
-    Checkpointing: `selective` recomputes the inside of attention, `full` all of a block but its
-    input; what is being recomputed comes on top, see `gpt_recomputed`.
+    Checkpointing: `selective` recomputes all that is cheap, see `gpt_selective`, `full` all of a
+    block but its input; what is being recomputed comes on top, see `gpt_recomputed`.
     """
     stream, compute = STREAM[recipe]
     sbh = sequence * batch * width
     blocks = layers * sbh * stream
     if checkpointing == "selective":
-        blocks = layers * gpt_lean(sequence, batch, width, recipe, dropout)
+        size = (sequence, batch, width, heads, recipe, attention)
+        blocks = layers * gpt_selective(*size, products)
     elif checkpointing == "none":
         blocks = layers * gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
     end = sbh * (stream + compute) + statistics(sequence, batch, stream)
@@ -84,12 +103,56 @@ def gpt(
 
 
 def gpt_recomputed(
-    sequence, batch, width, heads, recipe, attention="flash", checkpointing="none", dropout=False
+    sequence,
+    batch,
+    width,
+    heads,
+    recipe,
+    attention="flash",
+    checkpointing="none",
+    dropout=False,
+    products=True,
 ):
-    """Bytes that recomputation brings back at a time: one block, or one block's attention."""
-    block = gpt_block(sequence, batch, width, heads, recipe, attention, dropout)
-    lean = gpt_lean(sequence, batch, width, recipe, dropout)
-    return {"none": 0, "selective": block - lean, "full": block}[checkpointing]
+    """Bytes that recomputation brings back at a time: one block, or what one block did not keep."""
+    size = (sequence, batch, width, heads, recipe, attention)
+    block = gpt_block(*size, dropout)
+    there = gpt_selective(*size, products, True)
+    return {"none": 0, "selective": block - there, "full": block}[checkpointing]
+
+
+def is_chunked(positions, classes, precision):
+    """Whether `dtlib train` computes the loss in chunks, so that the logits are never whole.
+
+    Few logits stay whole: their loss has the bits that it always had. So do those of fp16, whose
+    small gradients vanish unless the loss is scaled before they are taken.
+    """
+    return precision != "fp16" and positions * classes > CHUNK
+
+
+def chunked_loss(positions, classes, width, recipe):
+    """Bytes of a loss in chunks: what it keeps beyond the plain one's input, and the most.
+
+    Forward takes the gradients: one of the hidden states, which stays in the place of the hidden
+    states themselves, and one of the output layer, summed in at least fp32. The most is there at
+    one of four times: two copies of a chunk's logits (logsumexp); its gradient in 16 bits and a
+    chunk's gradient of the layer; the joining of the chunks; or backward, which scales both.
+
+    Returns
+    -------
+    tuple
+        `(kept, most)` in bytes.
+    """
+    compute = STREAM[recipe][1]
+    wide, cast = max(compute, 4), compute * (compute < 4)
+    chunk = -(-positions // -(-positions * classes // CHUNK)) * classes
+    hidden, layer = positions * width, classes * width
+    most = max(
+        2 * wide * chunk + wide * layer + compute * hidden,
+        (wide + cast) * chunk + (wide + compute) * layer + compute * hidden,
+        (wide + cast) * layer + 2 * compute * hidden,
+        2 * compute * layer + compute * hidden,
+    )
+    return compute * layer, most
 
 
 def logits(positions, classes, recipe):

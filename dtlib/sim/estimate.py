@@ -11,6 +11,7 @@ from dtlib.sim import activations, flops, shapes, states, tensors, traffic
 from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, communication, model_states
 
 MOST = 10**6  # samples of a micro-batch; none that fits is near it
+LOSSES = ("whole", "auto")
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
 BACKWARD, END, STEP = MOMENTS
 
@@ -43,7 +44,9 @@ class Setup:
     attention
         flash, or materialised
     checkpointing
-        none, selective (the inside of attention is recomputed) or full (whole blocks are)
+        what blocks compute again, as under --activation-checkpointing: none, selective or full
+    loss
+        whole, or auto: in chunks above 2²⁶ logits, unless in fp16 (the command's default)
     dropout
         whether masks of dropout are kept
     norm
@@ -74,6 +77,7 @@ class Setup:
     vocab_size: int = shapes.GPT2_VOCABULARY
     attention: str = "flash"
     checkpointing: str = "none"
+    loss: str = "whole"
     dropout: bool = False
     norm: str = "batch"
     zero_stage: int | None = None
@@ -87,6 +91,7 @@ class Setup:
         refuse_unknown("checkpointing", self.checkpointing, activations.CHECKPOINTING)
         refuse_unknown("precision", self.precision, PRECISIONS)
         refuse_unknown("norm", self.norm, ("batch", "group"))
+        refuse_unknown("loss", self.loss, LOSSES)
         for name in ("micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -113,6 +118,25 @@ class Setup:
     def sequence(self) -> int:
         """Tokens of a sample; a picture is one."""
         return (self.max_length or shapes.GPT[self.model]["context"]) if self.is_text else 1
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the logits are never whole."""
+        size = self.micro_batch * self.sequence, self.vocab_size, self.precision
+        return self.loss == "auto" and activations.is_chunked(*size)
+
+    def loss_bytes(self) -> tuple[int, int]:
+        """Bytes that the loss keeps from forward to backward, and the most that it takes."""
+        positions, classes = self.micro_batch * self.sequence, self.vocab_size
+        if self.is_chunked:
+            width = shapes.GPT[self.model]["width"]
+            return activations.chunked_loss(positions, classes, width, self.recipe)
+        return activations.logits(positions, classes if self.is_text else 10, self.recipe)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it is DeepSpeed's stage 3."""
+        return self.zero_stage == 3 or self.strategy in ("zero3", "infinity")
 
     @property
     def recipe(self) -> str:
@@ -199,11 +223,11 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
     if setup.is_text:
         shape = shapes.GPT[setup.model]
         block = (setup.sequence, b, shape["width"], shape["heads"], recipe, setup.attention)
-        more = (setup.checkpointing, setup.dropout)
+        more = (setup.checkpointing, setup.dropout, not setup.gathers)
         size = (*block[:2], shape["layers"], *block[2:])
         kept, again = activations.gpt(*size, *more), activations.gpt_recomputed(*block, *more)
-        classes, buffers = setup.vocab_size, 0
-        tied = 2 * classes * shape["width"] * traffic.TRAVELS[recipe][0]
+        buffers = 0
+        tied = 2 * setup.vocab_size * shape["width"] * traffic.TRAVELS[recipe][0]
     else:
         width = shapes.RESNET[setup.model]
         convolutions = tensors.resnet_convolutions(width)
@@ -211,17 +235,17 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
         # running mean and variance in fp32, and an int64 count, of every norm
         channels = [outputs for _, _, outputs, _, _ in convolutions]
         buffers = (8 * sum(channels) + 8 * len(channels)) * (setup.norm == "batch")
-        classes, again, tied = 10, 0, 0
+        again = tied = 0
     # all that enters a product; position embeddings are only added
     matrices = [tensors.elements(z) for name, z in everything if len(z) > 1 and name[:3] != "wpe"]
     copies = 2 * sum(matrices) if recipe == "autocast" else 0
-    _, logits = activations.logits(b * setup.sequence, classes, recipe)
+    chunk, whole = "a chunk of them, gradients of the loss", "log-probabilities and two gradients"
     return [
         Row("buffers", "device", buffers, "running statistics of batch norm", MOMENTS),
         Row("weight copies", "device", copies, "16-bit copies that autocast makes", now),
         Row("activations", "device", kept, "what forward keeps for backward", now),
         Row("recomputed", "device", again, "activations of one block, once more", now),
-        Row("logits", "device", logits, "log-probabilities and two gradients", now),
+        Row("logits", "device", setup.loss_bytes()[1], chunk if setup.is_chunked else whole, now),
         Row("tied embedding", "device", tied, "gradients of both its uses, to be added", (END,)),
     ]
 
@@ -229,10 +253,9 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
 def _moving(setup: Setup, parameters: int) -> list[Row]:
     """Rows of what is only there to be sent: buckets, gathered weights, gradients on their way."""
     recipe, ranks = setup.recipe, setup.ranks
-    stage_3 = setup.zero_stage == 3 or setup.strategy in ("zero3", "infinity")
     gradient = states.RECIPES[recipe][1]
     gathered = bucket = step = waiting = 0
-    if stage_3 or setup.strategy == "fsdp":
+    if setup.gathers or setup.strategy == "fsdp":
         width = traffic.TRAVELS[recipe][0]
         root, block = _root(setup), _block(setup)
         gathered = (root + 2 * block) * width if (setup.shard_ranks or ranks) > 1 else 0
@@ -272,4 +295,6 @@ def _flop(setup: Setup) -> tuple[int, int]:
         return one, one
     shape, sequence = shapes.GPT[setup.model], setup.sequence
     size = shape["layers"], shape["width"], setup.vocab_size
-    return flops.gpt_step(samples * sequence, sequence, *size, setup.checkpointing)
+    kind = setup.checkpointing
+    kind = "linear" if kind == "selective" and setup.gathers else kind
+    return flops.gpt_step(samples * sequence, sequence, *size, kind)

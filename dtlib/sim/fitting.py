@@ -59,9 +59,15 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
         found = [both] if both else []
     if setup.is_text and setup.checkpointing == "none":
         changed = dataclasses.replace(setup, checkpointing="full")
-        again = _first([("activation checkpointing (lesson 05)", changed)], limit)
+        again = _first([("--activation-checkpointing full", changed)], limit)
         found += [again] if again else []
     return found
+
+
+def largest(setup: Setup, limit: float) -> Way:
+    """Return the largest micro-batch of the same global batch that fits, or else that of 1."""
+    found = _first([("", setup), *_smaller(setup)], limit)
+    return found or Way("", one := _micro(setup, 1), peak(one))
 
 
 def _first(family: Iterable[tuple[str, Setup]], limit: float) -> Way | None:

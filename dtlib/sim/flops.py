@@ -35,7 +35,8 @@ def gpt_step(tokens, sequence, layers, width, vocab_size, checkpointing="none"):
     Parameters
     ----------
     checkpointing
-        "none"; "selective" (attention is recomputed) or "full" (all blocks are).
+        "none" or "selective" (products and attention are kept), "attention" (which is
+        recomputed), "linear" (products are, as DeepSpeed's stage 3 makes of selective), or "full".
 
     Returns
     -------
@@ -44,8 +45,9 @@ def gpt_step(tokens, sequence, layers, width, vocab_size, checkpointing="none"):
     """
     forward = gpt_forward(tokens, sequence, layers, width, vocab_size)
     model = 3 * sum(forward.values())
-    again = {"none": (), "selective": ("attention",), "full": ("linear", "attention")}
-    return model, model + sum([forward[part] for part in again[checkpointing]])
+    again = {"full": ("linear", "attention"), "none": (), "selective": ()}
+    parts = again.get(checkpointing, (checkpointing,))
+    return model, model + sum([forward[part] for part in parts])
 
 
 def kaplan(parameters, tokens):

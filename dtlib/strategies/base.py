@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from dtlib.config.belonging import no_effect
-from dtlib.errors import DtlibError, Unavailable
+from dtlib.errors import DtlibError
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
-from dtlib.strategies.needs import heeding, need_compiler, with_all_that_cpu_needs
+from dtlib.strategies.needs import bf16_instead, cpu_instead, heeding, need_compiler
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
 if TYPE_CHECKING:
@@ -84,16 +84,15 @@ class Strategy:
         heed it; `Unavailable` when what it needs is missing here, with the remedy.
         """
         if config.precision == "tf32" or config.device == "cuda":
-            try:
-                found = foresee(world_size, config.device)[0]
-            except Unavailable as error:
-                raise Unavailable(with_all_that_cpu_needs(str(error), config)) from None
+            found = foresee(world_size, config.device, cpu=cpu_instead(config))[0]
             refuse_tf32(config.precision, found)
         chosen = [key for key in OPTIONS if key in config.chosen()]
         for key in chosen:
             if key not in cls.options:
                 instead = heeding(chosen, config, world_size)
                 raise no_effect(key, vars(config), "strategy", instead)
+        if config.compile:
+            need_compiler(config)
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
@@ -121,7 +120,6 @@ class Strategy:
         """Return the model, under torch.compile if the run asks for it: the bare one stays."""
         if not self.config.compile:
             return model
-        need_compiler()
         return torch.compile(model, mode=self.config.compile_mode)  # type: ignore[return-value]
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
@@ -190,7 +188,7 @@ class Strategy:
         if self.skipped_in_a_row > self.config.skip_limit:
             raise DtlibError(
                 f"fp16 overflowed in {self.skipped_in_a_row} steps in a row and the loss scale is"
-                f" down to {loss_scale:g}; use precision bf16, or a smaller lr."
+                f" down to {loss_scale:g}; use {bf16_instead(self.config)}, or a smaller lr."
             )
         return StepResult(grad_norm, skipped)
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from dtlib.errors import BadInput
 from dtlib.strategies.base import Strategy
-from dtlib.strategies.needs import need_compiler, refuse_channels_last, refuse_mps
+from dtlib.strategies.needs import bf16_instead, refuse_channels_last, refuse_mps
 from dtlib.strategies.precision import AUTOCAST, weights_dtype
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ class FSDP(Strategy):
                 " use a divisor."
             )
         if config.cpu_offload and config.precision == "fp16":
-            raise BadInput("cpu_offload has no loss scaling; use precision bf16, or no offload.")
+            instead = bf16_instead(config)
+            raise BadInput(f"cpu_offload has no loss scaling; use {instead}, or no offload.")
         refuse_mps(config)
-        refuse_channels_last(config, cls.options)
+        refuse_channels_last(config)
 
     def place(
         self, model: nn.Module, make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
@@ -66,7 +67,6 @@ class FSDP(Strategy):
         model = model.to(dtype=weights_dtype(self.config.precision))
         units = blocks(model)
         for module in units if self.config.compile else []:
-            need_compiler()
             module.compile(mode=self.config.compile_mode)  # in place: names stay
         for unit in units:  # each moves to the device and is cut before the next one
             self.shard(unit)

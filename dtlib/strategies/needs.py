@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dtlib.config.belonging import listed, unread, without
 from dtlib.errors import BadInput, Unavailable
+from dtlib.ranks.devices import CPU
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
@@ -37,21 +39,37 @@ def heeding(options: Collection[str], config: RunConfig, world_size: int) -> lis
     return found
 
 
-def with_all_that_cpu_needs(sentence: str, config: RunConfig) -> str:
-    """Return a sentence that proposes the CPU with what has to go as well, or is refused next."""
-    more = " --precision fp32" if config.precision == "tf32" else ""
-    gpus = [key for key in config.chosen() if key.startswith("nvtx")]
-    more += f" without {' and '.join(gpus)}" if gpus else ""
-    return sentence.replace("--device cpu", f"--device cpu{more}")
+def cpu_instead(config: RunConfig) -> str:
+    """Return how a sentence proposes the CPU to this run: with what has to change beside it."""
+    exact = " --precision fp32" if config.precision == "tf32" else ""
+    return f"{CPU}{exact}{without(vars(config), config.chosen(), device='cpu')}"
 
 
-def need_compiler() -> None:
+def bf16_instead(config: RunConfig) -> str:
+    """Return how a sentence proposes bf16 to a run in fp16."""
+    return f"precision bf16{without(vars(config), config.chosen(), precision='bf16')}"
+
+
+def instead(name: str, config: RunConfig) -> str:
+    """Return how a sentence proposes another strategy: without the options that it would refuse."""
+    from dtlib import strategies
+    from dtlib.strategies.base import OPTIONS
+
+    heeded = strategies.find(name).options
+    return name + listed(key for key in config.chosen() if key in OPTIONS and key not in heeded)
+
+
+def need_compiler(config: RunConfig) -> None:
     """Refuse torch.compile where its generated CPU kernels could not be built.
 
     Raises `Unavailable` when this machine has no C++ compiler.
     """
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
-        raise Unavailable("compile needs a C++ compiler; install g++ or clang, or drop compile.")
+        gone = unread(vars(config), config.chosen(), compile=False)
+        raise Unavailable(
+            "compile needs a C++ compiler; install g++ or clang, or drop"
+            f" {' and '.join(['compile', *gone])}."
+        )
 
 
 def need_package(config: RunConfig, package: str, install: str) -> None:
@@ -62,7 +80,7 @@ def need_package(config: RunConfig, package: str, install: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise Unavailable(
             f"strategy {config.strategy} needs {package}, which is not installed here; run `pip"
-            f" install {install}`, or use strategy ddp."
+            f" install {install}`, or use strategy {instead('ddp', config)}."
         )
 
 
@@ -72,16 +90,15 @@ def refuse_mps(config: RunConfig) -> None:
         raise BadInput(f"strategy {config.strategy} does not run on mps; use device cpu.")
 
 
-def refuse_channels_last(config: RunConfig, options: Collection[str]) -> None:
+def refuse_channels_last(config: RunConfig) -> None:
     """Refuse that layout for what shards, which takes parameters without gaps, row by row, alone.
 
     DeepSpeed views them as bytes (`engine._broadcast_model`); torch's FSDP says it of itself.
     """
     if config.channels_last:
-        own = set(options) & set(config.chosen())  # which ddp would not heed
         raise BadInput(
             f"channels_last does not go with strategy {config.strategy}, which takes contiguous"
-            f" parameters only; leave it out{'' if own else ', or use ddp'}."
+            f" parameters only; leave it out, or use {instead('ddp', config)}."
         )
 
 

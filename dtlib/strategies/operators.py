@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import writable_folder, write_atomically
 from dtlib.errors import DtlibError, Unavailable
 
 # Operator to DeepSpeed's name for what builds it, in the order in which one needs another.
@@ -47,7 +47,7 @@ def deepspeed_is_here() -> bool:
     return importlib.util.find_spec("deepspeed") is not None
 
 
-def refuse_without_deepspeed(what: str) -> None:
+def refuse_without_deepspeed(what: str, instead: str = "fsdp") -> None:
     """Refuse where DeepSpeed is not installed.
 
     Raises `Unavailable` with the remedy: the line that installs it, or on macOS what to use
@@ -57,8 +57,8 @@ def refuse_without_deepspeed(what: str) -> None:
         return
     if sys.platform == "darwin":
         raise Unavailable(
-            f"{what} needs DeepSpeed, which does not exist for macOS; use strategy fsdp, or study"
-            " the same idea by hand in dtlib/scratch/zero."
+            f"{what} needs DeepSpeed, which does not exist for macOS; use strategy {instead}, or"
+            " study the same idea by hand in dtlib/scratch/zero."
         )
     raise Unavailable(
         f"{what} needs DeepSpeed, which is not installed; in the project's folder:"
@@ -71,7 +71,7 @@ def missing_tools(
     exists: Callable[[Path], bool] = Path.exists,
     env: Mapping[str, str] = os.environ,
 ) -> list[str]:
-    """Return what compiling an operator lacks here: of ninja, c++ and nvcc.
+    """Return what is missing here for compiling an operator: of ninja, c++ and nvcc.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def refuse_unbuildable(names: Iterable[str]) -> None:
         if len(packages.split()) < len(missing):
             remedies.append("set CUDA_HOME to a CUDA toolkit that has bin/nvcc")
         raise Unavailable(
-            f"building {', '.join(names)} lacks {', '.join(missing)};"
+            f"building {', '.join(names)} needs {', '.join(missing)}, missing here;"
             f" {', '.join(remedies)}, and run it again."
         )
 
@@ -169,7 +169,7 @@ def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
     if not wanted:
         return
     refuse_unbuildable(wanted)
-    home = folder()
+    home = writable_folder(folder(), "TORCH_EXTENSIONS_DIR")
     for name in wanted:
         for sentence in clear_lock(home / name):
             print(sentence, flush=True)

@@ -20,7 +20,7 @@ from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies import operators as ops
 from dtlib.strategies.base import MakeOptimizer, StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
-from dtlib.strategies.needs import need_compiler, refuse_channels_last
+from dtlib.strategies.needs import instead, refuse_channels_last
 from dtlib.strategies.precision import AUTOCAST
 
 if TYPE_CHECKING:
@@ -43,13 +43,14 @@ class Zero(Strategy):
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
         super().check(config, world_size)
-        refuse_channels_last(config, cls.options)
+        refuse_channels_last(config)
         name = f"strategy {config.strategy}"
-        ops.refuse_without_deepspeed(name)
+        ops.refuse_without_deepspeed(name, instead("fsdp", config))
         if config.precision == "fp64":
+            fit = f"{instead('ddp', config)} or {instead('fsdp', config)}"
             raise BadInput(
                 f"precision fp64 does not exist under DeepSpeed, whose optimizer works in fp32;"
-                f" {name} takes fp32, bf16 or fp16, and fp64 needs ddp or fsdp."
+                f" {name} takes fp32, bf16 or fp16, and fp64 needs {fit}."
             )
         kind, _ = foresee(world_size, config.device)
         if kind == "mps":
@@ -92,7 +93,6 @@ class Zero(Strategy):
         self.module = model
         self.model = self.engine
         if self.config.compile:
-            need_compiler()
             self.engine.compile(compile_kwargs={"mode": self.config.compile_mode})
 
     def configuration(self, sizes: Sizes) -> dict[str, Any]:

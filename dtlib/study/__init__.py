@@ -1,9 +1,9 @@
 """`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table of each.
 
 A study is a list of runs (`family`), carried out once each in one folder (`running`); an
-interrupted one goes on where it stopped, and several processes may each carry out a part. From the
-runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and what
-became of the targets (`targets`). What differs from the formulas, and why: `differences`.
+interrupted one continues where it stopped, and several processes may each carry out a part. From
+the runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and
+what became of the targets (`targets`). What differs from the formulas, and why: `differences`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def parser() -> Parser:
     study = _command(
         commands, "strategies", "the same model under every strategy, predicted beside measured",
         "The same model under every strategy: losses, bytes held and sent, beside what the formulas"
-        " say. Started again, it goes on where it stopped.", OWN,
+        " say. Started again, it continues where it stopped.", OWN,
     )  # fmt: skip
     study.add_argument(
         "--strategies", metavar="A,B,…", default="", help="names of strategies (default: all)"
@@ -85,13 +85,13 @@ def parser() -> Parser:
             commands, kind, f"the same model on more and more ranks, with the same {kept}",
             f"The same model on more and more ranks, with the same {kept}: step time, speed-up and"
             " efficiency, with their spread over repeats. One rank is always run, as `single`."
-            " Started again, it goes on where it stopped.", OWN - {"strategy"},
+            " Started again, it continues where it stopped.", OWN - {"strategy"},
         )  # fmt: skip
     _timed(
         commands, "sensitivity", "every combination of a few settings, and what each gains",
         "Every combination of the values that --bucket-cap-mb, --global-batch, --accumulation,"
         " --precision and --workers list: throughput, and the gain over the first combination with"
-        " its spread. Started again, it goes on where it stopped.", OWN - {"strategy"}, "2",
+        " its spread. Started again, it continues where it stopped.", OWN - {"strategy"}, "2",
     )  # fmt: skip
     drawing = commands.add_parser("figure", help="the figures again, from a study's CSV file")
     drawing.add_argument("study", metavar="DIR|CSV", help="a study's folder, or its CSV file")

@@ -128,13 +128,16 @@ def _activations(facts: Facts) -> Iterator[Line]:
     if setup is None or setup.checkpointing == "selective":  # keeps its choice out of sight
         return
     rows = {row.kind: row.size for row in estimate(setup).rows}
-    kept = rows["activations"] + rows["logits"] // 3  # of the logits' three, one is saved
+    kept = rows["activations"] + setup.loss_bytes()[0]
     measured = facts.page.most["activations"]
     copies = rows.get("weight copies", 0)
-    yield _line("activations", kept, measured, _saved_too(facts, setup.recipe, copies))
+    if setup.is_chunked and copies:  # the output layer's is not kept
+        copies -= 2 * setup.vocab_size * shapes.GPT[setup.model]["width"]
+    labels = not setup.is_chunked
+    yield _line("activations", kept, measured, _saved_too(facts, setup.recipe, copies, labels))
 
 
-def _saved_too(facts: Facts, recipe: str, copies: int) -> Iterator[Difference]:
+def _saved_too(facts: Facts, recipe: str, copies: int, labels: bool) -> Iterator[Difference]:
     """Name what autograd saves beside the activations that the formula counts."""
     positions = facts.micro_batch
     yield Difference(copies, "16-bit copies of the weights, which autocast makes")
@@ -145,7 +148,7 @@ def _saved_too(facts: Facts, recipe: str, copies: int) -> Iterator[Difference]:
             # a mean and a deviation of 2 bytes less, for each position of each layer norm
             less = 2 * 2 * positions * (2 * shape["layers"] + 1)
             yield Difference(-less, "statistics of layer norms, in 16 bits on a CPU")
-    yield Difference(8 * positions, "labels, which the loss looks up")
+    yield Difference(8 * positions * labels, "labels, which the loss looks up")
     yield Difference(12, "scalars of the loss: its count and its scale")
 
 

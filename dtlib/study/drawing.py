@@ -39,8 +39,8 @@ def find(place: Path) -> Path:
         return place
     inside = [place / f"{kind}.csv" for kind in STUDIES if (place / f"{kind}.csv").exists()]
     if not inside:
-        lacking = family.read_folder(place).get("runs", [])
-        why = f"none of its {len(lacking)} runs is done" if lacking else "it holds no study"
+        missing = family.read_folder(place).get("runs", [])
+        why = f"none of its {len(missing)} runs is done" if missing else "it holds no study"
         raise BadInput(f"{place} has no table to draw from: {why}; name a study's folder.")
     return inside[0]
 
@@ -48,7 +48,7 @@ def find(place: Path) -> Path:
 def draw(place: Path) -> tuple[str, list[Path]]:
     """Draw a study's figures from its CSV file (or its folder's), into the same folder.
 
-    Returns its table, with what became of the targets and which runs are lacking, and the files
+    Returns its table, with what became of the targets and which runs are missing, and the files
     that were written but for the texts beside the figures. Raises `BadInput` when it is no table
     of a study.
     """
@@ -61,7 +61,7 @@ def _strategies(path: Path) -> tuple[str, list[Path]]:
     found = rows.read(path)
     done = [row for row in found if row["status"] == "done"]
     names = [f"{row['strategy']}-{row['world_size']}" for row in done]
-    judged = [*_targets(done, targets.of_shares), *lacking(path, names, [])]
+    judged = [*_targets(done, targets.of_shares), *missing_runs(path, names, [])]
     picture = path.with_suffix(".png")
     return reading.save_figure(found, picture, judged), [picture]
 
@@ -70,7 +70,7 @@ def _scaling(path: Path) -> tuple[str, list[Path]]:
     runs = tables.read(path)
     turns = product(*({row[name] for row in runs} for name in ("repeat", "world_size")))
     grid = [scaling.name({"repeat": repeat, "world_size": n}) for repeat, n in sorted(turns)]
-    short = lacking(path, list(map(scaling.name, runs)), grid)
+    short = missing_runs(path, list(map(scaling.name, runs)), grid)
     if not any(row["world_size"] == 1 for row in runs):
         return "\n".join(["No efficiency yet: no run on one rank is done.", *short]), []
     found = scaling.efficiency(runs)
@@ -89,7 +89,7 @@ def _sensitivity(path: Path) -> tuple[str, list[Path]]:
     settings = {sensitivity.setting_name(row, axes): None for row in runs}
     turns = product(sorted({row["repeat"] for row in runs}), settings)
     done = [f"{sensitivity.setting_name(row, axes)}{REPEAT}{row['repeat']}" for row in runs]
-    short = lacking(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
+    short = missing_runs(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
     first = tables.split(told["runs"][0])[0] if told.get("runs") else next(iter(settings))
     if first not in settings or len(settings) < 2:
         return "\n".join([f"No gain yet: {first} and another setting must be done.", *short]), []
@@ -118,8 +118,8 @@ def _cores(runs: Rows) -> int | None:
     return os.cpu_count() if here and all(row["device"] in (None, "cpu") for row in runs) else None
 
 
-def lacking(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
-    """Return a sentence that names the runs that a table lacks; nothing when it has them all.
+def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
+    """Return a sentence that names the runs missing in a table; nothing when it has them all.
 
     `done` names those that it has. `study.json` beside it says which runs there are, else `grid`.
     """
@@ -128,6 +128,6 @@ def lacking(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
     if not missing:
         return []
     return [
-        f"{len(missing)} of {len(names)} runs lack: {', '.join(missing)}; the same study started"
-        " again goes on with them."
+        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; the same study"
+        " started again carries them out."
     ]

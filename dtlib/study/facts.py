@@ -82,6 +82,7 @@ class Facts:
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
             dropout=text and self.dropout > 0,
             checkpointing=self.config.get("activation_checkpointing", "none"),  # once not there
+            loss="auto" if self.config.get("chunked_loss") else "whole",
         )
 
 

@@ -66,7 +66,7 @@ def open_folder(
     kind
         The study's.
     settings
-        Those that may not differ when it goes on.
+        Those that may not differ when it is continued.
     names
         Of its runs; those that it had before stay.
 
@@ -92,7 +92,7 @@ def open_folder(
 
 
 def begin(out: Path) -> Path:
-    """Make a study's folder empty, and return it; a job that was requeued goes on in what it has.
+    """Make a study's folder empty, and return it; a requeued job continues with what it has.
 
     For a lesson, which shows a study from its first run on whenever somebody executes it.
     """

@@ -60,8 +60,8 @@ def study_timed(
 ) -> int:  # fmt: skip
     """Run a study of times, or one part of it, and write the table and figures of what is done.
 
-    `settings` are those that may not differ when the study goes on, `planned` are all its runs,
-    and `part` is the one to carry out, from 0 (default: all). The parts may share the folder
+    `settings` are those that may not differ when the study is continued, `planned` are all its
+    runs, and `part` is the one to carry out, from 0 (default: all). The parts may share the folder
     `out`. Returns and raises what `study_strategies` does.
     """
     if part is not None and part >= len(planned):

@@ -89,7 +89,7 @@ def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     Raises
     ------
     BadInput
-        When the rows are of both kinds, lack one rank, or a run has no timed step.
+        When the rows are of both kinds, have none of one rank, or a run has no timed step.
     """
     return [
         _of_ranks([row for row in rows if row["world_size"] == number], values)

@@ -2,7 +2,7 @@
 
 The full grid, so that settings which only help together are found, too. Turns are interleaved:
 each repeat goes once over the whole grid, and a setting's gain is that of its throughput over the
-first setting's *of the same turn*. A gain is called one only when no repeat contradicts it.
+first setting's *of the same turn*. What is within noise, `measure.noise` decides, as everywhere.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
+from dtlib.measure.noise import compare
 from dtlib.study.family import Planned
 from dtlib.study.scaling import STEPS, of_repeats, refuse_no_repeat
 from dtlib.study.tables import REPEAT, Row, refuse_untimed
@@ -103,10 +104,15 @@ def gains(first: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]])
 
 
 def verdict(values: Sequence[float]) -> str:
-    """Say what paired gains show: a gain or a loss in every repeat, or noise."""
+    """Say what paired gains show: a gain or a loss beyond their own spread, or noise.
+
+    Each pair has the same change, so the pairs differ by what else the machine did.
+    """
     if len(values) < 2:
         return SINGLE
-    return GAIN if min(values) > 0 else LOSS if max(values) < 0 else NOISE
+    ratios = [1 + value for value in values]
+    effect = compare(statistics.median(ratios), ratios)
+    return NOISE if not effect.real else GAIN if effect.times > 1 else LOSS
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:

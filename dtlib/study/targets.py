@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dtlib.study import scaling
+from dtlib.study import scaling, sensitivity
 
 RANKS = 8
 """On how many ranks the targets of scaling are meant."""
@@ -61,8 +61,8 @@ def of_sensitivity(gains: Sequence[float], best: Rows) -> list[str]:
     `gains` are its own against the first setting, one a repeat; none when the first one is best.
     """
     said = judge(GAIN, gains, "") if gains else "not reached: no setting is faster than the first"
-    if gains and statistics.median(gains) > 0 and min(gains) <= 0:
-        said = f"not reached: {_numbers(gains)} crosses zero, which is noise"
+    if gains and statistics.median(gains) > 0 and sensitivity.verdict(gains) == sensitivity.NOISE:
+        said = f"not reached: {_numbers(gains)} is within its own spread, which is noise"
     return [f"{GAIN.what}: {said}", *of_shares(best)]
 
 

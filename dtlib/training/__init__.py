@@ -1,1 +1,1 @@
-"""A training run: the loop, its tasks, what it writes down and what it goes on from."""
+"""A training run: the loop, its tasks, its records and its checkpoints."""

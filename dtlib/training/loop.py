@@ -46,6 +46,7 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
     with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
         settings = dataclasses.asdict(config) | dataclasses.asdict(plan)
+        settings["chunked_loss"] = task.is_chunked(plan.micro_batch * task.units_per_sample)
         if told := strategy.describe():
             settings["framework"] = told
         instruments = Instruments(config, world, folder)
@@ -71,7 +72,7 @@ def take_steps(
     checkpointer: Checkpointer,
     instruments: Instruments,
 ) -> None:
-    """Take the steps that the run still lacks, with evaluations and checkpoints between them.
+    """Take the remaining steps of the run, with evaluations and checkpoints between them.
 
     Raises `Stopped` when a rank was asked to stop, once a checkpoint is there.
     """
@@ -117,7 +118,7 @@ def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
     dist.barrier()  # no rank may leave, and be taken for failed, before the files are there
     raise Stopped(
         f"stopped after step {recorder.progress.step} of {recorder.total} with a checkpoint in"
-        f" {recorder.folder}; run it again with --resume to go on."
+        f" {recorder.folder}; run it again with --resume."
     )
 
 

@@ -1,4 +1,4 @@
-"""Out of memory, in a sentence: how much was lacking, what holds the rest, and what would fit.
+"""Out of memory, in a sentence: how much was missing, what holds the rest, and what would fit.
 
 torch says it with an error of its own on a GPU, whose text has all the numbers, and with a
 RuntimeError on a CPU. Training knows nothing of it: `start` asks when a rank ends with an error.
@@ -123,7 +123,8 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
             precision=config.precision, optimizer=config.optimizer, norm=config.norm,
             max_length=config.max_length if text else None,
             vocab_size=(text and vocab_size) or shapes.GPT2_VOCABULARY,
-            dropout=text and config.dropout > 0,
+            dropout=text and config.dropout > 0, loss="auto",
+            checkpointing=config.activation_checkpointing,
             zero_stage=config.zero_stage if config.strategy == "offload" else None,
             shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
         )  # fmt: skip
@@ -131,7 +132,7 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
 
 
 def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
-    """Say what lacked, what holds the rest, and what would fit.
+    """Say how much is missing, what holds the rest, and what would fit.
 
     Parameters
     ----------
@@ -142,34 +143,34 @@ def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
     setup
         The run, for `dtlib.sim`; None when it knows no such model.
     """
-    parts = [_lacking(where, found), *_holders(found)]
+    parts = [_missing(where, found), *_holders(found)]
     if setup is not None:
         parts += _advice(setup, found)
     return "; ".join(part for part in parts if part) + "."
 
 
-def _lacking(where: str, found: Numbers) -> str:
-    words = where + (f" ({_gib(found.total)})" if found.total else "")
+def _missing(where: str, found: Numbers) -> str:
+    words = where + (f" ({in_gib(found.total)})" if found.total else "")
     if found.wanted is None:
         return words
     if found.free is None:
-        return f"{words}: {_gib(found.wanted)} more were wanted"
-    lacking = max(0.0, found.wanted - found.free)
+        return f"{words}: {in_gib(found.wanted)} more were wanted"
+    missing = max(0.0, found.wanted - found.free)
     return (
-        f"{words}: {_gib(found.wanted)} more were wanted and {_gib(found.free)} are free, so"
-        f" {_gib(lacking)} are lacking"
+        f"{words}: {in_gib(found.wanted)} more were wanted and {in_gib(found.free)} are free, so"
+        f" {in_gib(missing)} are missing"
     )
 
 
 def _holders(found: Numbers) -> Iterator[str]:
     if found.allocated is not None:
-        at_most = f", {_gib(found.peak)} at the peak" if found.peak else ""
-        rest = f", and {_gib(found.reserved)} are reserved without one" if found.reserved else ""
-        yield f"{_gib(found.allocated)} are in tensors{at_most}{rest}"
+        at_most = f", {in_gib(found.peak)} at the peak" if found.peak else ""
+        rest = f", and {in_gib(found.reserved)} are reserved without one" if found.reserved else ""
+        yield f"{in_gib(found.allocated)} are in tensors{at_most}{rest}"
     if found.total and found.free is not None and found.in_use is not None:
         others = found.total - found.free - found.in_use
         if others > OTHERS * found.total:
-            yield f"other processes hold {_gib(others)} (`nvidia-smi` names them)"
+            yield f"other processes hold {in_gib(others)} (`nvidia-smi` names them)"
     if found.reserved and found.wanted and found.reserved > found.wanted:
         yield (
             "more is reserved than was wanted, in pieces too small: set"
@@ -179,18 +180,19 @@ def _holders(found: Numbers) -> Iterator[str]:
 
 def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
     needed = peak(setup)
-    yield f"by `dtlib sim memory` this run needs {_gib(needed)} on a rank"
+    yield f"by `dtlib sim memory` this run needs {in_gib(needed)} on a rank"
     if not found.total:
         return
     if needed <= found.total * (1 - SPARE):
-        yield f"which fits {_gib(found.total)}: look for what else is there"
+        yield f"which fits {in_gib(found.total)}: look for what else is there"
         return
     fitting = ways(setup, found.total)
-    listed = [f"{way.flags} ({_gib(way.peak)})" for way in fitting]
+    listed = [f"{way.flags} ({in_gib(way.peak)})" for way in fitting]
     none = "no smaller micro-batch and no strategy fits: take more ranks, or a smaller model"
     yield f"what would fit: {' or '.join(listed)}" if listed else none
 
 
-def _gib(size: float | None) -> str:
+def in_gib(size: float | None) -> str:
+    """Write a number of bytes in GiB, a small one in MiB."""
     size = size or 0.0
     return f"{size / GIB:.1f} GiB" if size >= 0.1 * GIB else f"{size / 2**20:.1f} MiB"

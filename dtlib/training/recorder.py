@@ -158,7 +158,7 @@ class Recorder:
         return loss if step == self.progress.step else None
 
     def stopped(self) -> None:
-        """Say in the folder that the run wants to go on, and close the files."""
+        """Say in the folder that the run should be resumed, and close the files."""
         self._files.requeue(self.progress.step)
         self._files.close()
 

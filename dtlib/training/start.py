@@ -12,8 +12,10 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
 from dtlib.config.plan import BatchPlan
+from dtlib.config.values import AUTO
+from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
-from dtlib.training import oom, tasks
+from dtlib.training import micro_batch, oom, tasks
 from dtlib.training.loop import choose_kernels, train_task
 from dtlib.training.record import Run, check_loggers, claimed, make_folder, new_folder
 
@@ -134,6 +136,8 @@ def prepare(config: RunConfig) -> Prepared:
     """
     plan, there = check(config)
     check_data([(config, plan)])
+    config = micro_batch.kept(config, plan)
+    plan = config.plan(plan.world_size)
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)
@@ -149,16 +153,23 @@ def _new_folder(config: RunConfig) -> Path:
 def train_on_rank(prepared: Prepared) -> str:
     """Train as one rank of the world that this process is in, and return the run's folder.
 
-    Raises `OutOfMemory` in place of torch's error, when the device or the host is full.
+    Raises `OutOfMemory` in place of torch's error, when the device or the host is full; `BadInput`
+    for a file that may not be read or written.
     """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)
     choose_kernels(config.deterministic)
     task = None
     try:
+        if config.micro_batch == AUTO:
+            plan = micro_batch.chosen(config, plan, world)
         task = tasks.find(config.task)(config, world)
         dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        raise unusable(error) from error
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):
             raise

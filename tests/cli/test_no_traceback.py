@@ -63,7 +63,7 @@ def test_a_file_that_nobody_foresaw_is_named(capsys, monkeypatch):
         raise OSError(28, "No space left on device", "runs/x")
 
     monkeypatch.setattr("dtlib.study.report.main", full)
-    assert "runs/x cannot be used: No space left on device" in said(capsys, 1, "report", "x")
+    assert "runs/x cannot be used: no space left on device" in said(capsys, 1, "report", "x")
 
 
 def test_progress_in_a_read_only_course_goes_to_a_folder_of_the_users_own(

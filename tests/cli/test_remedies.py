@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import re
+import shutil
+import sys
 
 import pytest
 
@@ -34,6 +37,25 @@ REMEDIES = [
     ),
     ("train text --precision tf32 --device cpu", "use --precision fp32", "train text --device cpu"),
     ("train images --channels-last --strategy fsdp", "use ddp", "train images --channels-last"),
+    ("train text --channels-last --strategy fsdp", "; leave it out.\n", "train text"),
+    (
+        "train images --channels-last --strategy fsdp --cpu-offload",
+        "or use ddp without cpu_offload",
+        "train images --channels-last",
+    ),
+    (
+        "train text --strategy offload --zero-stage 3 --precision fp64",
+        "fp64 needs ddp without zero_stage or fsdp without zero_stage",
+        "train text --precision fp64",
+    ),
+    (
+        "train text --strategy fsdp --cpu-offload --precision fp16 --skip-limit 3",
+        "use precision bf16 without skip_limit",
+        "train text --strategy fsdp --cpu-offload --precision bf16",
+    ),
+    ("study strong text --nor 1", "Did you mean '--monitor'", "study strong text --parts"),
+    ("study strong text --stesp 1", "Did you mean '--steps'", "study strong text --parts"),
+    ("study strong --reapets 1", "Did you mean '--repeats'", "study strong --parts"),
     ("train text --steps 3 --epochs 1", "give one", "train text --epochs 1"),
     (
         "profile nsys --print -- train text --steps 4",
@@ -58,6 +80,34 @@ REMEDIES = [
     ("train text --nor 1", "Did you mean '--monitor'", "train text --monitor"),
     ("train text --local_rank=1", "`dtlib train text --ranks N`", "train text --ranks 2"),
     ("--local_rank=1 train", "`dtlib train images|text --ranks N`", "train images --ranks 2"),
+]
+
+# The same, where a package or a compiler is missing, or on a Mac.
+MISSING = [
+    (
+        "g++",
+        "train text --compile --compile-mode max-autotune",
+        "or drop compile and compile_mode.\n",
+        "train text",
+    ),
+    (
+        "lightning_fabric",
+        "train text --strategy lightning --static-graph --bucket-cap-mb 1",
+        "or use strategy ddp.\n",
+        "train text --static-graph --bucket-cap-mb 1",
+    ),
+    (
+        "deepspeed",
+        "train text --strategy offload --zero-stage 3",
+        "use strategy fsdp without zero_stage",
+        "train text --strategy fsdp",
+    ),
+    (
+        "deepspeed",
+        "train text --strategy zero2 --deepspeed own.json",
+        "use strategy fsdp without deepspeed",
+        "train text --strategy fsdp",
+    ),
 ]
 
 
@@ -85,6 +135,21 @@ def test_a_remedy_is_not_refused_next(line, remedy, next_line, capsys, monkeypat
     assert not accepted(line)
     assert remedy in capsys.readouterr().err
     assert accepted(next_line), capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("missing", "line", "remedy", "next_line"), MISSING)
+def test_a_remedy_for_what_is_missing_is_not_refused_next(
+    missing, line, remedy, next_line, capsys, monkeypatch, tmp_path
+):
+    find, which = importlib.util.find_spec, shutil.which
+    absent = {missing, "clang++"} if missing == "g++" else {missing}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name in absent else find(name)
+    )
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in absent else which(name))
+    monkeypatch.setattr(sys, "platform", "darwin" if missing == "deepspeed" else sys.platform)
+    monkeypatch.delenv("CXX", raising=False)
+    test_a_remedy_is_not_refused_next(line, remedy, next_line, capsys, monkeypatch, tmp_path)
 
 
 @functools.cache
@@ -150,7 +215,8 @@ def test_a_walk_over_all_settings_without_effect_finds_no_remedy_that_is_refused
             followed += 1
             next_ = refusal(**changed)
             told = {told_of(next_)} if next_ else set()
-            if told - {told_of(refusal(task=settings["task"], **{k: settings[k]}))
-                       for k in settings if k != "task"}:  # fmt: skip
+            before = {told_of(refusal(task=settings["task"], **{k: settings[k]}))
+                      for k in settings if k != "task"} - {told_of(sentence)}  # fmt: skip
+            if told - before:
                 wrong.append((settings, sentence, changed, next_))
     assert followed > 1000 and wrong == []

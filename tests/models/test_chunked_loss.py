@@ -10,9 +10,9 @@ from torch.utils._pytree import tree_leaves
 
 from dtlib import launch
 from dtlib.config import RunConfig
-from dtlib.models import chunked_loss
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks import dist
+from dtlib.sim import activations
 from dtlib.training.tasks.text import Text
 from tests.strategy_runs import HERE, train_each
 
@@ -36,7 +36,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def _pieces(monkeypatch):
-    monkeypatch.setattr(chunked_loss, "LARGE", 4 * 61)
+    monkeypatch.setattr(activations, "CHUNK", 4 * 61)
 
 
 def step(call, autocast=False, dtype=torch.float64) -> tuple[list[torch.Tensor], int]:
@@ -85,7 +85,7 @@ def test_a_compiled_model_has_the_same_loss_in_one_graph():
 
 
 def trained(names, large, **settings):
-    chunked_loss.LARGE = large
+    activations.CHUNK = large
     return train_each(names, **settings)
 
 

@@ -1,12 +1,14 @@
 """Predicted activations against the bytes that autograd saves on the real models, byte for byte."""
 
+import gc
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint
 
+from dtlib.models.chunked_loss import summed_loss
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
@@ -33,11 +35,9 @@ def saved_bytes(model: nn.Module, forward) -> int:
     return sum(storage.nbytes() for storage in kept.values())
 
 
-def gpt_saved(config: GPTConfig, b: int, s: int, attention: str, recipe: str = "fp32", wrap=None):
+def gpt_saved(config: GPTConfig, b: int, s: int, attention: str, recipe: str = "fp32"):
     """Build a GPT, run its forward and its loss, and return what autograd keeps."""
     model = GPT(config).to({"mixed": torch.bfloat16, "fp64": torch.float64}.get(recipe))
-    if wrap:
-        wrap(model)
     tokens, labels = torch.randint(0, config.vocab_size, (2, b, s))
 
     def forward() -> torch.Tensor:
@@ -80,50 +80,69 @@ def test_gpt_keeps_what_is_predicted(b, s, layers, heads, width, attention, reci
     assert gpt_saved(config, b, s, attention, recipe) == predicted
 
 
-def checkpoint_blocks(model: GPT) -> None:
-    """As `--activation-checkpointing full` does."""
-    for block in model.h:
-        block.checkpointing = "full"
-
-
-def checkpoint_attention(model: GPT) -> None:
-    """Recompute the inside of attention, as selective checkpointing does."""
-    for block in model.h:
-        inner, attn = block.attn.forward, block.attn
-
-        def forward(x, attn=attn, inner=inner):
-            b, s, h = x.shape
-            q, k, v = (
-                attn.c_attn(x).view(b, s, 3, attn.heads, h // attn.heads).permute(2, 0, 3, 1, 4)
-            )
-            y = checkpoint(
-                lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-                q, k, v, use_reentrant=False,
-            )  # fmt: skip
-            return attn.c_proj(y.transpose(1, 2).reshape(b, s, h))
-
-        block.attn.forward = forward
+def kept_by_forward(config: GPTConfig, b: int, s: int, attention: str, recipe: str, kind: str):
+    """Bytes that are alive once forward is over, logits, weights and tokens apart."""
+    model = GPT(config, checkpointing=kind)
+    model.to({"mixed": torch.bfloat16, "fp64": torch.float64}.get(recipe, torch.float32))
+    tokens = torch.randint(0, config.vocab_size, (b, s))
+    with Live() as live, sdpa_kernel(KERNEL[attention]):
+        logits = model(tokens)
+    gc.collect()
+    own = {t.untyped_storage()._cdata for t in [tokens, logits, *model.parameters()]}
+    return sum(size for key, (storage, size) in live.seen.items()
+               if key not in own and not storage.expired())  # fmt: skip
 
 
 @pytest.mark.parametrize("attention", list(KERNEL))
-@pytest.mark.parametrize(
-    ("kind", "wrap"), [("full", checkpoint_blocks), ("selective", checkpoint_attention)]
-)
-def test_gpt_with_checkpointing_keeps_what_is_predicted(kind, wrap, attention):
+@pytest.mark.parametrize("recipe", ["fp32", "mixed", "fp64"])
+@pytest.mark.parametrize("kind", ["full", "selective"])
+def test_gpt_with_checkpointing_keeps_what_is_predicted(kind, recipe, attention):
+    """Selective recomputation keeps what it chooses out of autograd's sight, so all is counted."""
     b, s = 2, 16
     config = GPTConfig(vocab_size=40, context=16, layers=3, heads=4, width=32)
-    predicted = activations.gpt(s, b, 3, 32, 4, "fp32", attention, kind)
-    predicted += loss_bytes(config, b, s, "fp32")
-    assert gpt_saved(config, b, s, attention, wrap=wrap) == predicted
+    predicted = activations.gpt(s, b, 3, 32, 4, recipe, attention, kind) - 8 * b * s  # the tokens
+    if recipe == "mixed":  # a CPU keeps the last norm's statistics in bf16, where a GPU has fp32
+        predicted -= 2 * b * s * 2
+    assert kept_by_forward(config, b, s, attention, recipe, kind) == predicted
 
 
 def test_what_comes_back_when_a_block_is_recomputed():
     whole = activations.gpt_block(16, 2, 32, 4, "fp32", "materialised")
-    size = (16, 2, 32, 4, "fp32", "materialised")
-    assert activations.gpt_recomputed(*size, "full") == whole
-    # scores and probabilities of 4 heads, 16 × 16, of 2 sequences, in fp32; no flash logarithms
-    assert activations.gpt_recomputed(*size, "selective") == 4 * 16 * 16 * 2 * 4
-    assert activations.gpt_recomputed(*size, "none") == 0
+    size, sbh = (16, 2, 32, 4, "fp32"), 16 * 2 * 32 * 4
+    assert activations.gpt_recomputed(*size, "materialised", "full") == whole
+    # what the four products read: of the norms (1 + 1), the second norm's (1) and GELU's (4)
+    again = 7 * sbh + 2 * activations.statistics(16, 2, 4)
+    assert activations.gpt_recomputed(*size, "flash", "selective") == again
+    # under stage 3 what two of them gave, too: query, key and value (3) and GELU's input (4)
+    found = activations.gpt_recomputed(*size, "flash", "selective", products=False)
+    assert found == again + 7 * sbh
+    assert activations.gpt_recomputed(*size, "flash", "none") == 0
+
+
+@pytest.mark.parametrize("recipe", ["fp32", "mixed", "fp64"])
+@pytest.mark.parametrize(("n", "v", "h"), [(64, 1000, 8), (60, 1000, 200), (640, 1000, 30)])
+def test_a_loss_in_chunks_takes_what_is_predicted(monkeypatch, n, v, h, recipe):
+    """It keeps that and its own 0-d sum. At most, logsumexp takes a chunk's logits out of sight."""
+    monkeypatch.setattr(activations, "CHUNK", 16 * v)
+    dtype = {"mixed": torch.bfloat16, "fp64": torch.float64}.get(recipe, torch.float32)
+    hidden, weight = (torch.randn(k, h, dtype=dtype, requires_grad=True) for k in (n, v))
+    labels = torch.zeros(n, dtype=torch.int64)
+    own = (n + v) * h * dtype.itemsize + 8 * n
+    with Live() as live:
+        loss = summed_loss(hidden, weight, labels)
+    gc.collect()
+    alive = sum(size for storage, size in live.seen.values() if not storage.expired())
+    kept, most = activations.chunked_loss(n, v, h, recipe)
+    assert alive - own == kept + n * h * dtype.itemsize + loss.itemsize
+    small = loss.itemsize + 16 * (1 + 8 + 2 * loss.itemsize)  # of a chunk: counts, index, norms
+    assert live.most - own - small <= most <= live.most - own + 16 * v * loss.itemsize
+
+
+def test_the_loss_is_in_chunks_above_the_limit_alone_and_never_in_fp16():
+    classes = activations.CHUNK // 1024
+    assert not activations.is_chunked(1024, classes, "bf16")
+    assert activations.is_chunked(1025, classes, "bf16")
+    assert not activations.is_chunked(1025, classes, "fp16")
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])

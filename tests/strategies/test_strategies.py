@@ -9,7 +9,6 @@ from torch.nn.parallel import DistributedDataParallel
 from dtlib import launch, strategies
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import dist
-from dtlib.strategies import needs
 from dtlib.strategies.ddp import DDP
 from dtlib.strategies.optim import learning_rate, make_optimizer
 from dtlib.strategies.single import Single
@@ -226,11 +225,12 @@ def test_a_state_comes_back():
     assert one.module.w.item() == other.module.w.item() != 1.0
 
 
-def test_compile_without_a_compiler_is_unavailable(monkeypatch):
+@pytest.mark.parametrize("name", ["single", "fsdp"])
+def test_compile_without_a_compiler_is_unavailable_before_anything_starts(monkeypatch, name):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install"):
-        needs.need_compiler()
+    with pytest.raises(Unavailable, match=r"needs a C\+\+ compiler; install .* or drop compile\."):
+        strategies.find(name).check(config(compile=True), 1)
 
 
 def modes_asked_for(names):

@@ -1,6 +1,7 @@
 """DeepSpeed's JSON and the manners of its strategies: nothing here starts a process.
 
-What a machine lacks is refused before any rank starts, so all of it holds without DeepSpeed too;
+What a machine does not have is refused before any rank starts, so all of it holds without
+DeepSpeed too;
 `DTLIB_BARE=1` (`make bare`) runs these tests with DeepSpeed hidden and PATH empty.
 """
 
@@ -147,13 +148,15 @@ def test_what_a_build_lacks_is_one_sentence(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(ops, "has_libaio", lambda: False)
-    with pytest.raises(Unavailable, match="lacks ninja, c\\+\\+, libaio; apt-get install"):
+    with pytest.raises(Unavailable, match="needs ninja, c\\+\\+, libaio, missing here; apt-get"):
         ops.refuse_unbuildable(["async_io"])
 
 
 def test_a_missing_nvcc_has_a_remedy_that_apt_has_not(monkeypatch):
     monkeypatch.setattr(ops, "missing_tools", lambda: ["nvcc (CUDA_HOME)"])
-    with pytest.raises(Unavailable, match=r"lacks nvcc \(CUDA_HOME\); set CUDA_HOME to") as caught:
+    with pytest.raises(
+        Unavailable, match=r"needs nvcc \(CUDA_HOME\), missing here; set CUDA"
+    ) as caught:
         ops.refuse_unbuildable(["cpu_adam"])
     assert "apt-get" not in str(caught.value)
 

@@ -47,16 +47,16 @@ def test_parts_that_end_at_once_leave_one_table_without_gaps(tmp_path, capsys) -
     words = [*SMALL, "--out", str(out), "--part"]
     assert study.main([*words, "1"]) == 0  # the study's first run is not done
     printed = capsys.readouterr().out
-    assert "No efficiency yet" in printed and "3 of 4 runs lack: ranks1-repeat0" in printed
+    assert "No efficiency yet" in printed and "3 of 4 runs are missing: ranks1-repeat0" in printed
     both = [start(*words, "0"), start(*words, "2")]
     said = [one.communicate(timeout=120)[0].decode() for one in both]
     assert [one.returncode for one in both] == [0, 0], said
     assert sorted(in_table(out)) == sorted(NAMES[:3])
     assert study.main(["figure", str(out)]) == 0
-    assert "1 of 4 runs lack: ranks2-repeat1" in capsys.readouterr().out
+    assert "1 of 4 runs are missing: ranks2-repeat1" in capsys.readouterr().out
     assert study.main([*SMALL, "--out", str(out)]) == 0
     assert sorted(in_table(out)) == sorted(NAMES)
-    assert "lack" not in capsys.readouterr().out
+    assert "missing" not in capsys.readouterr().out
     assert not list(out.glob(".tmp*"))
 
 

@@ -1,6 +1,7 @@
 """Studies of settings: the grid, paired gains, noise, the figures again from CSV alone."""
 
 import csv
+import statistics
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from dtlib import study
 from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
+from dtlib.measure.noise import compare
 from dtlib.study import drawing, sensitivity, sensitivity_view, tables
 from dtlib.training.record import COLUMNS
 
@@ -31,7 +33,7 @@ def made(speeds: dict[tuple[float, str], list[float]]) -> list[tables.Row]:
 # the second turn was half as fast for everything: 1/bf16 gains 50 % in all, 25/fp32 is noise
 MADE = made({
     (1.0, "fp32"): [100, 50, 100], (1.0, "bf16"): [150, 75, 150],
-    (25.0, "fp32"): [105, 50, 102], (25.0, "bf16"): [80, 45, 90],
+    (25.0, "fp32"): [105, 50, 102], (25.0, "bf16"): [80, 42, 84],
 })  # fmt: skip
 
 
@@ -59,6 +61,18 @@ def test_the_whole_grid_in_turns() -> None:
 def test_grids_that_are_refused(axes, said) -> None:
     with pytest.raises(BadInput, match=said):
         list(sensitivity.plans(SETTINGS, axes, 1))
+
+
+@pytest.mark.parametrize(("gains", "said"), [
+    ([0.05, 0.06, 0.06], "gain"), ([-0.2, -0.16, -0.16], "loss"), ([0.1, -0.01, 0.1], "noise"),
+    # all pairs agree on the sign, and on nothing else: 1.3 times, with a spread of 1.6
+    ([0.01, 0.3, 0.62], "noise"), ([-0.2, -0.1, -0.1], "noise"), ([0.5], "one repeat"),
+])  # fmt: skip
+def test_a_gain_exceeds_the_spread_of_its_pairs(gains, said) -> None:
+    assert sensitivity.verdict(gains) == said
+    if len(gains) > 1:
+        ratios = [1 + one for one in gains]
+        assert compare(statistics.median(ratios), ratios).real == (said != "noise")
 
 
 def test_gains_are_paired_by_turn_and_noise_is_called_noise() -> None:
@@ -97,7 +111,7 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
     printed = capsys.readouterr().out
     assert "a gain of at least 20 %: reached: 50.0% (50.0% to 50.0%)" in printed
     assert "all 3 on one side in 25.0% of cases, for each of 3 settings" in printed
-    assert "runs lack" not in printed
+    assert "runs are missing" not in printed
     with (tmp_path / "best.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert list(table[0]) == list(sensitivity.BEST) and len(table) == 4
@@ -110,7 +124,7 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
 def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(tmp_path) -> None:
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[:-1])
     text, _ = drawing.draw(tmp_path)
-    assert "1 of 12 runs lack: bucket25-bf16-repeat2; the same study" in text
+    assert "1 of 12 runs are missing: bucket25-bf16-repeat2; the same study" in text
     (tmp_path / "study.json").write_text(
         '{"study": "sensitivity", "bucket_cap_mb": ["1", "25"], "precision": ["fp32", "bf16"],'
         ' "runs": ["bucket1-fp32-repeat0", "bucket1-bf16-repeat0"]}'

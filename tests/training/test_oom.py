@@ -1,4 +1,4 @@
-"""Out of memory is a sentence: what lacked, what holds the rest, what would fit by the formulas."""
+"""Out of memory is a sentence: what is missing, what holds the rest, what would fit."""
 
 import dataclasses
 from collections.abc import Callable
@@ -31,13 +31,13 @@ def test_torchs_numbers_are_read_in_bytes():
     assert (found.in_use, found.allocated, found.reserved) == (39.5 * GIB, 37 * GIB, GIB)
 
 
-def test_the_sentence_says_what_lacked_and_what_would_fit():
+def test_the_sentence_says_what_is_missing_and_what_would_fit():
     found = oom.numbers(TEXT)
     found.peak = 37.5 * GIB
     said = oom.sentence("rank 1 ran out of memory on cuda:1", found, XL)
     assert said.startswith(
         "rank 1 ran out of memory on cuda:1 (40.0 GiB): 2.0 GiB more were wanted and 0.5 GiB are"
-        " free, so 1.5 GiB are lacking; 37.0 GiB are in tensors, 37.5 GiB at the peak, and 1.0 GiB"
+        " free, so 1.5 GiB are missing; 37.0 GiB are in tensors, 37.5 GiB at the peak, and 1.0 GiB"
         f" are reserved without one; by `dtlib sim memory` this run needs {peak(XL) / GIB:.1f} GiB"
     )
     assert "--strategy zero1" in said and "other processes" not in said and said.endswith(".")

@@ -89,7 +89,7 @@ class Machine:
 
     @property
     def is_mac(self) -> bool:
-        """Whether this is macOS, which needs less and lacks some."""
+        """Whether this is macOS, which needs less and has less."""
         return self.system == "Darwin"
 
     def which(self, *names: str) -> str | None:

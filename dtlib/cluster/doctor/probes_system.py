@@ -98,7 +98,7 @@ def host_name(machine: Machine) -> Finding:
         "host name",
         "note",
         f"this machine's own name does not resolve ({ran.last_line})",
-        # no variable: what a shell exports goes on into every job that it submits
+        # no variable: what a shell exports is passed on to every job that it submits
         'add "127.0.0.1 $(hostname)" to /etc/hosts (on a node of a cluster the site must, with its '
         "address on the network); until then let `dtlib` start ranks, which needs no name",
     )

@@ -39,8 +39,8 @@ def gpu(machine: Machine) -> Finding:
         bf16 = facts.get("bf16")
         if bf16 is None or all(bf16):
             return Finding("GPU", "ok", f"{found}, bf16" if bf16 else found)
-        lacking = "no bf16" if not any(bf16) else f"no bf16 on GPU {bf16.index(False)}"
-        return Finding("GPU", "note", f"{found}, {lacking}", "train with --precision fp16 or fp32")
+        missing = "no bf16" if not any(bf16) else f"no bf16 on GPU {bf16.index(False)}"
+        return Finding("GPU", "note", f"{found}, {missing}", "train with --precision fp16 or fp32")
     if driver:
         version = facts.get("version", "")
         found = f"the driver {driver} sees a GPU, but torch {version} cannot use it"

@@ -9,7 +9,7 @@ LIBAIO = "libaio"
 
 
 def missing_tools(machine: Machine) -> list[str]:
-    """What building DeepSpeed's own operators lacks here.
+    """What is missing here for building DeepSpeed's own operators.
 
     A lesson that offloads to the CPU or to NVMe asks this first, and is skipped with the reason
     instead of failing inside a build.

@@ -20,7 +20,8 @@ from dtlib.training.record import Run
 SETTINGS = (
     "task", "model", "strategy", "precision", "world_size", "global_batch", "micro_batch",
     "accumulation", "optimizer", "lr", "seed", "data", "loader", "workers", "compile",
-    "compile_mode", "activation_checkpointing", "channels_last", "pad_vocab_to", "bucket_cap_mb",
+    "compile_mode", "activation_checkpointing", "channels_last", "pad_vocab_to", "chunked_loss",
+    "bucket_cap_mb",
     "compress_gradients", "zero_stage", "shard_ranks", "cpu_offload",
 )  # fmt: skip
 ORIGIN = ("device", "host", "nodes", "gpus_per_node", "job_id", "commit", "started", "ended")
@@ -49,7 +50,7 @@ def ending(run: Run) -> str:
     """Return in a sentence how a run ended, as far as its files tell."""
     steps = f"{len(run.history)} steps are recorded"
     if (run.folder / "requeue").exists():
-        return f"stopped by a signal with a checkpoint, and wants to go on; {steps}."
+        return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
         return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
     return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."

@@ -1,4 +1,4 @@
-"""The checkpoints of a run on its way: the one that it goes on from, and those that it writes."""
+"""The checkpoints of a run: the one that it resumes from, and those that it writes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dtlib.training.checkpoint.content import (
 if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
 
-# What a checkpoint's next step follows from; where these differ, going on is another experiment.
+# What a checkpoint's next step follows from; where these differ, it is another experiment.
 SAME_ON_RESUME = (
     "task", "model", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
     "num_samples", "augment", "global_batch", "seed", "optimizer", "precision", "dropout",
 )  # fmt: skip
-# What may change, and changes how the run goes on: a start that resumes names each of them.
+# What may change, and changes how the run continues: a start that resumes names each of them.
 NAMED_ON_RESUME = (
     "lr", "momentum", "adam_eps", "weight_decay", "warmup_steps", "schedule", "lr_floor", "clip",
     "compress_gradients", "deepspeed",
@@ -64,7 +64,7 @@ class Checkpointer:
     strategy
         What has the state of the model and of the optimizer.
     settings
-        All that a checkpoint is compared by when a run goes on from it.
+        All that a checkpoint is compared by when a run resumes from it.
     """
 
     def __init__(self, folder: Path, strategy: Strategy, settings: Mapping[str, Any]) -> None:
@@ -122,7 +122,7 @@ class Checkpointer:
         self._saved_at = progress.step
 
     def _changed(self, saved: Mapping[str, Any], progress: Progress | None) -> str:
-        """Say which settings differ from the checkpoint's and change how the run goes on."""
+        """Say which settings differ from the checkpoint's and change how the run continues."""
         now = self._settings
         names = list(NAMED_ON_RESUME)
         if now["schedule"] == "cosine":
@@ -141,7 +141,7 @@ class Checkpointer:
                 rates.append(f"{rate:.3g}")
         if len(set(rates)) == 2:
             said += f"; the learning rate of the next step is {rates[1]} instead of {rates[0]}"
-        return f" It goes on as another run: {said}."
+        return f" It continues as another run: {said}."
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:

@@ -9,7 +9,7 @@ A run's folder holds
 - `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
 - `summary.json`: the results, and on what they were measured; there once the run is done;
 - `tensorboard/`, `wandb/`: the same numbers for these two, when asked for (`loggers.py`);
-- `requeue`: there when a signal stopped the run and it wants to go on.
+- `requeue`: there when a signal stopped the run, which should be resumed.
 
 A number that was not measured is None here, and empty in a CSV file.
 """

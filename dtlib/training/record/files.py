@@ -101,7 +101,7 @@ class RunFiles:
         return full
 
     def requeue(self, step: int) -> None:
-        """Say in the folder that the run was stopped after `step` and wants to go on."""
+        """Say in the folder that the run was stopped after `step` and should be resumed."""
         if self.world.rank == 0:
             write_atomically(self.folder / "requeue", f"stopped after step {step}\n")
             if "DTLIB_STOPPED" in os.environ:  # of a job, which wants to know what it has gained

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,16 +29,18 @@ def new_folder(root: Path, name: str) -> Path:
 def make_folder(folder: Path, *, resume: bool) -> None:
     """Make the run's folder, and take back the wish of an earlier start to be started again.
 
-    Raises `BadInput` when it cannot be made or written to, or it holds a run that this one is not
-    to go on with.
+    Raises `BadInput` when it cannot be made or written to, or it holds a run that this one should
+    not resume.
     """
     if not resume and (folder / "config.json").exists():
         raise BadInput(
-            f"the folder {folder} holds a run already: add --resume to go on with it, "
+            f"the folder {folder} holds a run already: add --resume to resume it, "
             "or choose another --out."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
         (folder / "requeue").unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(

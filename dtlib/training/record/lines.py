@@ -48,7 +48,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 class Lines:
-    """A file of JSON lines that a resumed run goes on with."""
+    """A file of JSON lines that a resumed run continues."""
 
     def __init__(self, path: Path, resumed_from: int | None) -> None:
         kept = [line for line in read_lines(path) if line["step"] <= (resumed_from or 0)]

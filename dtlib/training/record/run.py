@@ -83,7 +83,7 @@ class Run:
         if "loss" not in self.summary:
             raise BadInput(
                 f"the run in {self.folder} is not done ({len(self.history)} steps are recorded): "
-                "go on with it by --resume."
+                "resume it with --resume."
             )
         return float(self.summary["loss"])
 

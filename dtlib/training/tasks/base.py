@@ -146,6 +146,11 @@ class Task(ABC):
         """Return `loss_sum` of what the model gives for a micro-batch."""
         return self.loss_sum(model(inputs), labels)
 
+    def is_chunked(self, positions: int) -> bool:
+        """Tell whether a loss over so many predictions never has all of its logits at once."""
+        del positions
+        return False
+
     def count(self, labels: torch.Tensor) -> torch.Tensor:
         """Return how many labels count (0-d tensor)."""
         return (labels != IGNORE).sum()

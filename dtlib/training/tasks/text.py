@@ -13,7 +13,8 @@ from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
 from dtlib.data.text import GRAMMAR_TOKENS
 from dtlib.errors import BadInput
-from dtlib.models import chunked_loss, gpt
+from dtlib.models import gpt
+from dtlib.sim import activations
 from dtlib.training.tasks.base import Batch, Share, Task
 
 if TYPE_CHECKING:
@@ -85,13 +86,13 @@ class Text(Task):
     def training_loss(
         self, model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
+        if self.is_chunked(labels.numel()):
+            return model(inputs, labels)
+        return super().training_loss(model, inputs, labels)
+
+    def is_chunked(self, positions: int) -> bool:
         assert self.vocab_size is not None
-        # Logits that are few stay whole: their loss has the bits that it always had. So do those of
-        # fp16, whose small gradients vanish unless the loss is scaled before they are taken.
-        few = labels.numel() * self.vocab_size <= chunked_loss.LARGE
-        if few or self.config.precision == "fp16":
-            return super().training_loss(model, inputs, labels)
-        return model(inputs, labels)
+        return activations.is_chunked(positions, self.vocab_size, self.config.precision)
 
     def evaluation_batches(self) -> int:
         return -(-len(self.valid) // self._windows())

@@ -1,0 +1,144 @@
+"""`--micro-batch auto`: the largest micro-batch that formulas say fits, and that a trial proves.
+
+The global batch stays: a smaller micro-batch has more accumulation. All ranks take the smallest of
+what each of them has room for. A trial trains a model that is then thrown away, so the run itself
+is, to the bit, the one that was told this micro-batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import gc
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import torch
+
+from dtlib import strategies
+from dtlib.config import RunConfig
+from dtlib.config.plan import BatchPlan
+from dtlib.config.values import AUTO
+from dtlib.ranks import dist
+from dtlib.sim import fitting, states
+from dtlib.strategies.optim import make_optimizer
+from dtlib.training import oom, tasks
+from dtlib.training.loop import accumulate, global_count
+
+if TYPE_CHECKING:
+    from dtlib.strategies.base import Strategy
+    from dtlib.training.tasks.base import Batch, Task
+
+STEPS, MOST = 2, 20  # that move the weights, the second beside the optimizer's state; and tries
+
+
+def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
+    """Return the settings of a run that resumes, with the micro-batch that it chose at first."""
+    if config.micro_batch != AUTO or not config.resume:
+        return config
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        text = (Path(config.out or "") / "config.json").read_text(encoding="utf-8")
+        before = int(json.loads(text)["micro_batch"])
+        if before > 0 and plan.micro_batch % before == 0:  # not so on other numbers of ranks
+            return dataclasses.replace(config, micro_batch=before)
+    return config
+
+
+def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
+    """Return the plan with the largest micro-batch that fits on every rank, and say why.
+
+    `plan` has the largest that there is, without accumulation. Called on every rank.
+    """
+    task = tasks.find(config.task)(config, world)  # whose data are on the device
+    micro, why = foreseen(config, plan, world, task.vocab_size)
+    del task
+    failed: list[str] = []
+    while True:
+        found = dataclasses.replace(plan, micro_batch=micro, accumulation=plan.micro_batch // micro)
+        strategies.find(config.strategy).check_plan(config, found)
+        proved = is_proved(tasks.find(config.task)(config, world), config, found, world)
+        gc.collect()
+        if world.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if proved or micro == 1:  # the run itself says what is missing for that
+            break
+        failed.append(str(micro))
+        micro = next(n for n in range(micro - 1, 0, -1) if plan.micro_batch % n == 0)
+    if dist.is_main():
+        less = f"; {' and '.join(failed)} ran out of memory" if failed else ""
+        trial = f"{STEPS} steps proved it" if proved else "but a trial ran out of memory"
+        print(f"micro-batch {micro} × accumulation {found.accumulation}: {why}{less}, {trial}.")
+    return found
+
+
+def foreseen(
+    config: RunConfig, plan: BatchPlan, world: dist.World, vocab_size: int | None
+) -> tuple[int, str]:
+    """Return the micro-batch for which every rank has room by the formulas, and their numbers."""
+    setup = oom.setup_of(config, plan, vocab_size)
+    if setup is None:
+        return plan.micro_batch, "the ledger does not know this model"
+    room = min(dist.gather_objects(free(world)))
+    way = fitting.largest(setup, room * (1 - fitting.SPARE))
+    said = f"the ledger says {oom.in_gib(way.peak)} of {oom.in_gib(room)}"
+    return way.setup.micro_batch, said
+
+
+def free(world: dist.World) -> float:
+    """Bytes that a rank may still use: of its GPU, or its share of this machine's memory."""
+    if world.device.type == "cuda":
+        return float(torch.cuda.mem_get_info(world.device)[0])
+    return psutil.virtual_memory().available / world.local_world_size
+
+
+def is_proved(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> bool:
+    """Train for a few steps, of two micro-batches at most, and tell whether all ranks had room."""
+    strategy = strategies.find(config.strategy)(config, world, plan)
+    micro_batches = next(task.steps(plan, first=0))[:2]
+    with contextlib.closing(strategy):
+        strategy.prepare(task.model, functools.partial(make_optimizer, config))
+        return all(_has_room(trial) for trial in _trials(task, strategy, micro_batches))
+
+
+def _trials(
+    task: Task, strategy: Strategy, micro_batches: list[Batch]
+) -> Iterator[Callable[[], None]]:
+    """Yield first what a rank can do alone, so that one without room leaves no other waiting."""
+    config = strategy.config
+    whole = states.DIVIDED.get(states.ALIASES.get(config.strategy, config.strategy)) in ("", "o")
+    if whole and not config.static_graph:
+        yield lambda: _alone(task, strategy, micro_batches[0])
+
+    def steps() -> None:
+        for _ in range(MOST):  # fp16 skips some at first
+            count = global_count(task, micro_batches)
+            accumulate(task, strategy, micro_batches, count)
+            strategy.step(config.lr or 0.0)
+            if strategy.steps == STEPS:
+                return
+
+    yield steps
+
+
+def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
+    """Forward and backward that send nothing."""
+    with strategy.micro_step(last=False):
+        with strategy.autocast():
+            loss_sum = task.training_loss(strategy.model, *batch)
+        strategy.backward(loss_sum, task.count(batch[1]))
+
+
+def _has_room(trial: Callable[[], None]) -> bool:
+    """Tell whether no rank ran out of memory."""
+    fits = True
+    try:
+        trial()
+    except RuntimeError as error:
+        if not oom.is_out_of_memory(error):
+            raise
+        fits = False
+    return all(dist.gather_objects(fits))
