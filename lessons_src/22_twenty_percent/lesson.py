@@ -660,15 +660,15 @@ middle, low, high = proof[exact]
 drift = max(abs(a - b) for a, b in zip(losses["slow"], losses[exact]))
 print(f"All levers up to '{exact}' give {middle:.2f} times the throughput,")
 print(f"in {repeats} pairs between {low:.2f} and {high:.2f} times,")
-print(f"and losses that part by {drift:.0e} at most.")
+print(f"and losses that differ by at most {drift:.0e}.")
 fresh = list(zip(turns["slow"], turns[exact]))[1:]
 over = sum(before / after > 1.2 for before, after in fresh)
 luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
-print(f"{over} of {repeats} pairs lie above 1.2. Were the median no more,")
+print(f"{over} of {repeats} pairs lie above 1.2. If the true median were 1.2,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
-print(f"Beside no change at all: {effect}.")
+print(f"Compared with no change at all: {effect}.")
 if effect.real and luck / 2**repeats < 0.05:
-    print("At least 20 %: proven here, as far as that goes.")
+    print("At least 20 %: proven here, as far as a sign test proves it.")
 else:
     print("At least 20 %: not proven here. Take longer turns, and more.")
 learn.my_run(

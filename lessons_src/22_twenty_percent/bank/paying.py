@@ -55,6 +55,7 @@ ALSO_WRONG = [
             -1 if after >= before else break_even(cost, before, after, sizes)
         ),
     ),
+    ("gives_up", lambda cost, before, after, sizes: math.inf),
     ("every_change", {"seen.add(size)": "seen.clear(); seen.add(size)"}),
     ("too_early", {"after - before": "0.25 - before"}),
     ("steps", lambda cost, before, after, sizes: 100),

@@ -72,7 +72,8 @@ EXERCISE = Answer(
     same=1e-9,
     read=read,
     # One size: whole, a fraction, never within the run, no saving, a loss. Two sizes: behind
-    # again, behind at the end, saved in advance, an old size that comes back. No price.
+    # again, behind at the end, saved in advance, an old size that comes back. One size: level at
+    # the very end, no price.
     cases=[
         case(4.5, 1.25, 0.5, (10, 32)),
         case(1.0, 1.0, 0.25, (4, 32)),
@@ -83,6 +84,7 @@ EXERCISE = Answer(
         case(1.0, 0.5, 0.25, (6, 32), (1, 20)),
         case(0.5, 0.5, 0.25, (6, 32), (2, 20)),
         case(1.0, 0.5, 0.25, (2, 32), (2, 20), (2, 32), (10, 20)),
+        case(1.0, 0.5, 0.25, (4, 32)),
         case(0.0, 0.5, 0.25, (3, 32)),
     ],
     mistakes=[
@@ -108,7 +110,7 @@ EXERCISE = Answer(
         ("too_late", {"debt > 0": "debt >= 0"}),
         ("too_late", {LAST: "last + 2"}),
         ("at_the_end", {"math.inf": "len(sizes)"}),
-        Mistake("gives_up", divided(lambda sizes: 10),
+        Mistake("gives_up", {"last < len(sizes)": "last < len(sizes) - 1"},
                 when=lambda got, want: got == math.inf != want),
         Mistake("never", {"math.inf": "len(sizes) + 1"},
                 when=lambda got, want: want == math.inf != got),
