@@ -320,7 +320,8 @@ learn.my_run("gain of larger buckets", 100 * gain, "%", effect=effect)
 #   (https://doi.org/10.1145/1465482.1465560). Strong scaling asks this.
 # - **Gustafson's law** keeps the *time* the same: how much more work is done
 #   in it? Each rank does as much divisible work as one rank did alone, and
-#   the serial part is done once: s + N·(1 − s) times the work, without a bound
+#   the serial part is done once. One rank would need s + N·(1 − s) times as
+#   long for all of that, which has no bound
 #   (https://doi.org/10.1145/42411.42415). Weak scaling asks this.
 #
 # Communication comes on top. In the sliders below it is an all-reduce in a
@@ -353,10 +354,10 @@ learn.check("serial_share", serial_share)
 # %% [markdown]
 # Now put the share of *your* strong study into both laws. For as many ranks
 # as you used, Amdahl's column gives back what you measured, because you
-# computed s from it. Gustafson's column is a prediction, and your weak study
-# tests it. If your ranks together were slower than one, no share of a step
-# explains that: each rank added some cost. The cell then takes the worked
-# example's s.
+# computed s from it. Gustafson's column assumes that a step takes no longer on
+# N ranks than on one, and your weak study tests that. If your ranks together
+# were slower than one, no share of a step explains that: each rank added some
+# cost. The cell then takes the worked example's s.
 
 # %%
 explain = learn.given("serial_share")
@@ -375,8 +376,8 @@ learn.table(
     ["ranks", "Amdahl: times as soon", "Gustafson: times the work"],
     f"Both laws for s = {s:.2f}, {source}",
 )
-print(f"Your weak study: {most * weak.times:.2f} times the work", end="")
-print(f" on {most} ranks" + ("." if weak.real else ", within the noise."))
+print("Gustafson assumes a weak efficiency of 1; yours is", end=" ")
+print(f"{weak.times:.2f}" + ("." if weak.real else ", within the noise."))
 
 # %% [markdown]
 # Both columns are right, so whoever quotes one of them has to say which work
@@ -409,7 +410,7 @@ for n in (2, 8, 64):
 # The next cell **simulates** data-parallel training of GPT-2 with 8 windows
 # (pieces of text) of 1,024 tokens on each GPU, or 64 windows on all of them.
 # It assumes that a GPU computes at 40 % of its peak, the most that its data
-# sheet promises, as H100s do in MosaicML's tables
+# sheet promises, as H100s roughly do in MosaicML's tables
 # (https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking),
 # and that messages have no latency. Communication is **hidden** as far as the
 # GPU computes something else meanwhile. Backward is two thirds of the
