@@ -1,4 +1,4 @@
-"""More answers to `efficiency`, for the tests alone."""
+"""More answers to `efficiency`, for the tests only."""
 
 from itertools import pairwise
 

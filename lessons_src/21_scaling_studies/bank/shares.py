@@ -1,4 +1,4 @@
-"""More answers to `serial_share`, for the tests alone."""
+"""More answers to `serial_share`, for the tests only."""
 
 
 def karp_flatt(speedup, ranks):

@@ -1,4 +1,4 @@
-"""More answers to `break_even`, for the tests alone."""
+"""More answers to `break_even`, for the tests only."""
 
 import math
 from itertools import accumulate
