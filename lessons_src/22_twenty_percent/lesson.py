@@ -856,10 +856,11 @@ print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 
 # %% [markdown]
 # Fused AdamW and the compiler remove operations that have little to compute.
-# The network has as many as before, because most of its operations call a
-# library, whose kernels a compiler does not join. A CUDA graph turns all that
-# are left into one launch. That pays if the profile of *your* step shows a
-# GPU that is idle between short kernels (lesson 20).
+# The network's step has as many as before, because most of its operations call
+# a library, whose kernels a compiler does not join. (Ten of them add to the
+# gradients of the step before, which that measurement never clears.) A CUDA
+# graph turns all that are left into one launch. That pays if the profile of
+# *your* step shows a GPU that is idle between short kernels (lesson 20).
 #
 # ## Exercise 5: is it still the same experiment?
 #
