@@ -8,8 +8,8 @@
 # objectives:
 #   - run a strong and a weak scaling study, and compute their efficiencies
 #   - tell a gain from noise with repeats that are paired turn by turn
-#   - plan a study in which one thing varies, and judge a published table
-# minutes: {read: 25, exercises: 40}
+#   - plan a study in which one thing varies, and judge what bounds a curve
+# minutes: {read: 32, exercises: 40}
 # needs: [laptop]
 # builds_on: ["20"]
 # ---
@@ -28,6 +28,11 @@
 from dtlib import learn
 
 learn.start("21")
+
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
 
 # %% [markdown]
 # If you have more cores or GPUs, make the studies larger with `ranks` and
@@ -59,7 +64,7 @@ learn.predict("by_chance")
 # %% [markdown]
 # ## Two questions, two studies
 #
-# T(N) is the time of a step on N ranks.
+# T(N) is the time of a step on N **ranks** (processes, one for each GPU).
 #
 # - **Strong scaling**: how much faster is the *same* work done? The global
 #   batch stays the same, and each rank's batch shrinks. Ideally
@@ -201,21 +206,10 @@ what = f"weak efficiency on {most} ranks"
 learn.my_run(what, weak.times, "of 1", effect=weak)
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_study
 
-figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for kind, marker, aside in (("strong", "o-", -0.01), ("weak", "s--", 0.01)):
-    found = course[kind]
-    counts = [row["world_size"] for row in found]
-    ends = [[abs(row["efficiency"] - row[f"efficiency_{end}"])
-             for row in found] for end in ("min", "max")]  # fmt: skip
-    middle = [row["efficiency"] for row in found]
-    places = [n + aside for n in counts]  # so that no spread hides the other
-    axes.errorbar(places, middle, ends, fmt=marker, capsize=4, label=kind)
-axes.axhline(1, color="k", lw=0.8, ls=":", label="ideal")
-axes.set(xlabel="ranks", ylabel="efficiency", ylim=(0, None), xticks=counts)
-axes.legend(loc="lower left")
-plt.show()
+sure = {"strong": strong.real, "weak": weak.real}
+draw_study(course, sure)
 
 # %%
 names = "efficiency", "efficiency_min", "efficiency_max"
@@ -223,19 +217,25 @@ learn.table(
     [
         [kind, row["world_size"], row["global_batch"]]
         + [f"{row[name]:.2f}" for name in names]
+        + ["within the noise" if not sure[kind] and row["world_size"] > 1
+           else ""]
         for kind in mine
         for row in course[kind]
     ],
-    ["study", "ranks", "global batch", "efficiency", "smallest", "largest"],
-    "Medians over the repeats, and the whole spread",
-)
+    ["study", "ranks", "global batch", "efficiency", "smallest", "largest",
+     ""],
+    "Medians over the repeats, and the whole spread; the times on one rank"
+    f" spread by {strong.spread:.2f} and {weak.spread:.2f} times",
+)  # fmt: skip
 
 # %% [markdown]
 # Strong scaling of such a small model is a harsh test: at the same global
 # batch each of two ranks has half the work, but the **all-reduce**, which sums
 # the gradients of all ranks, moves the same number of bytes, whatever the
-# batch. On two cores that other programs use as well, the spread may be wide;
-# then the spread is part of the result.
+# batch. On two cores that other programs use as well, the spread may be wide.
+# Where the times on one rank alone differ by more than an efficiency differs
+# from 1, the table says *within the noise*: then that efficiency is no result
+# yet, and longer runs have to decide.
 #
 # ## Exercise 2: is it a gain?
 #
@@ -312,12 +312,20 @@ learn.my_run("gain of larger buckets", 100 * gain, "%", effect=effect)
 # %% [markdown]
 # ## How far can it go?
 #
-# **Amdahl's law** says: if a share s of a step cannot be divided among ranks,
-# no number of ranks makes the step more than 1/s times as fast
-# (https://doi.org/10.1145/1465482.1465560). Communication comes on top. In
-# the sliders below it is an all-reduce in a ring (lesson 07), in which the
-# bytes that each rank sends grow as (N − 1)/N. Weak scaling does not divide
-# the work, so its efficiency stays far higher:
+# Suppose that a share s of a step cannot be divided among ranks, because it is
+# serial. Two laws then answer two different questions.
+#
+# - **Amdahl's law** keeps the *work* the same: how much sooner is it done?
+#   1 / (s + (1 − s)/N) times as soon, and never more than 1/s
+#   (https://doi.org/10.1145/1465482.1465560). Strong scaling asks this.
+# - **Gustafson's law** keeps the *time* the same: how much more work is done
+#   in it? Each rank does as much divisible work as one rank did alone, and
+#   the serial part is done once. One rank would need s + N·(1 − s) times as
+#   long for all of that, which has no bound
+#   (https://doi.org/10.1145/42411.42415). Weak scaling asks this.
+#
+# Communication comes on top. In the sliders below it is an all-reduce in a
+# ring (lesson 07), in which the bytes that each rank sends grow as (N − 1)/N:
 
 # %%
 learn.what_if("how_far")
@@ -325,7 +333,7 @@ learn.what_if("how_far")
 # %% [markdown]
 # ## Exercise 3: the serial share
 #
-# ●●○ *8 minutes, stretch.* Now use the law in the other direction. Given a
+# ●●○ *8 minutes, stretch.* Use Amdahl's law in the other direction. Given a
 # measured speed-up S on N ranks, Karp and Flatt
 # (https://doi.org/10.1145/78607.78614) ask: which share s would explain it,
 # if T(N) = s·T(1) + (1 − s)·T(1)/N? A worked example: a step takes 8 s on one
@@ -344,15 +352,44 @@ def serial_share(speedup, ranks):
 learn.check("serial_share", serial_share)
 
 # %% [markdown]
-# If s stays the same as N grows, some part of the step costs the same however
-# many ranks share the rest. That part need not be serial work: an all-reduce
-# in a ring looks just like it. Here 5 % of the step is serial, and the
-# all-reduce takes 10 % on many ranks, as in the sliders above:
+# Now put the share of *your* strong study into both laws. For as many ranks
+# as you used, Amdahl's column gives back what you measured, because you
+# computed s from it. Gustafson's column assumes that a step takes no longer on
+# N ranks than on one, and your weak study tests that. If your ranks together
+# were slower than one, no share of a step explains that: each rank added some
+# cost. The cell then takes the worked example's s.
+
+# %%
+explain = learn.given("serial_share")
+s = explain(most * strong.times, most)
+source = "from your strong study"
+if not 0 <= s <= 1:
+    print(f"Your s would be {s:.2f}, and a share lies between 0 and 1.")
+    s, source = 0.25, "from the worked example"
+elif not strong.real:
+    source += "; within the noise, so s may as well be 0"
+learn.table(
+    [
+        [n, f"{1 / (s + (1 - s) / n):.2f}", f"{s + (1 - s) * n:.2f}"]
+        for n in (most, 8, 64, 1024)
+    ],
+    ["ranks", "Amdahl: times as soon", "Gustafson: times the work"],
+    f"Both laws for s = {s:.2f}, {source}",
+)
+print("Gustafson assumes a weak efficiency of 1; yours is", end=" ")
+print(f"{weak.times:.2f}" + ("." if weak.real else ", within the noise."))
+
+# %% [markdown]
+# Both columns are right, so whoever quotes one of them has to say which work
+# it is for. One measured s is not enough for 1024 ranks either, so look at
+# several N. If s stays the same as N grows, some part of the step costs the
+# same however many ranks share the rest. That part need not be serial work: an
+# all-reduce in a ring looks just like it. Here 5 % of the step is serial, and
+# the all-reduce takes 10 % on many ranks, as in the sliders above:
 
 # %% tags=["stretch"]
 from lesson.what_if import strong_step
 
-explain = learn.given("serial_share")
 for n in (2, 8, 64):
     share = explain(1 / strong_step(n, 0.05, 0.10), n)
     print(f"{n} ranks: s = {share:.2f}")
@@ -363,10 +400,154 @@ for n in (2, 8, 64):
 # with more ranks it is more likely that one of them is late. The number s is
 # there to tell you which of the two cases you have.
 #
+# ## The border of a node
+#
+# Neither law knows where the ranks are. A **node** is one machine. In a node
+# with eight H100 GPUs each sends 450 GB/s over **NVLink**, NVIDIA's link
+# between GPUs. To other nodes each sends 50 GB/s over **InfiniBand**, a
+# network for clusters (lesson 07). A ring is as fast as its slowest link.
+#
+# The next cell **simulates** data-parallel training of GPT-2 with 8 windows
+# (pieces of text) of 1,024 tokens on each GPU, or 64 windows on all of them.
+# It assumes that a GPU computes at 40 % of its peak, the most that its data
+# sheet promises, as H100s roughly do in MosaicML's tables
+# (https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking),
+# and that messages have no latency. Communication is **hidden** as far as the
+# GPU computes something else meanwhile. Backward is two thirds of the
+# computation, so it can hide at most that much:
+
+# %%
+from dtlib.sim import hardware
+from dtlib.sim.collectives import ring_all_reduce_time
+from dtlib.sim.estimate import Setup, estimate
+from lesson.pictures import draw_border
+
+nvlink, infiniband = hardware.DEVICES["h100"]["link"], 50e9  # bytes/s
+rate = 0.4 * hardware.peak("h100", "bf16")
+
+
+def simulated_step(n, windows, hidden):
+    """Seconds of a step with so many windows on each of n GPUs."""
+    one = estimate(Setup("gpt2", micro_batch=windows, precision="bf16"))
+    compute = one.flop[0] / rate
+    link = nvlink if n <= 8 else infiniband
+    gradients = 4 * one.parameters  # bytes
+    messages = ring_all_reduce_time(gradients, n, 0, 1 / link)
+    return compute + max(0, messages - 2 / 3 * compute * hidden)
+
+
+gpus = [1, 2, 4, 8, 16, 32, 64]
+one_gpu, in_all = simulated_step(1, 8, True), simulated_step(1, 64, True)
+draw_border(
+    {
+        "weak, nothing hidden": {
+            n: one_gpu / simulated_step(n, 8, False) for n in gpus
+        },
+        "weak, hidden": {
+            n: one_gpu / simulated_step(n, 8, True) for n in gpus
+        },
+        "strong, hidden": {
+            n: in_all / (n * simulated_step(n, 64 // n, True)) for n in gpus
+        },
+    }
+)
+
+# %% [markdown]
+# From 8 GPUs to 16 the all-reduce takes almost ten times as long, once; from
+# 16 to 64 it hardly grows. So a curve that ends at 8 GPUs says nothing about
+# 16, and a study has to measure on both sides of the border. A step that
+# computes long enough hides the border: in PyTorch's table below, ResNet-50
+# takes 104 ms on 8 GPUs of one node and on 16 of two. Lesson 07's all-reduce
+# on two levels, inside the nodes and between them, moves the border, too.
+#
+# ## What are the extra samples worth?
+#
+# A weak study counts samples, but what you want is a lower loss. A larger
+# batch averages away the **noise** of the gradient, by which the gradients of
+# single samples differ. Once little noise is left, more samples in a step help
+# little. McCandlish et al. (https://arxiv.org/abs/1812.06162) put this into a
+# number, the **noise scale** B: the summed variance of one sample's gradient,
+# over the squared length of the mean gradient. It estimates the **critical
+# batch size**, beyond which a larger batch no longer pays in full.
+#
+# Measure it for the GPT of your study, before and after 40 steps of training,
+# each time twice on different windows. The gradients of `count` batches have
+# more noise in them than the mean of these gradients, and the difference gives
+# B:
+
+# %%
+import torch
+from torch.nn import functional as F
+
+from dtlib.data import open_text
+from dtlib.models import gpt
+
+torch.set_num_threads(1)
+micro, count, steps_taken = 4, 16, 40  # windows in a batch; batches
+needed = (2 * count + steps_taken) * micro * length + 1  # tokens
+text = open_text("grammar", seed=0, size=needed)
+inputs = text.train[:-1].view(-1, micro, length)
+labels = text.train[1:].view(-1, micro, length)
+model = gpt.GPT(gpt.shape("nano", vocab_size=text.tokenizer.vocab_size))
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+
+def gradient(k):
+    model.zero_grad()
+    logits = model(inputs[k]).flatten(0, 1)
+    F.cross_entropy(logits, labels[k].flatten()).backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+def noise_scale(first):
+    """B in windows, from `count` batches; the paper's appendix A.1."""
+    each = torch.stack([gradient(first + k) for k in range(count)])
+    little, much = each.square().sum(1).mean(), each.mean(0).square().sum()
+    noise = (little - much) / (1 / micro - 1 / (micro * count))
+    signal = (count * much - little) / (count - 1)
+    return float(noise / signal)
+
+
+early = [noise_scale(0), noise_scale(count)]
+for k in range(2 * count, len(inputs)):
+    gradient(k)
+    optimizer.step()
+late = [noise_scale(0), noise_scale(count)]
+effect = compare(late[0] / early[0], late)
+for when, (one, again) in {"before": early, "after": late}.items():
+    print(f"{when} training: B = {one:.1f}, measured again {again:.1f}")
+learn.my_run("growth of the noise scale", effect.times, effect=effect)
+
+# %% [markdown]
+# The noise scale grows as the loss falls, because the mean gradient shrinks
+# and the noise does not shrink as much. In the paper's formula a batch of M
+# samples needs 1 + B/M times as many steps to the same loss as a huge batch
+# would (with the best learning rate for each batch). With b windows on each
+# rank, N ranks then reach that loss (1 + B/b) / (1 + B/(N·b)) times as soon,
+# even if communication costs nothing:
+
+# %%
+rows = []
+for n in (1, 8, 64, 1024):
+    sooner = (1 + late[0] / batch) / (1 + late[0] / (n * batch))
+    rows.append([n, n * batch, n, f"{sooner:.2f}"])
+learn.table(
+    rows,
+    ["ranks", "global batch", "times the samples", "times as soon"],
+    f"Ideal weak scaling at your B = {late[0]:.1f}, by the paper's formula",
+)
+s = batch / (batch + late[0])
+assert abs(sooner - 1 / (s + (1 - s) / n)) < 1e-6 * sooner
+
+# %% [markdown]
+# That is Amdahl's law again, with s = b / (b + B), as the cell asserts. So
+# weak scaling has no bound if you count samples, and 1 + B/b is the bound if
+# you count the time until the loss is reached.
+#
 # ## Published tables
 #
-# NVIDIA's table for ResNet-50 in mixed precision on a DGX A100 has 2,470
-# images/s on one GPU and 16,621 on eight
+# NVIDIA's table for ResNet-50 in mixed precision on a DGX A100, a machine with
+# eight GPUs, has 2,470 images/s on one of them and 16,621 on all eight
 # (https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5).
 # PyTorch's own benchmark of DDP, ResNet-50 with 32 images on each GPU, has a
 # step of 97 ms without DDP, of 104 ms on 8 GPUs and of 104 ms on 16
@@ -453,6 +634,9 @@ learn.quiz()
 #   spread crosses zero may be noise.
 # - Vary one thing only: fix the batch, the learning rate and the threads, and
 #   state them.
+# - A curve has a step where the ring leaves its node: measure on both sides.
+# - Beyond the critical batch size weak scaling still adds samples, but hardly
+#   any progress.
 # - A table without its kind, baseline and repeats is a claim, not a result.
 
 # %%

@@ -14,7 +14,7 @@ from dtlib.study import scaling
 from tests.prediction_cases import right_options
 
 from .exercises import efficiencies, gains, planning
-from .what_if import serial_share
+from .what_if import serial_share, strong_step
 
 LESSON = source.find("21")
 
@@ -85,3 +85,24 @@ def test_the_buckets_that_vary_are_those_that_are_read() -> None:
     (given,) = re.findall(r'"--bucket-cap-mb", "([\d.,]+)"', LESSON.text)
     keys = ast.literal_eval(f"[{given}]")
     assert f"{{{keys[0]}: [], {keys[1]}: []}}" in LESSON.text
+
+
+def test_a_warm_up_in_the_means_hurts_strong_scaling_and_flatters_weak() -> None:
+    (item,) = [item for item in drawn(LESSON.sidecar["quiz"], []) if item["id"] == "warm_up"]
+    for variant in item["variants"]:
+        n, cold = map(
+            int, re.findall(r"has (\d+) steps, and its first\s+one takes (\d+)", variant["text"])[0]
+        )
+        (e,) = map(float, re.findall(r"efficiency, ([\d.]+)\.", variant["text"]))
+        one = (cold + (n - 1) * 1.0) / n
+        strong, weak = (cold + (n - 1) / (8 * e)) / n, (cold + (n - 1) / e) / n
+        told = f"Strong scaling {one / (8 * strong):.2f}, weak scaling {one / weak:.2f}"
+        (right,) = [option["text"] for option in variant["options"] if option.get("right")]
+        assert right == told and one / (8 * strong) < e < one / weak
+
+
+def test_weak_scaling_towards_a_loss_is_amdahls_law() -> None:
+    """1 + B/M times as many steps with M samples: the share b / (b + B) is not divided."""
+    for noise, batch, ranks in ((27.0, 8, 64), (3.0, 16, 2)):
+        sooner = (1 + noise / batch) / (1 + noise / (batch * ranks))
+        assert sooner == pytest.approx(1 / strong_step(ranks, batch / (batch + noise), 0))

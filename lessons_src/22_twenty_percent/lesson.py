@@ -7,7 +7,7 @@
 #   - prove a gain with pairs of turns, and state the range in which it lies
 #   - write a step that sends less and waits less, and yields the same weights
 #   - choose levers by their share of a step, and keep the experiment the same
-# minutes: {read: 30, exercises: 49}
+# minutes: {read: 33, exercises: 53}
 # needs: [laptop]
 # builds_on: ["20", "21"]
 # ---
@@ -27,6 +27,11 @@ from dtlib import learn
 
 learn.start("22")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
 # Two settings that are compared run in turns: `steps` is the number of steps
 # in a turn, and `repeats` is the number of pairs of turns. On a GPU node, use
@@ -37,7 +42,7 @@ learn.start("22")
 # %% tags=["parameters"]
 ranks = 2
 repeats = 8
-steps = 3
+steps = 2
 device = "cpu"
 with_compile = False
 record = False
@@ -218,17 +223,23 @@ def recorded(folder, setting):
         for _ in range(6):
             run.take(1)
             step()
+    run.batches.close()
 
 
-folder = str(Path("traces").resolve() / "patient")
-dtlib.launch(recorded, folder, slow, ranks=ranks, device=device)
-patient = profiling.shares(profiling.read(folder))
-print(profiling.verdict(patient))
-parts = "input", "compute", "communication", "idle"
-mean = {
-    part: sum(getattr(one, part) for one in patient) / len(patient)
-    for part in parts
-}
+def parts_of(name, setting):
+    """Shares of a step, the mean over the ranks."""
+    folder = str(Path("traces").resolve() / name)
+    dtlib.launch(recorded, folder, setting, ranks=ranks, device=device)
+    found = profiling.shares(profiling.read(folder))
+    print(profiling.verdict(found))
+    parts = "input", "compute", "communication", "idle"
+    return {
+        part: sum(getattr(one, part) for one in found) / len(found)
+        for part in parts
+    }
+
+
+mean = parts_of("patient", slow)
 learn.table(
     [
         [part, f"{100 * share:.0f} %", f"{1 / max(1e-3, 1 - share):.2f}"]
@@ -440,6 +451,12 @@ turns, losses, sent = dtlib.launch(
 gains = {name: gain_of(turns["slow"], turns[name]) for name in settings}
 placebo = [turns[name][1:] for name in two]
 told = {name: compare(gains[name][0], *placebo) for name in gains}
+
+
+def noise(times, *placebo):
+    return "" if compare(times, *placebo).real else "within the noise"
+
+
 apart = {
     name: max(abs(a - b) for a, b in zip(losses["slow"], losses[name]))
     for name in settings
@@ -467,7 +484,7 @@ learn.table(
     [
         [name, sent[name], *(f"{x:.2f}" for x in gains[name])]
         + [f"{apart[name]:.0e}" if apart[name] else "0"]
-        + ["" if told[name].real else "within the noise"]
+        + ["" if name == "slow" else noise(gains[name][0], *placebo)]
         for name in gains
     ],
     ["lever", "all-reduces", "gain", "smallest", "largest", "losses apart",
@@ -550,8 +567,10 @@ amdahl = learn.given("bound")
 alone, both = amdahl([(0.2, math.inf)]), amdahl([(0.2, math.inf)] * 2)
 learn.measured("two_levers", both)
 assert abs(alone - 1.25) < 1e-9 and abs(both - 1 / 0.6) < 1e-9
-product = math.prod(gains[name][0] for name in free)
-print(f"multiplied, the single gains above would make {product:.2f} times")
+clear = [name for name in free if told[name].real]
+product = math.prod(gains[name][0] for name in clear)
+print(f"{len(clear)} single gains above exceed the noise.", end=" ")
+print(f"Multiplied, they would make {product:.2f} times.")
 
 # %% [markdown]
 # ## Together, and proven
@@ -584,17 +603,25 @@ proof = {name: gain_of(turns["slow"], turns[name]) for name in chain}
 # %%
 from statistics import median
 
-rates = {name: 1000 / median(turns[name][1:]) for name in chain}
-figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-hatches = ["//", "//", *[""] * (len(chain) - 3), ".."]
-bars = axes.barh(list(chain), list(rates.values()), hatch=hatches, ec="white")
-axes.bar_label(bars, [f"{proof[name][0]:.2f} times" for name in chain])
-axes.invert_yaxis()
-axes.margins(x=0.2)
-axes.set(xlabel="pictures/s, all ranks; hatched: before, dotted: bf16")
-plt.show()
+from lesson.pictures import draw_steps
+
+effect = compare(proof[exact][0], *(turns[name][1:] for name in two))
+shares = {"before": mean, "after": parts_of("cured", chain[exact])}
+steps_ms = {
+    when: {
+        part: share * median(turns[name][1:]) * chain[name]["global_batch"]
+        for part, share in shares[when].items()
+    }
+    for when, name in (("before", "slow"), ("after", exact))
+}
+draw_steps(steps_ms, effect.real)
+
+# %% [markdown]
+# The lengths of the bars are measured without the profiler; the shares of the
+# parts come from a recording, as at the start, so they are estimates.
 
 # %%
+rates = {name: 1000 / median(turns[name][1:]) for name in chain}
 rows = []
 before = "slow"
 for name in chain:
@@ -603,11 +630,14 @@ for name in chain:
     rows.append(
         [name, f"{rates[name]:.0f}", sent[name], f"{step:.2f}"]
         + [f"{x:.2f}" for x in proof[name]]
+        + ["" if name == "slow" else noise(
+            proof[name][0], *(turns[one][1:] for one in two)
+        )]
     )
 learn.table(
     rows,
     ["", "pictures/s", "all-reduces", "over the last", "gain", "smallest",
-     "largest"],
+     "largest", ""],
     f"Before and after, {repeats} fresh pairs; gain against slow",
 )  # fmt: skip
 
@@ -630,16 +660,15 @@ middle, low, high = proof[exact]
 drift = max(abs(a - b) for a, b in zip(losses["slow"], losses[exact]))
 print(f"All levers up to '{exact}' give {middle:.2f} times the throughput,")
 print(f"in {repeats} pairs between {low:.2f} and {high:.2f} times,")
-print(f"and losses that part by {drift:.0e} at most.")
+print(f"and losses that differ by at most {drift:.0e}.")
 fresh = list(zip(turns["slow"], turns[exact]))[1:]
 over = sum(before / after > 1.2 for before, after in fresh)
 luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
-print(f"{over} of {repeats} pairs lie above 1.2. Were the median no more,")
+print(f"{over} of {repeats} pairs lie above 1.2. If the true median were 1.2,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
-effect = compare(middle, *(turns[name][1:] for name in two))
-print(f"Beside no change at all: {effect}.")
+print(f"Compared with no change at all: {effect}.")
 if effect.real and luck / 2**repeats < 0.05:
-    print("At least 20 %: proven here, as far as that goes.")
+    print("At least 20 %: proven here, as far as a sign test proves it.")
 else:
     print("At least 20 %: not proven here. Take longer turns, and more.")
 learn.my_run(
@@ -652,21 +681,34 @@ learn.my_run(
 # %% [markdown]
 # ## Exercise 4: torch.compile has a price
 #
-# ●○○ *6 minutes, stretch.* `torch.compile` generates code for your model and
-# compiles it during the first step. After how many steps has that time been
-# paid back? Return the first whole number of steps after which the compiled
-# run is no longer behind, and `math.inf` if it never catches up. A worked
-# example: with 30 s to compile, and steps of 0.5 s before and 0.25 s after, it
-# takes 120 steps.
+# ●●○ *10 minutes, stretch.* `torch.compile` generates code for your model and
+# compiles it. Suppose that it does so for each batch size by itself
+# (`dynamic=False`): a step with a size that has not occurred before takes
+# `compile_seconds` longer. `sizes` has the batch size of every step of a run.
+# A step takes `before` seconds plain and `after` seconds compiled, whatever
+# its size. Return the number of the first step, counted from 1, at whose end
+# the compiled run is not behind the plain one *and never will be again*. If
+# it is behind at the end of the run, return `math.inf`.
+#
+# A worked example: with 1 s to compile, and steps of 0.5 s before and 0.25 s
+# after, eight steps of the same size give 4. But if the fifth of twelve steps
+# has another size, it costs a second more. The run is behind again, and level
+# for good at the end of step 8.
 
 
 # %% tags=["exercise", "stretch"]
-def break_even(compile_seconds, before, after):
-    """Steps until compiling has paid off, from the seconds of a step."""
+def break_even(compile_seconds, before, after, sizes):
+    """Number of the step from whose end on compiling has paid off."""
     ### BEGIN SOLUTION
-    if after >= before:
-        return math.inf
-    return math.ceil(compile_seconds / (before - after))
+    debt, seen, last = 0.0, set(), 0  # last: the last step that ends behind
+    for k, size in enumerate(sizes, start=1):
+        debt += after - before
+        if size not in seen:
+            seen.add(size)
+            debt += compile_seconds
+        if debt > 0:
+            last = k
+    return last + 1 if last < len(sizes) else math.inf
     ### END SOLUTION
 
 
@@ -677,13 +719,18 @@ learn.check("break_even", break_even)
 # Here two things are compiled: a training step of the patient's network, whose
 # convolutions and matrix products mostly call a library that is compiled
 # already, and a colour jitter, which consists of many small operations that a
-# compiler can join. Each runs in a fresh process with an empty cache, as in
-# your first job on a node, and the plain and compiled versions take turns:
+# compiler can **fuse**, that is, join into one. Each runs in a fresh process
+# with an empty cache, as in your first job on a node. The plain version, the
+# plain one once more and the compiled one take turns. The last two columns
+# apply your function to a million steps, first of one size, then with a
+# smaller batch at the end of every epoch of 63 steps:
 
 
 # %% tags=["stretch"]
 import tempfile
 from functools import partial
+
+from lesson.operations import count, count_compiled
 
 
 def jitter(x):
@@ -693,27 +740,32 @@ def jitter(x):
     return (x - 0.45) / 0.25
 
 
+def once(call, x):
+    out = call(x)
+    if out.requires_grad:
+        out.square().mean().backward()
+
+
 def compiled(call):
-    """Seconds: the first compiled call, then a plain and a compiled one."""
+    """To compile, in s; turns: plain, again, compiled; operations of both."""
+    from torch._inductor import config
+
+    config.cpp.enable_kernel_profile = True  # so that kernels are counted
     torch.set_num_threads(1)
     x, fast = torch.rand(32, 3, 32, 32), torch.compile(call)
-
-    def once(call):
-        out = call(x)
-        if out.requires_grad:
-            out.square().mean().backward()
-
     begin = time.perf_counter()
-    once(fast)
+    once(fast, x)
     cost = time.perf_counter() - begin
     turns = [
         [
-            median(profiling.seconds_of(partial(once, one), 20, warmup=3))
-            for one in (call, fast)
+            median(profiling.seconds_of(partial(once, one, x), 20, warmup=3))
+            for one in (call, call, fast)
         ]
         for _ in range(9)
     ]
-    return [cost, *map(median, zip(*turns))]
+    issued = count(partial(once, call, x))
+    kernels = count_compiled(partial(once, fast, x))
+    return [cost, *map(list, zip(*turns)), [issued, kernels]]
 
 
 if with_compile:
@@ -730,22 +782,85 @@ if with_compile:
 else:
     found = learn.recorded("22_compile")
 steps_of = learn.given("break_even")
-learn.table(
-    [
+million = [32] * 10**6, ([32] * 62 + [16]) * (10**6 // 63)
+rows = []
+for name, (cost, plain, again, fast, _) in found.items():
+    old, new = median(plain), median(fast)
+    unsure = noise(old / new, plain, again)
+    paid = [steps_of(cost, old, new, sizes) for sizes in million]
+    rows.append(
         [name, f"{cost:.1f} s", f"{old * 1e3:.2f} ms", f"{new * 1e3:.2f} ms"]
-        + [steps_of(cost, old, new)]
-        for name, (cost, old, new) in found.items()
-    ],
-    ["", "to compile", "before", "after", "pays after"],
+        + ([unsure] * 2 if unsure else paid)
+    )
+learn.table(
+    rows,
+    ["", "to compile", "before", "after", "pays after", "two sizes"],
     "torch.compile on a CPU, cache empty",
 )
 
 # %% [markdown]
 # The price is seconds, and a step saves a millisecond or less. If a step gains
 # at all, such a price pays off in long runs, or if the next run finds the
-# compiled code in a cache that you keep (`TORCHINDUCTOR_CACHE_DIR`). In the
-# table, `inf` means never. How much a compiled step gains depends on the model
-# and the device, like everything else here.
+# compiled code in a cache that you keep (`TORCHINDUCTOR_CACHE_DIR`). `inf`
+# means: not in a million steps. *Within the noise* means that the plain
+# version differs from itself by as much as from the compiled one, so there is
+# no gain to divide by. By default, `torch.compile` compiles a second time when
+# it meets a second size, and then for any size, so the price is usually due
+# twice. Or leave the last, smaller batch out (`drop_last=True`).
+#
+# ## What a GPU adds: CUDA graphs
+#
+# For a GPU the CPU only **launches** operations: Python calls PyTorch, PyTorch
+# chooses a kernel (lesson 20), and the driver puts it on the GPU's queue. If a
+# kernel takes less time than its launch, the GPU waits for the CPU. A **CUDA
+# graph** removes that wait: all launches of a step are recorded once, and from
+# then on the CPU replays the recording with a single call. No kernel becomes
+# faster.
+#
+# A recording holds fixed shapes and addresses of memory. So each new shape is
+# recorded again, inputs are copied to where the recording expects them, and
+# `.item()` cannot be inside, because there the CPU would have to look at a
+# number. `torch.compile(model, mode="reduce-overhead")` makes the recordings
+# (https://docs.pytorch.org/docs/stable/generated/torch.compile.html), and only
+# on a GPU. What you can count here is what it has to do: how many operations a
+# CPU issues in a step. Each of them is at least one launch on a GPU:
+
+# %% tags=["stretch"]
+patient = network()
+
+
+def updates(optimizer):
+    optimizer.zero_grad()
+    once(patient, torch.rand(8, 3, 32, 32))
+    optimizer.step()
+
+
+optimizers = {
+    name: torch.optim.AdamW(patient.parameters(), fused=name == "fused")
+    for name in ("one by one", "fused")
+}
+for optimizer in optimizers.values():
+    updates(optimizer)  # the first step makes the optimizer's state
+rows = [
+    [f"one micro-batch and AdamW, {name}", count(partial(updates, one)), ""]
+    for name, one in optimizers.items()
+]
+rows += [[name, *counts] for name, (*_, counts) in found.items()]
+learn.table(
+    rows, ["", "operations", "after torch.compile"],
+    "Operations that the CPU issues; those that only make views are left out",
+)  # fmt: skip
+number = torch.zeros(1)
+each = median(profiling.seconds_of(partial(number.add_, 1), 200, warmup=20))
+print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
+
+# %% [markdown]
+# Fused AdamW and the compiler remove operations that have little to compute.
+# The network's step has as many as before, because most of its operations call
+# a library, whose kernels a compiler does not join. (Ten of them add to the
+# gradients of the step before, which that measurement never clears.) A CUDA
+# graph turns all that are left into one launch. That pays if the profile of
+# *your* step shows a GPU that is idle between short kernels (lesson 20).
 #
 # ## Exercise 5: is it still the same experiment?
 #
@@ -816,6 +931,8 @@ learn.quiz()
 #   look at the shares again after each change.
 # - Make one change at a time. Numbers that made you choose a change cannot
 #   prove it; fresh ones can.
+# - Fewer operations are fewer launches: fuse them, compile them, or replay
+#   them as a CUDA graph. Compiling has a price for each new shape.
 # - Send gradients once a step, and read losses only when somebody asks.
 # - The loss curve decides whether it is still the same experiment.
 

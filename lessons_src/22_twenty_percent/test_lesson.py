@@ -49,10 +49,16 @@ def test_one_option_of_two_levers_is_right(value: float, begins: str) -> None:
 def test_the_worked_cases_of_the_text() -> None:
     assert pairs.gain([9, 4, 4, 4], [1, 2, 2.5, 4]) == (1.6, 1, 2)
     assert bounds.bound([(0.5, 2)]) == pytest.approx(1.33, abs=0.005)
-    assert paying.break_even(30, 0.5, 0.25) == 120
+    assert paying.break_even(1, 0.5, 0.25, [32] * 8) == 4
+    assert paying.break_even(1, 0.5, 0.25, [32] * 4 + [20] + [32] * 7) == 8
     after = {**same.BASE, "ranks": 4, "accumulation": 2}
     assert same.same_experiment(same.BASE, after) == "same"
-    for words in ("(4, 2), (4, 2.5) and (4, 4)", "is (1.6, 1, 2)", "a gain of 1.33", "120 steps"):
+    for words in (
+        "(4, 2), (4, 2.5) and (4, 4)",
+        "is (1.6, 1, 2)",
+        "a gain of 1.33",
+        "same size give 4",
+    ):
         assert words in LESSON.text.replace("\n# ", " ")
 
 
@@ -66,11 +72,12 @@ def test_the_record_is_whole_and_the_lesson_can_reckon_with_it() -> None:
     path = LESSON.room / "records/22_compile.json"
     results = json.loads(path.read_text(encoding="utf-8"))["results"]
     assert len(results) == 2
-    for name, (cost, before, after) in results.items():
+    for name, (cost, plain, again, fast, (issued, kernels)) in results.items():
         assert f'"{name}"' in LESSON.text
-        assert cost > before > 0
-        steps = paying.break_even(cost, before, after)
-        assert steps == math.inf or cost + steps * after <= steps * before * (1 + 1e-9)
+        assert len(plain) == len(again) == len(fast) > 1
+        assert cost > max(plain) > 0 < kernels <= issued
+    (network, jitter) = (row[-1] for row in results.values())
+    assert network[0] == network[1] and jitter == [10, 1]  # "as many as before"
 
 
 @pytest.mark.parametrize("own", [0.9, 1.0, 1.02, 1.2, 2.0, 2.85, 9.0, 15.0])
@@ -110,8 +117,8 @@ def raises(model, optimizer, loss_fn, micro_batches):
         ("gain", lambda before, after: [].clear()),
         ("bound", lambda levers: [1.3]),
         ("bound", lambda levers: float("nan")),
-        ("break_even", lambda cost, before, after: -1),
-        ("break_even", lambda cost, before, after: "never"),
+        ("break_even", lambda cost, before, after, sizes: -1),
+        ("break_even", lambda cost, before, after, sizes: "never"),
         ("same_experiment", lambda before, after: ["same"]),
         ("same_experiment", lambda before, after: [].clear()),
         ("faster_step", raises),

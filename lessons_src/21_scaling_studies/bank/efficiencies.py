@@ -1,4 +1,6 @@
-"""More answers to `efficiency`, for the tests alone."""
+"""More answers to `efficiency`, for the tests only."""
+
+from itertools import pairwise
 
 from ..exercises.efficiencies import efficiency
 
@@ -25,7 +27,20 @@ def counts_first(kind, rows):
     return {n: efficiency(kind, [r for r in rows if r["ranks"] in (1, n)])[n] for n in counts}
 
 
+def against_the_previous(kind, rows):
+    """The baseline is always the next smaller number of ranks."""
+    times = {row["ranks"]: row["step_time_s"] for row in rows}
+    counts = sorted(times)
+    found = {}
+    for fewer, n in pairwise(counts):
+        more = n / fewer if kind == "strong" else 1
+        found[n] = times[fewer] / (more * times[n])
+    return efficiency(kind, rows) | found
+
+
 ALSO_WRONG = [
+    ("baseline", against_the_previous),
+    ("rounded", lambda kind, rows: {n: round(v, 3) for n, v in efficiency(kind, rows).items()}),
     ("missing", lambda kind, rows: {n: v for n, v in efficiency(kind, rows).items() if n > 1}),
     ("not_a_dict", lambda kind, rows: list(efficiency(kind, rows).values())),
     ("changed", sorts_the_rows),

@@ -1,4 +1,4 @@
-"""More answers to `verdict`, for the tests alone."""
+"""More answers to `verdict`, for the tests only."""
 
 from statistics import mean
 

@@ -1,4 +1,4 @@
-"""More answers to `plan`, for the tests alone."""
+"""More answers to `plan`, for the tests only."""
 
 
 def run(n, batch, repeat):

@@ -79,6 +79,12 @@ def of_one_repeat(got, want, kind, rows):
     return any(abs(got[n] - one) < 1e-9 for one in each)
 
 
+def is_rounded(got, want):
+    """Whether the wrong efficiency is the right one with two or three digits."""
+    n = wrong_at(got, want)
+    return got[n] in (round(want[n], 2), round(want[n], 3))
+
+
 def facts(got, want):
     """Return the wrong and the right efficiency at the largest number of ranks that is wrong."""
     n = wrong_at(got, want)
@@ -107,6 +113,8 @@ EXERCISE = Answer(
             lambda value, n: value * (n if kind == "weak" else 1))(kind, rows)),
         ("upside_down", each(lambda value, n: 1 / value)),
         ("percent", each(lambda value, n: 100 * value)),
+        ("lost", each(lambda value, n: 1 - value)),
+        Mistake("rounded", each(lambda value, n: round(value, 2)), when=is_rounded),
         ("baseline", against_fewest),
         ("unpaired", of_middles(statistics.median)),
         ("mean", {MIDDLE: "statistics.mean(each)"}),

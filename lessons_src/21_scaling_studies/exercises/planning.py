@@ -12,7 +12,7 @@ FIELDS = ("ranks", "global_batch", "threads", "repeat")
 
 def case(kind, numbers, repeats, batch):
     """Label what a study should plan."""
-    label = f"{kind}, ranks {numbers}, {repeats} repeats, batch {batch}"
+    label = f"{kind}, ranks {numbers}, {repeats} repeat{'s' * (repeats != 1)}, batch {batch}"
     return label, (kind, numbers, repeats, batch)
 
 

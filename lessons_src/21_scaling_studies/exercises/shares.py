@@ -1,6 +1,7 @@
 """Exercise 21.3: the share of a step that behaves as if it were serial."""
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
@@ -24,6 +25,13 @@ EXERCISE = Answer(
         ("not_divided", {SHARE: "1 / speedup - 1 / ranks"}),
         ("efficiency", {SHARE: "speedup / ranks"}),
         ("lost", {SHARE: "1 - speedup / ranks"}),
+        ("gustafson", {SHARE: "(ranks - speedup) / (ranks - 1)"}),
+        ("saved", {SHARE: "1 - 1 / speedup"}),
+        Mistake(
+            "rounded",
+            {SHARE: f"round({SHARE}, 3)"},
+            when=lambda got, want: got in (round(want, 2), round(want, 3)),
+        ),
         ("time", {SHARE: "1 / speedup"}),
         ("parallel", {SHARE: f"1 - {SHARE}"}),
         ("percent", {SHARE: f"100 * {SHARE}"}),

@@ -1,4 +1,4 @@
-"""More answers to `bound`, for the tests alone."""
+"""More answers to `bound`, for the tests only."""
 
 import math
 

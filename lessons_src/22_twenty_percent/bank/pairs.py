@@ -1,4 +1,4 @@
-"""More answers to `gain`, for the tests alone."""
+"""More answers to `gain`, for the tests only."""
 
 from statistics import median, pstdev, quantiles
 

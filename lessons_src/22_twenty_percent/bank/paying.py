@@ -1,41 +1,63 @@
-"""More answers to `break_even`, for the tests alone."""
+"""More answers to `break_even`, for the tests only."""
 
 import math
+from itertools import accumulate
 
 from ..exercises.paying import break_even
 
 
-def none_at_all(compile_seconds, before, after):
-    if after < before:
-        return math.ceil(compile_seconds / (before - after))
-    return None
+def from_the_end(compile_seconds, before, after, sizes):
+    """Walk back from the last step for as long as the run is not behind."""
+    for k in range(len(sizes), 0, -1):
+        if len(set(sizes[:k])) * compile_seconds > k * (before - after):
+            return k + 1 if k < len(sizes) else math.inf
+    return 1
 
 
-def floor_of_the_negative(compile_seconds, before, after):
-    saved = before - after
-    return -(-compile_seconds // saved) if saved > 0 else float("inf")
+def by_totals(compile_seconds, before, after, sizes):
+    new = [size not in sizes[:k] for k, size in enumerate(sizes)]
+    plain = list(accumulate([before] * len(sizes)))
+    fast = list(accumulate(after + compile_seconds * one for one in new))
+    behind = [k for k, (a, b) in enumerate(zip(plain, fast, strict=True), 1) if b > a]
+    if behind and behind[-1] == len(sizes):
+        return float("inf")
+    return behind[-1] + 1 if behind else 1
 
 
-def counts_steps(compile_seconds, before, after):
-    steps = 0
-    while steps < 10_000:
-        if compile_seconds + steps * after <= steps * before and after < before:
-            return steps
-        steps += 1
-    return math.inf
+def none_at_all(compile_seconds, before, after, sizes):
+    steps = break_even(compile_seconds, before, after, sizes)
+    return None if steps == math.inf else steps
 
 
-def divides_by_the_price(compile_seconds, before, after):
-    steps = break_even(compile_seconds, before, after)
+def empties_the_list(compile_seconds, before, after, sizes):
+    steps = break_even(compile_seconds, before, after, sizes)
+    sizes.clear()
+    return steps
+
+
+def counts_from_zero(compile_seconds, before, after, sizes):
+    return break_even(compile_seconds, before, after, sizes) - 1
+
+
+def divides_by_the_price(compile_seconds, before, after, sizes):
+    steps = break_even(compile_seconds, before, after, sizes)
     return steps if 1 / compile_seconds else 0
 
 
 ALSO_WRONG = [
     ("raised", divides_by_the_price),
     ("none_for_never", none_at_all),
-    ("never", lambda cost, before, after: break_even(cost, before, after) if after < before else 0),
-    ("negative", {"after >= before": "0.25 >= before"}),
-    ("steps", {"(before - after)": "(before - 0.25)"}),
-    ("steps", lambda cost, before, after: 100),
+    ("changed", empties_the_list),
+    ("too_early", counts_from_zero),
+    (
+        "negative",
+        lambda cost, before, after, sizes: (
+            -1 if after >= before else break_even(cost, before, after, sizes)
+        ),
+    ),
+    ("gives_up", lambda cost, before, after, sizes: math.inf),
+    ("every_change", {"seen.add(size)": "seen.clear(); seen.add(size)"}),
+    ("too_early", {"after - before": "0.25 - before"}),
+    ("steps", lambda cost, before, after, sizes: 100),
 ]
-ALSO_RIGHT = [floor_of_the_negative, counts_steps]
+ALSO_RIGHT = [from_the_end, by_totals]

@@ -1,4 +1,4 @@
-"""More answers to `same_experiment`, for the tests alone."""
+"""More answers to `same_experiment`, for the tests only."""
 
 import math
 

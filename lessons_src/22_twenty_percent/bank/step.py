@@ -1,4 +1,4 @@
-"""More answers to `faster_step`, for the tests alone."""
+"""More answers to `faster_step`, for the tests only."""
 
 import torch
 import torch.distributed as dist

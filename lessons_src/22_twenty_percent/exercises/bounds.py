@@ -40,7 +40,7 @@ EXERCISE = Answer(
     read=read,
     # One lever, one that removes its part, two, three, one that slows its part down, and none.
     cases=[
-        case((0.5, 2.0)),
+        case((0.25, 2.0)),
         case((0.2, math.inf)),
         case((0.2, math.inf), (0.2, math.inf)),
         case((0.5, 2.5), (0.3, 3.0), (0.1, 1.0)),
@@ -55,6 +55,7 @@ EXERCISE = Answer(
         ("rest", {"left = 1.0": "left = 0.0", REST: ""}),
         ("average", {PART: "share * speedup", GAIN: "return left"}),
         ("share_of_speedup", lambda levers: sum(s * f for s, f in levers)),
+        ("limit", lambda levers: 1 / (1 - sum(s for s, _ in levers))),
         ("speedup", lambda levers: max(f for _, f in levers)),
         ("multiplied", alone(math.prod)),
         ("added", alone(lambda gains: 1 + sum(gains) - len(gains))),

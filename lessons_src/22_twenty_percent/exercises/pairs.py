@@ -118,6 +118,7 @@ EXERCISE = Answer(
         middle("warm_unpaired", lambda r, b, a: median(b) / median(a), warm=True),
         middle("warm_unpaired", lambda r, b, a: sum(b) / sum(a), warm=True),
         ("swapped", {"ratios[0], ratios[-1]": "ratios[-1], ratios[0]"}),
+        ("order", lambda b, a: tuple(gain(b, a)[k] for k in (1, 0, 2))),
         ("warm_ends", lambda b, a: (gain(b, a)[0], *gain([0, *b], [1, *a])[1:])),
         ("crossed_ends", ends(lambda b, a: min(b) / max(a), lambda b, a: max(b) / min(a))),
         Mistake("ends", when=lambda got, want: near(got[0], want[0])),

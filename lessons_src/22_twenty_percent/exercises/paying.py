@@ -1,6 +1,10 @@
-"""Exercise 22.4: after how many steps a change with a price, such as compiling, has paid off."""
+"""Exercise 22.4: after how many steps compiling has paid off, if each new batch size has a price.
+
+What a run owes after a step is the price of all sizes so far, minus what its steps have saved.
+"""
 
 import math
+from itertools import groupby
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
@@ -9,20 +13,21 @@ from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-STEPS = "math.ceil(compile_seconds / (before - after))"  # a piece of the solution's code
+PAYS, LAST = "debt += compile_seconds", "last + 1"  # pieces of the solution's code
 
 break_even = solution("break_even", globals())
 
 
-def case(cost, before, after):
-    """Label a case, in seconds that are exact in binary; a change that saves nothing never pays."""
+def case(cost, before, after, *sizes):
+    """Label a case, in seconds that are exact in binary; `sizes` has (how many steps, size)."""
+    told = ", ".join(f"{n} × {size}" for n, size in sizes)
     label = f"{cost:g} s to compile, a step of {before:g} s before and {after:g} s after"
-    return label, (cost, before, after), *["never"] * (after >= before)
+    return f"{label}, sizes {told}", (cost, before, after, [s for n, s in sizes for _ in range(n)])
 
 
-def read(got, before, after):
-    """Read a number of steps."""
-    if got is None and after >= before:
+def read(got, compile_seconds, before, after, sizes):
+    """Read the number of a step; infinity for a run that ends behind."""
+    if got is None and break_even(compile_seconds, before, after, sizes) == math.inf:
         raise Wrong("none_for_never")
     value = to_number(got, nan=True)
     if math.isnan(value):
@@ -30,42 +35,90 @@ def read(got, before, after):
     return value
 
 
-def facts(compile_seconds, before, after):
+def first_time(compile_seconds, before, after, sizes):
+    """A mistake: the first step after which the run is level, though it falls behind again."""
+    ends = range(1, len(sizes) + 1)
+    debts = ((k, len(set(sizes[:k])) * compile_seconds - k * (before - after)) for k in ends)
+    return next((k for k, debt in debts if debt <= 0), math.inf)
+
+
+def divided(prices, bound=True):
+    """A mistake: a number of prices, divided by what a step saves."""
+
+    def program(compile_seconds, before, after, sizes):
+        if after >= before:
+            return math.inf
+        steps = math.ceil(prices(sizes) * compile_seconds / (before - after))
+        return steps if steps <= len(sizes) or not bound else math.inf
+
+    return program
+
+
+def facts(compile_seconds, before, after, sizes):
     """Return the numbers of the case."""
-    return {"cost": f"{compile_seconds:g}", "before": f"{before:g}", "after": f"{after:g}"}
+    told = {"cost": compile_seconds, "before": before, "after": after}
+    spans = sum(1 for _ in groupby(sizes))
+    counts = {"n": len(sizes), "new": len(set(sizes)), "spans": spans}
+    return {name: f"{value:g}" for name, value in told.items()} | counts
+
+
+def no_saving(before, after):
+    """Whether a step saves nothing."""
+    return after >= before
 
 
 EXERCISE = Answer(
     break_even,
     same=1e-9,
     read=read,
-    # A quotient that is whole, a fraction, a whole one again; no price; no saving; two losses.
+    # One size: whole, a fraction, never within the run, no saving, a loss. Two sizes: behind
+    # again, behind at the end, saved in advance, an old size that comes back. One size: level at
+    # the very end, no price.
     cases=[
-        case(30.0, 0.75, 0.25),
-        case(10.0, 1.0, 0.25),
-        case(12.0, 1.5, 0.5),
-        case(0.0, 0.5, 0.25),
-        case(20.0, 0.25, 0.25),
-        case(20.0, 0.25, 0.5),
-        case(20.0, 0.5, 1.0),
+        case(4.5, 1.25, 0.5, (10, 32)),
+        case(1.0, 1.0, 0.25, (4, 32)),
+        case(4.0, 0.5, 0.25, (8, 32)),
+        case(1.0, 0.25, 0.25, (4, 32)),
+        case(1.0, 0.25, 0.5, (4, 32)),
+        case(1.0, 0.5, 0.25, (4, 32), (1, 20), (7, 32)),
+        case(1.0, 0.5, 0.25, (6, 32), (1, 20)),
+        case(0.5, 0.5, 0.25, (6, 32), (2, 20)),
+        case(1.0, 0.5, 0.25, (2, 32), (2, 20), (2, 32), (10, 20)),
+        case(1.0, 0.5, 0.25, (4, 32)),
+        case(0.0, 0.5, 0.25, (3, 32)),
     ],
     mistakes=[
-        Mistake("divides_by_zero", lambda cost, before, after: math.ceil(cost / (before - after)),
-                when=lambda error, before, after: error == "ZeroDivisionError" and after >= before),
-        Mistake("negative", {"after >= before": "after == before"},
-                when=lambda got, before, after: after >= before and got < 0),
-        ("per_step_before", {STEPS: "math.ceil(compile_seconds / before)"}),
-        ("per_step_after", {STEPS: "math.ceil(compile_seconds / after)"}),
-        ("seconds", {STEPS: f"{STEPS} * before"}),
-        ("times_saved", {STEPS: "compile_seconds * (before - after)"}),
-        ("ratio", {STEPS: "compile_seconds / (before / after)"}),
-        ("fraction", {STEPS: "compile_seconds / (before - after)"}),
-        ("too_early", {STEPS: "compile_seconds // (before - after)"}),
-        ("too_late", {STEPS: "compile_seconds // (before - after) + 1"}),
+        Mistake("divides_by_zero", lambda cost, before, after, sizes: cost / (before - after),
+                when=lambda error, before, after: (
+                    error == "ZeroDivisionError" and no_saving(before, after))),
+        Mistake("negative", lambda cost, before, after, sizes: (
+                    math.ceil(cost / (before - after)) if before != after else math.inf),
+                when=lambda got, before, after: no_saving(before, after) and got < 0),
+        ("beyond", divided(lambda sizes: 1, bound=False)),
+        ("beyond", divided(lambda sizes: len(set(sizes)), bound=False)),
+        ("first_time", first_time),
+        ("one_price", {"size not in seen": "k == 1"}),
+        ("one_price", divided(lambda sizes: 1)),
+        ("every_change", {"seen.add(size)": "seen = {size}"}),
+        ("in_advance", divided(lambda sizes: len(set(sizes)))),
+        ("compile_instead", {PAYS: f"{PAYS} - after"}),
+        ("per_step_before", {"after - before": "-before"}),
+        ("per_step_after", {"after - before": "-after"}),
+        ("seconds", {LAST: f"({LAST}) * before"}),
+        ("too_early", {LAST: "last"}),
+        ("too_early", {LAST: "(last + 1 if last else 0)"}),
+        ("too_late", {"debt > 0": "debt >= 0"}),
+        ("too_late", {LAST: "last + 2"}),
+        ("at_the_end", {"math.inf": "len(sizes)"}),
+        Mistake("gives_up", {"last < len(sizes)": "last < len(sizes) - 1"},
+                when=lambda got, want: got == math.inf != want),
+        Mistake("never", {"math.inf": "len(sizes) + 1"},
+                when=lambda got, want: want == math.inf != got),
     ],
     other="steps",
     facts=facts,
+    changed="changed",
     passed=lambda got, want: Passed(
-        (("steps until 10 s are paid, 0.75 s a step", words(got[1]), words(want[1]), ""),)
+        (("step of the run that falls behind again", words(got[5]), words(want[5]), ""),)
     ),
 )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Lesson 22's pictures: its question, and a step before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dtlib.learn.drawing import INK, box, canvas, key, ranks, timeline
+
+KINDS = {"input": "other", "compute": "outline", "communication": "communication"}
+KINDS |= {"idle": "waiting"}
+
+
+def draw_question() -> Any:
+    """The patient's step, not to scale: which part can go?"""
+    figure, axes = canvas(
+        "What in this step can go, if it has to learn the same?",
+        "One step of two ranks, time runs to the right, not to scale. Each of four micro-batches "
+        "is loaded, computed and sent, one after another; then the optimizer updates the weights. "
+        "A bracket with a question mark asks whether the step could end earlier.",
+        size=(7, 2.3),
+    )
+    ranks(axes, 2, 14.2)
+    for rank in (0, 1):
+        for cut in range(4):
+            x = 0.1 + 3.1 * cut
+            box(axes, x, rank, 0.9, "other")
+            box(axes, x + 0.9, rank, 1.1, "outline")
+            box(axes, x + 2.0, rank, 1.0, "communication")
+        box(axes, 12.5, rank, 0.7, "update")
+    for x in (9.4, 13.2):
+        axes.plot([x, x], [-0.5, 1.5], ":", color=INK)
+    axes.annotate("", (9.4, 1.42), (13.2, 1.42), arrowprops={"arrowstyle": "->", "color": INK})
+    axes.text(13.5, 0.5, "?", fontsize=16, va="center", color=INK)
+    words = {"other": "load", "outline": "compute", "communication": "send"}
+    key(figure, [*words, "update"], words)
+    return figure
+
+
+def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> Any:
+    """Draw steps as bars of their parts.
+
+    Parameters
+    ----------
+    steps
+        For each step its parts in ms: input, compute, communication, idle.
+    real
+        Whether the difference of the steps exceeds the noise.
+    """
+    whole = {name: sum(parts.values()) for name, parts in steps.items()}
+    first, *_, last = steps
+    saved = {part: steps[first][part] - steps[last][part] for part in steps[first]}
+    most = max(saved, key=lambda part: saved[part])
+    told = f"{whole[first]:.0f} ms {first} and {whole[last]:.0f} ms {last}"
+    title = f"A step takes {told}; most is saved on {most}"
+    said = "; ".join(
+        f"{name}: " + ", ".join(f"{part} {ms:.0f} ms" for part, ms in parts.items())
+        for name, parts in steps.items()
+    )
+    figure, axes = canvas(
+        title if real else f"A step takes {told}: within the noise",
+        f"The mean step of the ranks as a bar of its parts, added up. {said}.",
+        size=(7, 2.3),
+    )
+    spans = []
+    for row, parts in enumerate(steps.values()):
+        start = 0.0
+        for part, ms in parts.items():
+            spans.append((row, start, start + ms, KINDS[part], ""))
+            start += ms
+    timeline(axes, spans, names=list(steps))
+    axes.set_xlabel("ms of a step, its parts added up")
+    key(figure, list(KINDS.values()), {kind: part for part, kind in KINDS.items()})
+    return figure
