@@ -9,7 +9,6 @@ from dtlib.learn.sentences import evaluate
 from dtlib.learn.show import say, show, table
 from dtlib.measure.noise import WITHIN, Effect
 
-_NOISE = ", within the noise"
 
 
 def predict(key: str) -> None:
@@ -119,7 +118,7 @@ def my_run(
         source say so.
     """
     if effect is not None and not effect.real:
-        source += _NOISE
+        source += progress.NOISE
         text = f"{what}: {effect}. Noise hides the effect, or there is none: this is no result."
         say(WITHIN, text)
     progress.add_run(
@@ -144,7 +143,7 @@ def take_away() -> None:
         title = "You were sure, but the measurement disagreed. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
     mine = [row for row in progress.runs() if row["lesson"] == lesson.number]
-    lost = "; ".join(row["what"] for row in mine if row["source"].endswith(_NOISE))
+    lost = "; ".join(row["what"] for row in mine if row["source"].endswith(progress.NOISE))
     if lost:
         say("No results:", f"{lost}. These are within the machine's noise.")
     nothing = "This folder has no later lesson of the path."

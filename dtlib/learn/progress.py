@@ -20,6 +20,7 @@ from dtlib.learn import places
 from dtlib.learn.show import say
 
 COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
+NOISE = ", within the noise"  # ends the source of a number that shows no effect
 
 
 def _folder() -> Path:

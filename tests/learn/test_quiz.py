@@ -49,6 +49,8 @@ def test_a_question_can_tell_whether_there_is_an_own_number() -> None:
     assert drawn(quiz, [])[0]["variants"][0]["text"] == "Say that it is 6."
     row = {"lesson": "90", "what": "result", "measured": "6", "source": "measured"}
     assert drawn(quiz, [row])[0]["variants"][0]["text"] == "You measured 6."
+    row["source"] = "measured, within the noise"  # which shows nothing that one could ask about
+    assert drawn(quiz, [row])[0]["variants"][0]["text"] == "Say that it is 6."
 
 
 def test_a_template_with_an_unknown_name_is_refused() -> None:
