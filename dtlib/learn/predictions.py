@@ -10,7 +10,6 @@ from dtlib.learn.show import say, show, table
 from dtlib.measure.noise import WITHIN, Effect
 
 
-
 def predict(key: str) -> None:
     """Ask for the prediction `key` of the sidecar, before the cell that measures it.
 
