@@ -622,8 +622,9 @@ print(*found["patient"])
 # ## Exercise 3: fields that agree
 #
 # ●●○ *10 minutes.* Return the three numbers for `world_size` ranks, or
-# refuse: `raise ValueError("… the numbers …")`. Where only one of `train`
-# and `micro` is given, accumulation is 1. Accumulation alone says nothing.
+# refuse: `raise ValueError("… the numbers …")`. Refuse a 0, too: a step
+# without samples is none. Where only one of `train` and `micro` is given,
+# accumulation is 1. Accumulation alone says nothing.
 # A worked case: 24 samples, micro-batch 4, three ranks: 24 / (4 · 3) = 2
 # micro-batches each, so (24, 4, 2).
 

@@ -65,7 +65,7 @@ def by_search(world_size, train=None, micro=None, accumulation=None):
         raise ValueError("accumulation alone says nothing.")
     if accumulation is None and None in (train, micro):
         accumulation = 1
-    top = train or micro * accumulation * world_size
+    top = micro * accumulation * world_size if train is None else train
     for m in [micro] if micro else range(1, top + 1):
         for a in [accumulation] if accumulation else range(1, top + 1):
             if m * a * world_size == top:
@@ -89,6 +89,7 @@ ALSO_WRONG = [
     ("unchecked", with_given({f"if {MISFIT}": f"if None in given and ({MISFIT})"})),
     ("floors", with_given({f"if {MISFIT}": f"if {GIVEN}({MISFIT})"})),
     ("zero", {MISFIT: "train != product != 0"}),
+    ("zero", {MISFIT: "train != product"}),
     ("mends", {f"if {MISFIT}": "train = product\n    if False"}),
     ("refuses_agreement", with_given({
         f"if {MISFIT}": f"if {GIVEN}train != micro * accumulation or {MISFIT}"})),

@@ -109,7 +109,7 @@ EXERCISE = RankAnswer(
     cases=[
         case(1, bias=(6,)),
         case(3, weight=(2, 5), bias=(3,)),
-        case(3, weight=(3, 5), bias=(4,), scale=(2,)),
+        case(3, weight=(3, 5), norm=(4,), scale=(2,)),  # another model: its names are not bias's
         case(4, weight=(3, 5), bias=(4,), scale=(2,)),
     ],
     same=0,
