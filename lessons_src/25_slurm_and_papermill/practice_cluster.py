@@ -93,6 +93,8 @@ class Training:
         Whether SIGUSR1 is sent to the job once the training runs.
     twice
         Whether a second SIGUSR1 is sent while the training saves.
+    ends
+        The exit code of a training that was told: 75, or 0 where it happened to be done.
     """
 
     life: float = 0.2
@@ -100,6 +102,7 @@ class Training:
     saving: float = 0.2
     told: bool = False
     twice: bool = False
+    ends: int = 75
 
 
 def syntax_error(script: str) -> str:
@@ -130,7 +133,8 @@ def train(script: str, training: Training, stop: threading.Event | None = None) 
     """
     stop = stop or threading.Event()
     with _folder() as folder:
-        settings = {"LIFE": training.life, "CODE": training.code, "SAVING": training.saving}
+        settings = {"LIFE": training.life, "CODE": training.code, "SAVING": training.saving,
+                    "ENDS": training.ends}  # fmt: skip
         variables = _variables(1, 1) | {name: str(value) for name, value in settings.items()}
         command = [sys.executable, "-S", str(folder / "train.py")]
         with _bash(script, command, folder, variables) as bash:

@@ -50,6 +50,15 @@ wait "$training"
     ("requeued_early", edit(("told=yes;", 'told=yes; scontrol requeue "$SLURM_JOB_ID";'),
                             (REQUEUE, EXIT))),
     ("not_requeued", edit((REQUEUE, EXIT))),
+    ("code_after", edit((EXIT, '[ "$code" != 75 ] || exit 0; exit "$code"'))),
+    ("told_is_not_75", edit(('[ "$told" = yes ] || break', '[ "$told" = yes ] || break; was=yes'),
+                            ('[ "$code" = 75 ]', '[ "$was" = yes ]'))),
+    # whoever was told requeues, whatever the training's code is
+    ("told_is_not_75", """
+trap 'kill -USR1 $t; wait $t; code=$?; scontrol requeue $SLURM_JOB_ID; exit 75' USR1
+"$@" & t=$!
+wait $t
+"""),
     ("which_job", edit((' "$SLURM_JOB_ID"', ""))),
     ("twice", edit((REQUEUE, f'[ "$code" != 75 ] || scontrol requeue "$SLURM_JOB_ID"\n{REQUEUE}'))),
 )  # fmt: skip

@@ -22,6 +22,11 @@ STARTS = (
     ("no_torchrun", 'srun python "$@"'),
     ("too_many", there(f'{TORCHRUN} {MEET} "$@"',
                        srun="srun --ntasks-per-node=$SLURM_GPUS_ON_NODE bash -c")),
+    ("too_often", f"""
+for node in 1 2 3; do
+  srun -N 1 -w n$node {TORCHRUN} --master-addr=n1 "$@"
+done
+"""),
     ("one_node", f'{TORCHRUN} --master-addr=$(hostname) "$@"'),
     ("refused", there(f'{TORCHRUN} --master=$0 --port=1 "$@"')),
     ("misread", there(TORCHRUN.replace("\\", "") + f' {MEET} "$@"')),

@@ -81,6 +81,16 @@ def _told(ended):
         raise Wrong("which_job", got=asked[0], job=JOB)
     if len(asked) > 1:
         raise Wrong("twice", count=len(asked))
+    if ended.code != 75:
+        raise Wrong("code_after", code=ended.code)
+
+
+def _done(ended):
+    """The training was told in its last step, and ended with 0."""
+    if ended.when("requeue") is not None:
+        raise Wrong("told_is_not_75")
+    if ended.code != 0:
+        raise Wrong("code_of_success", got=ended.code)
 
 
 # What may happen to a job. All trials run at once, because each of them waits and computes nothing.
@@ -91,6 +101,7 @@ TRIALS = (
     ("a job that is told to stop", Training(life=LIFE, told=True), _told),
     ("a job that is told, and saves for 1.3 seconds",
      Training(life=LIFE, told=True, saving=1.3), _told),
+    ("a job that is told in its last step", Training(life=LIFE, told=True, ends=0), _done),
     ("a job that is told twice", Training(life=LIFE, told=True, twice=True, saving=0.6), _told),
 )  # fmt: skip
 TOLD = 3  # the trial whose times are shown
