@@ -89,6 +89,8 @@ def _done(ended):
     """The training was told in its last step, and ended with 0."""
     if ended.when("requeue") is not None:
         raise Wrong("told_is_not_75")
+    if ended.code is None:
+        raise Wrong("never_ends", how="saved", seconds=practice_cluster.AFTER)
     if ended.code != 0:
         raise Wrong("code_of_success", got=ended.code)
 
