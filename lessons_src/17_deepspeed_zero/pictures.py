@@ -52,7 +52,7 @@ def draw_held(each: Mapping[str, Mapping[str, float]], rule: Sequence[float]) ->
     figure, axes = canvas(
         "Under DeepSpeed in fp32 a rank also holds an fp32 copy",
         f"A stacked bar of bytes a parameter for each strategy, by kind: {said}. Lesson 16's rule "
-        f"says {marks}, and knows of no fp32 copy: {copies}.",
+        f"says {marks}, and has no fp32 copy, which takes {copies}.",
         size=(7, 3.4),
     )
     _bars(axes, each)

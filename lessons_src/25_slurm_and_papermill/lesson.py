@@ -257,7 +257,7 @@ assert seen["log"].count("waited for nothing") == 1
 # seconds earlier still (https://slurm.schedmd.com/sbatch.html, "--signal"). A
 # **trap** tells bash what to do when a signal comes. `kill -USR1 N` sends the
 # signal to process N. A command with `&` at its end runs in the background,
-# while the script goes on; `$!` is the number of its process.
+# while the script continues; `$!` is the number of its process.
 #
 # Here are two scripts and a training of 3 s. When the training gets SIGUSR1 it
 # writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which

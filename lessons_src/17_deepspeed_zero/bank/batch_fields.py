@@ -18,7 +18,7 @@ def another_micro_batch(world_size, train=None, micro=None, accumulation=None):
     return batch_fields(world_size, train, micro, accumulation)
 
 
-def folk_tale(*given):
+def a_myth(*given):
     fields = batch_fields(*given)
     if fields[1] % fields[2]:
         raise ValueError(f"micro_batches: {fields[2]} is not divisible by {fields[1]}.")
@@ -124,7 +124,7 @@ ALSO_WRONG = [
     ("other_exception", {"raise ValueError(\n": "raise Exception(\n"}),
     ("assertion", {"raise ValueError(\n": "raise AssertionError(\n"}),
     ("changes_given", another_micro_batch),
-    ("refuses", folk_tale),
+    ("refuses", a_myth),
     ("wants_more", wants_two),
     ("gap", leaves_a_gap),
     ("floats", true_division),
