@@ -223,7 +223,7 @@ def _has_trap(bash: subprocess.Popen[str]) -> bool:
     except OSError:
         return False
     caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
-    return bool(caught) and bool(int(caught[1], 16) >> (signal.SIGUSR1 - 1) & 1)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
 def _events(folder: Path) -> str:

@@ -83,8 +83,8 @@ def _shape(name, tensor, shape, n):
     elif count == each * n > size and 0 in values:
         key = "padding"
     got = ", ".join(f"{value:g}" for value in values[:16])
-    facts = {"size": size, "count": count, "want": list(shape), "has": list(tensor.shape)}
-    return Wrong(key, name=name, got=got, **facts)
+    has = list(tensor.shape)
+    return Wrong(key, name=name, got=got, size=size, count=count, want=list(shape), has=has)
 
 
 def absent(seen):
