@@ -1,7 +1,7 @@
 """Change precision, Adam's implementation and ZeRO's stage one at a time.
 
 All engines exist side by side and take their steps in turn, so that a busy moment of the machine
-slows every setting. The steps of the first two rounds are not timed.
+slows every setting. The steps of the first two rounds are not timed; the ledger watches the second.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from dtlib.strategies.deepspeed_state import held
 from dtlib.strategies.operators import deepspeed as load_deepspeed
 from dtlib.strategies.zero import join
 
-WARM_UP = 2
 KINDS = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
 CONTEXT, MICRO_BATCH = 64, 8
 
 
 def ablate(
-    settings: Sequence[Mapping[str, Any]], width: int = 256, timed: int = 5
+    settings: Sequence[Mapping[str, Any]], width: int = 256, timed: int = 4
 ) -> list[dict[str, Any]]:
     """Time and weigh a small GPT under DeepSpeed with each of the settings.
 
@@ -34,7 +33,7 @@ def ablate(
     ----------
     settings
         `precision` ("fp32" or "bf16"), `optimizer` ("plain": torch's AdamW, a loop over tensors;
-        "fused": one kernel) and `stage`.
+        "fused": one kernel) and `stage`, which is None for torch alone, without DeepSpeed.
     width
         Of the GPT, which has 4 layers.
     timed
@@ -44,21 +43,27 @@ def ablate(
     -------
     list of dict
         For each setting its `seconds`, one number for each timed step, and `bytes`: the most of
-        each kind that the ledger saw in one further step.
+        each kind that the ledger saw in the last step that was not timed.
     """
     device = world().device
     join(load_deepspeed(device.type), world())
     engines = [WatchedEngine(_engine(setting, width, device)) for setting in settings]
     x = torch.randint(256, (MICRO_BATCH, CONTEXT), device=device)
-    rounds = [[_step(engine, x) for engine in engines] for _ in range(WARM_UP + timed)]
-    found = []
-    for number, engine in enumerate(engines):
-        with ledger.watch(engine) as page:
-            _step(engine, x)
-        sizes = {kind: page.most.get(kind, 0) for kind in KINDS}
-        seconds = [times[number] for times in rounds[WARM_UP:]]
-        found.append({"seconds": seconds, "bytes": sizes})
-    return found
+    for engine in engines:  # the first step makes the optimizer's state
+        _step(engine, x)
+    weighed = [_weighed(engine, x) for engine in engines]
+    rounds = [[_step(engine, x) for engine in engines] for _ in range(timed)]
+    by_engine = zip(*rounds, strict=True)
+    return [
+        {"seconds": list(seconds), "bytes": sizes}
+        for seconds, sizes in zip(by_engine, weighed, strict=True)
+    ]
+
+
+def _weighed(engine: WatchedEngine, x: torch.Tensor) -> dict[str, int]:
+    with ledger.watch(engine) as page:
+        _step(engine, x)
+    return {kind: page.most.get(kind, 0) for kind in KINDS}
 
 
 def _engine(setting: Mapping[str, Any], width: int, device: torch.device) -> Any:
@@ -68,6 +73,8 @@ def _engine(setting: Mapping[str, Any], width: int, device: torch.device) -> Any
     model = GPT(GPTConfig(256, context=CONTEXT, layers=4, heads=4, width=width)).to(device)
     fused = setting["optimizer"] == "fused"
     adam = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False, fused=fused)
+    if setting["stage"] is None:
+        return Alone(model, adam)
     config = {
         "train_batch_size": MICRO_BATCH * world().world_size,
         "bf16": {"enabled": setting["precision"] == "bf16"},
@@ -88,13 +95,33 @@ def _step(watched: WatchedEngine, x: torch.Tensor) -> float:
     return time.perf_counter() - begin
 
 
+class Alone:
+    """Torch without DeepSpeed, behind the calls of an engine."""
+
+    def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.module, self.optimizer = module, optimizer
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """As the engine's."""
+        loss.backward()
+
+    def step(self) -> None:
+        """As the engine's, which also clears the gradients."""
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
 class WatchedEngine:
     """An engine of DeepSpeed, at any stage, with what `ledger.watch` needs: `held` and `step`.
 
     Parameters
     ----------
     engine
-        The first thing that `deepspeed.initialize` returns. Call `step` here, not on the engine.
+        The first thing that `deepspeed.initialize` returns, or `Alone`. Call `step` here, not on
+        the engine.
     """
 
     def __init__(self, engine: Any) -> None:

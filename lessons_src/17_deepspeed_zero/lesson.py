@@ -24,8 +24,9 @@
 # | ZeRO stage 1 | 52.10 | 9.64 | 2.4× faster |
 # | ZeRO stage 2 | 52.56 | 10.55 | 2.4× faster, 23 % less memory |
 #
-# ZeRO divides what a rank holds by the number of ranks. **Here that number
-# is 1. Where do the 2.4× and the 23 % come from?**
+# **ZeRO**, the Zero Redundancy Optimizer, divides what a rank holds by the
+# number of ranks. **Here that number is 1. Where do the 2.4× and the 23 %
+# come from?**
 #
 # You run the real DeepSpeed at all its stages, weigh what it holds, and then
 # take this table apart. Exercises 1 to 3 are the core and take an hour with
@@ -36,6 +37,11 @@ from dtlib import learn
 
 learn.start("17")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
 # `device`, `width` and `timed` set up the timed comparison below: on a node
 # with a GPU, use `device="cuda"`, `width=1024`, `timed=30`. With `record=True`
@@ -44,7 +50,7 @@ learn.start("17")
 # %% tags=["parameters"]
 device = "cpu"
 width = 256
-timed = 5
+timed = 4
 record = False
 
 # %%
@@ -72,8 +78,9 @@ learn.predict("sharding_alone")
 # You give DeepSpeed the model and a configuration, and get back an **engine**.
 # It owns the optimizer, the precision, the clipping and the gradients; your
 # loop calls `engine(x)`, `engine.backward` and `engine.step`. The ranks talk
-# through **gloo**, PyTorch's backend for CPUs; on GPUs it would be NVIDIA's
-# **NCCL**. Read the numbered places of this script:
+# through **gloo**, PyTorch's backend for CPUs; on GPUs it would be **NCCL**,
+# NVIDIA's Collective Communications Library. Read the numbered places of this
+# script:
 
 # %%
 # %%writefile train_zero.py
@@ -170,6 +177,7 @@ _ = Path("zero.json").write_text(json.dumps(config, indent=2))
 # %% [markdown]
 # DeepSpeed brings its own launcher. On a machine without GPUs `--num_gpus`
 # counts processes. The port is a free one, for a second run on this machine.
+# One thread a rank is also what torchrun sets, so both add in the same order.
 
 # %%
 import os
@@ -177,6 +185,8 @@ import socket
 
 if here:
     os.environ["DS_ACCELERATOR"] = "cpu"
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # nothing here is compiled
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -232,7 +242,8 @@ assert losses["stage 1"] == losses["stage 2"]
 #
 # The course's strategies `zero1`, `zero2` and `zero3` make such a JSON from
 # a run's settings. Here two ranks train the course's small GPT under each,
-# and the ledger weighs the fourth step, tensor by tensor.
+# and the **ledger**, the course's list of all tensors that a rank holds,
+# weighs the third step.
 
 # %%
 import contextlib
@@ -247,8 +258,8 @@ KINDS = ["parameters", "gradients", "optimizer", "fp32_copy", "padding"]
 
 def weigh(strategies):
     """Parameters, and by strategy the bytes of rank 0 and the JSON."""
-    settings = {"steps": 4, "global_batch": 4, "max_length": 16}
-    settings |= {"num_samples": 64, "ledger": True}
+    settings = {"steps": 3, "global_batch": 4, "max_length": 16}
+    settings |= {"num_samples": 20, "checkpoint_every": 0, "ledger": True}
     weighed = {}
     for name in strategies:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -264,35 +275,25 @@ def weigh(strategies):
 
 if here:
     rmtree("weighed", ignore_errors=True)
-    found["held"] = dtlib.launch(weigh, STRATEGIES, ranks=2, device="cpu")[0]
+    several = [*STRATEGIES, "fsdp"]  # fsdp is for later
+    found["held"] = dtlib.launch(weigh, several, ranks=2, device="cpu")[0]
 psi, weighed = found["held"]
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_held
 
 each = {
-    name: [result["bytes"][kind] / psi for kind in KINDS]
-    for name, result in weighed.items()
+    name: {kind: weighed[name]["bytes"][kind] / psi for kind in KINDS}
+    for name in STRATEGIES
 }
 paper = [16, 12, 10, 8]
-hatches = ["", "//", "..", "xx", "++"]
-figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-bottom = [0.0] * len(STRATEGIES)
-for kind, hatch, sizes in zip(KINDS, hatches, zip(*each.values())):
-    label = kind.replace("_", " ")
-    axes.bar(STRATEGIES, sizes, 0.6, bottom, hatch=hatch, label=label)
-    bottom = [low + size for low, size in zip(bottom, sizes)]
-ends = [[place + side for place in range(4)] for side in (-0.4, 0.4)]
-axes.hlines(paper, *ends, "k", linewidth=3, label="lesson 16's rule")
-axes.set(ylabel="bytes a parameter", ylim=(0, 23))
-axes.legend(fontsize=8, ncols=3)
-plt.show()
+draw_held(each, paper)
 
 # %%
-learn.measured("bytes_each", sum(each["zero2"]), source=source)
+learn.measured("bytes_each", sum(each["zero2"].values()), source=source)
 learn.table(
     [
-        [name, *sizes, sum(sizes), rule]
+        [name, *sizes.values(), sum(sizes.values()), rule]
         for (name, sizes), rule in zip(each.items(), paper)
     ],
     ["", *(kind.replace("_", " ") for kind in KINDS), "all", "rule"],
@@ -306,14 +307,14 @@ learn.table(
 #
 # - **fp32 copy**: DeepSpeed is built for 16-bit weights, whose optimizer
 #   works on an fp32 copy, sharded like the optimizer's moments. It makes the
-#   copy in fp32, too: 4Ψ/N more.
+#   copy in fp32, too: with Ψ parameters on N ranks, 4Ψ/N bytes more.
 # - Stage 1's gradients: backward makes all of them; when it ends,
 #   DeepSpeed keeps this rank's share. The rule counts the moment before. So
 #   stage 1 meets its mark by accident: 2 bytes less, and 2 more.
 # - **Padding**: at stages 1 and 2 zeros make the flat copy's length a multiple
 #   of 2N.
-# - Stage 3 keeps its bucket for gradients that are being reduced, Ψ/4
-#   elements, between the steps.
+# - Stage 3 keeps its bucket, the buffer in which gradients travel together,
+#   between the steps: Ψ/4 elements.
 #
 # ## Exercise 1: held under DeepSpeed
 #
@@ -376,12 +377,12 @@ assert small["stage3_param_persistence_threshold"] < 100_000
 # %% [markdown]
 # ## When FSDP2, and when DeepSpeed?
 #
-# PyTorch has a stage 3 of its own: `fully_shard`, called **FSDP2**. Here the
-# same GPT trains under the course's strategy `fsdp`, with the same ledger:
+# PyTorch has a stage 3 of its own: `fully_shard`, called **FSDP2**, the second
+# version of Fully Sharded Data Parallel. In the launch above the same GPT also
+# trained under the course's strategy `fsdp`, with the same ledger:
 
 # %%
-_, alone = dtlib.launch(weigh, ["fsdp"], ranks=2, device="cpu")[0]
-sizes = {"fsdp": alone["fsdp"]["bytes"], "zero3": weighed["zero3"]["bytes"]}
+sizes = {name: weighed[name]["bytes"] for name in ("fsdp", "zero3")}
 learn.table(
     [
         [name, *(page[kind] / psi for kind in KINDS), sum(page.values()) / psi]
@@ -407,13 +408,13 @@ assert abs(sum(sizes["fsdp"].values()) / psi - 16 / 2) < 0.01
 # | in your script | a call on each block; loop and optimizer stay yours | an engine that owns optimizer, precision, clipping and accumulation |
 # | stages | 3; with `reshard_after_forward=False` weights stay whole from forward to backward | 0 to 3, by one number |
 # | a shard | a part of each tensor along its first dimension, a `DTensor` | a part of a flat buffer |
-# | offload | to the CPU | to the CPU or to NVMe disks |
+# | offload | to the CPU's memory | to the CPU's memory, or to fast local disks (**NVMe**) |
 #
 # Take **FSDP2** for a model in plain PyTorch that needs stage 3, above all if
 # you also want `torch.compile` or tensor parallelism, which work on the same
 # `DTensor`s. Take **DeepSpeed** if stage 1 is enough (FSDP2 has none, and
-# every micro-batch costs less there, as lesson 16 showed), if weights must go
-# to NVMe, or if the code that you start from comes with a JSON for it.
+# stage 1 sends less for every micro-batch, as lesson 16 showed), if weights
+# must go to NVMe, or if your code comes with a JSON for it.
 
 # %% [markdown]
 # ## One change at a time
@@ -422,10 +423,12 @@ assert abs(sum(sizes["fsdp"].values()) / psi - 16 / 2) < 0.01
 # the first row and the others: the data-parallel script trains in **fp32**
 # with **torch's AdamW**; `ds_config_stage1.json` and `ds_config_stage2.json`
 # say **fp16**, let DeepSpeed bring **its own Adam**, and set the **stage**.
-# Three changes stand behind one number.
+# And DeepSpeed's engine itself is new. Four changes stand behind one number.
 #
-# An **ablation** makes one of them at a time. Here on one rank, with bf16 in
-# place of fp16, and torch's fused AdamW as the other implementation:
+# An **ablation** makes one change at a time. Here on one rank, with bf16 in
+# place of fp16, and torch's fused AdamW as the other implementation (**fused**
+# means that one kernel updates all weights). The baseline is DeepSpeed at
+# stage 0; the last row, without a stage, is torch alone:
 
 # %%
 BASELINE = {"precision": "fp32", "optimizer": "plain", "stage": 0}
@@ -434,13 +437,14 @@ SETTINGS = [
     BASELINE,
     *({**BASELINE, factor: CHANGES[factor]} for factor in CHANGES),
     CHANGES,
+    {**BASELINE, "stage": None},
 ]
 SETTINGS
 
 # %% [markdown]
-# All five engines take their steps in turn, so that a busy moment of this
-# machine slows all of them. Two rounds warm up; the next ones are timed, and
-# the ledger watches the last.
+# All six take their steps in turn, so that a busy moment of this machine
+# slows all of them. Two rounds warm up, and the ledger watches the second;
+# the next ones are timed.
 
 # %%
 import statistics
@@ -459,24 +463,14 @@ pages = [result["bytes"] for result in measured]
 middle = [statistics.median(result["seconds"]) for result in measured]
 
 # %%
-WORDS = ["baseline", "bf16 alone", "fused alone", "stage 2 alone", "all"]
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(8, 3.2), layout="constrained", sharey=True
-)
-left.barh(WORDS, [1000 * second for second in middle], 0.6, color="0.6")
-left.set(xlabel="step, ms (median)")
-left.invert_yaxis()
-start = [0.0] * len(WORDS)
-for kind, hatch in zip(pages[0], hatches):
-    sizes = [page[kind] / 1e6 for page in pages]
-    label = kind.replace("_", " ")
-    right.barh(WORDS, sizes, 0.6, start, hatch=hatch, label=label)
-    start = [low + size for low, size in zip(start, sizes)]
-right.set(xlabel="MB at most")
-figure.legend(fontsize=8, ncols=5, loc="outside lower center")
-plt.show()
+from lesson.pictures import draw_memory
+
+WORDS = "baseline, bf16 alone, fused alone, stage 2 alone, all, torch alone"
+WORDS = WORDS.split(", ")
+draw_memory(dict(zip(WORDS[:5], pages)))
 
 # %%
+start = [sum(page.values()) / 1e6 for page in pages]
 learn.table(
     [
         [word, 1000 * second, *(size / 1e6 for size in page.values()), total]
@@ -531,7 +525,7 @@ learn.check("gains", gains)
 # %%
 runs = [
     {**setting, "seconds": second}
-    for setting, result in zip(SETTINGS, measured)
+    for setting, result in zip(SETTINGS[:5], measured)  # those of DeepSpeed
     for second in result["seconds"]
 ]
 gained = learn.given("gains")(runs)
@@ -548,6 +542,40 @@ learn.measured(
 )
 
 # %% [markdown]
+# And the engine? Torch alone against the baseline says what DeepSpeed itself
+# costs on one rank. With this, your rows take the whole comparison apart.
+# What is left, changes that act on one another, is called "together":
+
+# %%
+import math
+
+from lesson.pictures import draw_causes
+
+baseline, *_, everything, alone = middle
+engine = compare(alone / baseline, same)
+what = "gain of DeepSpeed's engine on one rank"
+learn.my_run(what, engine.times, "times", source=source, effect=engine)
+together = baseline / everything / math.prod(gained.values())
+causes = {
+    "DeepSpeed's engine": engine,
+    "bf16": told["precision"],
+    "fused AdamW": told["optimizer"],
+    "stage 2": told["stage"],
+    "together": compare(together, same),
+}
+draw_causes(causes, "stage 2")
+
+# %%
+learn.table(
+    [
+        [word, effect.times, "" if effect.real else "noise"]
+        for word, effect in causes.items()
+    ],
+    ["cause", "times as fast", ""],
+    "From torch alone to all changes, one cause after the other",
+)
+
+# %% [markdown]
 # The bytes do not depend on the machine, and they settle the matter:
 #
 # - **Sharding alone saves nothing**: on one rank a share is the whole, and
@@ -557,8 +585,8 @@ learn.measured(
 #   activations halve.
 
 # %%
-baseline, bf16, fused, stage_2, everything = start
-assert stage_2 > baseline == fused
+baseline, bf16, fused, stage_2, everything, alone = start
+assert stage_2 > baseline == fused == alone
 assert abs(everything - bf16) < 0.01 * baseline
 kept = [page["activations"] for page in pages]
 assert abs((baseline - bf16) * 1e6 - (kept[0] - kept[1])) < 1
@@ -622,8 +650,9 @@ print(*found["patient"])
 # ## Exercise 3: fields that agree
 #
 # ●●○ *10 minutes.* Return the three numbers for `world_size` ranks, or
-# refuse: `raise ValueError("… the numbers …")`. Where only one of `train`
-# and `micro` is given, accumulation is 1. Accumulation alone says nothing.
+# refuse: `raise ValueError("… the numbers …")`. Refuse a 0, too: a step
+# without samples is none. Where only one of `train` and `micro` is given,
+# accumulation is 1. Accumulation alone says nothing.
 # A worked case: 24 samples, micro-batch 4, three ranks: 24 / (4 · 3) = 2
 # micro-batches each, so (24, 4, 2).
 
@@ -786,15 +815,19 @@ learn.table(
 # through the same scales as long as DeepSpeed does not double, either:
 
 # %% tags=["stretch"]
+from types import SimpleNamespace
+
 from dtlib.scratch.loss_scaling import LossScaler
 
-weight = torch.zeros(1, requires_grad=True)
-sgd = torch.optim.SGD([weight], lr=0.1)
+weight = torch.zeros(1)
+optimizer = SimpleNamespace(  # it moves nothing: the scale is what counts
+    param_groups=[{"params": [weight]}], step=lambda: None
+)
 scaler, ours = LossScaler(2.0**24, growth_interval=1000, hysteresis=2), []
 for _, bad in scales:
     ours.append(scaler.value)
     weight.grad = torch.tensor([float("inf") if bad else 1.0])
-    scaler.step(sgd)
+    scaler.step(optimizer)
     scaler.update()
 last = max(k for k, (_, bad) in enumerate(scales) if bad)
 assert ours[: last + 2] == [scale for scale, _ in scales[: last + 2]]

@@ -51,9 +51,9 @@ def test_saving_under_stage_3_and_loss_scales():
 
 
 def test_ablation_weighs_every_engine():
-    changes = [{"precision": "bf16"}, {"optimizer": "fused"}, {"stage": 2}]
+    changes = [{"precision": "bf16"}, {"optimizer": "fused"}, {"stage": 2}, {"stage": None}]
     settings = [BASELINE, *({**BASELINE, **change} for change in changes)]
-    plain, bf16, fused, stage_2 = launch(
+    plain, bf16, fused, stage_2, alone = launch(
         ablate, settings, 64, 1, ranks=1, device="cpu", timeout=60
     )[0]
     psi = plain["bytes"]["parameters"] // 4
@@ -61,6 +61,7 @@ def test_ablation_weighs_every_engine():
     each = [
         [result["bytes"][kind] / psi for kind in states] for result in (plain, bf16, fused, stage_2)
     ]
+    assert alone["bytes"] == plain["bytes"]
     assert each[0] == each[2] == [4, 4, 8, 0]
     assert each[1] == [2, 2, 8, 4]
     assert each[3][0] == 4 and each[3][2:] == [8, 4]

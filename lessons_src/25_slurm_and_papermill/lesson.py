@@ -31,6 +31,11 @@ from dtlib import learn
 
 learn.start("25")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
 # `patience` is how many seconds a job may take, including its time in the
 # queue, before the lesson shows the recorded one instead. `record = True`
@@ -70,8 +75,9 @@ learn.predict("typo")
 # ## The life of a job
 #
 # A **batch script** is a shell script whose `#SBATCH` lines ask for nodes and
-# time. `sbatch` puts it into a queue. When its turn comes, it runs **once, on
-# the first of its nodes**. `srun`, called in it, starts a command on all of
+# time. On the cluster's **login node**, where you edit and submit, `sbatch`
+# puts it into a queue. When its turn comes, it runs **once, on the first of
+# its nodes**. `srun`, called in it, starts a command on all of
 # them; each copy is called a **task**. `sinfo` lists the nodes and `squeue`
 # the jobs. A first job on two nodes:
 
@@ -251,7 +257,7 @@ assert seen["log"].count("waited for nothing") == 1
 # seconds earlier still (https://slurm.schedmd.com/sbatch.html, "--signal"). A
 # **trap** tells bash what to do when a signal comes. `kill -USR1 N` sends the
 # signal to process N. A command with `&` at its end runs in the background,
-# while the script goes on; `$!` is the number of its process.
+# while the script continues; `$!` is the number of its process.
 #
 # Here are two scripts and a training of 3 s. When the training gets SIGUSR1 it
 # writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which
@@ -368,30 +374,10 @@ exit "$code"
 learn.check("survive", survive)
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_told
 
 ended["yours"] = timeline(learn.given("survive")())
-figure, axes = plt.subplots(figsize=(7.5, 2.6), layout="constrained")
-marks = {"told": "v", "checkpoint": "s", "requeue": "^", "end": "x"}
-for row, end in enumerate(ended.values()):
-    over = end.when("over")
-    axes.barh(row, over + 0.4, left=-0.4, height=0.4, color="0.85")
-    for what, mark in marks.items():
-        if (at := end.when(what)) is not None:
-            axes.plot(at, row, mark, ms=9, color="k", fillstyle="none")
-axes.axvline(0, color="C3", ls="--")
-axes.set(
-    yticks=range(len(ended)),
-    yticklabels=list(ended),
-    xlabel="seconds after the signal (dashed); bar: the script runs",
-)
-handles = [
-    plt.Line2D([], [], ls="", marker=m, color="k", fillstyle="none", label=w)
-    for w, m in marks.items()
-]
-axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1))
-axes.invert_yaxis()
-plt.show()
+draw_told(ended)
 
 # %%
 moments = ["told", "checkpoint", "requeue", "end", "over"]
@@ -815,7 +801,7 @@ learn.check("next_step", next_step)
 #
 # | command | what it answers |
 # | --- | --- |
-# | `sinfo` | which partitions and nodes there are, and which are idle |
+# | `sinfo` | which nodes are idle, by **partition**: a group of nodes with a queue of its own |
 # | `squeue --me --start` | why my jobs wait, and when Slurm expects to start them |
 # | `sacct -j 4711 -o jobid,state,exitcode,elapsed,maxrss` | how a job and each of its `srun` steps ended, and how much memory they used; also days later, where the site keeps accounts |
 # | `scontrol show job 4711` | everything about a job that waits, runs or has just ended |

@@ -14,6 +14,7 @@ Slurm's variables: https://slurm.schedmd.com/sbatch.html (of a script) and srun.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -29,7 +30,9 @@ from pathlib import Path
 from .practice_programs import HOSTNAME, PYTHON, SCONTROL, SRUN, TORCHRUN, TRAIN
 
 JOB = "4711"
-SECONDS = 10.0  # that a script may take
+SECONDS = 4.0  # that a script may take besides its training
+AFTER = 3.0  # seconds that it may still take when its training has ended
+SETTLED = 0.4  # seconds in which a script has set its trap, where the system does not say
 # A process that is forked while a program file is being written keeps that file open until it has
 # become bash, and until then the program cannot be run: "Text file busy", exit code 126.
 _FORKING = threading.Lock()
@@ -90,6 +93,8 @@ class Training:
         Whether SIGUSR1 is sent to the job once the training runs.
     twice
         Whether a second SIGUSR1 is sent while the training saves.
+    ends
+        The exit code of a training that was told: 75, or 0 where it happened to be done.
     """
 
     life: float = 0.2
@@ -97,6 +102,7 @@ class Training:
     saving: float = 0.2
     told: bool = False
     twice: bool = False
+    ends: int = 75
 
 
 def syntax_error(script: str) -> str:
@@ -117,7 +123,7 @@ def run(script: str, arguments: Sequence[str] = (), nodes: int = 1, gpus: int = 
         Words after the script's name.
     """
     with _folder() as folder, _bash(script, arguments, folder, _variables(nodes, gpus)) as bash:
-        return _ended(bash, folder, time.time(), threading.Event())
+        return _ended(bash, folder, time.time(), threading.Event(), SECONDS)
 
 
 def train(script: str, training: Training, stop: threading.Event | None = None) -> Ended:
@@ -127,19 +133,22 @@ def train(script: str, training: Training, stop: threading.Event | None = None) 
     """
     stop = stop or threading.Event()
     with _folder() as folder:
-        settings = {"LIFE": training.life, "CODE": training.code, "SAVING": training.saving}
+        settings = {"LIFE": training.life, "CODE": training.code, "SAVING": training.saving,
+                    "ENDS": training.ends}  # fmt: skip
         variables = _variables(1, 1) | {name: str(value) for name, value in settings.items()}
         command = [sys.executable, "-S", str(folder / "train.py")]
         with _bash(script, command, folder, variables) as bash:
             zero = time.time()
-            if training.told and _until(lambda: "ready" in _events(folder), bash, stop):
-                stop.wait(0.4)  # the script may set its trap after the training was started
+            limit = SECONDS + training.life
+            if training.told and _until(lambda: "ready" in _events(folder), bash, stop, limit):
+                # the script may set its trap after the training was started
+                _until(lambda: _has_trap(bash), bash, stop, SETTLED)
                 zero = time.time()
                 bash.send_signal(signal.SIGUSR1)
-            if training.twice and _until(lambda: "told" in _events(folder), bash, stop):
+            if training.twice and _until(lambda: "told" in _events(folder), bash, stop, limit):
                 stop.wait(0.1)
                 bash.send_signal(signal.SIGUSR1)
-            return _ended(bash, folder, zero, stop, "told" if training.told else "")
+            return _ended(bash, folder, zero, stop, limit, "told" if training.told else "")
 
 
 @contextmanager
@@ -198,13 +207,23 @@ def _bash(
 
 
 def _until(
-    happened: Callable[[], object], bash: subprocess.Popen[str], stop: threading.Event
+    happened: Callable[[], object], bash: subprocess.Popen[str], stop: threading.Event, limit: float
 ) -> bool:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + limit
     while not happened():
         if bash.poll() is not None or time.monotonic() > end or stop.wait(0.02):
             return False
     return True
+
+
+def _has_trap(bash: subprocess.Popen[str]) -> bool:
+    """Whether bash has set a trap for SIGUSR1, as far as the system says so."""
+    try:
+        status = Path(f"/proc/{bash.pid}/status").read_text()
+    except OSError:
+        return False
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
 def _events(folder: Path) -> str:
@@ -213,10 +232,13 @@ def _events(folder: Path) -> str:
 
 
 def _ended(
-    bash: subprocess.Popen[str], folder: Path, zero: float, stop: threading.Event, due: str = ""
-) -> Ended:
-    end = time.monotonic() + SECONDS
+    bash: subprocess.Popen[str], folder: Path, zero: float, stop: threading.Event, limit: float,
+    due: str = "",
+) -> Ended:  # fmt: skip
+    end, trains = time.monotonic() + limit, True
     while bash.poll() is None and time.monotonic() < end and not stop.is_set():
+        if trains and any(last in _events(folder) for last in (" end\n", " checkpoint\n")):
+            end, trains = time.monotonic() + AFTER, False
         time.sleep(0.01)
     code, over = bash.poll(), time.time()
     while _left_behind(bash) and time.time() < over + 0.5 and not stop.is_set():

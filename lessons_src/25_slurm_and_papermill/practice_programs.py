@@ -72,7 +72,7 @@ elif sys.argv[1:2] == ["requeue"]:
     note("requeue " + " ".join(sys.argv[2:]))
 """
 )
-# Training: it says when it is ready, writes a checkpoint when it is told to stop, and ends with 75.
+# Training: it says when it is ready, writes a checkpoint when it is told to stop, and ends then.
 TRAIN = (
     _NOTE
     + """
@@ -83,7 +83,7 @@ def stop(*_):
     note("told")
     time.sleep(float(os.environ["SAVING"]))
     note("checkpoint")
-    os._exit(75)
+    os._exit(int(os.environ["ENDS"]))
 signal.signal(signal.SIGUSR1, stop)
 note("ready")
 time.sleep(life)

@@ -10,7 +10,8 @@ from dtlib.learn.recorded import recorded
 from dtlib.learn.verdicts import Wrong
 from tests.prediction_cases import right_options
 
-from . import cluster
+from . import cluster, practice_cluster
+from .bank import limit, ranks
 from .exercises import EXERCISES
 
 LESSON = source.find("25")
@@ -22,6 +23,21 @@ def test_the_patient_waits_for_nodes_that_all_call_themselves_0() -> None:
     with pytest.raises(Wrong) as found:
         EXERCISES["start_ranks"].check(lambda: line)
     assert found.value.mistake == "same_place"
+
+
+@pytest.mark.parametrize(
+    ("exercise", "key"),
+    [("survive", key) for key in limit.ENDLESS] + [("start_ranks", key) for key in ranks.ENDLESS],
+)
+def test_a_script_that_does_not_end_is_told_so(
+    exercise: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(practice_cluster, "SECONDS", 1.5)
+    monkeypatch.setattr(practice_cluster, "AFTER", 0.5)
+    script = {**limit.ENDLESS, **ranks.ENDLESS}[key]
+    with pytest.raises(Wrong) as found:
+        EXERCISES[exercise].check(lambda: script)
+    assert found.value.mistake == key
 
 
 @pytest.mark.parametrize(

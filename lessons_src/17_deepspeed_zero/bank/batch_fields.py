@@ -18,7 +18,7 @@ def another_micro_batch(world_size, train=None, micro=None, accumulation=None):
     return batch_fields(world_size, train, micro, accumulation)
 
 
-def folk_tale(*given):
+def a_myth(*given):
     fields = batch_fields(*given)
     if fields[1] % fields[2]:
         raise ValueError(f"micro_batches: {fields[2]} is not divisible by {fields[1]}.")
@@ -38,6 +38,34 @@ def leaves_a_gap(world_size, train=None, *given):
 def true_division(world_size, *given):
     train, micro, _ = batch_fields(world_size, *given)
     return train, micro, train / micro / world_size
+
+
+def leaves_all_gaps(world_size, train=None, micro=None, accumulation=None):
+    if train is None and micro is None:
+        return None, None, accumulation
+    return batch_fields(world_size, train, micro, accumulation)
+
+
+def rounds_up(world_size, train=None, micro=None, accumulation=None):
+    if train is not None and micro is not None and accumulation is None:
+        return train, micro, -(-train // (micro * world_size))
+    return batch_fields(world_size, train, micro, accumulation)
+
+
+def as_text(*given):
+    return tuple(map(str, batch_fields(*given)))
+
+
+def asks_for_three(world_size, *given):
+    if None in given:
+        raise ValueError("give all three.")
+    return batch_fields(world_size, *given)
+
+
+def refuses_three(world_size, *given):
+    if None not in given and world_size > 1:
+        raise ValueError("give two of them.")
+    return batch_fields(world_size, *given)
 
 
 def none_for_a_refusal(*given):
@@ -65,7 +93,7 @@ def by_search(world_size, train=None, micro=None, accumulation=None):
         raise ValueError("accumulation alone says nothing.")
     if accumulation is None and None in (train, micro):
         accumulation = 1
-    top = train or micro * accumulation * world_size
+    top = micro * accumulation * world_size if train is None else train
     for m in [micro] if micro else range(1, top + 1):
         for a in [accumulation] if accumulation else range(1, top + 1):
             if m * a * world_size == top:
@@ -89,15 +117,22 @@ ALSO_WRONG = [
     ("unchecked", with_given({f"if {MISFIT}": f"if None in given and ({MISFIT})"})),
     ("floors", with_given({f"if {MISFIT}": f"if {GIVEN}({MISFIT})"})),
     ("zero", {MISFIT: "train != product != 0"}),
+    ("zero", {MISFIT: "train != product"}),
     ("mends", {f"if {MISFIT}": "train = product\n    if False"}),
     ("refuses_agreement", with_given({
         f"if {MISFIT}": f"if {GIVEN}train != micro * accumulation or {MISFIT}"})),
+    ("other_exception", {"raise ValueError(\n": "raise Exception(\n"}),
     ("assertion", {"raise ValueError(\n": "raise AssertionError(\n"}),
     ("changes_given", another_micro_batch),
-    ("refuses", folk_tale),
+    ("refuses", a_myth),
     ("wants_more", wants_two),
     ("gap", leaves_a_gap),
     ("floats", true_division),
+    ("gap_from_nothing", leaves_all_gaps),
+    ("floors", rounds_up),
+    ("kind", as_text),
+    ("refuses", asks_for_three),
+    ("refuses_agreement", refuses_three),
     ("kind", lambda *given: dict(zip("abc", batch_fields(*given), strict=True))),
     ("order", lambda *given: batch_fields(*given)[::-1]),
     ("returns_none", none_for_a_refusal),

@@ -23,6 +23,10 @@ def sorts_the_table(runs):
     return found
 
 
+def none_where_unknown(runs):
+    return dict.fromkeys(FACTORS) | gains(runs)
+
+
 def named_by_value(runs):
     return {"bf16" if factor == "precision" else factor: g for factor, g in gains(runs).items()}
 
@@ -48,6 +52,8 @@ def by_numpy(runs):
 ALSO_WRONG = [
     ("mixed", the_first_run_with_it),
     ("mutates", sorts_the_table),
+    ("none_for_unknown", none_where_unknown),
+    ("no_number", each(lambda gain: None)),
     ("strange_key", named_by_value),
     ("no_number", each(lambda gain: f"{gain:.1f}×")),
     ("no_number", each(str)),

@@ -41,7 +41,19 @@ def by_a_table(parameters, ranks, stage, sixteen_bit):
     }
 
 
+def gradients_of_all_ranks(parameters, ranks, stage, sixteen_bit):
+    found = held(parameters, ranks, stage, sixteen_bit)
+    return found | {"gradients": found["gradients"] * ranks} if stage == 1 else found
+
+
+def only_moments_right(parameters, ranks, stage, sixteen_bit):
+    found = held(parameters, ranks, 3, sixteen_bit)
+    return found | {"fp32_copy": found["fp32_copy"] * ranks} if stage == 1 else found
+
+
 ALSO_WRONG = [
+    ("unrecognised", gradients_of_all_ranks),
+    ("gradients_at_1", only_moments_right),
     ("keys", by_the_ledgers_names),
     ("no_number", each(lambda size: [size])),
     ("no_number", each(lambda size: f"{size:.0f}")),

@@ -17,6 +17,29 @@ def with_a_step(mine, shapes):
     return whole and whole | {"step": torch.tensor(1)}
 
 
+def keeps_the_last_model(mine, shapes, *, kept={}):  # noqa: B006
+    kept |= whole_weights(mine, shapes)
+    return kept
+
+
+def keeps_its_shares(mine, shapes):
+    return whole_weights(mine, shapes) or {name: share[:1] for name, share in mine.items()}
+
+
+def two_collectives(mine, shapes):
+    if dist.get_rank() == 0:
+        return whole_weights(mine, shapes)
+    for name in shapes:
+        dist.all_reduce(mine[name])
+    return {}
+
+
+def two_dtypes(mine, shapes):
+    if dist.get_rank() == 0:
+        return whole_weights(mine, shapes)
+    return whole_weights({name: share.double() for name, share in mine.items()}, shapes)
+
+
 # Right.
 def by_gather(mine, shapes):
     whole, first = {}, dist.get_rank() == 0
@@ -44,6 +67,7 @@ def all_in_one(mine, shapes):
 ALSO_WRONG = [
     ("padding", {"[:n].view(shape)": ""}),
     ("flat", {".view(shape)": ""}),
+    ("other_shape", {".view(shape)": ".view(-1, 1)"}),
     ("wrong_size", {WHOLE: "torch.cat([one[: n // len(shares)] for one in shares])"}),
     ("tensor", {WHOLE: "shares"}),
     ("no_dict", {"return whole": "return list(whole.values()) or whole"}),
@@ -51,6 +75,15 @@ ALSO_WRONG = [
     ("nobody", {"return whole": "return None"}),
     ("own", lambda mine, shapes: {} if dist.get_rank() else mine),
     ("names", with_a_step),
+    ("names", keeps_the_last_model),
+    ("padding_inside", {"dist.all_gather(shares, mine[name])": "[s.zero_() for s in shares]"}),
+    ("wrong_size", {WHOLE: "torch.cat([shares[0]] * len(shares))"}),
+    ("short_in_shape", {"[:n]": "[:n - 1]"}),
+    ("padding_in_shape", {"[:n]": "[:n + 1]"}),
+    ("left_over", keeps_its_shares),
+    ("short_in_shape", {"torch.cat(shares)[:n]": "torch.cat([s[s != 0] for s in shares])"}),
+    ("mismatch", two_collectives),
+    ("mismatch", two_dtypes),
 ]
-HANG = [("absent", others_leave)]
+HANG = [("absent", others_leave), ("died", {"whole = {}": "import os; os._exit(3)"})]
 ALSO_RIGHT = [by_gather, all_in_one, lambda *given: whole_weights(*given) or None]

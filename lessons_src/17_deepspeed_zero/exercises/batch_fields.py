@@ -1,5 +1,7 @@
 """Exercise 17.3: three fields of a DeepSpeed configuration that agree, or a refusal."""
 
+import numbers
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
@@ -27,14 +29,21 @@ def run(answer, n, given):
         return REFUSED if str(error).strip() else SILENT
     except AssertionError:
         raise Wrong("assertion") from None
+    except Exception as error:
+        if type(error) in (Exception, RuntimeError):
+            raise Wrong("other_exception", got=type(error).__name__) from None
+        raise
     if got is None:
         return None
     if not isinstance(got, (tuple, list)) or len(got) != 3:
         raise Wrong("kind", got=described(got))
-    for key, bad in (("gap", type(None)), ("floats", float)):
-        if any(isinstance(value, bad) for value in got):
-            raise Wrong(key, got=described(got))
-    return tuple(got)
+    if None in got:
+        raise Wrong("gap" if given[:2] != (None, None) else "gap_from_nothing", got=described(got))
+    if any(isinstance(value, float) for value in got):
+        raise Wrong("floats", got=described(got))
+    if not all(isinstance(value, numbers.Integral) for value in got):
+        raise Wrong("kind", got=described(got))
+    return tuple(map(int, got))
 
 
 def described(got):
@@ -61,9 +70,9 @@ def facts(got, want, n):
     if refused(fields):
         return {}
     product, shown = fields[1] * fields[2] * n, described(got)
-    numbers = dict(zip(NAMES, fields, strict=True))
+    named = dict(zip(NAMES, fields, strict=True))
     seen = f"{shown}, and the product is {product}"
-    return {**numbers, "product": product, "got": shown, "seen": seen}
+    return {**named, "product": product, "got": shown, "seen": seen}
 
 
 def passed(got, want):
@@ -87,12 +96,14 @@ EXERCISE = Answer(
         case(3, micro=4),
         case(4, train=24),
         case(1, micro=1, accumulation=4),
+        case(1, train=1),
         case(1, train=16, micro=4, accumulation=1, key="unchecked"),
         case(4, train=16, micro=4, accumulation=2, key="unchecked"),
         case(3, train=30, micro=4, key="floors"),
         case(4, train=30, key="floors"),
         case(3, train=30, accumulation=4, key="floors"),
         case(4, train=8, micro=4, key="floors"),
+        case(1, train=0, key="zero"),
         case(3, accumulation=2, key="from_nothing"),
     ],
     mistakes=[

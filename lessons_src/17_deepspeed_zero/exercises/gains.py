@@ -33,9 +33,9 @@ TWO = [run(3.0, "precision", "optimizer"), run(5.0, "precision", "stage"),
        run(10.0, "optimizer", "stage")]  # fmt: skip
 PRECISION, OPTIMIZER, STAGE = (run(s, f) for s, f in zip((4.0, 8.0, 16.0), FACTORS, strict=True))
 REPEATS = [
-    *(run(s) for s in (12.0, 12.0, 60.0)),
-    *(run(s, "precision") for s in (40.0, 4.0, 4.0)),
-    *(run(s, "stage") for s in (16.0, 1.0, 16.0)),
+    *(run(s) for s in (9.0, 60.0, 12.0)),
+    *(run(s, "precision") for s in (40.0, 4.0, 3.0)),
+    *(run(s, "stage") for s in (16.0, 1.0, 20.0)),
 ]
 
 
@@ -52,6 +52,10 @@ def called(answer, runs):
     strange = [key for key in got if key not in FACTORS]
     if strange:
         raise Wrong("strange_key", got=strange[0])
+    known = gains(runs)
+    for factor, value in got.items():
+        if value is None and factor not in known:
+            raise Wrong("none_for_unknown", factor=factor)
     return {factor: _number(factor, value) for factor, value in got.items()}
 
 
@@ -137,9 +141,11 @@ EXERCISE = Answer(
         ("upside_down", each(lambda gain: 1 / gain)),
         ("difference", {"/=": "-="}),
         ("saved_share", each(lambda gain: 1 - 1 / gain)),
+        ("percent", each(lambda gain: 100 * (gain - 1))),
         ("mean", by("statistics.mean({})")),
         ("fastest", by("min({})")),
         ("first_only", by("{}[0]")),
+        ("one_baseline", {"statistics.median(before)": "before[0]"}),
         ("last_only", by("{}[-1]")),
         ("mixed", mixed("{}[0]")),
         ("mixed", mixed("statistics.median({})")),

@@ -14,6 +14,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 KINDS = ("weights", "gradients", "moments", "fp32_copy")
+DIVIDED = ("moments", "fp32_copy", "gradients", "weights")  # stage 1: two, 2: three, 3: all
 COPY = "fp32_copy = 4 * parameters / ranks"  # words of the solution
 
 held = solution("held", globals())
@@ -54,12 +55,16 @@ def wrong(got, want):
     return [kind for kind in KINDS if not off(got, want, **{kind: 1})]
 
 
-def shared(at, **powers):
-    """Recognises kinds that a stage divides once too often (-1), or fails to divide (1)."""
+def shared(at, alone=False, **powers):
+    """Recognises kinds that a stage divides once too often (-1), or fails to divide (1).
+
+    `alone` says that nothing else may be wrong.
+    """
 
     def when(got, want, ranks, stage):
         factors = {kind: float(ranks) ** power for kind, power in powers.items()}
-        return ranks > 1 and stage in at and off(got, want, **factors)
+        others = alone and {*wrong(got, want)} != {*powers}
+        return ranks > 1 and stage in at and not others and off(got, want, **factors)
 
     return when
 
@@ -99,13 +104,15 @@ EXERCISE = Answer(
     ],
     mistakes=[
         ("elements", lambda *given: {kind: size / 4 for kind, size in held(*given).items()}),
+        ("bits", lambda *given: {kind: size * 8 for kind, size in held(*given).items()}),
+        ("gigabytes", lambda *given: {kind: size / 1e9 for kind, size in held(*given).items()}),
         ("no_copy", {COPY: f"{COPY} if sixteen_bit else 0"}),
         ("copy_whole", {COPY: "fp32_copy = 4 * parameters"}),
         Mistake("weights_at_2", {"stage >= 3": "stage > 1", "stage >= 2": "stage >= 3"},
                 when=shared([2], weights=-1, gradients=1)),
         Mistake("weights_sharded_at_2", {"stage >= 3": "stage > 1"}, shared([2], weights=-1)),
         Mistake("all_at_1", lambda parameters, ranks, stage, bits: held(parameters, ranks, 3, bits),
-                when=shared([1], gradients=-1, weights=-1)),
+                when=shared([1], alone=True, gradients=-1, weights=-1)),
         Mistake("gradients_at_1", {"stage >= 2": "stage > 0"}, shared([1], gradients=-1)),
         Mistake("moments_whole", {"8 * parameters / ranks": "8 * parameters"},
                 when=shared([1, 2, 3], moments=1)),
@@ -121,7 +128,9 @@ EXERCISE = Answer(
         Mistake(
             "not_sharded", {"gradients = each * parameters / (ranks if stage >= 2 else 1)":
                             "gradients = each * parameters"},
-            when=lambda got, want, ranks: ranks > 1 and all_wrong(ranks)(got, want),
+            when=lambda got, want, ranks, stage: (
+                ranks > 1 and all_wrong(ranks)(got, want)
+                and {*wrong(got, want)} <= {*DIVIDED[:stage + 1]}),
         ),
     ],
     other="unrecognised",

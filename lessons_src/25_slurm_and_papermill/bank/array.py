@@ -72,6 +72,8 @@ ALSO_WRONG = [
     ("repeat",
      lambda index, axes, repeats: {**every(lambda k: 1)(index, axes, 99), "repeat": index}),
     ("no_such_value", {SETTING: "settings[name] = place"}),
+    ("whole_axis", {SETTING: "settings[name] = values"}),
+    ("repeat_kind", {REPEAT: '"repeat": str(index)}'}),
     ("in_step", every(lambda k: 1)),
     ("lost", every(lambda k: 2**k)),
     ("one_for_all", one_dict_for_all),

@@ -30,12 +30,11 @@ SURVIVES = (
     ("code_lost", edit((EXIT, 'echo "ended with $code"'))),
     ("other_code", edit((EXIT, '[ "$code" = 0 ]'))),
     ("killed_code", edit((REQUEUE, f'[ "$code" -lt 128 ] || code=1\n{REQUEUE}'))),
-    ("never_ends", edit((LOOP, """
-code=200
-while [ "$code" -gt 128 ]; do
-  wait "$training"; code=$?; [ $code != 127 ] || code=200; sleep 0.05
-done
-"""))),
+    # a fixed time, however long the checkpoint takes
+    ("requeued_early", START + """trap '
+kill -USR1 "$training"; sleep 1; scontrol requeue "$SLURM_JOB_ID"; exit 75' USR1
+wait "$training"
+"""),
     ("too_late", f"trap 'kill -USR1 $!' USR1\n\"$@\"\ncode=$?\n{REQUEUE}"),
     ("no_number", f'trap "kill -USR1 $!" USR1\n{START}{LOOP}{REQUEUE}'),
     ("misread", edit((REQUEUE, REQUEUE.replace("[ ", "[")))),
@@ -51,9 +50,29 @@ done
     ("requeued_early", edit(("told=yes;", 'told=yes; scontrol requeue "$SLURM_JOB_ID";'),
                             (REQUEUE, EXIT))),
     ("not_requeued", edit((REQUEUE, EXIT))),
+    ("code_after", edit((EXIT, '[ "$code" != 75 ] || exit 0; exit "$code"'))),
+    ("told_is_not_75", edit(('[ "$told" = yes ] || break', '[ "$told" = yes ] || break; was=yes'),
+                            ('[ "$code" = 75 ]', '[ "$was" = yes ]'))),
+    # whoever was told requeues, whatever the training's code is
+    ("told_is_not_75", """
+trap 'kill -USR1 $t; wait $t; code=$?; scontrol requeue $SLURM_JOB_ID; exit 75' USR1
+"$@" & t=$!
+wait $t
+"""),
     ("which_job", edit((' "$SLURM_JOB_ID"', ""))),
     ("twice", edit((REQUEUE, f'[ "$code" != 75 ] || scontrol requeue "$SLURM_JOB_ID"\n{REQUEUE}'))),
 )  # fmt: skip
+# These take seconds, so that one test of the room gives them less time.
+ENDLESS = {
+    "never_ends": edit((LOOP, """
+code=200
+while [ "$code" -gt 128 ]; do
+  wait "$training"; code=$?; [ $code != 127 ] || code=200; sleep 0.05
+done
+""")),
+    "never_got_there": f"sleep 30\n{WHOLE}",
+}  # fmt: skip
+RARE = set(ENDLESS)
 RIGHT = (
     edit((LOOP, 'while kill -0 "$training" 2>/dev/null; do wait "$training"; code=$?; done\n')),
     """

@@ -47,6 +47,7 @@ ALSO_WRONG = [
     ("all_well", but("mend", lambda job: job.began_at and job.step == job.steps)),
     ("a_bug", restarts_all),
     ("code_lost", of("done", "COMPLETED")),
+    ("too_few_steps", but("done", lambda job: job.exit_code == 0 and job.ran == job.cells)),
     ("one_cell", but("done", lambda job: job.step >= job.steps)),
     ("asked_for_it", of("mend", "FAILED")),
     ("lost_node", of("mend", "NODE_FAIL")),

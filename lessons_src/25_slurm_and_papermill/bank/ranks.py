@@ -18,11 +18,15 @@ def returns_nothing():
 
 STARTS = (
     ("syntax", f"{THERE} 'torchrun \"$@\""),
-    ("hangs", "while true; do sleep 0.1; done"),
     ("nothing", 'mpirun -n "$SLURM_NNODES" torchrun "$@"'),
     ("no_torchrun", 'srun python "$@"'),
     ("too_many", there(f'{TORCHRUN} {MEET} "$@"',
                        srun="srun --ntasks-per-node=$SLURM_GPUS_ON_NODE bash -c")),
+    ("too_often", f"""
+for node in 1 2 3; do
+  srun -N 1 -w n$node {TORCHRUN} --master-addr=n1 "$@"
+done
+"""),
     ("one_node", f'{TORCHRUN} --master-addr=$(hostname) "$@"'),
     ("refused", there(f'{TORCHRUN} --master=$0 --port=1 "$@"')),
     ("misread", there(TORCHRUN.replace("\\", "") + f' {MEET} "$@"')),
@@ -58,6 +62,8 @@ export first=$(hostname)
     ("ids", there('torchrun --nnodes=$SLURM_NNODES --nproc-per-node=$SLURM_GPUS_ON_NODE '
                   '--rdzv-backend=c10d --rdzv-endpoint=$0:29500 --rdzv-id=$SLURM_PROCID "$@"')),
 )  # fmt: skip
+ENDLESS = {"hangs": "while true; do sleep 0.1; done"}  # takes seconds: see `limit`
+RARE = set(ENDLESS)
 RIGHT = (
     there(f'{TORCHRUN} {MEET} "$@"'),
     """

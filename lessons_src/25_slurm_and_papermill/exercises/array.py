@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import numbers
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
@@ -44,6 +45,8 @@ def read(got, axes):
         if set(settings) != {*axes, "repeat"}:
             keys = ", ".join(map(str, settings))
             raise Wrong("keys", got=keys or "no key", want=", ".join([*axes, "repeat"]))
+        if not isinstance(settings["repeat"], numbers.Integral):
+            raise Wrong("repeat_kind", index=index, got=repr(settings["repeat"]))
     return got
 
 
@@ -51,7 +54,7 @@ def judge(got, axes, repeats):
     """Whether every run comes once, all settings before any repeat, and nothing beyond the last."""
     *runs, beyond = got
     if all(one["repeat"] != 0 for one in runs):
-        return Wrong("repeat_from_1", got=runs[-1]["repeat"])
+        return Wrong("repeat_from_1", got=max(one["repeat"] for one in runs))
     wanted = [
         {**dict(zip(axes, values, strict=True)), "repeat": repeat}
         for values in itertools.product(*axes.values())
@@ -76,7 +79,8 @@ def _unknown(settings, index, axes, repeats):
     if settings["repeat"] not in range(repeats):
         return Wrong("repeat", got=settings["repeat"], last=repeats - 1, index=index)
     name = next(name for name in axes if settings[name] not in axes[name])
-    return Wrong("no_such_value", name=name, got=settings[name], values=axes[name], index=index)
+    key = "whole_axis" if settings[name] == axes[name] else "no_such_value"
+    return Wrong(key, name=name, got=settings[name], values=axes[name], index=index)
 
 
 def _beyond(got, count):

@@ -24,8 +24,10 @@ def _kills_nobody(script, ended):
 
 
 def _well(ended):
+    if ended.code is None and ended.when("end") is None:
+        raise Wrong("never_got_there", seconds=practice_cluster.SECONDS)
     if ended.code is None:
-        raise Wrong("never_ends", how="ended by itself", seconds=practice_cluster.SECONDS)
+        raise Wrong("never_ends", how="ended by itself", seconds=practice_cluster.AFTER)
     if ended.when("ready") is None:
         said = ended.output.strip().splitlines()
         raise Wrong("never_trained", says=said[-1].rstrip(".?") if said else "nothing")
@@ -39,7 +41,7 @@ def _well(ended):
 
 def _failed(ended):
     if ended.code is None:
-        raise Wrong("never_ends", how="failed with exit code 3", seconds=practice_cluster.SECONDS)
+        raise Wrong("never_ends", how="failed with exit code 3", seconds=practice_cluster.AFTER)
     if ended.when("requeue") is not None:
         raise Wrong("repeats_failure")
     if ended.code == 0:
@@ -50,7 +52,7 @@ def _failed(ended):
 
 def _killed(ended):
     if ended.code is None:
-        raise Wrong("never_ends", how="was killed", seconds=practice_cluster.SECONDS)
+        raise Wrong("never_ends", how="was killed", seconds=practice_cluster.AFTER)
     if ended.when("requeue") is not None:
         raise Wrong("repeats_failure")
     if ended.code != KILLED:
@@ -70,7 +72,7 @@ def _told(ended):
     if saved is None or (over is not None and over < saved):
         raise Wrong("did_not_wait", at=round(over or 0.0, 2))
     if ended.code is None:
-        raise Wrong("never_ends", how="saved", seconds=practice_cluster.SECONDS)
+        raise Wrong("never_ends", how="saved", seconds=practice_cluster.AFTER)
     if requeued is None:
         of_wait = ended.code == BY_THE_SIGNAL
         raise Wrong("code_of_wait" if of_wait else "not_requeued", code=ended.code)
@@ -79,16 +81,29 @@ def _told(ended):
         raise Wrong("which_job", got=asked[0], job=JOB)
     if len(asked) > 1:
         raise Wrong("twice", count=len(asked))
+    if ended.code != 75:
+        raise Wrong("code_after", code=ended.code)
+
+
+def _done(ended):
+    """The training was told in its last step, and ended with 0."""
+    if ended.when("requeue") is not None:
+        raise Wrong("told_is_not_75")
+    if ended.code is None:
+        raise Wrong("never_ends", how="saved", seconds=practice_cluster.AFTER)
+    if ended.code != 0:
+        raise Wrong("code_of_success", got=ended.code)
 
 
 # What may happen to a job. All trials run at once, because each of them waits and computes nothing.
 TRIALS = (
-    ("a training that ends well", Training(life=0.3), _well),
-    ("a training that fails with exit code 3", Training(life=0.3, code=3), _failed),
-    ("a training that is killed", Training(life=0.3, code=-9), _killed),
+    ("a training that ends well", Training(life=0.2), _well),
+    ("a training that fails with exit code 3", Training(life=0.2, code=3), _failed),
+    ("a training that is killed", Training(life=0.2, code=-9), _killed),
     ("a job that is told to stop", Training(life=LIFE, told=True), _told),
-    ("a job that is told, and saves for a second",
-     Training(life=LIFE, told=True, saving=1.0), _told),
+    ("a job that is told, and saves for 1.3 seconds",
+     Training(life=LIFE, told=True, saving=1.3), _told),
+    ("a job that is told in its last step", Training(life=LIFE, told=True, ends=0), _done),
     ("a job that is told twice", Training(life=LIFE, told=True, twice=True, saving=0.6), _told),
 )  # fmt: skip
 TOLD = 3  # the trial whose times are shown

@@ -27,7 +27,7 @@ def run(answer, nodes, gpus):
 def read(ended, nodes, gpus):
     """Look at what torchrun was told, and count the ranks that meet."""
     try:
-        _started(ended, nodes)
+        _started(ended, nodes, gpus)
         calls = [_call(one.words) for one in ended.started]
         _world(calls, nodes, gpus)
         _meeting(calls, [one.node for one in ended.started], nodes)
@@ -38,7 +38,7 @@ def read(ended, nodes, gpus):
     return nodes * gpus
 
 
-def _started(ended, nodes):
+def _started(ended, nodes, gpus):
     """Whether torchrun came up once on each node."""
     if ended.code is None:
         raise Wrong("hangs", seconds=practice_cluster.SECONDS)
@@ -48,7 +48,9 @@ def _started(ended, nodes):
     if any(one.program != "torchrun" for one in ended.started):
         raise Wrong("no_torchrun", count=len(ended.started))
     if len(ended.started) > nodes:
-        raise Wrong("too_many", count=len(ended.started), n=nodes)
+        each_gpu = len(ended.started) == nodes * gpus
+        key = "too_many" if each_gpu else "too_often"
+        raise Wrong(key, count=len(ended.started), n=nodes)
     if len({one.node for one in ended.started}) < nodes:
         raise Wrong("one_node", count=len(ended.started), n=nodes)
 
