@@ -5,6 +5,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from ..exercises.save_once import BARRIER, MEET
+
+# Words of the solution.
+SAVE, START = "torch.save(state, path)", "    told = [None]"
+RANK, RAISE = "dist.get_rank() ==", "if told[0] is not None"
+
 
 def all_write_and_one_waits(state, path):
     torch.save(state, path)
@@ -55,6 +61,16 @@ def others_go_first(state, path):
         dist.broadcast(saved, 0)
 
 
-ALSO_WRONG = []
+ALSO_WRONG = [
+    ("silent", {RAISE: "if False"}),
+    ("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}),
+    ("nobody", {SAVE: "pass"}),
+    ("all_write", {f"{RANK} 0": "True"}),
+    ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
+    ("several", {RANK: "dist.get_rank() // 2 =="}),
+    ("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'}),
+    ("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"}),
+    ("no_barrier", {MEET: ""}),
+]
 HANG = [("all_write", all_write_and_one_waits)]
 ALSO_RIGHT = [renames, the_last_one, others_go_first]

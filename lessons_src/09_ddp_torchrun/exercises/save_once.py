@@ -23,9 +23,8 @@ from dtlib.learn.verdicts import Passed
 
 SLOW = 0.3  # seconds that a save takes here, far more than a barrier
 NODES = {1: 1, 3: 1, 4: 2}
-# Words of the solution.
-SAVE, MEET = "torch.save(state, path)", "    dist.broadcast_object_list(told)"
-RAISE, START, BARRIER = "if told[0] is not None", "    told = [None]", "    dist.barrier()"
+# Words of the solution, and what may stand in their place.
+MEET, BARRIER = "    dist.broadcast_object_list(told)", "    dist.barrier()"
 
 
 def run(answer, weight, full):
@@ -63,7 +62,8 @@ def noted(full):
         events.append("save")
         if full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        time.sleep(SLOW)
+        if dist.get_world_size() > 1:  # alone, nobody could come too early
+            time.sleep(SLOW)
         save(*args, **kwargs)
 
     def noted_barrier(*args, **kwargs):
@@ -145,36 +145,32 @@ def passed(seen):
     )
 
 
+def case(n, full=False):
+    words = f"{NODES[n]} node{'s' * (NODES[n] > 1)}" + ", its disk is full" * full
+    return n, words, lambda rank, n: (torch.tensor([10.0**rank]), full)
+
+
 EXERCISE = RankAnswer(
     solution("save_once", globals()),
     run=run,
     judge=lambda got: got[1] and len(got[2]) == 1,
-    cases=[
-        *(
-            (n, f"{nodes} node{'s' * (nodes > 1)}", lambda r, n: (torch.tensor([10.0**r]), False))
-            for n, nodes in NODES.items()
-        ),
-        (3, "1 node, its disk is full", lambda rank, n: (torch.tensor([10.0**rank]), True)),
-    ],
+    cases=[case(1), case(3), case(3, full=True), case(4)],
+    # Each is recognised by what the ranks did. Of a program the check would run them all beside an
+    # answer, a slow save each: those that return are in the bank.
     mistakes=[
         Mistake("left_waiting", leaves_them_waiting, when=left_waiting, hangs=True),
-        Mistake("silent", {RAISE: "if False"},
-                when=lambda got, full: full[0] and len(without(got)) == len(got)),
-        Mistake("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}, when=some_raise),
-        Mistake("nobody", {SAVE: "pass"}, when=lambda got: not got[0][2]),
-        Mistake("all_write", {"dist.get_rank() == 0": "True"},
-                when=lambda seen, n: len(writers(seen)) == n > 1),
-        Mistake("local_rank", {"dist.get_rank()": 'int(os.environ["LOCAL_RANK"])'},
-                when=local_rank),
-        Mistake("several", {"dist.get_rank() ==": "dist.get_rank() // 2 =="}, when=several),
+        Mistake("silent", when=lambda got, full: full[0] and len(without(got)) == len(got)),
+        Mistake("some_raise", when=some_raise),
+        Mistake("nobody", when=lambda got: not got[0][2]),
+        Mistake("all_write", when=lambda seen, n: len(writers(seen)) == n > 1),
+        Mistake("local_rank", when=local_rank),
+        Mistake("several", when=several),
         Mistake("alone_in_barrier", {MEET: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
-        Mistake("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'},
-                when=lambda got: got[0][2][:1] == without(got)[:1]),
-        Mistake("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"},
-                when=lambda got: "barrier" in got[without(got)[0]][0]),
-        Mistake("no_barrier", {MEET: ""}, when=lambda got: bool(without(got))),
+        Mistake("elsewhere", when=lambda got: got[0][2][:1] == without(got)[:1]),
+        Mistake("barrier_before", when=lambda got: "barrier" in got[without(got)[0]][0]),
+        Mistake("no_barrier", when=lambda got: bool(without(got))),
     ],
     other="no_barrier",
     facts=facts,
     passed=passed,
-)  # fmt: skip
+)
