@@ -1,5 +1,6 @@
 """More answers to `save_once`, for the tests alone."""
 
+import time
 from pathlib import Path
 
 import torch
@@ -16,6 +17,14 @@ def all_write_and_one_waits(state, path):
     torch.save(state, path)
     if dist.get_rank() == 0:
         dist.barrier()
+
+
+def looks_for_the_file(state, path):
+    if dist.get_rank() == 0:
+        torch.save(state, path + ".tmp")
+        Path(path + ".tmp").replace(path)
+    while not Path(path).exists():
+        time.sleep(0.01)
 
 
 # Right.
@@ -72,5 +81,5 @@ ALSO_WRONG = [
     ("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"}),
     ("no_barrier", {MEET: ""}),
 ]
-HANG = [("all_write", all_write_and_one_waits)]
+HANG = [("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]
 ALSO_RIGHT = [renames, the_last_one, others_go_first]

@@ -128,7 +128,11 @@ def sent_round(seen):
     if elements_sent(seen.messages, 3) <= PSI:
         return "nothing"
     carried = [value for message in seen.sent for value in message.values]
-    return "moments" if carried and carried[-1] < 0 else "weights"
+    last = carried[-1] if carried else 0
+    if last >= 0:
+        return "weights"
+    # the momentum is the mean over three ranks, -37, and a finished sum is -111
+    return {-37: "moments", -111: "gradients"}.get(round(last), "sums on their way")
 
 
 def facts(got, want, which, n, seen):
@@ -141,11 +145,17 @@ def facts(got, want, which, n, seen):
     whole = painted and abs(value * n - round(value * n)) < 1e-3  # a sum of painted numbers by n
     return {
         "got": number(value), "want": number(right), "right": right, "j": j, "psi": PSI,
-        "reading": read_paint(round(value * n), n) if painted and whole else "",
+        "reading": reading(round(value * n), n) if painted and whole else "",
         "block": f"{block[0]} to {block[-1]}", "steps": RUNS[which[0]][2],
         "sent": number(elements_sent(seen[min(1, n - 1)].messages, n)),
         "each": PSI // n, "rest": PSI % n, "last": number(got[0].weights[-1]),
     }  # fmt: skip
+
+
+def reading(total, n):
+    """Which ranks are in a mean, read from the sum."""
+    read = read_paint(total, n)
+    return f"Times {n}, that is {read}" if read else ""
 
 
 def too_much_held(got, which, n):
@@ -223,6 +233,7 @@ def case(n, which):
 
 
 REDUCE = "reduce_scatter(gradient)"
+MEAN, CLEAR = f"master.grad = {REDUCE}.float() / n", "        optimizer.zero_grad()\n"
 GATHER, STEP, COPY = "all_gather(weights)", "optimizer.step()", "own.copy_(master)"
 
 EXERCISE = RankAnswer(
@@ -235,12 +246,17 @@ EXERCISE = RankAnswer(
         for which in runs
     ],
     mistakes=[
+        ("no_master", {STEP: f"master.copy_(own)\n        {STEP}"}),
         Mistake("stale", {COPY: "pass"}, when=stale),
         ("stale", {f"{STEP}\n        {COPY}": f"{COPY}\n        {STEP}"}),
-        ("no_master", {STEP: f"master.copy_(own)\n        {STEP}"}),
         ("unmoved", {"own = weights": "own = weights.clone()"}),
         ("no_gather", {GATHER: "pass"}),
         ("moments", {GATHER: "gather_moments(optimizer, len(weights))"}),
+        ("gradients", {GATHER: "all_gather(gradient)"}),
+        ("early", {f"        {GATHER}": "", f"{MEAN}": f"{GATHER}\n        {MEAN}"}),
+        ("accumulated", {MEAN: "old = master.grad\n        " + MEAN,
+                         STEP: f"master.grad += 0 if old is None else old\n        {STEP}",
+                         CLEAR: ""}),
         ("lost_gather", {GATHER: "all_gather(weights.clone())"}),
         ("remainder", drops_the_rest),
         ("own_gradient", {f"{REDUCE}.float() / n": "gradient.tensor_split(n)[rank].float()"}),
