@@ -8,7 +8,7 @@
 # objectives:
 #   - write a training script that torchrun starts on any number of ranks
 #   - deal out samples, losses and checkpoints so that ranks change no result
-#   - say when two ranks give the bits of one process, and why else they part
+#   - say when two ranks give the same bits as one process, and when not
 # minutes: {read: 30, exercises: 44}
 # needs: [laptop]
 # builds_on: ["00", "07"]
@@ -19,23 +19,30 @@
 # four GPUs each. **Which lines have to change, and how do you know that what
 # it learns is still the same?**
 #
-# Six places change, and each has its classic mistake. You write the ones that
-# go wrong most often yourself, and then prove that two ranks train what one
-# rank trains. Exercises 1 and 2 are the core and fit into an hour with the
-# reading; 3 and 4 are *stretch*.
+# PyTorch brings two tools: `torchrun` starts the script on every GPU, and
+# DistributedDataParallel (**DDP**) averages the gradients. Six places of the
+# script change, and each has its classic mistake. You write the ones that go
+# wrong most often yourself, and then prove that two ranks train what one rank
+# trains. Exercises 1 and 2 are the core and fit into an hour with the reading;
+# 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("09")
 
+# %%
+from lesson import pictures
+
+pictures.draw_question()
+
 # %% [markdown]
-# `ranks` is for the long run near the end. `None` means whatever is there: all
-# nodes of a Slurm allocation, otherwise two processes here. If `out` is a
-# folder's full path, that run resumes from its last checkpoint when the
-# notebook starts again, as it does in a job that Slurm requeues. `data` may
-# be `"cifar10"` once you have fetched it, and `num_samples = None` uses all of
-# its training pictures.
+# `ranks` is for the long run near the end. `None` means all nodes that Slurm,
+# a cluster's queue of jobs, has given you, and two processes anywhere else. If
+# `out` is a folder's full path, that run resumes from its last **checkpoint**
+# (its saved state) when the notebook starts again, as it does in a job that
+# Slurm requeues. `data` may be `"cifar10"` once you have fetched it, and
+# `num_samples = None` uses all of its training pictures.
 
 # %% tags=["parameters"]
 ranks = None
@@ -63,7 +70,8 @@ learn.predict("another_cut")
 # ## What torchrun does
 #
 # `torchrun` runs once on every node and starts your script there once for
-# each GPU. It tells each process who it is, by environment variables:
+# each GPU. It tells each process who it is, by the **environment variables**
+# of the picture above: named texts that a process is given when it starts.
 #
 # | variable | what it says | two nodes of four, the last rank |
 # | --- | --- | --- |
@@ -87,40 +95,7 @@ learn.predict("another_cut")
 # - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
 #   it, so that the ranks of a node do not fight for its cores.
 #
-# Four ranks on this machine; rank 3 fails at its first start:
-
-# %%
-# %%writefile who.py
-import os
-import sys
-import time
-
-names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS"
-start = os.environ["TORCHELASTIC_RESTART_COUNT"]
-values = " ".join(f"{name}={os.environ[name]}" for name in names)
-print(f"start {start}: {values}", flush=True)
-if start == "0":
-    time.sleep(1 if os.environ["RANK"] == "3" else 60)  # they are training
-    sys.exit("rank 3 fails")
-
-# %%
-from pathlib import Path
-
-learn.shell(
-    "env -u OMP_NUM_THREADS torchrun --standalone --nproc-per-node=4"
-    " --max-restarts=1 --log-dir=logs --redirects=3 who.py",
-    quiet=True,
-)
-said = sorted(
-    line
-    for path in Path("logs").rglob("stdout.log")
-    for line in path.read_text().splitlines()
-)
-print(*said, sep="\n")
-assert sum(line.startswith("start 1") for line in said) == 4
-
-# %% [markdown]
-# All four ranks started twice, though only rank 3 had failed.
+# Further down one of your ranks fails, and you see the last three.
 #
 # ## Six places
 #
@@ -186,6 +161,7 @@ for epoch in range(first, epochs):
 
 # %%
 import difflib
+from pathlib import Path
 
 from IPython.display import Markdown
 from lesson import kink
@@ -201,42 +177,81 @@ Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
 # %% [markdown]
 # `torch.accelerator` is whichever kind of GPU this build of torch is for, so
 # the script names no vendor. The **backend** carries out the collectives:
-# NCCL between NVIDIA GPUs, gloo between CPUs. `device_id` ties this process's
+# NCCL (NVIDIA's library of collectives) between NVIDIA GPUs, gloo between
+# CPUs. `device_id` ties this process's
 # group to one GPU: NCCL then connects at once, so an error shows here and not
 # in the first step, and `barrier` knows which GPU to use.
 
 # %% [markdown]
-# Now run it with torchrun, on two ranks. `--standalone` says that there is no
-# other node, and lets torchrun pick a free port. `learn.shell` runs a command
-# as a terminal would, shows what it prints, and raises an error if it fails.
+# Now run it with torchrun, on two ranks, for two **epochs**: passes over all
+# training pictures, which count from 0. `--standalone` says that there is no
+# other node, and lets torchrun pick a free port. To show a restart,
+# `fails_once.py` notes who is who, runs your script, and ends rank 1 after the
+# first epoch, once.
+
+# %%
+# %%writefile fails_once.py
+import os
+import runpy
+import sys
+
+import torch.distributed as dist
+
+names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS"
+values = " ".join(f"{name}={os.environ[name]}" for name in names)
+rank, start = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+with open(f"{sys.argv[3]}/rank{rank}.log", "a") as log:
+    print(f"start {start}: {values}", file=log)
+barrier = dist.barrier
+
+
+def barrier_and_end():
+    barrier()
+    if rank == "1" and start == "0":
+        sys.exit("rank 1 fails")
+
+
+dist.barrier = barrier_and_end
+runpy.run_path("train_ddp.py")
+
+# %% [markdown]
+# `learn.shell` runs a command as a terminal would, and raises an error if it
+# fails. Its two variables: `-u` takes away the number of threads that it sets
+# itself; the other one gives each start a new address book, because in this
+# version of torch a rank may otherwise look for another one at its old address
+# (https://github.com/pytorch/pytorch/issues/135712).
 
 # %%
 from shutil import rmtree
 
-rmtree("by_hand", ignore_errors=True)
-Path("by_hand").mkdir()
-start = "torchrun --standalone --nproc-per-node=2 train_ddp.py"
-learn.shell(f"{start} 1 {data} by_hand")
+for folder in ("by_hand", "logs"):
+    rmtree(folder, ignore_errors=True)
+    Path(folder).mkdir()
+learn.shell(
+    "env -u OMP_NUM_THREADS TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun"
+    " --standalone --nproc-per-node=2 --max-restarts=1 --log-dir=logs"
+    f" --redirects=3 fails_once.py 2 {data} by_hand",
+    quiet=True,
+)
+for path in sorted(Path("logs").rglob("stdout.log")):
+    print(*path.parts[-3:-1], "|", path.read_text().strip())
 
 # %% [markdown]
-# Only rank 0 printed. The other ranks write to files of their own, because
-# lines from several ranks in one file would be mixed up:
+# In both attempts only rank 0 prints. Each rank also writes a log of its own,
+# because lines from several ranks in one file would be mixed up:
 
 # %%
-for path in sorted(Path("by_hand").glob("rank*.log")):
-    print(path.name, "|", path.read_text(), end="")
+for path in sorted(Path("by_hand").glob("*.log")):
+    print(f"{path.name}:\n{path.read_text()}")
+    begins = [line.split(":")[0][:7] for line in path.open()]
+    assert begins == ["start 0", "epoch 0", "start 1", "epoch 1"]
 
 # %% [markdown]
-# The same command with two epochs finds the checkpoint and **resumes** at
-# epoch 1. Because `set_epoch` gets the epoch's true number, the order of the
-# pictures is new, and the same as in a run without a break.
-
-# %%
-learn.shell(f"{start} 2 {data} by_hand")
-for path in sorted(Path("by_hand").glob("rank*.log")):
-    print(path.name, "|", *path.read_text().splitlines()[-1:])
-
-# %% [markdown]
+# Both ranks started twice, though only rank 1 had failed. The second start
+# found the checkpoint of epoch 0 and **resumed** at epoch 1. Because
+# `set_epoch` gets the epoch's true number, the order of the pictures is new,
+# and the same as in a run without a break.
+#
 # On two nodes you would run torchrun on each of them, and nothing in the
 # script changes. `slurm/ddp_baseline.sbatch` does so by `srun`:
 #
@@ -375,8 +390,8 @@ def exact_mean(values, samples):
 learn.check("exact_mean", exact_mean)
 
 # %% [markdown]
-# The same eleven losses on up to seven ranks: the mean of the ranks' means,
-# as many scripts print it, and yours.
+# The same eleven losses on one process, on three ranks and on five: the mean
+# of the ranks' means, as many scripts print it, and yours.
 
 # %%
 import dtlib
@@ -393,22 +408,13 @@ def both_means(losses):
     return naive.item() / n, float(exact(mine, len(losses)))
 
 
-rows = []
-for n in (1, 3, 5, 7):
+rows = [[1, 0, losses.mean().item(), losses.mean().item()]]
+for n in (3, 5):
     results = dtlib.launch(both_means, losses, ranks=n, device="cpu")
-    naive, right = results[0]
-    rows.append([n, -len(losses) % n, naive, right])
+    rows.append([n, -len(losses) % n, *results[0]])
 
 # %%
-import matplotlib.pyplot as plt
-
-counts, _, naive, right = zip(*rows)
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.plot(counts, naive, "x--", label="mean of the ranks' means")
-axes.plot(counts, right, "o-", mfc="none", label="exact mean")
-axes.set(xlabel="ranks", ylabel="test loss, nats", xticks=counts)
-axes.legend()
-plt.show()
+pictures.draw_means(rows)
 
 # %%
 learn.table(
@@ -418,6 +424,7 @@ learn.table(
 )
 
 # %%
+_, _, naive, right = zip(*rows)
 assert max(right) - min(right) < 1e-6 * right[0]
 spread = (max(naive) - min(naive)) / right[0]
 learn.my_run("spread of a padded test loss over ranks", 100 * spread, "%")
@@ -495,7 +502,7 @@ loss_of = learn.given("ddp_loss")
 print(one_weight(uneven[rank], loss_of))
 
 # %% [markdown]
-# ## What DDP can do besides
+# ## What else DDP can do
 #
 # - `gradient_as_bucket_view=True`: each `.grad` is a view into its bucket, so
 #   the gradients are held once instead of twice.
@@ -604,7 +611,10 @@ learn.check("save_once", save_once)
 # rank that takes the same 16 and 16 in turn.
 #
 # `curve` trains a small ResNet-18 for eight steps of 32 pictures. Inside
-# `no_sync` DDP only adds up; gradients travel with the last micro-batch.
+# `no_sync` DDP only adds up; gradients travel with the last micro-batch. The
+# two ranks first train three curves together. Then each of them trains two
+# more alone, in a **process group** (the ranks that a collective reaches) of
+# its own: that is what one process trains.
 
 # %%
 from contextlib import nullcontext
@@ -612,12 +622,12 @@ from contextlib import nullcontext
 train = open_images(data, "train", count=256)
 
 
-def curve(norm, dtype, micro_batch):
+def curve(norm, dtype, micro_batch, group=None):
     """Losses, the first step's gradient, and the weights at the end."""
-    rank, n = dist.get_rank(), dist.get_world_size()
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
     model = resnet18(8, norm).to(dtype)
     weights = list(model.parameters())
-    ddp = DistributedDataParallel(model)
+    ddp = DistributedDataParallel(model, process_group=group)
     optimizer = torch.optim.SGD(weights, lr=0.05, momentum=0.9)
     gradients, losses = [], []
     x, y = train.pixels.to(dtype) / 255 - 0.5, train.labels
@@ -632,29 +642,27 @@ def curve(norm, dtype, micro_batch):
         gradients.append(torch.cat([w.grad.flatten() for w in weights]))
         optimizer.step()
         optimizer.zero_grad()
-        dist.all_reduce(mean)
+        dist.all_reduce(mean, group=group)
         losses.append(mean.item())
     return losses, gradients[0], torch.nn.utils.parameters_to_vector(weights)
 
 
-def curves(*settings):
-    return [curve(*setting) for setting in settings]
+def curves(together, by_one):
+    alone, _ = dist.new_subgroups(1)  # groups of one rank: mine, and all
+    shared = [curve(*setting) for setting in together]
+    return shared, [curve(*one, alone) for one in by_one[dist.get_rank()]]
 
 
 fp32, fp64 = torch.float32, torch.float64
-two = dtlib.launch(
-    curves,
-    *[("batch", fp32, 16), ("group", fp32, 16), ("group", fp64, 16)],
-    ranks=2,
-    device="cpu",
-)[0]
-one = dtlib.launch(
-    curves,
-    *[("batch", fp32, 16), ("batch", fp32, 32)],
-    *[("group", fp32, 32), ("group", fp64, 32)],
-    ranks=1,
-    device="cpu",
-)[0]
+together = [("batch", fp32, 16), ("group", fp32, 16), ("group", fp64, 16)]
+by_one = [
+    [("batch", fp32, 16), ("group", fp32, 32)],  # on rank 0
+    [("batch", fp32, 32), ("group", fp64, 32)],  # on rank 1
+]
+(two, on_0), (_, on_1) = dtlib.launch(
+    curves, together, by_one, ranks=2, device="cpu"
+)
+one = [on_0[0], on_1[0], on_0[1], on_1[1]]
 
 # %%
 same_bits = torch.equal(one[0][2], two[0][2])
@@ -681,14 +689,7 @@ apart = {
     name: [abs(x - y) / x for x, y in zip(a[0], b[0])]
     for name, (a, b) in pairs.items()
 }
-figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
-for (name, distances), mark in zip(apart.items(), "osx^"):
-    seen = [max(distance, 1e-17) for distance in distances]
-    axes.semilogy(range(1, len(seen) + 1), seen, mark + "-", label=name)
-axes.set(xlabel="step", ylabel="distance of the losses, relative")
-axes.set(ylim=(5e-18, 10))
-axes.legend(fontsize=8, loc="center", bbox_to_anchor=(0.55, 0.33))
-plt.show()
+pictures.draw_apart(apart)
 
 # %%
 learn.table(
@@ -722,12 +723,13 @@ assert max(apart["32 at once, group norm, fp64"]) < 1e-10
 #
 # ## Why a rounding error grows
 #
-# A ReLU has a kink: at $+10^{-9}$ it passes the whole gradient on, at
-# $-10^{-9}$ none of it. If rounding moves one of its many inputs over zero,
-# the gradient *jumps*. `amplification` nudges all weights of a small network
-# by a relative ε, in fp64 so that rounding itself plays no part, and asks how
-# many times ε the gradient changes. Beside it the same network with GELU,
-# which has no kink.
+# A ReLU (rectified linear unit, $\max(0, x)$) has a kink: at $+10^{-9}$ it
+# passes the whole gradient on, at $-10^{-9}$ none of it. If rounding moves one
+# of its many inputs over zero, the gradient *jumps*. `amplification` nudges
+# all weights of a small network by a relative ε, in fp64 so that rounding
+# itself plays no part, and asks how many times ε the gradient changes. Beside
+# it the same network with GELU (the Gaussian error linear unit), which has no
+# kink.
 
 # %%
 from lesson.kink import amplification
@@ -821,9 +823,9 @@ learn.quiz()
 #   resume.
 # - Sums and counts travel, not means: for a score, and for a gradient when
 #   ranks have unequal numbers of samples.
-# - One of all ranks writes; the others wait for it, and hear of its failure.
-# - Same micro-batches: same bits. Another cut: same first gradient, and in
-#   fp64 the same run.
+# - One of all ranks writes; the others wait for it, and learn when it fails.
+# - Same micro-batches: same bits. Another cut: the same first gradient up to
+#   rounding, and in fp64 the same run.
 
 # %%
 learn.take_away()

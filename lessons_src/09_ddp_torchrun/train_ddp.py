@@ -52,7 +52,7 @@ if checkpoint.exists():
     optimizer.load_state_dict(saved["optimizer"])
     first = saved["epochs"]
 
-log = (folder / f"rank{rank}.log").open("a")  # a file for each rank
+log = (folder / f"rank{rank}.log").open("a", buffering=1)  # each rank its own
 for epoch in range(first, epochs):
     sampler.set_epoch(epoch)  # otherwise all epochs have the first one's order
     ddp.train()

@@ -20,15 +20,21 @@
 # help: all 64 hold the same 120 GB. **Which of these bytes does a rank need,
 # and what does it cost to fetch the others when they are wanted?**
 #
-# ZeRO (https://arxiv.org/abs/1910.02054) answers in three stages. You write
-# two of them, follow the third, and count every byte held and sent. Exercises
-# 1 and 2 are the core and take an hour with the reading; 3 and 4 are
-# *stretch*.
+# ZeRO, the Zero Redundancy Optimizer (https://arxiv.org/abs/1910.02054),
+# answers in three **stages**, each of which cuts one kind of bytes more into
+# parts. You write two of them, follow the third, and count every byte held and
+# sent. Exercises 1 and 2 are the core and take an hour with the reading; 3 and
+# 4 are *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("16")
+
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
 
 # %% [markdown]
 # `ranks` processes train a network of four layers, `width` wide, for `steps`
@@ -44,7 +50,8 @@ steps = 4
 # %% [markdown]
 # ## Your predictions
 #
-# Commit all three. Ψ is the number of parameters and N the number of ranks.
+# Answer all three before you read on. Ψ is the number of parameters and N the
+# number of ranks.
 
 # %%
 learn.predict("eightfold")
@@ -58,7 +65,10 @@ learn.predict("eight_micro_batches")
 # %% [markdown]
 # ## Sixteen bytes, split in two ways
 #
-# Training with Adam holds 16 bytes for each parameter. Which sixteen?
+# Training with Adam holds 16 bytes for each parameter. Which sixteen? In
+# **mixed precision** weights and gradients have 16 bits, and the optimizer
+# works in 32. Adam keeps two **moments**, running means of the gradient and of
+# its square.
 #
 # | | weight | gradient | fp32 master weight | Adam's two moments | in short |
 # | --- | --- | --- | --- | --- | --- |
@@ -66,14 +76,23 @@ learn.predict("eight_micro_batches")
 # | fp32, as on a laptop | 4 | 4 | none | 4 + 4 | 4 + 4 + 8 |
 #
 # A **master weight** is a copy in fp32, in which small steps can add up; the
-# 16-bit weight is rounded from it. Stage 1 of ZeRO divides the last part, the
-# optimizer's, among N ranks. With N = 4 that leaves 2 + 2 + 12/4 = 7 bytes in
-# the paper and 4 + 4 + 8/4 = 10 in fp32. Both are right, so say which you
+# 16-bit weight is rounded from it. **Stage 1** of ZeRO divides the last part,
+# the optimizer's, among N ranks. With N = 4 that leaves 2 + 2 + 12/4 = 7 bytes
+# in the paper and 4 + 4 + 8/4 = 10 in fp32. Both are right, so say which you
 # mean.
 #
 # ## Who owns what
 #
-# A **shard** is the part of a flat tensor that one rank owns. The two halves
+# A **shard** is the part of a flat tensor that one rank owns. Here is what
+# each rank holds at each stage, to scale:
+
+# %%
+from lesson.pictures import draw_stages
+
+draw_stages()
+
+# %% [markdown]
+# How do shards come about, and how does a rank get the others'? The two halves
 # of lesson 07's ring are all we need: `reduce_scatter` leaves each rank with
 # its own shard of the sum, and `all_gather` puts the shards of all ranks
 # together again. In lesson 07 the first half ended with chunk r + 1 on rank r.
@@ -129,9 +148,9 @@ def stage0(weights, make_optimizer):
 
 
 # %% [markdown]
-# AdamW and SGD work element by element: given Ψ/N of the weights, they update
-# them exactly as they would among all Ψ. In stage 0 all N ranks compute the
-# same update; stage 1 ends this waste.
+# AdamW and SGD (stochastic gradient descent) work element by element: given
+# Ψ/N of the weights, they update them exactly as they would among all Ψ. In
+# stage 0 all N ranks compute the same update; stage 1 ends this waste.
 #
 # ## Exercise 1: shard the optimizer
 #
@@ -203,7 +222,11 @@ assert abs(one.sent - zero.sent) + abs(one.bytes_each - 8 - 8 / ranks) < 1e-9
 # 8 + 8/N to the byte, and not one element more: an all-reduce *is* a
 # reduce-scatter and an all-gather, and stage 1 does its update in between. The
 # second half carries new weights in place of summed gradients.
-#
+
+# %%
+zero_view.draw_stage1()
+
+# %% [markdown]
 # ## What keeps a gradient alive: a worked case
 #
 # A rank uses one Nth of the gradient, and yet holds all of it from backward to
@@ -372,8 +395,6 @@ learn.check("zero3_schedule", zero3_schedule)
 # The second schedule gathers all layers at the start.
 
 # %%
-import matplotlib.pyplot as plt
-
 layers = range(sizes.layers)
 at_once = [s.AllGather(k) for k in layers] + [s.Forward(k) for k in layers]
 for k in reversed(layers):
@@ -387,7 +408,6 @@ walked = zero_runs.run(scheduled, sizes)
 assert zero_runs.worst(walked) < 1e-5
 pairs = {name: (lines[name], walked[name]) for name in lines}
 zero_view.draw_stairs(pairs)
-plt.show()
 
 # %%
 learn.table(*zero_view.stairs(pairs))
@@ -406,8 +426,9 @@ learn.table(*zero_view.stairs(pairs))
 # the `Free` above it gives back. **Prefetching** gathers the next layer while
 # this one computes, and pays with a second whole layer. Below is a simulation
 # of both: layers of 200 million parameters in bf16, 8192 tokens a rank, 64
-# ranks, a link of 50 GB/s (400 Gbit/s), and 400 TFLOP/s, some 40 % of an
-# H100's peak. G is an all-gather, R a reduce-scatter, F forward, B backward.
+# ranks, a link of 50 GB/s (400 Gbit/s), and 400 TFLOP/s ($4 \cdot 10^{14}$
+# floating-point operations a second), some 40 % of an H100's peak. G is an
+# all-gather, R a reduce-scatter, F forward, B backward.
 
 # %%
 from lesson import timeline
@@ -420,15 +441,14 @@ orders = {
     "Gathered one layer ahead": timeline.one_ahead(sizes.layers),
 }
 timeline.draw(orders, seconds)
-plt.show()
 
 # %%
 learn.table(*timeline.table(orders, seconds))
 
 # %% [markdown]
 # Both send the same bytes. One layer ahead, the ranks wait only for the first
-# gather of each pass and for the last reduce-scatter. FSDP2, PyTorch's stage
-# 3, works like this on GPUs
+# gather of each pass and for the last reduce-scatter. PyTorch's stage 3, Fully
+# Sharded Data Parallel (FSDP2), works like this on GPUs
 # (https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html).
 # When a gather takes longer than a layer's compute, no order hides it: try
 # `tokens=2048`. Then a larger micro-batch or a lower stage is the remedy.
@@ -443,7 +463,6 @@ found["stage 3"], ways["stage 3"] = walked["stage 3"], scheduled["stage 3"]
 mixed = zero_runs.run(ways, sizes, kinds=["AdamW"], mixed=True)
 both = {f"fp32, {ranks} ranks": found, f"mixed, {ranks} ranks": mixed}
 zero_view.draw_held(both)
-plt.show()
 
 # %%
 learn.table(*zero_view.held(both))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dtlib.learn import charts
+from dtlib.learn.drawing import LOOKS, box, canvas, key, ranks, send
 from dtlib.scratch.zero.schedule import Instruction, OptimizerStep
 
 from .zero_runs import KINDS, Books
@@ -21,7 +23,9 @@ PAPER = {
     256: (30.4, 15.4, 0.47),
     1024: (30.1, 15.1, 0.12),
 }
-HATCHES = ("", "//", "..", "xx")
+# What a rank holds, by the colours of the course: the first stage that shards it, and its bytes a
+# parameter in mixed precision.
+STATES = {"weights": (3, 2), "gradients": (2, 2), "optimizer": (1, 12)}
 
 
 def distances(found: Mapping[str, Books]) -> Table:
@@ -87,42 +91,123 @@ def as_printed(value: float, printed: float) -> bool:
     return abs(value - printed) < 10.0 ** -len(str(printed).partition(".")[2])
 
 
+def draw_question(n: int = 4) -> Any:
+    """Data parallel: what each rank holds, all of it everywhere."""
+    figure, axes = canvas(
+        f"{n} ranks hold the same 16 bytes of each parameter. Which does a rank need?",
+        f"{n} ranks in rows. Each holds 2 bytes of weights, 2 bytes of gradients and 12 bytes of "
+        "optimizer state, all of them whole; the rows are alike.",
+        size=(7, 2.6),
+    )
+    ranks(axes, n, 16.1)
+    for rank in range(n):
+        for x, kind in ((0.05, "weights"), (2.05, "gradients"), (4.05, "optimizer")):
+            box(axes, x, rank, STATES[kind][1], kind, f"{STATES[kind][1]} bytes")
+    key(figure, list(STATES), {"optimizer": "optimizer state"})
+    return figure
+
+
+def draw_stages(n: int = 4) -> Any:
+    """What each rank holds at each stage: a shard is a filled part of an outline."""
+    figure, several = canvas(
+        "Each stage shards one kind more",
+        f"A panel for each of stages 0 to 3, with {n} ranks in rows. At stage 0 each rank holds "
+        "all weights, gradients and optimizer state. Stage 1 leaves rank r shard r of the "
+        "optimizer state, stage 2 also shard r of the gradients, stage 3 also shard r of the "
+        "weights. Widths are bytes: 2, 2 and 12 a parameter.",
+        size=(7, 4.4), rows=2, columns=2,
+    )  # fmt: skip
+    for stage, axes in enumerate(several.flat):
+        ranks(axes, n, 17.1)
+        axes.set_title(f"stage {stage}" + " (data parallel)" * (not stage), loc="left")
+        for rank in range(n):
+            x = 0.05
+            for kind, (first, width) in STATES.items():
+                part = (rank / n, (rank + 1) / n) if stage >= first else (0, 1)
+                box(axes, x, rank, width, kind, part=part)
+                x += width + 0.5
+    key(figure, list(STATES), {"optimizer": "optimizer state"})
+    return figure
+
+
+def draw_stage1(n: int = 3) -> Any:
+    """A step of stage 1 on each rank: sum of a shard, update of a shard, all weights again."""
+    figure, axes = canvas(
+        "Stage 1 updates between the two halves of an all-reduce",
+        f"{n} ranks in rows. Each has a whole gradient; reduce_scatter leaves rank r shard r of "
+        "the sum; it updates shard r of the weights; all_gather gives every rank all new weights.",
+        size=(7, 0.9 + 0.5 * n),
+    )
+    ranks(axes, n, 16.5)
+    for rank in range(n):
+        part = (rank / n, (rank + 1) / n)
+        box(axes, 0.05, rank, 2.6, "gradients")
+        box(axes, 5.0, rank, 2.6, "gradients", part=part)
+        box(axes, 8.9, rank, 2.6, "weights", part=part)
+        box(axes, 13.8, rank, 2.6, "weights")
+        send(axes, (7.65, rank), (8.85, rank), kind="outline")
+    for start, end, text in ((2.7, 4.95, "reduce_scatter"), (11.55, 13.75, "all_gather")):
+        for rank in range(n):
+            send(axes, (start, rank), (end, (rank + 1) % n))
+        axes.text((start + end) / 2, -0.55, text, ha="center", va="bottom", fontsize=10)
+    axes.text(8.25, -0.55, "update", ha="center", va="bottom", fontsize=10)
+    axes.set_ylim(n - 0.5, -0.9)
+    key(figure, ["gradients", "weights", "communication"])
+    return figure
+
+
 def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
     """Stacked bars of bytes a parameter: a panel for each precision, a bar for each stage."""
-    import matplotlib.pyplot as plt
-
-    figure, several = plt.subplots(
-        1, len(panels), figsize=(8, 3.4), sharey=True, layout="constrained", squeeze=False
+    said = "; ".join(
+        f"{title}, {name}: {books.bytes_each:.3g}"
+        for title, found in panels.items()
+        for name, books in found.items()
     )
+    figure, several = canvas(
+        "Every stage leaves fewer bytes of a parameter on a rank",
+        f"Stacked bars of bytes a parameter, by precision and stage. {said}. The optimizer's part "
+        "is its moments and the fp32 master weights.",
+        size=(7, 3.2), columns=len(panels), sharey=True, squeeze=False,
+    )  # fmt: skip
     for axes, (title, found) in zip(several[0], panels.items(), strict=True):
-        floor = [0.0] * len(found)
-        for kind, hatch in zip(KINDS, HATCHES, strict=True):
-            part = [books.held[kind] for books in found.values()]
-            options = {"label": WORDS[kind], "hatch": hatch, "edgecolor": "white"}
-            axes.bar(list(found), part, 0.7, floor, **options)
-            floor = [a + b for a, b in zip(floor, part, strict=True)]
-        for place, height in enumerate(floor):
-            axes.text(place, height + 0.2, f"{height:.3g}", ha="center")
-        axes.set(title=title, ylim=(0, 18))
-    several[0][0].set_ylabel("bytes a parameter")
-    several[0][-1].legend(fontsize=9)
+        parts = {name.replace("stage ", ""): by_colour(books) for name, books in found.items()}
+        charts.stacks(axes, parts, "bytes a parameter")
+        axes.set_title(title, loc="left")
+        axes.set(xlabel="stage", ylim=(0, 18))
+    several[0][-1].set_ylabel("")
     return figure
+
+
+def by_colour(books: Books) -> dict[str, float]:
+    """Bytes a parameter by the kinds that have a colour: a master belongs to the optimizer."""
+    held = books.held
+    return {
+        "weights": held["parameters"], "gradients": held["gradients"],
+        "optimizer": held["optimizer"] + held["fp32_copy"],
+    }  # fmt: skip
 
 
 def draw_stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Any:
     """How many layers are whole after each line of a schedule, a panel for each schedule."""
-    import matplotlib.pyplot as plt
-
-    figure, several = plt.subplots(
-        len(panels), 1, figsize=(8, 2.7 * len(panels)), layout="constrained", squeeze=False
+    most = {title: max(books.stairs) for title, (_, books) in panels.items()}
+    few, many = min(most.values()), max(most.values())
+    verb = "is" if few == 1 else "are"
+    said = "; ".join(
+        f"{title}: " + " ".join(f"{x:.0f}" for x in books.stairs)
+        for title, (_, books) in panels.items()
     )
-    top = max(max(books.stairs) for _, books in panels.values())
+    figure, several = canvas(
+        f"Gathered when needed, at most {few:.0f} of {many:.0f} layers {verb} whole at once",
+        f"Whole layers on rank 0 after each line of a schedule. {said}.",
+        size=(7, 2.6 * len(panels)), rows=len(panels), squeeze=False,
+    )  # fmt: skip
     for axes, (title, (lines, books)) in zip(several[:, 0], panels.items(), strict=True):
         words = [word(line) for line in lines if not isinstance(line, OptimizerStep)]
-        axes.bar(range(len(books.stairs)), books.stairs, width=1, edgecolor="white")
-        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=8)
-        axes.set(title=title, ylabel="whole layers", ylim=(0, top + 0.3))
-        axes.set_yticks(range(int(top) + 1))
+        axes.bar(range(len(books.stairs)), books.stairs, 0.9, color=LOOKS["weights"].colour)
+        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=9)
+        axes.set(ylabel="whole layers", ylim=(0, many + 0.3))
+        axes.set_title(title, loc="left")
+        axes.set_yticks(range(int(many) + 1))
     return figure
 
 

@@ -58,7 +58,7 @@ def test_one_option_of_a_prediction_is_right(key, value, right):
 
 
 @pytest.mark.parametrize(("guess", "right"), [(8, False), (2.9, True), (3, True), (4, False)])
-def test_the_folk_tale_is_no_good_prediction(guess, right):
+def test_the_myth_of_eight_times_is_no_good_prediction(guess, right):
     assert predictions.verdict(SIDECAR["predictions"]["eightfold"], guess, 16 / 5.5) is right
 
 

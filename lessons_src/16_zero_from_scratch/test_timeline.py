@@ -46,3 +46,11 @@ def test_seconds_of_a_layer():
     rows, columns, _ = timeline.table({"mine": timeline.one_ahead(4)}, seconds)
     assert rows[0][1] == 2 and len(columns) == len(rows[0])
     assert timeline.short(schedule.s.AllGather(2)) == "G2"
+
+
+def test_the_picture_names_the_faster_order_and_says_that_it_is_simulated():
+    orders = {"plain": schedule.zero3_schedule(2), "ahead": timeline.one_ahead(2)}
+    figure = timeline.draw(orders, UNITS)
+    title = "ahead, a step takes 9000 ms instead of 12000 (simulated)"
+    assert figure.get_suptitle() == title and "G0 ends at 1000" in figure.alt
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["compute", "messages"]

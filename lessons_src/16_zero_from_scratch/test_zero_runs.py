@@ -132,8 +132,12 @@ def test_tables_and_pictures_say_what_was_found(found):
     assert zero_view.stairs(pairs)[0][0][3].startswith("1 1 0 1 1 0")
     ticks = zero_view.draw_stairs(pairs).axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks][:3] == ["AllGather 0", "Forward 0", "Free 0"]
-    panel = zero_view.draw_held({"fp32": found}).axes[0]
-    assert [text.get_text() for text in panel.texts] == ["16", "12", "10", "8"]
+    figure = zero_view.draw_held({"fp32": found})
+    assert [text.get_text() for text in figure.axes[0].texts][:4] == ["16", "12", "10", "8"]
+    assert "fp32, stage 1: 12; " in figure.alt
+    assert "stage 3 also shard r of the weights" in zero_view.draw_stages().alt
+    assert "12 bytes of optimizer state" in zero_view.draw_question().alt
+    assert "rank r shard r of the sum" in zero_view.draw_stage1().alt
     assert zero_view.held({"fp32": found})[0][3] == ["fp32", "stage 3", 2, 2, 4, 0, 8]
     assert zero_view.paper([[4, (52.5, 52.5)]])[0] == [[4, "52.500 | 52.5"]]
     assert [zero_view.word(x) for x in (AllGather(0), Forward(1), Free(2))] == [

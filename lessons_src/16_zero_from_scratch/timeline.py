@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dtlib.learn.drawing import canvas, timeline
 from dtlib.scratch.zero import schedule as s
 
 from .pictures import Table, word
 
 LANES = ("compute", "messages")
-COLORS = {"Forward": "C0", "Backward": "C2", "AllGather": "C1", "ReduceScatter": "C3"}
+KINDS = {
+    "Forward": "forward", "Backward": "backward",
+    "AllGather": "communication", "ReduceScatter": "communication",
+}  # fmt: skip
 
 
 class Span(NamedTuple):
@@ -114,25 +118,29 @@ def table(panels: Mapping[str, Sequence[s.Instruction]], seconds: Mapping[str, f
 
 def draw(panels: Mapping[str, Sequence[s.Instruction]], seconds: Mapping[str, float]) -> Any:
     """Two lanes for each schedule, time to the right; dashed, because it is simulated."""
-    import matplotlib.pyplot as plt
-
-    figure, several = plt.subplots(
-        len(panels), 1, figsize=(8, 1.9 * len(panels)), layout="constrained", sharex=True,
-        squeeze=False,
+    found = {title: simulate(lines, seconds) for title, lines in panels.items()}
+    total = {title: 1000 * max(x.end for x in spans) for title, spans in found.items()}
+    said = "; ".join(
+        f"{title}, a step of {total[title]:.0f} ms: "
+        + ", ".join(f"{short(x.line)} ends at {1000 * x.end:.0f}" for x in spans)
+        for title, spans in found.items()
+    )
+    best, worst = (f(total, key=total.__getitem__) for f in (min, max))
+    figure, several = canvas(
+        f"{best}, a step takes {total[best]:.0f} ms instead of {total[worst]:.0f} (simulated)",
+        f"Simulated: for each schedule a row of computing and a row of messages. {said}.",
+        size=(7, 2 * len(panels)), rows=len(panels), squeeze=False, sharex=True,
     )  # fmt: skip
-    for axes, (title, lines) in zip(several[:, 0], panels.items(), strict=True):
-        spans = simulate(lines, seconds)
-        for line, lane, start, end in spans:
-            place, width = LANES.index(lane), 1000 * (end - start)
-            options = {"color": COLORS[type(line).__name__], "alpha": 0.75}
-            edge = {"edgecolor": "0.3", "linestyle": "--", "linewidth": 0.8}
-            axes.barh(place, width, 0.8, 1000 * start, **options, **edge)
-            axes.text(1000 * (start + end) / 2, place, short(line), ha="center", va="center")
-        axes.set_yticks(range(len(LANES)), LANES)
-        axes.invert_yaxis()
-        total = 1000 * max(span.end for span in spans)
-        axes.set_title(f"{title}: {total:.0f} ms (simulated)", loc="left")
-    several[-1][0].set_xlabel("ms")
+    for axes, (title, spans) in zip(several[:, 0], found.items(), strict=True):
+        bars = [
+            (LANES.index(lane), 1000 * start, 1000 * end, KINDS[type(line).__name__], short(line))
+            for line, lane, start, end in spans
+        ]
+        timeline(axes, bars, simulated=True, names=LANES)
+        axes.set_title(f"{title}: {total[title]:.0f} ms", loc="left")
+        axes.set_xlim(0, 1.02 * max(total.values()))
+    for axes in several[:-1, 0]:
+        axes.set_xlabel("")
     return figure
 
 

@@ -1,5 +1,7 @@
 """More answers to `my_indices`, for the tests alone."""
 
+import random
+
 import numpy as np
 from torch.utils.data import DistributedSampler
 
@@ -8,6 +10,15 @@ MIX = "torch.randperm(samples, generator=generator).tolist()"
 EACH = "-(-samples // world_size)"
 PAD = "(pack * world_size)[: each * world_size]"
 MINE = "pack[rank::world_size]"
+
+
+def shuffles_later_epochs_by_itself(samples, seed, epoch, rank, world_size):
+    pack = list(range(samples))
+    random.Random(seed).shuffle(pack)
+    for _ in range(epoch):
+        random.shuffle(pack)  # a generator that no seed controls
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
 
 
 # Right.
@@ -42,6 +53,9 @@ ALSO_WRONG = [
                        MINE: f"[{MINE}[i] for i in torch.randperm(each, generator=generator)]"}),
     ("kind", {MINE: f"set({MINE})"}),
     ("kind", {MINE: "pack[rank]"}),
+    ("kind", {MINE: "[i + 0.5 for i in pack[rank::world_size]]"}),
+    ("empty", {MINE: "pack[samples * world_size :]"}),
+    ("own_packs", shuffles_later_epochs_by_itself),
     ("none", {MINE: "None"}),
 ]  # fmt: skip
 ALSO_RIGHT = [{MINE: "pack[rank * each : (rank + 1) * each]"}, torchs_own, by_numpy]

@@ -1,15 +1,30 @@
 """More answers to `save_once`, for the tests alone."""
 
+import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
+from ..exercises.save_once import BARRIER, MEET
+
+# Words of the solution.
+SAVE, START = "torch.save(state, path)", "    told = [None]"
+RANK, RAISE = "dist.get_rank() ==", "if told[0] is not None"
 
 
 def all_write_and_one_waits(state, path):
     torch.save(state, path)
     if dist.get_rank() == 0:
         dist.barrier()
+
+
+def looks_for_the_file(state, path):
+    if dist.get_rank() == 0:
+        torch.save(state, path + ".tmp")
+        Path(path + ".tmp").replace(path)
+    while not Path(path).exists():
+        time.sleep(0.01)
 
 
 # Right.
@@ -55,6 +70,16 @@ def others_go_first(state, path):
         dist.broadcast(saved, 0)
 
 
-ALSO_WRONG = []
-HANG = [("all_write", all_write_and_one_waits)]
+ALSO_WRONG = [
+    ("silent", {RAISE: "if False"}),
+    ("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}),
+    ("nobody", {SAVE: "pass"}),
+    ("all_write", {f"{RANK} 0": "True"}),
+    ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
+    ("several", {RANK: "dist.get_rank() // 2 =="}),
+    ("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'}),
+    ("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"}),
+    ("no_barrier", {MEET: ""}),
+]
+HANG = [("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]
 ALSO_RIGHT = [renames, the_last_one, others_go_first]

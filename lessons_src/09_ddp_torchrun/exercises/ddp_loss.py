@@ -18,7 +18,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 LISTS = (
     ((4,),),
-    ((4,), (1, 1, 1), (2, 3)),
+    ((6,), (1, 1, 1, 1), (2, 2)),  # the largest count is not the number of ranks
     ((1, 3), (), (5, 7, 9, 11)),
     ((2, 4), (), (8,), (1, 2, 3, 4)),
 )

@@ -5,6 +5,8 @@ Before each call the global generator gets another seed, which reveals an order 
 anything but seed and epoch.
 """
 
+import operator
+
 import torch
 
 from dtlib.learn.answers import Answer
@@ -41,13 +43,20 @@ def hand(answer, asked, rank, n, seed):
     got = answer(*asked, rank, n)
     if got is None:
         raise Wrong("none")
+    numbers = torch.as_tensor(got).flatten().tolist() if hasattr(got, "__array__") else got
+    if not isinstance(numbers, (list, tuple, range)):
+        raise Wrong("kind", rank=rank, n=n, got=a(got))
     try:
-        numbers = torch.as_tensor(got).flatten() if hasattr(got, "__array__") else got
-        if isinstance(numbers, (list, tuple, range, torch.Tensor)):
-            return [int(i) for i in numbers]
-    except (TypeError, ValueError):
-        pass
-    raise Wrong("kind", rank=rank, n=n, got=type(got).__name__)
+        return [operator.index(i) for i in numbers]
+    except TypeError:
+        odd = next(i for i in numbers if not hasattr(i, "__index__"))
+        raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {odd!r:.20}") from None
+
+
+def a(thing):
+    """The kind of a thing, with its article."""
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def judge(got, asked, n):
@@ -55,9 +64,9 @@ def judge(got, asked, n):
     samples = asked[0][0]
     for hands in got:
         wrong = foreign(hands, samples) or lengths(hands, samples, n)
-        if asked == TWICE:
-            wrong = wrong or one_pack(got[0], got[1], n)
-        wrong = wrong or left_out(hands, samples)
+        if asked == TWICE and got[0] != got[1]:
+            wrong = wrong or Wrong("unseeded", got=some(got[1][0]), then=some(got[0][0]))
+        wrong = wrong or one_pack(hands, samples, n) or left_out(hands, samples)
         if wrong:
             return wrong
     if asked == EPOCHS:
@@ -81,24 +90,28 @@ def lengths(hands, samples, n):
         return Wrong("too_few", empty=sizes.index(min(sizes)), short=each * n - samples, **facts)
     if len(set(sizes)) > 1:
         return Wrong("uneven", **facts)
+    if not sizes[0]:
+        return Wrong("empty", **facts)
     if sizes[0] < each:
         missing = sorted(set(range(samples)).difference(*hands))
-        return Wrong("dropped", missing=", ".join(map(str, missing)), **facts)
+        words = f"picture{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+        return Wrong("dropped", missing=words, **facts)
     return Wrong("too_long", got=sizes[0], **facts) if sizes[0] > each else None
 
 
-def one_pack(hands, again, n):
-    """Twelve pictures on 1, 3 or 4 ranks need no padding: each is in exactly one hand."""
-    if hands != again:
-        return Wrong("unseeded", got=some(again[0]), then=some(hands[0]))
+def one_pack(hands, samples, n):
+    """Where no padding is needed, each picture is in exactly one hand."""
     everyone = [i for own in hands for i in own]
-    if n == 1 or len(set(everyone)) == 12:
+    if n == 1 or samples % n or len(set(everyone)) == samples:
         return None
     if all(own == hands[0] for own in hands):
         return Wrong("same_hand", got=some(hands[0]))
-    twice = next(i for i in everyone if everyone.count(i) > 1)
-    first, second, *_ = (rank for rank, own in enumerate(hands) for i in own if i == twice)
-    missing = min(set(range(12)).difference(everyone))
+    owners = {i: [rank for rank, own in enumerate(hands) if i in own] for i in everyone}
+    shared = [(i, *ranks[:2]) for i, ranks in owners.items() if len(ranks) > 1]
+    if not shared:
+        return None
+    twice, first, second = shared[0]
+    missing = min(set(range(samples)).difference(everyone))
     return Wrong("own_packs", first=first, second=second, twice=twice, missing=missing)
 
 

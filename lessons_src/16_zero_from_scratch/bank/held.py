@@ -27,6 +27,7 @@ def in_four_kinds(psi, n, stage, precision):
 
 ALSO_WRONG = [
     ("bytes_each", {"(2, 2, 12)": "(2, 2, 4)"}),
+    ("rounded_down", {"state * psi / (n": "state * psi // (n"}),
     ("kind_of_bytes", {"stage >= 2": "stage == 2"}),
     ("kinds", {'"parameters": w': '"weights": w', '"optimizer": s': '"adam": s'}),
     ("kinds", lambda *given: sum(held(*given).values())),

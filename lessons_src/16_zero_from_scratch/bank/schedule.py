@@ -104,6 +104,7 @@ ALSO_WRONG = [
     ("none", lambda layers: [].sort()),
     ("raised", lambda layers: 3),
     ("no_instruction", lambda layers: ["Gather"]),
+    ("no_instruction", lambda layers: [zero3_schedule(layers)]),
     ("gathered_twice", lambda layers: itertools.repeat(s.AllGather(0))),
 ]  # fmt: skip
 ALSO_RIGHT = [keeps_the_last_layer, gathers_one_ahead, yields, reduces_one_later]

@@ -6,11 +6,10 @@ import torch.distributed as dist
 from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.scratch.ring import all_gather, reduce_scatter
 
-from ..exercises.stage1 import REDUCE, stage1
+from ..exercises.stage1 import CLEAR, MEAN, REDUCE, stage1
 
 # words of the solution
-GRADIENT, OWN = f"master.grad = {REDUCE}.float() / n", "weights.tensor_split(n)[rank]"
-CLEAR = "        optimizer.zero_grad()\n"
+OWN = "weights.tensor_split(n)[rank]"
 
 
 def all_reduced(part):
@@ -108,9 +107,9 @@ ALSO_WRONG = [
 ]  # fmt: skip
 ALSO_RIGHT = [
     {"optimizer = make": "buffer = torch.empty_like(master)\n    optimizer = make",
-     GRADIENT: f"buffer.copy_({REDUCE})\n        master.grad = buffer.div_(n)"},
+     MEAN: f"buffer.copy_({REDUCE})\n        master.grad = buffer.div_(n)"},
     # a view of the whole gradient
-    {GRADIENT: f"{REDUCE}\n        master.grad = gradient.float().div_(n).tensor_split(n)[rank]",
+    {MEAN: f"{REDUCE}\n        master.grad = gradient.float().div_(n).tensor_split(n)[rank]",
      CLEAR: ""},
     by_a_generator,
     pads,

@@ -28,7 +28,7 @@ def case(n, stage, precision):
 
 
 def uneven(n, stage, precision):
-    """Ten parameters, which three ranks cannot share without a remainder."""
+    """Ten parameters, which seven ranks cannot share: 2 and 12 bytes of each leave a remainder."""
     return f"Ψ = 10, N = {n}, stage {stage}, {precision}", (10, n, stage, precision)
 
 
@@ -107,7 +107,7 @@ EXERCISE = Answer(
         for n in (1, 4, 64)
         for stage in range(4)
     ]
-    + [uneven(3, stage, "mixed") for stage in (1, 2, 3)],
+    + [uneven(7, stage, "mixed") for stage in (1, 2, 3)],
     mistakes=[
         Mistake("gigabytes", scaled(1e9), when=another_unit),
         Mistake("gib", scaled(2**30), when=another_unit),

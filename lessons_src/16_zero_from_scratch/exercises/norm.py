@@ -88,6 +88,8 @@ EXERCISE = RankAnswer(
         ("largest",
          {"square().sum": "norm", "(squares)": "(squares, dist.ReduceOp.MAX)", ".sqrt()": ""}),
         ("signed", {"square().": "", "sqrt": "abs"}),
+        Mistake("left_early", lambda shard: global_norm(shard) if len(shard) else 0.0,
+                hangs=lambda shard: "a collective" if len(shard) else None),
         Mistake("reduce", {"all_reduce(squares)": "reduce(squares, 0)"}, when=reduced),
         Mistake("in_place", {"dist.all": "return dist.all"}, when=nothing_back),
         Mistake("length", {"squares.sqrt()": "2 * squares.sqrt()"}, when=lambda got: True),

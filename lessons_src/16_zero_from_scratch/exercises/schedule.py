@@ -12,6 +12,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.scratch.zero import schedule as s
 
+SHOWN = 40  # characters of a thing that a sentence repeats
 ENDLESS = 500  # instructions: far more than any right answer has
 KINDS = (s.AllGather, s.Forward, s.Free, s.Backward, s.ReduceScatter, s.OptimizerStep)
 KEPT = (
@@ -43,7 +44,8 @@ def named(thing):
     """An instruction as it is written."""
     if isinstance(thing, type):
         return f"the class {thing.__name__}"
-    return repr(thing)[:40].replace("block=", "")
+    words = repr(thing).replace("block=", "")
+    return words if len(words) <= SHOWN else f"a {type(thing).__name__}"
 
 
 class Worker:

@@ -23,7 +23,7 @@ from ..elements import elements_sent
 from .kept import bytes_kept
 
 PSI = 10
-SMALL = 0.001  # a step that bf16 near 1 rounds away
+SMALL = 0.003  # a step that bf16 near 1 rounds away: its numbers there are 1/128 apart
 
 stage1 = solution("stage1", globals())
 
@@ -52,15 +52,18 @@ RUNS = (
     ("one step of SGD", sgd, 1),
     ("three steps of SGD with momentum", sgd, 3),
     ("three steps of AdamW", adamw, 3),
-    (f"100 steps of {SMALL} in bf16", sgd, 100),
+    ("one step of SGD in bf16", sgd, 1),
+    (f"30 steps of up to {SMALL} in bf16", sgd, 30),
 )
-PAINTED, MOMENTUM, ADAMW, LOW = range(4)
+PAINTED, MOMENTUM, ADAMW, PAINTED_LOW, LOW = range(5)
 
 
 def start(which):
     """The weights before the first step."""
     if which == PAINTED:
         return torch.zeros(PSI)
+    if which == PAINTED_LOW:
+        return torch.zeros(PSI, dtype=torch.bfloat16)
     if which == LOW:
         return torch.ones(PSI, dtype=torch.bfloat16)
     return torch.linspace(-1, 1, PSI)
@@ -70,6 +73,8 @@ def gradient(which, rank, step):
     """What backward left on a rank."""
     if which == PAINTED:
         return torch.full((PSI,), -(10.0**rank))
+    if which == PAINTED_LOW:  # 111, their sum over three ranks, has no more than bf16's 8 bits
+        return torch.full((PSI,), -(10.0**rank), dtype=torch.bfloat16)
     if which == LOW:
         # Momentum 0.9 makes ten of it in the long run.
         return torch.full((PSI,), -SMALL / 10, dtype=torch.bfloat16)
@@ -102,8 +107,8 @@ def run(answer, which):
 
 
 def close(which):
-    """How far off: bf16 near 1.1 rounds by 1/256, fp32 adds at most four numbers near 1."""
-    return 0.01 if which == LOW else 1e-5
+    """How far off: bf16 rounds each number by up to 1/256, fp32 adds at most four near 1."""
+    return 0.01 if which in (PAINTED_LOW, LOW) else 1e-5
 
 
 def far(got, want, which):
@@ -123,7 +128,11 @@ def sent_round(seen):
     if elements_sent(seen.messages, 3) <= PSI:
         return "nothing"
     carried = [value for message in seen.sent for value in message.values]
-    return "moments" if carried and carried[-1] < 0 else "weights"
+    last = carried[-1] if carried else 0
+    if last >= 0:
+        return "weights"
+    # the momentum is the mean over three ranks, -37, and a finished sum is -111
+    return {-37: "moments", -111: "gradients"}.get(round(last), "sums on their way")
 
 
 def facts(got, want, which, n, seen):
@@ -132,15 +141,21 @@ def facts(got, want, which, n, seen):
     j = next(iter(far(got[rank], want[rank], which[0])), 0)
     value, right = got[rank].weights[j], want[rank].weights[j]
     block = torch.arange(PSI).tensor_split(n)[min(1, n - 1)].tolist()
-    painted = which[0] == PAINTED and math.isfinite(value)
+    painted = which[0] in (PAINTED, PAINTED_LOW) and math.isfinite(value)
     whole = painted and abs(value * n - round(value * n)) < 1e-3  # a sum of painted numbers by n
     return {
         "got": number(value), "want": number(right), "right": right, "j": j, "psi": PSI,
-        "reading": read_paint(round(value * n), n) if painted and whole else "",
+        "reading": reading(round(value * n), n) if painted and whole else "",
         "block": f"{block[0]} to {block[-1]}", "steps": RUNS[which[0]][2],
         "sent": number(elements_sent(seen[min(1, n - 1)].messages, n)),
         "each": PSI // n, "rest": PSI % n, "last": number(got[0].weights[-1]),
     }  # fmt: skip
+
+
+def reading(total, n):
+    """Which ranks are in a mean, read from the sum."""
+    read = read_paint(total, n)
+    return f"Times {n}, that is {read}" if read else ""
 
 
 def too_much_held(got, which, n):
@@ -203,6 +218,11 @@ def drops_the_rest(weights, make_optimizer):
     return lambda gradient: step(gradient[:even])
 
 
+def stale(got, which):
+    """Right in fp32, and in bf16 the weights are those from before the step."""
+    return which[0] == PAINTED_LOW and not any(any(one.weights) for one in got)
+
+
 def tuple_item(seen):
     """Every rank failed when it assigned to an element of the tuple of parts."""
     return all(s.failure and "does not support item assignment" in s.failure.message for s in seen)
@@ -213,7 +233,8 @@ def case(n, which):
 
 
 REDUCE = "reduce_scatter(gradient)"
-GATHER = "all_gather(weights)"
+MEAN, CLEAR = f"master.grad = {REDUCE}.float() / n", "        optimizer.zero_grad()\n"
+GATHER, STEP, COPY = "all_gather(weights)", "optimizer.step()", "own.copy_(master)"
 
 EXERCISE = RankAnswer(
     stage1,
@@ -221,22 +242,29 @@ EXERCISE = RankAnswer(
     judge=judge,
     cases=[
         case(n, which)
-        for n, runs in ((1, (PAINTED, ADAMW)), (3, range(4)), (4, range(3)))
+        for n, runs in ((1, (PAINTED,)), (3, range(5)), (4, range(3)))
         for which in runs
     ],
     mistakes=[
-        ("no_master", {"optimizer.step()": "master.copy_(own)\n        optimizer.step()"}),
+        ("no_master", {STEP: f"master.copy_(own)\n        {STEP}"}),
+        Mistake("stale", {COPY: "pass"}, when=stale),
+        ("stale", {f"{STEP}\n        {COPY}": f"{COPY}\n        {STEP}"}),
         ("unmoved", {"own = weights": "own = weights.clone()"}),
         ("no_gather", {GATHER: "pass"}),
         ("moments", {GATHER: "gather_moments(optimizer, len(weights))"}),
+        ("gradients", {GATHER: "all_gather(gradient)"}),
+        ("early", {f"        {GATHER}": "", f"{MEAN}": f"{GATHER}\n        {MEAN}"}),
+        ("accumulated", {MEAN: "old = master.grad\n        " + MEAN,
+                         STEP: f"master.grad += 0 if old is None else old\n        {STEP}",
+                         CLEAR: ""}),
         ("lost_gather", {GATHER: "all_gather(weights.clone())"}),
         ("remainder", drops_the_rest),
         ("own_gradient", {f"{REDUCE}.float() / n": "gradient.tensor_split(n)[rank].float()"}),
         ("sum", {".float() / n": ".float()"}),
         ("divided_twice", {REDUCE: "reduce_scatter(gradient / n)"}),
-        Mistake("tuple_item", {"own.copy_(master)": "weights.tensor_split(n)[rank] = master"},
+        Mistake("tuple_item", {COPY: "weights.tensor_split(n)[rank] = master"},
                 when=tuple_item),
-        ("renewed", {"optimizer.step()": "make_optimizer([master]).step()"}),
+        ("renewed", {STEP: "make_optimizer([master]).step()"}),
     ],
     other="weights",
     same=1e-4,
