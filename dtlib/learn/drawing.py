@@ -96,7 +96,7 @@ def canvas(
     if len(alt.split()) < 4 or alt.strip() == title.strip():
         raise BadInput("a picture needs alt: a description that says more than its title.")
     figure = Picture(figsize=size, layout="constrained")
-    figure.alt = f"{title.rstrip('.')}. {alt}"
+    figure.alt = f"{title if title.endswith('?') else title.rstrip('.') + '.'} {alt}"
     figure.suptitle(title, x=0.01, ha="left")
     return figure, figure.subplots(rows, columns, **options)
 
