@@ -60,6 +60,7 @@ class Watch:
         self.stage = Stage.BEFORE
         self.go: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.released = threading.Event()
+        self.store: Any = None  # that this rank serves, beyond an error of its own
         self._tick = min(1.0, max(0.05, timeout / 4))  # so that no time-out goes by unnoted
         self._used, self._noted = 0.0, True
         threading.Thread(target=self._listen, daemon=True, name="dtlib-watch").start()

@@ -15,7 +15,7 @@ from dtlib.ranks.where import Where
 _TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
 _PEER_GONE = re.compile(
     r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)"
-    r"|remote process exited|Socket closed|pair closure",
+    r"|Connection was likely closed|remote process exited|Socket closed|pair closure",
     re.I,
 )
 

@@ -129,6 +129,7 @@ def _meet_at_home(watch: Watch, job: dict[str, Any]) -> None:
     if rank == 0:
         port = job["port"] or 0
         store = torch.distributed.TCPStore(address, port, is_master=True, wait_for_workers=False)
+        watch.store = store  # the others read it, even when this rank has already refused
     watch.line.send("ready", port=store.port if store else None)
     port = watch.go.get()
     if store is None:

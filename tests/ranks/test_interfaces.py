@@ -1,17 +1,22 @@
 """Network interfaces that variables name: what is refused, and that a user's valid one stays."""
 
+import gc
 import os
+import queue
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import torch
 from rank_functions import environment
 
 from dtlib.errors import BadInput
-from dtlib.ranks import dist, gpus, interfaces
+from dtlib.ranks import dist, gpus, interfaces, worker
 from dtlib.ranks.environment import EnvWorld
 from dtlib.ranks.gpus import Placed
 from dtlib.ranks.interfaces import chosen_by_nccl, loopback_name, refuse_interfaces
 from dtlib.ranks.launcher import launch
+from dtlib.ranks.outcome import Outcome
 
 HERE = ["lo", "eth0", "eth1", "docker0", "ib0"]
 
@@ -79,6 +84,35 @@ def test_ranks_that_join(nodes, value, outcome, monkeypatch):
     else:
         dist.join(there, "cpu", store=object())
         assert os.environ.get("GLOO_SOCKET_IFNAME") == outcome and started
+
+
+def test_a_rank_that_refuses_still_serves_the_store_that_others_read(monkeypatch):
+    """Or a slower rank would lose its connection, and that would be told in place of the reason."""
+    kept, ports = {**os.environ}, queue.SimpleQueue()
+    line = SimpleNamespace(send=lambda kind, port: ports.put(port))
+    watch = SimpleNamespace(line=line, go=ports, store=None)
+
+    def refuse(*_, store, **__):
+        store.set("dtlib sees 0", "nothing")
+        ports.put(store.port)
+        raise BadInput("eth77 names no network interface")
+
+    monkeypatch.setattr(dist, "join", refuse)
+    with pytest.raises(BadInput):
+        job = {"rank": 0, "ranks": 2, "port": None, "device": "cpu", "timeout": 9.0}
+        worker._meet_at_home(watch, job)
+    for name in os.environ.keys() - kept.keys():
+        monkeypatch.delenv(name)
+    gc.collect()
+    soon = timedelta(seconds=5)
+    other = torch.distributed.TCPStore("127.0.0.1", ports.get(), is_master=False, timeout=soon,
+                                       wait_for_workers=False)  # fmt: skip
+    assert other.get("dtlib sees 0") == b"nothing"
+
+
+def test_a_store_that_is_gone_is_no_cause():
+    said = "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server crash?"
+    assert Outcome(1, "error", error="DistNetworkError", message=said).peer_gone
 
 
 def test_a_launch_keeps_a_valid_interface_and_refuses_another():
