@@ -53,15 +53,14 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
 
     `plan` has the largest that there is, without accumulation. Called on every rank.
     """
-    task: Task | None = tasks.find(config.task)(config, world)
+    task = tasks.find(config.task)(config, world)  # whose data are on the device
     micro, why = foreseen(config, plan, world, task.vocab_size)
+    del task
     failed: list[str] = []
     while True:
         found = dataclasses.replace(plan, micro_batch=micro, accumulation=plan.micro_batch // micro)
         strategies.find(config.strategy).check_plan(config, found)
-        task = task or tasks.find(config.task)(config, world)
-        proved = is_proved(task, config, found, world)
-        task = None
+        proved = is_proved(tasks.find(config.task)(config, world), config, found, world)
         gc.collect()
         if world.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -99,16 +98,17 @@ def free(world: dist.World) -> float:
 def is_proved(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> bool:
     """Train for a few steps, of two micro-batches at most, and tell whether all ranks had room."""
     strategy = strategies.find(config.strategy)(config, world, plan)
-    with contextlib.closing(strategy), contextlib.closing(task.steps(plan, first=0)) as batches:
+    micro_batches = next(task.steps(plan, first=0))[:2]
+    with contextlib.closing(strategy):
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
-        return all(_has_room(trial) for trial in _trials(task, strategy, batches))
+        return all(_has_room(trial) for trial in _trials(task, strategy, micro_batches))
 
 
 def _trials(
-    task: Task, strategy: Strategy, batches: Iterator[list[Batch]]
+    task: Task, strategy: Strategy, micro_batches: list[Batch]
 ) -> Iterator[Callable[[], None]]:
     """Yield first what a rank can do alone, so that one without room leaves no other waiting."""
-    config, micro_batches = strategy.config, next(batches)[:2]
+    config = strategy.config
     whole = states.DIVIDED.get(states.ALIASES.get(config.strategy, config.strategy)) in ("", "o")
     if whole and not config.static_graph:
         yield lambda: _alone(task, strategy, micro_batches[0])
