@@ -50,6 +50,11 @@ def in_words(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def unusable(error: OSError) -> BadInput:
+    """Return the sentence for a file or a folder that may not be read or written."""
+    return BadInput(f"{error.filename} cannot be used: {in_words(error)}.")
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near."""
     near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)

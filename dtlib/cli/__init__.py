@@ -6,6 +6,7 @@ a signal with a checkpoint written, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from dtlib.cli.commands import COMMANDS, help_text
 from dtlib.cli.describing import explain
 from dtlib.cli.launched import share_hash_seed, without_local_rank
 from dtlib.cli.training import parse_train, train_parser
-from dtlib.errors import DtlibError, refuse_unknown
+from dtlib.errors import DtlibError, refuse_unknown, unusable
 
 __all__ = ["main", "parse_train", "train_parser"]
 
@@ -54,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _reader_left()
         if error.filename is None:  # nothing that a person could mend by another name
             raise
-        print(f"dtlib: {error.filename} cannot be used: {error.strerror}.", file=sys.stderr)
-        return 1
+        explain(unusable(error))
+        return 2 if isinstance(error, PermissionError) or error.errno == errno.EROFS else 1
 
 
 def _reader_left() -> int:

@@ -54,6 +54,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
         fsync_folder(path.parent)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import writable_folder, write_atomically
 from dtlib.errors import DtlibError, Unavailable
 
 # Operator to DeepSpeed's name for what builds it, in the order in which one needs another.
@@ -167,7 +167,7 @@ def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
     if not wanted:
         return
     refuse_unbuildable(wanted)
-    home = folder()
+    home = writable_folder(folder(), "TORCH_EXTENSIONS_DIR")
     for name in wanted:
         for sentence in clear_lock(home / name):
             print(sentence, flush=True)

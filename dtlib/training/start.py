@@ -13,6 +13,7 @@ from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
 from dtlib.config.plan import BatchPlan
 from dtlib.config.values import AUTO
+from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
 from dtlib.training import micro_batch, oom, tasks
 from dtlib.training.loop import choose_kernels, train_task
@@ -152,7 +153,8 @@ def _new_folder(config: RunConfig) -> Path:
 def train_on_rank(prepared: Prepared) -> str:
     """Train as one rank of the world that this process is in, and return the run's folder.
 
-    Raises `OutOfMemory` in place of torch's error, when the device or the host is full.
+    Raises `OutOfMemory` in place of torch's error, when the device or the host is full; `BadInput`
+    for a file that may not be read or written.
     """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)
@@ -164,6 +166,10 @@ def train_on_rank(prepared: Prepared) -> str:
         task = tasks.find(config.task)(config, world)
         dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        raise unusable(error) from error
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):
             raise

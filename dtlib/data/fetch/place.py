@@ -41,8 +41,11 @@ def bring(source: Source, carried: Sequence[Path] = (), *, show: bool = True) ->
                 _bring(source, missing, root, carried, show)
             return target, bool(missing)
     except OSError as error:
+        forbidden = isinstance(error, PermissionError)
+        if forbidden and not str(error.filename).startswith(str(root)):
+            raise  # a file that was carried here
         said = error.strerror or str(error)
-        raise Unavailable(
+        raise (BadInput if forbidden else Unavailable)(
             f"{source.name} cannot be put into {root} ({said}): make room there, or set DTLIB_DATA "
             f"to a folder of yours with {amount(_needed(source, source.files))} to spare."
         ) from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtlib.config.files import fsync_folder, write_atomically
-from dtlib.errors import BadInput, DtlibError, in_words
+from dtlib.errors import BadInput, DtlibError, in_words, unusable
 from dtlib.ranks import dist
 from dtlib.ranks.waiting import wait_for_all
 from dtlib.training.checkpoint.content import refuse_foreign
@@ -211,10 +211,9 @@ def _together(do: Callable[[], T]) -> list[T]:
     except DtlibError as error:
         mine = None, error
     except Exception as error:  # torch raises RuntimeError for a full disk, Python OSError
-        mine = (
-            None,
-            DtlibError(f"rank {dist.world().rank} failed at a checkpoint: {in_words(error)}."),
-        )
+        said = f"rank {dist.world().rank} failed at a checkpoint: {in_words(error)}."
+        forbidden = isinstance(error, PermissionError) and error.filename
+        mine = None, unusable(error) if forbidden else DtlibError(said)
     wait_for_all()
     every = dist.gather_objects(mine)
     for _, failed in every:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def make_folder(folder: Path, *, resume: bool) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
         (folder / "requeue").unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(
