@@ -55,7 +55,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         temporary.replace(path)
         fsync_folder(path.parent)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None
+        if error.filename is not None:
+            error.filename = str(path)  # which a person knows
         raise
     finally:
         temporary.unlink(missing_ok=True)

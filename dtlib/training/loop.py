@@ -46,7 +46,8 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
     with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
         settings = dataclasses.asdict(config) | dataclasses.asdict(plan)
-        settings["chunked_loss"] = task.is_chunked(plan.micro_batch * task.units_per_sample)
+        if task.vocab_size:  # a text's
+            settings["chunked_loss"] = task.is_chunked(plan.micro_batch * task.units_per_sample)
         if told := strategy.describe():
             settings["framework"] = told
         instruments = Instruments(config, world, folder)

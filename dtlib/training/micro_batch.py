@@ -54,7 +54,7 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
     `plan` has the largest that there is, without accumulation. Called on every rank.
     """
     task = tasks.find(config.task)(config, world)  # whose data are on the device
-    micro, why = foreseen(config, plan, world, task.vocab_size)
+    micro, why = predicted(config, plan, world, task.vocab_size)
     del task
     failed: list[str] = []
     while True:
@@ -75,7 +75,7 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
     return found
 
 
-def foreseen(
+def predicted(
     config: RunConfig, plan: BatchPlan, world: dist.World, vocab_size: int | None
 ) -> tuple[int, str]:
     """Return the micro-batch for which every rank has room by the formulas, and their numbers."""

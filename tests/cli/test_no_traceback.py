@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -58,12 +60,19 @@ def test_sbatch_without_a_controller_is_unavailable_here(capsys, monkeypatch, tm
     assert not list((tmp_path / "batch").iterdir())
 
 
-def test_a_file_that_nobody_foresaw_is_named(capsys, monkeypatch):
-    def full(words):
-        raise OSError(28, "No space left on device", "runs/x")
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, 1), (errno.EACCES, 2), (errno.EPERM, 2), (errno.EROFS, 2)]
+)
+def test_a_file_that_nobody_foresaw_is_named(number, code, capsys, monkeypatch):
+    """What is not allowed is bad input; a disk that is full is not."""
 
-    monkeypatch.setattr("dtlib.study.report.main", full)
-    assert "runs/x cannot be used: no space left on device" in said(capsys, 1, "report", "x")
+    def fail(words):
+        raise OSError(number, os.strerror(number), "runs/x")
+
+    monkeypatch.setattr("dtlib.study.report.main", fail)
+    why = os.strerror(number)
+    sentence = f"runs/x cannot be used: {why[0].lower()}{why[1:]}.\n"
+    assert sentence in said(capsys, code, "report", "x")
 
 
 def test_progress_in_a_read_only_course_goes_to_a_folder_of_the_users_own(

@@ -63,6 +63,7 @@ def test_a_page_tells_the_newer_settings_and_none_that_nothing_read(run, tmp_pat
     write(page_of(folder), tmp_path / "page.html")
     page = read(tmp_path / "page.html")
     assert "pad_vocab_to" in page.text and "activation_checkpointing" in page.text
+    assert run.config["chunked_loss"] is False and "chunked_loss" in page.text
     assert "compile_mode" not in page.text and "channels_last" not in page.text
 
 

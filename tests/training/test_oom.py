@@ -59,6 +59,16 @@ def test_a_run_that_should_fit_gets_no_advice_to_shrink():
     assert "would fit" not in said
 
 
+def test_checkpointing_is_proposed_as_the_flag_that_it_is():
+    """And no more, where the run has it already: `oom` tells `sim` of it, and of chunks."""
+    tight = (peak(dataclasses.replace(XL, checkpointing="full")) + 1) / (1 - SPARE)
+    assert "--activation-checkpointing full" in [way.flags for way in ways(XL, tight)]
+    config = RunConfig("text", model="gpt2", micro_batch=8, activation_checkpointing="full")
+    setup = oom.setup_of(config.resolved("cpu"), config.plan(2), 50_257)
+    assert (setup.checkpointing, setup.is_chunked) == ("full", True)
+    assert not [way for way in ways(setup, peak(setup) / 2) if "checkpointing" in way.flags]
+
+
 def test_where_nothing_fits_it_says_so():
     found = dataclasses.replace(oom.numbers(TEXT), total=GIB / 4)
     said = oom.sentence("here", found, dataclasses.replace(XL, strategy="infinity"))

@@ -211,9 +211,11 @@ def _together(do: Callable[[], T]) -> list[T]:
     except DtlibError as error:
         mine = None, error
     except Exception as error:  # torch raises RuntimeError for a full disk, Python OSError
-        said = f"rank {dist.world().rank} failed at a checkpoint: {in_words(error)}."
-        forbidden = isinstance(error, PermissionError) and error.filename
-        mine = None, unusable(error) if forbidden else DtlibError(said)
+        if isinstance(error, PermissionError) and error.filename:
+            mine = None, unusable(error)
+        else:
+            said = f"rank {dist.world().rank} failed at a checkpoint: {in_words(error)}."
+            mine = None, DtlibError(said)
     wait_for_all()
     every = dist.gather_objects(mine)
     for _, failed in every:
