@@ -245,8 +245,8 @@ for name, (_, _, loss, weights, moments, _) in results.items():
 # copies, each cut into `dp_shard_size` shards, and `tp_size` ranks that share
 # each layer (**tensor parallelism**; `cp_size` and `sp_size` share each
 # sequence). The product of the sizes must be the number of ranks. Four ranks
-# can be 2 copies of 2 shards, or 2 shards with 2 ranks to a layer. (On CPU
-# ranks Accelerate refuses a mesh; `rehearsal` builds the same one there.)
+# can be 2 copies of 2 shards, or 2 shards with 2 ranks for each layer. (On
+# CPU ranks Accelerate refuses a mesh; `rehearsal` builds the same one there.)
 
 
 # %%
@@ -266,8 +266,8 @@ def placed(sizes):
     from torch.utils.data import DataLoader
 
     os.environ.update(fsdp)
-    sizes_of_mesh = ParallelismConfig(**sizes)
-    accelerator = rehearsal.accelerator(parallelism=sizes_of_mesh)
+    config = ParallelismConfig(**sizes)
+    accelerator = rehearsal.accelerator(parallelism=config)
     mesh = accelerator.torch_device_mesh
     place = dict(zip(mesh.mesh_dim_names, mesh.get_coordinate()))
     loader = accelerator.prepare(DataLoader(range(16), batch_size=2))
