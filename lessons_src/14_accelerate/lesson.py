@@ -796,6 +796,7 @@ learn.quiz()
 # - `batch_size` is per process, a prepared scheduler steps once for each
 #   process, and `backward` divides by one number that you set in advance.
 # - Gather rows, then reduce. Nobody can take a sample out of a mean again.
+# - A checkpoint does not hold the place in the loader: skip those batches.
 # - What changes the result (clipping, batch size, learning rate) belongs in
 #   the script, where it holds for every configuration.
 
