@@ -137,6 +137,7 @@ if accelerator.is_main_process:
     kind, wrapper = accelerator.distributed_type.name, type(model).__name__
     result = [kind, wrapper, mean, held, moments, everything]
     Path("result.json").write_text(json.dumps(result))
+rehearsal.leave(accelerator)  # on GPUs: accelerator.end_training()
 
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from dtlib.strategies import operators as ops
@@ -57,6 +58,22 @@ def accelerator(
         parallelism._validate_accelerator(result)
         result.state.device_mesh = parallelism.get_device_mesh("cpu")
     return result
+
+
+def leave(accelerator: Accelerator) -> None:
+    """End a script's training: the last call on every rank.
+
+    With ranks on GPUs it is `accelerator.end_training()`. A CPU rank of `accelerate launch` waits
+    for the others and ends at once: with FSDP on gloo (torch 2.14), a rank that lets Python clear
+    up aborts now and then, with "terminate called without an active exception".
+    """
+    if not _on_cpu_ranks():
+        accelerator.end_training()
+    elif "TORCHELASTIC_RUN_ID" in os.environ:
+        accelerator.wait_for_everyone()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _on_cpu_ranks() -> bool:
