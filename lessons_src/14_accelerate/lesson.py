@@ -9,7 +9,7 @@
 #   - turn a loop for one process into one for any device, with four lines
 #   - run one script as DDP, FSDP and DeepSpeed by configuration alone
 #   - keep rate, batch, last step and score right on any number of processes
-# minutes: {read: 25, exercises: 44}
+# minutes: {read: 30, exercises: 44}
 # needs: [laptop]
 # builds_on: ["09"]
 # ---
@@ -33,7 +33,17 @@ from dtlib import learn
 
 learn.start("14")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
+# A **collective** is a call in which all ranks take part, such as an
+# all-reduce (lesson 07). DDP starts its all-reduces from **hooks**, functions
+# that autograd calls as soon as a gradient is there. **gloo** and **NCCL**
+# carry the messages: gloo between CPUs, NCCL between NVIDIA GPUs.
+#
 # `processes` is the number of ranks that run the script below, and `samples`
 # the number of images that they share. On a machine with at least as many
 # GPUs as ranks, the ranks use the GPUs, and nothing else changes.
@@ -71,8 +81,7 @@ learn.predict("tail_gradient")
 # The next cell writes a script. On GPUs, `rehearsal.accelerator()` is
 # `Accelerator()`. On a laptop it also gives CPU ranks what the configuration
 # asks for; Accelerate 1.15 itself does that only for GPUs and similar
-# devices, as you will see. The CPU ranks send their messages through
-# **gloo**, PyTorch's communication library for CPUs.
+# devices, as you will see in trap 1.
 
 # %%
 # %%writefile train_accelerate.py
@@ -128,6 +137,7 @@ if accelerator.is_main_process:
     kind, wrapper = accelerator.distributed_type.name, type(model).__name__
     result = [kind, wrapper, mean, held, moments, everything]
     Path("result.json").write_text(json.dumps(result))
+rehearsal.leave(accelerator)  # on GPUs: accelerator.end_training()
 
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you what
@@ -169,60 +179,38 @@ print(Path("fsdp.yaml").read_text())
 
 # %% [markdown]
 # `accelerate launch` reads the file, turns it into **environment variables**,
-# and starts the script with torchrun's machinery. Do that once for real:
-
-# %%
-import json
-import os
-
-os.environ["OMP_NUM_THREADS"] = "1"
-command = f"train_accelerate.py {samples}"
-learn.shell(f"accelerate launch --config_file ddp.yaml {command}", quiet=True)
-results = {"ddp": json.loads(Path("result.json").read_text())}
-results["ddp"]
-
-# %% [markdown]
-# Every `accelerate launch` starts Python and loads torch on every rank, which
-# takes a while. The ranks of `dtlib.launch` have torch loaded already, so you
-# run the other configurations on them: they set the variables of `accelerate
-# launch` that matter here and run the same file. In a terminal you would
-# write `--config_file fsdp.yaml` and `--config_file zero2.yaml`. (The course
-# installs DeepSpeed on Linux only; without it there is no row `zero2`.)
+# and starts the script with torchrun's machinery, on CPU ranks as well:
+# `MULTI_GPU` only says that there are several. You launch all three files and,
+# to compare, run the script on one rank. (The course installs DeepSpeed on
+# Linux only; without it there is no row `zero2`.)
 
 # %%
 import importlib.util
+import json
+import os
 import runpy
 import sys
 
 import dtlib
 
-variables = {
-    "one process": {},
-    "fsdp": {
-        "ACCELERATE_USE_FSDP": "true",
-        "FSDP_VERSION": "2",
-        "FSDP_AUTO_WRAP_POLICY": "SIZE_BASED_WRAP",
-        "FSDP_MIN_NUM_PARAMS": "1000",
-    },
-    "zero2": {
-        "ACCELERATE_USE_DEEPSPEED": "true",
-        "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2",
-        "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "1",
-    },
-}
-if not importlib.util.find_spec("deepspeed"):
-    del variables["zero2"]
+os.environ["OMP_NUM_THREADS"] = "1"
+command = f"train_accelerate.py {samples}"
+results = {}
 
 
-def run_script(settings):
-    os.environ.update(settings)
+def run_script():
     sys.argv = command.split()
     runpy.run_path("train_accelerate.py", run_name="__main__")
 
 
-for name, settings in variables.items():
-    ranks = 1 if name == "one process" else processes
-    dtlib.launch(run_script, settings, ranks=ranks)
+dtlib.launch(run_script, ranks=1)
+results["one process"] = json.loads(Path("result.json").read_text())
+
+if not importlib.util.find_spec("deepspeed"):
+    del own["zero2"]
+for name in own:
+    launch = f"accelerate launch --config_file {name}.yaml"
+    learn.shell(f"{launch} {command}", quiet=True)
     results[name] = json.loads(Path("result.json").read_text())
 
 # %%
@@ -237,7 +225,8 @@ learn.table(
 # each strategy promises. AdamW keeps two running averages, its **moments**,
 # for every weight. Under DDP a rank holds all weights and all moments, under
 # ZeRO stage 2 all weights and a shard of the moments, and under FSDP a shard
-# of both.
+# of both. What you cannot see without GPUs is NCCL, and with it all times:
+# how long a message takes, and how much of it hides behind backward.
 
 # %%
 alone, everything = results["one process"][2], results["one process"][-1]
@@ -248,6 +237,76 @@ for name, (_, _, loss, weights, moments, _) in results.items():
     # padding, a few extra numbers, makes the shards of all ranks equally long
     assert abs(weights - everything / over_weights) <= 4 * processes
     assert abs(moments - 2 * everything / over_moments) <= 8 * processes
+
+# %% [markdown]
+# ## Several ways at once: the mesh
+#
+# Large runs combine strategies. A `ParallelismConfig` arranges the ranks in a
+# **mesh**, a grid with a size for each strategy: `dp_replicate_size` whole
+# copies, each cut into `dp_shard_size` shards, and `tp_size` ranks that share
+# each layer (**tensor parallelism**; `cp_size` and `sp_size` share each
+# sequence). The product of the sizes must be the number of ranks. Four ranks
+# can be 2 copies of 2 shards, or 2 shards with 2 ranks for each layer. (On
+# CPU ranks Accelerate refuses a mesh; `rehearsal` builds the same one there.)
+
+
+# %%
+from lesson import rehearsal
+
+fsdp = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "SIZE_BASED_WRAP",
+    "FSDP_MIN_NUM_PARAMS": "1000",
+}
+
+
+def placed(sizes):
+    """A rank's place in the mesh, its first batch, the weights it holds."""
+    from accelerate import ParallelismConfig
+    from torch.utils.data import DataLoader
+
+    os.environ.update(fsdp)
+    config = ParallelismConfig(**sizes)
+    accelerator = rehearsal.accelerator(parallelism=config)
+    mesh = accelerator.torch_device_mesh
+    place = dict(zip(mesh.mesh_dim_names, mesh.get_coordinate()))
+    loader = accelerator.prepare(DataLoader(range(16), batch_size=2))
+    first = next(iter(loader)).tolist()
+    if "tp_size" in sizes:  # a model needs a plan that says how to cut layers
+        return place, first, "-"
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    held = sum(p.to_local().numel() for p in model.parameters())
+    return place, first, held
+
+
+copies = dict(dp_replicate_size=2, dp_shard_size=2)
+layers = dict(dp_shard_size=2, tp_size=2)
+meshes = [
+    dtlib.launch(placed, sizes, ranks=4, device="cpu", show=False)
+    for sizes in (copies, layers)
+]
+learn.table(
+    [
+        [rank, *map(str, row)]
+        for found in meshes
+        for rank, row in enumerate(found)
+    ],
+    ["rank", "place in the mesh", "first batch", f"of {64 * 64 + 64} weights"],
+    "Two meshes of four ranks",
+)
+
+# %% [markdown]
+# Two copies of two shards: all four ranks have batches of their own, and each
+# holds a half of the weights. Two ranks that share a layer have to see **the
+# same batch**, so four ranks then take only two batches at a time.
+
+# %%
+assert [row[1] for row in meshes[0]] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+assert [row[1] for row in meshes[1]] == [[0, 1], [0, 1], [2, 3], [2, 3]]
+assert {row[2] for row in meshes[0]} == {(64 * 64 + 64) // 2}
 
 # %% [markdown]
 # ## Trap 1: what you asked for is not what you got
@@ -301,9 +360,6 @@ if not torch.cuda.is_available():
 # on four:
 
 # %%
-from lesson import rehearsal
-
-
 def rates(make, steps):
     """Return the learning rate of each optimizer step under Accelerate."""
     accelerator = rehearsal.accelerator()
@@ -541,12 +597,64 @@ def loss_for_backward(losses, samples, num_processes, accumulation):
 learn.check("loss_for_backward", loss_for_backward)
 
 # %% [markdown]
-# ## Trap 5: gathering means instead of rows
+# ## Trap 5: some samples come twice
 #
-# A score needs the rows of all ranks, one for each sample. Seven samples on
-# three ranks, in batches of two, are padded to twelve rows. The model is right
-# on the last four samples. This function scores it in three ways; the third
-# one is yours to write:
+# In every round each rank gets a full batch, even if the samples run out:
+# that is `even_batches=True`, the default. Three ranks share the samples 0 to
+# 6 in batches of two. `gather` collects the batches of all ranks, and
+# `gather_for_metrics` drops what came twice:
+
+
+# %%
+from lesson.pictures import draw_batches
+
+
+def seven(even):
+    """A rank's batches, and what is gathered from all of them."""
+    from accelerate import Accelerator
+    from accelerate.utils import DataLoaderConfiguration
+    from torch.utils.data import DataLoader
+
+    config = DataLoaderConfiguration(even_batches=even)
+    accelerator = Accelerator(cpu=True, dataloader_config=config)
+    loader = accelerator.prepare(DataLoader(range(7), batch_size=2))
+    mine, rows, kept = [], [], []
+    for batch in loader:
+        mine.append(batch.tolist())
+        if even:  # otherwise rank 0 waits for ranks that have ended
+            rows += accelerator.gather(batch).tolist()
+            kept += accelerator.gather_for_metrics(batch).tolist()
+    return mine, rows, kept
+
+
+def both():
+    return seven(True), seven(False)
+
+
+even, uneven = zip(*dtlib.launch(both, ranks=3, device="cpu"))
+draw_batches([rank[0] for rank in even], [rank[0] for rank in uneven])
+
+# %%
+_, rows, kept = even[0]
+learn.table(
+    [
+        [name, len(found), str(found)]
+        for name, found in (("gather", rows), ("gather_for_metrics", kept))
+    ],
+    ["", "rows", "samples, in the order of the ranks"],
+    "Seven samples on three ranks, gathered",
+)
+assert kept == list(range(7))
+
+# %% [markdown]
+# Training sees samples 0 to 4 twice. With `even_batches=False` nothing comes
+# twice, but rank 0 has one batch more: its all-reduce waits for ranks that
+# have ended. (Under DDP `accelerator.join_uneven_inputs` helps.)
+#
+# `gather_for_metrics` knows how many rows of the **last round** are new, and
+# keeps that many. So it can only help if you gather rows, one for each
+# sample. Here the model is right on the last four samples, and you score it in
+# three ways. The third is yours to write:
 
 # %% tags=["stretch"]
 from lesson.exercises.accuracy import AnswersOne
@@ -608,19 +716,72 @@ learn.table(
 )
 
 # %% [markdown]
-# ## For real
+# ## Save and resume
 #
-# Accelerate is one of dtlib's strategies, and with it two ranks reach the same
-# loss as one process. Three of Accelerate's helpers stay off: dtlib's loop
-# divides the loss, steps the schedule and sets the precision itself, so traps
-# 2 and 4 cannot catch you.
+# `save_state` writes a **checkpoint**: the weights, the optimizer's state, a
+# schedule if there is one, and the state of each rank's random numbers.
+# `load_state` reads it. How far the loader had come is not in it, so a script
+# that resumes in the middle of an epoch has to say how many batches to skip.
+# Save after 3 of 8 steps, then resume with and without skipping:
+
 
 # %%
-settings = dict(model="nano", steps=2, global_batch=8, num_samples=64)
-one = dtlib.train("text", ranks=1, strategy="single", **settings)
-two = dtlib.train("text", ranks=2, strategy="accelerate", **settings)
-print(f"single {one.loss!r}, accelerate on two ranks {two.loss!r}")
-assert abs(one.loss - two.loss) < 1e-6 * one.loss
+def train(saved, skip=None):
+    """The losses of an epoch; saves after 3 steps, or resumes from there."""
+    from accelerate import Accelerator
+    from accelerate.utils import set_seed
+    from torch.utils.data import DataLoader, TensorDataset
+
+    set_seed(0)  # the same samples in the same order in each run
+    accelerator = Accelerator(cpu=True)
+    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+    loader = DataLoader(data, batch_size=4, shuffle=True)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    if skip is not None:
+        accelerator.load_state(saved)
+        loader = accelerator.skip_first_batches(loader, skip)
+    losses = []
+    for x, y in loader:
+        loss = (model(x) - y).square().mean()
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(accelerator.reduce(loss.detach(), "mean").item())
+        if skip is None and len(losses) == 3:
+            accelerator.save_state(saved)
+    return losses
+
+
+def three_runs(saved):
+    return [train(saved, skip) for skip in (None, 3, 0)]
+
+
+whole, skipped, again = dtlib.launch(
+    three_runs, "saved", ranks=2, device="cpu"
+)[0]
+print("files:", *sorted(path.name for path in Path("saved").iterdir()))
+learn.table(
+    [
+        [name, len(losses), *(f"{loss:.4f}" for loss in losses[:2])]
+        for name, losses in (
+            ("without a break, after step 3", whole[3:]),
+            ("resumed, 3 batches skipped", skipped),
+            ("resumed, none skipped", again),
+        )
+    ],
+    ["", "steps", "first loss", "second loss"],
+    "The same epoch on two ranks, from step 4 on",
+)
+
+# %%
+assert skipped == whole[3:]
+assert len(again) == len(whole) and again[:5] != whole[3:]
+
+# %% [markdown]
+# With the three batches skipped, the losses are the same to the last bit.
+# Without, the run trains on them a second time, and no message says so.
 
 # %% [markdown]
 # ## Quiz
@@ -636,6 +797,7 @@ learn.quiz()
 # - `batch_size` is per process, a prepared scheduler steps once for each
 #   process, and `backward` divides by one number that you set in advance.
 # - Gather rows, then reduce. Nobody can take a sample out of a mean again.
+# - A checkpoint does not hold the place in the loader: skip those batches.
 # - What changes the result (clipping, batch size, learning rate) belongs in
 #   the script, where it holds for every configuration.
 

@@ -117,6 +117,33 @@ def test_fsdp_on_cpu_ranks_is_ddp_without_a_word_and_fsdp_in_rehearsal() -> None
     assert sharded[0][3] == pytest.approx(silent[0][3], rel=1e-6)
 
 
+def refused(shards: int, plain: bool) -> str:
+    from accelerate import Accelerator, ParallelismConfig
+
+    from . import rehearsal
+
+    os.environ.update(ACCELERATE_USE_FSDP="true", FSDP_VERSION="2")
+    sizes = ParallelismConfig(dp_shard_size=shards)
+    try:
+        if plain:
+            Accelerator(cpu=True, parallelism_config=sizes)
+        else:
+            rehearsal.accelerator(parallelism=sizes)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("shards", "plain", "says"),
+    [(2, True, "but got DistributedType.MULTI_CPU"), (3, False, "does not match num_processes"),
+     (2, False, "")],
+)  # fmt: skip
+def test_a_mesh_needs_as_many_ranks_as_its_sizes_say(shards: int, plain: bool, says: str) -> None:
+    found = launch(refused, shards, plain, ranks=2, device="cpu", show=False, timeout=60)
+    assert all(bool(error) == bool(says) and says in error for error in found)
+
+
 def believed() -> tuple[str, int, str]:
     from accelerate import Accelerator
 

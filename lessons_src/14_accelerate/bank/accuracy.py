@@ -23,10 +23,19 @@ def gathers_both(accelerator, model, loader):
     return (guesses == labels).double().mean()
 
 
+def gathers_at_the_end(accelerator, model, loader):
+    model.eval()
+    hits = torch.cat([model(x).argmax(1) == y for x, y in loader])
+    return accelerator.gather_for_metrics(hits).float().mean().item()
+
+
 MEANS = {"(right)": "(right.float().mean()).reshape(-1)"}
 ALSO_WRONG = [
     ("reduced_first", altered(exact_accuracy, MEANS)),
     ("value", {"== y": "<= y"}),
+    ("errors", {"== y": "!= y"}),
+    ("percent", lambda *given: 100 * exact_accuracy(*given)),
+    ("padding", gathers_at_the_end),
     ("local", lambda *given: exact_accuracy(*given) + given[0].process_index),
 ]
 ALSO_RIGHT = [by_sums, gathers_both]

@@ -28,6 +28,13 @@ def by_counting(samples, batch_size, num_processes, accumulation, split_batches)
 ALSO_WRONG = [
     ("divided", divides_the_batch),
     ("batch", adds_up),
+    (
+        "one_more",
+        lambda samples, size, n, k, split: (
+            (size if split else size * n) * k,
+            samples // ((size if split else size * n) * k) + 1,
+        ),
+    ),
     ("steps", lambda *setting: (batch_and_steps(*setting)[0], batch_and_steps(*setting)[1] + 2)),
     ("not_a_pair", lambda *setting: batch_and_steps(*setting)[0]),
 ]

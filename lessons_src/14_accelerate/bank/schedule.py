@@ -20,6 +20,15 @@ def factor_by_factor(optimizer, steps, num_processes):
 ALSO_WRONG = [
     ("squared", rate_for_factor),
     ("beyond", lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: abs(1 - k / steps / n))),
+    ("starts_elsewhere", lambda optimizer, steps, n: LinearLR(optimizer, total_iters=steps * n)),
+    (
+        "too_soon",
+        lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: max(0, 1 - k * n / steps)),
+    ),
+    (
+        "constant",
+        lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: max(0, 1 - k // (steps * n))),
+    ),
     ("other_line", lambda optimizer, steps, n: CosineAnnealingLR(optimizer, steps * n)),
     ("no_scheduler", lambda optimizer, steps, n: lambda k: max(0.0, 1 - k / (steps * n))),
 ]

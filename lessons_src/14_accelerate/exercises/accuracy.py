@@ -91,6 +91,8 @@ EXERCISE = RankAnswer(
         ("by_rows", by_rows),
         ("over_one",
          {"gather_for_metrics": "gather", "mean().item()": "sum().item() / len(loader.dataset)"}),
+        Mistake("percent", when=lambda got, want: abs(got[0] - 100 * want[0]) < 1e-3),
+        Mistake("errors", when=lambda got, want: abs(got[0] + want[0] - 1) < 1e-6),
         ("reduced_first", {"gather_for_metrics(right)": "gather(right.float().mean().reshape(1))"}),
     ],
     facts=facts,

@@ -66,11 +66,17 @@ def ends_at(after):
     return when
 
 
+def first_zero(got):
+    """The step from which on the rate is 0, or -1 if it never stays there."""
+    zeros = [k for k in range(len(got)) if not any(got[k:])]
+    return zeros[0] if zeros else -1
+
+
 def facts(got, want, steps, num_processes):
     return {
         "n": num_processes, "rate": RATE, "first": words(got[0]), "last": words(got[steps - 1]),
         "want": words(want[steps - 1]), "seen": words(got[:steps]),
-        "at": math.ceil(steps / num_processes),
+        "at": math.ceil(steps / num_processes), "zero": first_zero(got),
         "beyond": next((words(a) for a, b in zip(got, want, strict=True) if not near([a], [b])),
                        ""),
     }  # fmt: skip
@@ -85,14 +91,19 @@ EXERCISE = Answer(
     mistakes=[
         Mistake("squared", {FACTOR: f"{RATE} * {FACTOR}"},
                 when=lambda got, want, steps: near(got, [RATE * rate for rate in want[:steps]])),
+        Mistake("starts_elsewhere", {"1 - call / total": "1 - (call + 1) / total"},
+                when=lambda got: not near(got[:1], [RATE])),
         Mistake("beyond", {FACTOR: "1 - call / total"},
                 when=lambda got, want, steps: near(got, want[:steps])),
         Mistake("ends_early", {TOTAL: "steps"}, when=ends_at(lambda steps, n: steps / n)),
         Mistake("one_short", {TOTAL: "(steps - 1) * num_processes"},
                 when=ends_at(lambda steps, n: steps - 1)),
+        Mistake("too_soon", {TOTAL: "max(1, steps // num_processes)"},
+                when=lambda got, steps: 0 < first_zero(got) < steps),
         Mistake("too_slow", {TOTAL: f"{TOTAL}**2"}, when=ends_at(lambda steps, n: steps * n)),
         ("fixed", {TOTAL: f"{STEPS} * num_processes"}),
-        Mistake("constant", {FACTOR: "1.0"}, when=lambda got: len(set(map(words, got))) == 1),
+        Mistake("constant", {FACTOR: "1.0"},
+                when=lambda got, steps: near(got[:steps], [got[0]] * steps)),
     ],
     facts=facts,
     passed=lambda got: Passed(

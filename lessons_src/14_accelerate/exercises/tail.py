@@ -43,7 +43,8 @@ EXERCISE = Answer(
     cases=[
         ("one process, one sample", (1, [[[3]]])),
         ("3 processes, a full group of 2",
-         (2, [[[1, 3], [5, 7]], [[5, 7], [2, 2]], [[9, 17], [8, 6]]])),
+         (2, [[[1, 3, 2, 2], [5, 7, 6, 6]], [[5, 7, 8, 4], [2, 2, 1, 3]],
+              [[9, 17, 12, 14], [8, 6, 7, 7]]])),
         ("one process, the last 2 micro-batches where 4 make a group", (4, [[[1, 3], [5, 7]]])),
         ("one process, the last micro-batch is short", (2, [[[1, 3, 5], [7]]])),
         ("4 processes, 3 micro-batches where 4 make a group, unequal",
@@ -56,6 +57,8 @@ EXERCISE = Answer(
         ("tail", {"losses.sum() * num_processes * accumulation / samples": "losses.mean()"}),
         ("sum", {" * num_processes * accumulation / samples": ""}),
         ("own_count", {"/ samples": "/ len(losses)"}),
+        ("means", {"losses.sum()": "losses.mean()"}),
+        ("divided_too", {"* num_processes * accumulation": "/ num_processes / accumulation"}),
         ("not_yet", {" / samples": ""}),
     ],
     facts=lambda got, want, full, ranks: {
