@@ -67,6 +67,8 @@ import torch
 
 import dtlib
 
+torch.set_num_threads(1)  # here as on the ranks, one core for each process
+
 
 def training_step(rows=64, width=256):
     """A function that takes one step of a small model."""
@@ -212,7 +214,6 @@ from pathlib import Path
 from torch.profiler import ProfilerActivity, profile, record_function
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler's own messages
-torch.set_num_threads(1)  # one core, as for a rank
 activities = [ProfilerActivity.CPU]
 if device == "cuda":
     activities.append(ProfilerActivity.CUDA)
@@ -350,7 +351,7 @@ def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
 planted = {
     "slow loader": dict(loader=(delay, delay)),
     "slow link": dict(link=delay),
-    "much to compute": dict(rows=8192),
+    "much to compute": dict(rows=4096),
     "one slow loader": dict(loader=(0.0, delay)),
 }
 for name, setting in planted.items():
@@ -439,7 +440,7 @@ learn.my_run("operators added up over busy time", plain / union(spans))
 # **launch-bound**.
 #
 # On a CPU you see the same cost as gaps between operators. Record your script
-# with a small model, and compare the beginning of the two forward passes:
+# with a small model, and compare the two forward passes:
 
 # %%
 narrow, _ = record_script(rows=8, width=16)
@@ -451,8 +452,9 @@ draw_gaps({"width 16": narrow, "width 512": wide})
 
 # %% [markdown]
 # Recording adds time to each operator, too, so confirm it with the clock and
-# without the profiler. A larger batch has more work for the same number of
-# operators. If a step takes hardly longer with it, the calls are the limit:
+# without the profiler. A batch of 128 rows has 16 times the work of 8 rows in
+# the same number of operators. If a step takes hardly longer with it, the
+# calls are the limit:
 
 # %%
 from lesson.own_trace import shortest_step
@@ -608,13 +610,13 @@ learn.table(
 #
 # These are the fewest bytes that are possible; an operator that keeps
 # intermediate results in memory moves more. The FLOP/s are measured here: the
-# fastest of five calls, on one core (or on the GPU).
+# fastest of ten calls, on one core (or on the GPU).
 
 # %%
 def point(flop, moved, call):
     """Arithmetic intensity, and FLOP/s as measured."""
     with torch.no_grad():
-        return flop / moved, flop / min(profiling.seconds_of(call, 5))
+        return flop / moved, flop / min(profiling.seconds_of(call, 10))
 
 
 sizes = 32, 128, 512, 1024

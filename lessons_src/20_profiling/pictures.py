@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.learn.charts import label_ends
-from dtlib.learn.drawing import INK, bare, box, canvas, key, timeline
+from dtlib.learn.drawing import INK, PAPER, bare, box, canvas, key, timeline
 from dtlib.measure.profiling.intervals import Intervals, length, without
 from dtlib.measure.profiling.shares import Shares
 from dtlib.measure.profiling.traces import Step
@@ -101,26 +101,28 @@ def _joined(spans: Intervals, whole: float) -> Intervals:
 
 
 def draw_gaps(paths: Mapping[str, str | Path]) -> Any:
-    """The beginning of forward in two scripts, as long as the shorter one: operators and gaps."""
+    """The forward passes of scripts, each as wide as the picture: operators and gaps."""
     parts = {name: shortest_step(path)["forward"] for name, path in paths.items()}
-    shown = min(part.end - part.begin for part in parts.values())
-    gaps = {name: 100 * part.gaps / (part.end - part.begin) for name, part in parts.items()}
+    whole = {name: part.end - part.begin for name, part in parts.items()}
     each = "; ".join(
-        f"at {name}, {gap:.0f} %" + " of forward has no operator" * (k == 0)
-        for k, (name, gap) in enumerate(gaps.items())
+        f"at {name}, {100 * part.gaps / whole[name]:.0f} %"
+        + " of forward has no operator" * (k == 0)
+        for k, (name, part) in enumerate(parts.items())
     )
+    lasts = {name: f"{seconds * 1e6:.0f} µs" for name, seconds in whole.items()}
     figure, axes = canvas(
         each.capitalize(),
-        f"Operators of {' and '.join(parts)} in the first {shown * 1e6:.0f} µs of a recorded "
-        "forward pass, one row each, with white where no operator runs.",
+        "A recorded forward pass in each row, all drawn equally long, with white where no operator "
+        f"runs: {', '.join(f'{name} takes {last}' for name, last in lasts.items())}.",
         size=(7, 2.2),
     )
     bars: list[Any] = []
-    for row, part in enumerate(parts.values()):
-        inside = [(b - part.begin, min(e - part.begin, shown)) for b, e in part.operators]
-        bars += [(row, b * 1e6, e * 1e6, "forward") for b, e in inside if b < shown]
-    timeline(axes, bars, unit="µs since forward began", names=list(parts))
-    axes.set_xlim(0, shown * 1e6)
+    for row, (name, part) in enumerate(parts.items()):
+        share = [((b - part.begin) / whole[name], (e - part.begin) / whole[name])
+                 for b, e in part.operators]  # fmt: skip
+        bars += [(row, 100 * b, 100 * e, "forward") for b, e in _joined(share, 1)]
+    timeline(axes, bars, names=[f"{name}\n{last}" for name, last in lasts.items()])
+    axes.set(xlim=(0, 100.5), xlabel="time, % of each forward pass")
     return figure
 
 
@@ -222,4 +224,6 @@ def draw_roofline(
         axes.plot(x, reached, "-o", color=f"C{number}", markersize=5)
         ends.append((label, (x[-1], reached[-1]), f"C{number}"))
     label_ends(axes, ends)
+    for label in axes.texts:
+        label.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1})
     return figure
