@@ -4,10 +4,10 @@
 # title: Profiling
 # does: find out what bounds a run, from profiles of all its ranks
 # objectives:
-#   - time a step so that the number means what it says
+#   - time and record a step so that the numbers mean what they say
 #   - split a step of several ranks into shares that add up to one
 #   - say what bounds a run, by which evidence, and what to try next
-# minutes: {read: 25, exercises: 51}
+# minutes: {read: 35, exercises: 51}
 # needs: [laptop]
 # builds_on: ["09"]
 # ---
@@ -17,14 +17,20 @@
 # loader, and both have a number. What holds a run up the most **bounds** it.
 # **How do you find out what bounds a run, before you change anything?**
 #
-# You time a step properly, record what every rank does in it, and get a
-# verdict on four runs that were slowed down on purpose. Exercises 1 and 2 are
-# the core and fit into an hour with the reading; 3 to 5 are *stretch*.
+# You time a step properly, record your own script, record what every rank
+# does in a step, and get a verdict on four runs that were slowed down on
+# purpose. Exercises 1 and 2 are the core and fit into an hour with the
+# reading; 3 to 5 are *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("20")
+
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
 
 # %% [markdown]
 # `delay` is how long a step is held up on purpose, in seconds: long enough to
@@ -60,6 +66,8 @@ learn.predict("sum_of_shares")
 import torch
 
 import dtlib
+
+torch.set_num_threads(1)  # here as on the ranks, one core for each process
 
 
 def training_step(rows=64, width=256):
@@ -169,32 +177,149 @@ mine = timed(step, wait, time.perf_counter, repeats)
 learn.my_run("a step of the small model", mine * 1e3, "ms")
 
 # %% [markdown]
-# ## What happens in a step?
+# ## Record your own script
 #
-# `torch.profiler` records when every operation begins and ends, and writes
-# that into a file, the **trace**. Two rules keep traces small and honest:
+# Now you know how long a step takes, but not what happens in it. PyTorch's
+# profiler records when every **operator** begins and ends, and writes that
+# into a file, the **trace**. An operator is a function of PyTorch's library:
+# in a linear layer, `aten::addmm` multiplies two matrices and adds the bias.
 #
-# - Give the profiler a **schedule**: skip some steps, throw some away while it
-#   warms up, keep a few, stop. Without one the trace grows until the memory
-#   is full.
-# - Record **every rank**. You will see why.
-#
-# `profiling.record` does both, with the tools of
-# https://docs.pytorch.org/docs/stable/profiler.html, and `profiling.input_of`
-# marks the time that a rank waits for a batch. After backward the ranks add
-# up their gradients in an **all-reduce**. It is a **collective**, a call that
-# all ranks have to make. Four runs are slow for four reasons: a loader that
-# sleeps, a slow link (`DelayedLink`, simulated), much to compute, and a loader
-# that sleeps on rank 1 only.
+# A **schedule** says what the profiler does in each step. Steps count from 0.
+# It leaves the first `wait` steps alone. It records the next `warmup` steps
+# and throws them away, because recording is slow when it starts. It keeps the
+# next `active` steps, and with `repeat=1` it is done then:
 
 # %%
+from torch.profiler import schedule
+
+plan = schedule(wait=1, warmup=1, active=3, repeat=1)
+for number in range(6):
+    print(f"step {number}: {plan(number).name}")
+
+# %% [markdown]
+# `RECORD_AND_SAVE` is the last active step. With `repeat=0` step 5 would wait
+# again, and so on to the end of the run. Without a schedule the profiler
+# keeps every step, until the memory is full.
+#
+# A training script needs four additions: `profile` around the loop,
+# `profiler.step()` at the end of each step, `on_trace_ready`, a function that
+# is called when the last active step is over, and `record_function`, which
+# puts a named **range** around a part of the step
+# (https://docs.pytorch.org/docs/stable/profiler.html):
+
+# %%
+import os
 from pathlib import Path
 
+from torch.profiler import ProfilerActivity, profile, record_function
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler's own messages
+activities = [ProfilerActivity.CPU]
+if device == "cuda":
+    activities.append(ProfilerActivity.CUDA)
+
+
+def record_script(rows, width):
+    """Six steps of a script of which three are kept."""
+    layers = [torch.nn.Linear(width, width, device=device) for _ in range(4)]
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.ones(rows, width, device=device)
+    path = Path(f"traces/width {width}, {rows} rows/rank0.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def save(profiler):
+        print(f"{profiler.step_num} steps are over: {path}")
+        profiler.export_chrome_trace(str(path))
+
+    with profile(
+        activities=activities, schedule=plan, on_trace_ready=save
+    ) as profiler:
+        for _ in range(6):
+            with record_function("forward"):
+                loss = model(x).square().mean()
+            with record_function("backward"):
+                loss.backward()
+            with record_function("update"):
+                optimizer.step()
+                optimizer.zero_grad()
+            profiler.step()
+    return path, profiler
+
+
+wide, profiler = record_script(rows=128, width=512)
+
+# %% [markdown]
+# Perfetto (https://ui.perfetto.dev) shows such a file as thousands of bars.
+# Here is the shortest of the three steps in it, with the operator that takes
+# the most time in each range:
+
+# %%
+from lesson.pictures import draw_step
+
+draw_step(wide)
+
+# %% [markdown]
+# `key_averages` adds up all recorded steps. The **self time** of an operator
+# leaves out the operators that it calls, so self times can be added up:
+
+# %%
+operators = [one for one in profiler.key_averages() if "::" in one.key]
+operators.sort(key=lambda one: one.self_cpu_time_total, reverse=True)
+learn.table(
+    [
+        [
+            one.key,
+            one.count,
+            f"{one.self_cpu_time_total / 1e3:.2f}",
+            f"{one.cpu_time_total / 1e3:.2f}",
+        ]
+        for one in operators[:5]
+    ],
+    ["operator", "calls", "self time, ms", "time, ms"],
+    "The five operators with the most self time, in three steps",
+)
+
+# %% [markdown]
+# In the trace a range is an event like any other, with the category
+# `user_annotation`. `ts` is its begin and `dur` its duration, in microseconds:
+
+# %%
+import json
+
+events = json.loads(wide.read_text())["traceEvents"]
+for event in events:
+    if event["name"] == "forward" and event["cat"] == "user_annotation":
+        print({key: event[key] for key in ("cat", "name", "ts", "dur")})
+
+# %% [markdown]
+# On an NVIDIA GPU you can also record with **Nsight Systems**, NVIDIA's own
+# profiler. By itself it shows no range of `record_function`. The ranges that
+# it does show are **NVTX ranges** (NVIDIA Tools Extension). You write `with
+# torch.cuda.nvtx.range("forward"):`, and the viewer shows the name beside the
+# kernels that were launched in this stretch of the CPU's time
+# (https://docs.pytorch.org/docs/stable/generated/torch.cuda.nvtx.range.html).
+# `dtlib profile nsys` runs `dtlib train` with such ranges around its steps.
+#
+# ## Record every rank
+#
+# With several ranks each one writes its own trace. After backward the ranks
+# add up their gradients in an **all-reduce**. It is a **collective**, a call
+# that all ranks have to make. On CPUs the library **gloo** carries its
+# messages, and on NVIDIA GPUs **NCCL** does.
+#
+# `profiling.record` is the course's short form of your script's additions:
+# it makes the schedule and writes `rank0.json`, `rank1.json`, …
+# `profiling.input_of` marks the time that a rank waits for a batch. Four runs
+# are slow for four reasons: a loader that sleeps, a slow link (`DelayedLink`,
+# simulated), much to compute, and a loader that sleeps on rank 1 only.
+
+# %%
 from dtlib.measure import profiling
 
 
 def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
-    """Take five steps on each rank; `loader` has a delay for each rank."""
+    """Take steps 0 to 4 on each rank; `loader` has a delay for each rank."""
     import torch.distributed as dist
 
     from dtlib.scratch.data_parallel import DelayedLink
@@ -226,46 +351,25 @@ def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
 planted = {
     "slow loader": dict(loader=(delay, delay)),
     "slow link": dict(link=delay),
-    "much to compute": dict(rows=8192),
+    "much to compute": dict(rows=4096),
     "one slow loader": dict(loader=(0.0, delay)),
 }
 for name, setting in planted.items():
     folder = str(Path("traces").resolve() / name)
     dtlib.launch(run, folder, ranks=2, device="cpu", **setting)
-sorted(str(path) for path in Path("traces").rglob("*.json"))
+    print(*sorted(str(path) for path in Path("traces", name).iterdir()))
 
 # %% [markdown]
-# Perfetto (https://ui.perfetto.dev) shows such a file as thousands of bars.
-# To begin with, you want only a few numbers: how long a rank waits for input,
+# Of each step you want only a few numbers: how long a rank waits for input,
 # computes, communicates, and does nothing. Here is one step of the last run,
 # in which only rank 1's loader sleeps, drawn from its traces:
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_ranks
 
 steps = profiling.read("traces/one slow loader")
-kinds = {"input": "//", "compute": "", "communication": ".."}
-figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
-number = steps[0].number
-shown = [step for step in steps if step.number == number]
-zero = min(step.begin for step in shown)
-for row, step in enumerate(shown):
-    for place, (kind, hatch) in enumerate(kinds.items()):
-        bars = [
-            ((begin - zero) * 1e3, (end - begin) * 1e3)
-            for begin, end in getattr(step, kind)
-        ]
-        axes.broken_barh(
-            bars,
-            (row + place / 4, 0.22),
-            facecolors=f"C{place}",
-            hatch=hatch,
-            edgecolor="white",
-            label=kind if row == 0 else None,
-        )
-axes.set(xlabel="ms", yticks=(0.35, 1.35), yticklabels=("rank 0", "rank 1"))
-axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-plt.show()
+shown = [step for step in steps if step.number == steps[0].number]
+draw_ranks(shown)
 
 # %%
 learn.table(
@@ -273,20 +377,20 @@ learn.table(
         [f"rank {step.rank}", f"{step.seconds * 1e3:.0f}"]
         + [
             f"{profiling.length(getattr(step, kind)) * 1e3:.1f}"
-            for kind in kinds
+            for kind in ("input", "compute", "communication")
         ]
         for step in shown
     ],
-    ["", "step", *kinds],
-    "Milliseconds of that step in which each kind was at work",
+    ["", "step", "input", "compute", "communication"],
+    "Milliseconds of that step, and how many of them each kind takes",
 )
 
 # %% [markdown]
 # ## Exercise 2: what overlaps counts once
 #
-# ●●○ *8 minutes.* Operations contain other operations, and several threads
-# work at the same time. So how long is a rank busy? The sum of all durations
-# is too much. A worked case: 0–4 and 3–6 together are 6 seconds, not 7.
+# ●●○ *8 minutes.* Operators call other operators, and several threads work
+# at the same time. So how long is a rank busy? The sum of all durations is
+# too much. A worked case: 0–4 and 3–6 together are 6 seconds, not 7.
 
 
 # %% tags=["exercise"]
@@ -309,24 +413,77 @@ def busy(intervals):
 learn.check("busy", busy)
 
 # %% [markdown]
-# How wrong is a plain sum? Here are rank 0's operations in the run that has
+# How wrong is a plain sum? Here are rank 0's operators in the run that has
 # much to compute, as its trace lists them:
 
 # %%
-import json
-
 union = learn.given("busy")
 trace = json.loads(Path("traces/much to compute/rank0.json").read_text())
 events = [e for e in trace["traceEvents"] if e.get("cat") == "cpu_op"]
 spans = [(e["ts"] * 1e-6, (e["ts"] + e["dur"]) * 1e-6) for e in events]
 plain = sum(end - begin for begin, end in spans)
 print(
-    f"{len(spans)} operations, {plain:.3f} s added up, {union(spans):.3f} busy"
+    f"{len(spans)} operators, {plain:.3f} s added up, {union(spans):.3f} busy"
 )
 assert union(spans) < plain
-learn.my_run("operations added up over busy time", plain / union(spans))
+learn.my_run("operators added up over busy time", plain / union(spans))
 
 # %% [markdown]
+# ## Gaps between operators
+#
+# Every call of an operator has fixed costs: Python runs, and PyTorch looks up
+# the function for the dtype and the device. If the arithmetic takes less time
+# than that, the processor is busy with calls. On a GPU, the CPU makes the
+# calls and puts kernels on the queue. If a kernel ends before the next one is
+# on the queue, the GPU has to wait: in the trace, the row of the kernels has
+# a gap before each one, and the row of the CPU has none. Such a step is
+# **launch-bound**.
+#
+# On a CPU you see the same cost as gaps between operators. Record your script
+# with a small model, and compare the two forward passes:
+
+# %%
+narrow, _ = record_script(rows=8, width=16)
+
+# %%
+from lesson.pictures import draw_gaps
+
+draw_gaps({"width 16": narrow, "width 512": wide})
+
+# %% [markdown]
+# Recording adds time to each operator, too, so confirm it with the clock and
+# without the profiler. A batch of 128 rows has 16 times the work of 8 rows in
+# the same number of operators. If a step takes hardly longer with it, the
+# calls are the limit:
+
+# %%
+from lesson.own_trace import shortest_step
+
+paths = {(8, 16): narrow, (128, 16): None, (128, 512): wide}
+paths[128, 16], _ = record_script(rows=128, width=16)
+found_gaps = []
+for (rows, width), path in paths.items():
+    forward = shortest_step(path)["forward"]
+    seconds = min(profiling.seconds_of(training_step(rows, width), 20))
+    found_gaps.append(
+        [
+            f"width {width}, {rows} rows",
+            f"{2 * 4 * rows * width**2 / 1e6:.3g}",
+            f"{100 * forward.gaps / (forward.end - forward.begin):.0f}",
+            f"{seconds * 1e3:.2f}",
+        ]
+    )
+learn.table(
+    found_gaps,
+    ["", "MFLOP of forward", "gaps, % of forward", "step, ms"],
+    "FLOP: floating-point operations; step: fastest of 20, not recorded",
+)
+
+# %% [markdown]
+# Fewer and larger operators help: a larger **micro-batch** (the samples that
+# a rank computes at once), or `torch.compile`, which fuses several operators
+# into one. On a GPU a **CUDA graph** launches many kernels with one call.
+#
 # ## Shares that add up to one
 #
 # The time that `busy` counts is the **union** of the intervals. With unions
@@ -346,17 +503,9 @@ for _, one in bars:
     assert abs(sum(getattr(one, part) for part in parts) - 1) < 1e-9
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
-labels = [f"{name}, rank {one.rank}" for name, one in bars]
-left = [0.0] * len(bars)
-for part, hatch in zip(parts, ("//", "", "..", "xx")):
-    values = [100 * getattr(one, part) for _, one in bars]
-    axes.barh(labels, values, left=left, label=part, hatch=hatch, ec="white")
-    left = [a + b for a, b in zip(left, values)]
-axes.invert_yaxis()
-axes.set(xlabel="% of a step")
-axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-plt.show()
+from lesson.pictures import draw_shares
+
+draw_shares(found)
 
 # %%
 learn.table(
@@ -423,6 +572,105 @@ assert (judged.bound, judged.straggler) == ("input", 1)
 learn.what_if("bounds")
 
 # %% [markdown]
+# ## The roofline: arithmetic or memory?
+#
+# The verdict "compute" says that operators run. It does not say whether they
+# wait for memory: an operator also moves bytes between memory and processor.
+# Its **arithmetic intensity** $I$ is its FLOP divided by these bytes. A
+# device with a peak of $P$ FLOP/s and a bandwidth of $B$ bytes per second
+# does at most $\min(P, B \cdot I)$ FLOP/s. This curve is its **roofline**,
+# with a kink at the **balance** $P/B$: below it memory is the limit, above it
+# arithmetic. These balances follow from data sheets:
+
+# %%
+from dtlib.sim.hardware import DEVICES
+
+roofs = {}
+for label in ("laptop, fp32", "h100, fp32", "h100, bf16"):
+    name, precision = label.split(", ")
+    one = DEVICES[name]
+    roofs[label] = one["peak"][precision], one["bandwidth"]
+learn.table(
+    [
+        [label, f"{p / 1e12:.3g}", f"{b / 1e9:.0f}", f"{p / b:.0f}"]
+        for label, (p, b) in roofs.items()
+    ],
+    ["", "peak, TFLOP/s", "bandwidth, GB/s", "balance, FLOP per byte"],
+    "Peaks and bandwidths of dtlib's hardware table",
+)
+
+# %% [markdown]
+# Now count three operators in fp32, with 4 bytes for each number:
+#
+# | operator | FLOP | reads | writes |
+# | --- | --- | --- | --- |
+# | product of two n × n matrices | $2n^3$ | $2n^2$ numbers | $n^2$ |
+# | layer norm of k numbers | about 8k | k | k |
+# | AdamW on k weights | about 14k | weights, gradients, 2 moments: 4k | 3k |
+#
+# These are the fewest bytes that are possible; an operator that keeps
+# intermediate results in memory moves more. The FLOP/s are measured here: the
+# fastest of ten calls, on one core (or on the GPU).
+
+# %%
+def point(flop, moved, call):
+    """Arithmetic intensity, and FLOP/s as measured."""
+    with torch.no_grad():
+        return flop / moved, flop / min(profiling.seconds_of(call, 10))
+
+
+sizes = 32, 128, 512, 1024
+products = []
+for n in sizes:
+    a, b = torch.ones(2, n, n, device=device)
+    products.append(point(2 * n**3, 3 * 4 * n**2, lambda: a @ b))
+count = 2**22
+x = torch.ones(count // 1024, 1024, device=device)
+norm = torch.nn.LayerNorm(1024, device=device)
+weight = torch.nn.Parameter(torch.ones(count, device=device))
+weight.grad = torch.ones_like(weight)
+update = torch.optim.AdamW([weight], fused=True).step
+found_points = {
+    "matrix product": products,
+    "layer norm": [point(8 * count, 2 * 4 * count, lambda: norm(x))],
+    "AdamW": [point(14 * count, 7 * 4 * count, update)],
+}
+
+# %%
+from lesson.pictures import draw_roofline
+
+draw_roofline(
+    {name: tuple(zip(*points)) for name, points in found_points.items()},
+    roofs,
+)
+
+# %%
+learn.table(
+    [
+        [name + (f", n = {sizes[k]}" if len(points) > 1 else "")]
+        + [f"{intensity:.3g}", f"{rate / 1e9:.3g}"]
+        for name, points in found_points.items()
+        for k, (intensity, rate) in enumerate(points)
+    ],
+    ["", "FLOP per byte", "GFLOP/s"],
+    "Intensity computed, speed measured here",
+)
+
+# %%
+for label, (peak, bandwidth) in roofs.items():
+    per_n = 3 * (2 if "bf16" in label else 4) / 2  # bytes: 3 n² numbers
+    print(f"{label}: products reach the balance at n = "
+          f"{peak / bandwidth * per_n:.0f}")  # fmt: skip
+    for name in ("layer norm", "AdamW"):
+        assert found_points[name][0][0] < peak / bandwidth
+
+# %% [markdown]
+# The intensity of layer norm and of the update does not depend on their size
+# and lies below every balance, so more FLOP/s don't make them faster. Fewer
+# bytes do: numbers in bf16, or a **fused** operator, which does several steps
+# each time it reads a number. A product exceeds the balance if it is large
+# enough, which is another reason for a larger micro-batch.
+#
 # ## Exercise 3: communication that nothing hides
 #
 # ●●○ *10 minutes, stretch.* How many seconds of the communication are
@@ -501,10 +749,11 @@ assert seconds[0] > seconds[1]
 # ●●● *15 minutes, stretch.* On a GPU, NVIDIA's profiler Nsight Systems
 # records every kernel on every **stream**, which is one of the GPU's queues.
 # `nsys export --type sqlite` turns the recording into a database. The one
-# below was **made by a script**, not recorded; it has the tables of an export.
-# Times are in nanoseconds. A kernel's name is stored as a number, and the
-# table `StringIds` has the text for it. The all-reduce here is a kernel of
-# **NCCL**, NVIDIA's library for collectives:
+# below was **made by a script**, not recorded; it has two of an export's
+# tables with times, one for kernels and one for copies. (Your NVTX ranges
+# would be in the table `NVTX_EVENTS`.) Times are in nanoseconds. A kernel's
+# name is stored as a number, and the table `StringIds` has the text for it.
+# The all-reduce here is a kernel of NCCL:
 
 # %% tags=["stretch"]
 from lesson.made_export import made_export
@@ -573,10 +822,13 @@ learn.quiz()
 # - Warm up, empty the queue both times before you read the clock, and take
 #   the median.
 # - Profile a few steps, with a schedule, on every rank.
+# - Gaps between small operators, and a batch that costs nothing more: the
+#   step is launch-bound.
 # - What overlaps counts once. Only exposed communication adds time of its own.
 # - A rank that waits looks like a slow network. Ask who arrived last.
 # - A verdict has its evidence and one next thing to try; the next profile
 #   shows whether it was right.
+# - Arithmetic intensity below the balance: memory is the limit, not FLOP/s.
 
 # %%
 learn.take_away()

@@ -33,6 +33,8 @@ def by_merging(intervals):
 
 ALSO_WRONG = [
     ("changed", sorts_in_place),
+    ("kind", lambda intervals: f"{busy(intervals)} s"),
+    ("raised", lambda intervals: len({t for b, e in intervals for t in range(b, e)})),
     ("busy", lambda intervals: 2.5 * len(intervals)),
 ]
 ALSO_RIGHT = [by_events, by_merging]

@@ -1,10 +1,11 @@
 """More answers to `median_seconds`, for the tests alone."""
 
 import statistics
+import time
 
 from dtlib.learn.solutions import altered
 
-from ..exercises.clock import MEDIAN, median_seconds
+from ..exercises.clock import MEDIAN, WARM, median_seconds
 
 
 def for_ever(launch, synchronize, clock, repeats):
@@ -43,6 +44,10 @@ def keeps_its_list(launch, synchronize, clock, repeats):
     return statistics.median(_seconds)
 
 
+def own_clock(launch, synchronize, clock, repeats):
+    return median_seconds(launch, synchronize, time.time, repeats)
+
+
 # Right.
 def sorted_middle(launch, synchronize, clock, repeats):
     for _ in range(2):
@@ -63,6 +68,11 @@ def first_thrown_away(launch, synchronize, clock, repeats):
 
 
 ALSO_WRONG = [
+    ("never_called", {WARM: "seconds", "        launch()\n": ""}),
+    ("never_called", lambda launch, synchronize, clock, repeats: 0.021),
+    ("no_clock", own_clock),
+    ("too_few", {"range(repeats)": "range(repeats - 1)"}),
+    ("not_a_number", lambda launch, synchronize, clock, repeats: float("nan")),
     ("not_a_number", altered(median_seconds, {MEDIAN: "seconds"})),
     ("too_many", for_ever),
     ("other", altered(median_seconds, {MEDIAN: f"{MEDIAN} / 2"})),

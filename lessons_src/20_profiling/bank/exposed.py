@@ -33,5 +33,9 @@ def by_what_is_hidden(communication, compute):
     return union(communication) - hidden
 
 
-ALSO_WRONG = [("changed", sorts_what_it_gets), ("exposed", drops_what_overlaps)]
+ALSO_WRONG = [
+    ("changed", sorts_what_it_gets),
+    ("exposed", drops_what_overlaps),
+    ("kind", lambda communication, compute: communication),
+]
 ALSO_RIGHT = [by_points, by_what_is_hidden]

@@ -20,6 +20,7 @@ ALSO_WRONG = [
     ("per_collective", lambda begins: [max(c) - min(c) for c in zip(*begins, strict=True)]),
     ("length", lambda begins: [0.0, 0.0, *waited(begins)]),
     ("not_a_list", lambda begins: sum(waited(begins))),
+    ("not_a_list", lambda begins: dict(enumerate(waited(begins)))),
     ("waited", lambda begins: [sum(waited(begins))] * len(begins)),
 ]
 ALSO_RIGHT = [by_columns, step_by_step]

@@ -1,6 +1,7 @@
 """Exercise 20.2: time that overlaps counts once."""
 
 import copy
+import itertools
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
@@ -11,14 +12,16 @@ from dtlib.learn.verdicts import Passed, Wrong
 SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # parts of the solution
 BEYOND = "max(0.0, end - max(begin, reached))"
 NEIGHBOUR = {LATEST: "end", BEYOND: "end - max(begin, reached)"}
-# Each case adds one thing: a gap, an overlap, disorder, one inside another, two that touch.
+# Each case adds one thing: a gap, an overlap, disorder, one inside another, two that touch and
+# begin or end between whole seconds, three at once.
 CASES = (
     [(2, 5)],
     [(0, 2), (6, 9)],
     [(0, 4), (3, 6)],
     [(6, 9), (0, 2), (1, 3)],
     [(0, 10), (1, 2), (3, 4), (12, 13)],
-    [(0, 2), (2, 3), (2, 3)],
+    [(0.5, 2), (2, 3.5), (2, 3.5)],
+    [(0, 6), (1, 5), (2, 4)],
 )
 
 busy = solution("busy", globals())
@@ -42,6 +45,13 @@ def asked(answer, *given):
     return to_number(got, nan=True)
 
 
+def less_each_pair(intervals):
+    """A mistake: what several intervals share is subtracted once for each pair of them."""
+    pairs = itertools.combinations(intervals, 2)
+    shared = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in pairs)
+    return sum(end - begin for begin, end in intervals) - shared
+
+
 EXERCISE = Answer(
     busy,
     run=lambda answer, intervals: asked(answer, intervals),
@@ -58,6 +68,7 @@ EXERCISE = Answer(
         ("unsorted", {SORTED: "intervals"}),
         ("unsorted", {SORTED: "intervals", **NEIGHBOUR}),
         ("longest", {BEYOND: "max(0.0, end - begin - total)"}),
+        ("pairs", less_each_pair),
         ("empty", {"return total": "return total if intervals else float('nan')"}),
     ],
     other="busy",

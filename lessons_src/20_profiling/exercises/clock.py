@@ -1,8 +1,8 @@
 """Exercise 20.1: time what a device does, and not how fast it is told to do it.
 
 The device is simulated, with a virtual clock, so that an answer gets the same numbers on every
-machine. A call is on the queue at once and done later, the first call takes long, and every fourth
-one takes longer than the others.
+machine. A call is on the queue at once and done later. Calls count from 0: call 0 takes long, calls
+3, 7, … are quicker than the others, and calls 4, 8, … take longer.
 """
 
 import statistics  # noqa: F401 (the solution uses it)
@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import words
+from dtlib.learn.readers import shown, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
+QUICK = 0.6  # of the usual work
 MOST = 1000
 # parts of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
+TIMED = "clock() - begin"
 UNEMPTIED = {"synchronize()\n        begin": "begin"}
 LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
 COLD = {WARM: "seconds"}
@@ -34,7 +36,7 @@ class Device:
         self.now = 100.0  # a clock that does not begin at 0
         self.free = self.now
         self.takes = []  # seconds of each call, from its launch to its end
-        self.busy_reads = 0
+        self.reads = self.busy_reads = 0
 
     def launch(self):
         """Put one call on the queue, which takes the caller a millisecond."""
@@ -42,7 +44,7 @@ class Device:
         if k == MOST:
             raise Wrong("too_many", got=MOST)
         self.now += LAUNCH
-        work = FIRST if k == 0 else LATE if k % 4 == 0 else self.work
+        work = FIRST if k == 0 else (LATE, self.work, self.work, QUICK * self.work)[k % 4]
         self.free = max(self.free, self.now) + work
         self.takes.append(LAUNCH + work)
 
@@ -52,6 +54,7 @@ class Device:
 
     def clock(self):
         """Read the clock, in seconds."""
+        self.reads += 1
         self.busy_reads += self.free > self.now
         return self.now
 
@@ -62,6 +65,7 @@ class Timed:
 
     seconds: float
     takes: list[float]
+    reads: int
     busy_reads: int
 
     def is_(self, *values):
@@ -72,9 +76,9 @@ class Timed:
 def case(repeats, work):
     """How often a call is timed, and how long it takes."""
     return (
-        f"repeats = {repeats}; a call is launched in {LAUNCH * 1e3:.0f} ms and done after"
-        f" {work * 1e3:.0f} ms, the first after {FIRST * 1e3:.0f}, every fourth after"
-        f" {LATE * 1e3:.0f}",
+        f"repeats = {repeats}; a call is launched in {LAUNCH * 1e3:.0f} ms and keeps the device"
+        f" busy for {work * 1e3:.0f}, but call 0 for {FIRST * 1e3:.0f}, calls 3, 7, … for"
+        f" {QUICK * work * 1e3:.0f}, and calls 4, 8, … for {LATE * 1e3:.0f}",
         (repeats, work),
     )
 
@@ -86,13 +90,17 @@ def run(answer, repeats, work):
     if got is None:
         raise Wrong("none")
     try:
-        return Timed(to_number(got), device.takes, device.busy_reads)
+        return Timed(to_number(got), device.takes, device.reads, device.busy_reads)
     except Wrong:
-        raise Wrong("not_a_number", got=type(got).__name__) from None
+        raise Wrong("not_a_number", got=shown(got)) from None
 
 
 def judge(got, want, repeats):
     """A right number may rest on too few calls, or on a clock that was read at a wrong moment."""
+    if not got.takes:
+        return Wrong("never_called")
+    if not got.reads:
+        return Wrong("no_clock")
     if not got.is_(want.seconds):
         return False
     if len(got.takes) < 1 + repeats:
@@ -117,15 +125,17 @@ EXERCISE = Answer(
     median_seconds,
     run=run,
     judge=judge,
-    same=lambda a, b: a.is_(b.seconds) and bool(a.takes) == bool(b.takes),
+    same=lambda a, b: a.is_(b.seconds),
     # The second case has another device, whose last call takes long; the third, more repeats.
     cases=[case(5, WORK), case(4, WORK / 2), case(9, WORK)],
     mistakes=[
-        Mistake("never_called", {WARM: "seconds", "        launch()\n": ""},
-                when=lambda got: not got.takes),
         ("launch_only", LAUNCHED),
         ("launch_only", {**LAUNCHED, MEDIAN: "sum(seconds)"}),
         ("milliseconds", {MEDIAN: f"1e3 * {MEDIAN}"}),
+        ("negative", {TIMED: "begin - clock()"}),
+        ("quickest", {MEDIAN: "min(seconds)"}),
+        ("slowest", {MEDIAN: "max(seconds)"}),
+        ("not_sorted", {MEDIAN: "seconds[len(seconds) // 2]"}),
         ("mean", {MEDIAN: "statistics.mean(seconds)"}),
         Mistake("cold", {**COLD, MEDIAN: "statistics.mean(seconds)"},
                 when=lambda got, repeats: got.is_(

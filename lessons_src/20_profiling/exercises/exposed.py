@@ -45,6 +45,7 @@ EXERCISE = Answer(
         ("hidden", {EXPOSED: f"union(communication) - ({EXPOSED})"}),
         ("all_of_it", {EXPOSED: "union(communication)"}),
         ("swapped", lambda communication, compute: exposed(compute, communication)),
+        ("either", {EXPOSED: "union([*communication, *compute])"}),
         ("totals", {EXPOSED: "union(communication) - union(compute)"}),
         ("totals", {EXPOSED: "max(0, union(communication) - union(compute))"}),
         ("twice", less_each_pair),

@@ -16,7 +16,7 @@ GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 # Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies.
 CASES = (
-    ("one kernel, 0–100 ns", [(7, GEMM, 0, 100)]),
+    ("one kernel, 0–80 ns", [(7, GEMM, 0, 80)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
     ("two streams, 0–80 and 40–100 ns", [(7, GEMM, 0, 80), (8, SOFTMAX, 40, 100)]),
     (
@@ -36,6 +36,7 @@ query = """
 """
 # parts of the solution, and what mistakes make of some
 SHARE, IDLE, NAMED = "union(spans) / whole", "1 - union(everything) / whole", '"nccl" in name'
+NORMALISED = "return {kind: share / sum(shares.values()) for kind, share in shares.items()}"
 SUMMED = {"union(spans)": "sum(e - b for b, e in spans)"}
 
 gpu_shares = solution("gpu_shares", globals())
@@ -99,6 +100,10 @@ EXERCISE = Answer(
             "copies_are_idle",
             {IDLE: IDLE.replace("everything", 'kinds["compute"] + kinds["nccl"]')},
         ),
+        one("no_copies", {"database.execute(copies).fetchall()": "[]"}),
+        ("exchanged", {NAMED: '"nccl" not in name'}),
+        one("normalised", {"return shares": NORMALISED}),
+        one("nanoseconds", {SHARE: "union(spans)"}),
         one("percent", lambda database: {k: 100 * v for k, v in gpu_shares(database).items()}),
     ],
     facts=facts,

@@ -29,6 +29,8 @@ def read(got, begins):
     if got is None or isinstance(got, Iterator):
         got = listed(got, "not_a_list")
     n = len(begins)
+    if isinstance(got, (dict, set)):  # the keys of a dict are no seconds, and a set has no order
+        raise Wrong("not_a_list", got=shown(got), n=n)
     try:
         values = [number(value) for value in got]
     except (TypeError, Wrong):
@@ -51,6 +53,8 @@ EXERCISE = Answer(
         ("mean", {"sum(": "1 / len(rank) * sum("}),
         ("longest", {"sum(": "max("}),
         ("one_latest", {LATEST: "[max(map(max, begins))] * len(begins[0])"}),
+        ("own_row", {LATEST: "begins", WAIT: "max(rank) - own for"}),
+        ("own_row", lambda begins: [rank[-1] - rank[0] for rank in begins]),
         ("same_rank", {LATEST: "max(begins, key=sum)"}),
     ],
     other="waited",
