@@ -66,7 +66,8 @@ draw_question()
 # of a data set or a folder of `.txt` files, and `ranks` is a number. Whatever
 # you leave empty, or at 0, follows from `size`. `compiled=True` compiles the
 # model of every run with `torch.compile`, as lesson 27's fastest setting for a
-# GPU does; it takes time before the first step, so it is off by default.
+# GPU does. Give `strategies="single,ddp,zero1,zero2"` with it: DeepSpeed's
+# stage 3 stops with an error of the compiler, so by default it is off.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -523,7 +524,7 @@ learn.table(
 # every row. With one window, it also pays for the operations' fixed cost. On a
 # GPU, three things make kernels longer or fewer: a larger micro-batch, a wider
 # model, and `torch.compile`, which merges neighbouring operations into one
-# kernel (`compiled=True`, for all rows alike).
+# kernel (`compiled=True`).
 #
 # ## A table done right
 #

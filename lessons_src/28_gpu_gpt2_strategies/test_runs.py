@@ -124,9 +124,10 @@ def test_the_settings_of_full_size_train_on_two_cpu_ranks_too(compiled, tmp_path
     small = {"model": "nano", "max_length": 16, "num_samples": 64, "steps": 4}
     small["timeout"] = 300 if compiled else 60
     settings = {**runs.shared(True, 2, "grammar", compiled), **small}
-    names = ["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]
+    names = ["single", "ddp", "zero1", "zero2"]
+    names += [] if compiled else ["zero3", "fsdp"]  # stage 3 cannot be compiled
     found = rehearse.together(tmp_path, runs.plans(settings, 2, names, tmp_path, full=True))
-    assert [outcome.status for outcome in found] == ["done"] * 6
+    assert [outcome.status for outcome in found] == ["done"] * len(names)
     rows = [outcome.run.summary | runs.brings(outcome.run.config) for outcome in found]
     assert {row["parameters"] for row in rows} == {811_520 + 50 * 128}  # 78 words, padded to 128
     assert all(row["fused"] for row in rows) and all(row["overlap"] for row in rows[1:])
