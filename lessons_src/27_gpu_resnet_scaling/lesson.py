@@ -9,7 +9,7 @@
 #   - make one GPU fast before you ask for eight
 #   - run strong- and weak-scaling studies, here or as arrays on a cluster
 #   - turn a scaling table into hours, GPU hours and time to accuracy
-# minutes: {read: 25, exercises: 30}
+# minutes: {read: 25, exercises: 36}
 # needs: [laptop]
 # builds_on: ["09", "21"]
 # ---
@@ -19,23 +19,33 @@
 # enough to train in minutes, real enough to argue about. Somebody shows you
 # eight GPUs that are 6.5 times as fast as one. **Is that good, what did it
 # cost, and was the one GPU any good to begin with?**
-#
-# This is a lesson for GPUs. On a laptop it is a **rehearsal**: the same calls
-# with a narrow network and two ranks on your cores. Exercises 1 and 2 are the
-# core; 3 is *stretch*.
 
 # %%
 from dtlib import learn
 
 learn.start("27")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
+# The first row is a published run (its source follows below): a standard
+# ResNet-18 uses a quarter of an A100. The second row multiplies it by 6.5/8.
+#
+# This is a lesson for GPUs. On a laptop it is a **rehearsal**: the same calls
+# with a narrow network and two ranks on your cores. Exercises 1 and 2 are the
+# core; 3 is *stretch*.
+#
 # `size="full"` is the study itself: it uses all GPUs of the job and makes
 # each run three times. Submit it with
-# `dtlib batch submit 27 --nodes 2 --gpus-per-node 4 -p size=full`; if the job
-# is requeued, it resumes. `record=True` trains the curves of the last part
-# again, which takes minutes on a laptop. All pictures are generated from a
-# seed and are as large as those of CIFAR-10, so a step takes as long.
+# `dtlib batch submit 27 --nodes 2 --gpus-per-node 4 -p size=full`. Every run
+# is kept in the folder `studies`, so a job that is requeued (given back to the
+# scheduler, which starts it again) repeats none that is done. `record=True`
+# trains the curves of the last part again, which takes minutes on a laptop.
+# All pictures are generated from a seed and are as large as those of CIFAR-10,
+# so a step takes as long.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -46,7 +56,6 @@ record = False
 import torch
 from lesson import plan
 
-import dtlib
 from dtlib.study import worlds
 
 GPUS = worlds.gpus()
@@ -107,20 +116,113 @@ assert 2.9 < both / (forward.get_total_flops() / 1e9) < 3
 # picture.) A multiplication and its addition count as two operations here.
 # Counted in multiply-adds, the forward pass is half as large: 0.56 G.
 #
-# ## Exercise 1: what share of the peak?
+# ## What share of the peak?
 #
-# ●○○ *8 minutes.* The **peak** in a data sheet is what a GPU could compute in
-# a second if nothing held it up. The share of it that a training run reaches
-# is the **MFU** (model FLOP utilisation). Compute it from the images per
-# second *of all GPUs together*, the FLOP of one image's *forward* pass, the
-# number of GPUs, and the peak of one GPU in FLOP/s.
+# The **peak** in a data sheet is what a GPU could compute in a second if
+# nothing held it up. The **MFU** (model FLOP/s utilisation, Chowdhery et al.
+# 2022, https://arxiv.org/abs/2204.02311) compares the images per second that
+# you reach with those that the peak would allow:
+#
+# $$\text{MFU} = \frac{\text{images/s} \cdot \text{FLOP of an image}}
+# {\text{GPUs} \cdot \text{peak}}$$
+#
+# Only the FLOP that the *model* needs count, forward and backward. So nobody
+# can raise the MFU by computing something twice. This is what the published
+# run reaches; its source reports 32.3 PFLOP in 7 minutes, and divided by the
+# FLOP of an image that gives the images per second:
+
+# %%
+from dtlib.sim import hardware
+
+PER_IMAGE = forward.get_total_flops() + backward.get_total_flops()
+
+
+def mfu(images_per_second, gpus, peak, flop=PER_IMAGE):
+    """The share of the GPUs' peak (FLOP/s) that a training run reaches."""
+    return images_per_second * flop / (gpus * peak)
+
+
+A100, H100 = (hardware.peak(gpu, "bf16") for gpu in ("a100-80", "h100"))
+published = {"A100": 23_100, "H100": 23_100 * H100 / A100}
+learn.table(
+    [
+        ["airbench's baseline, ResNet-18, A100", published["A100"]]
+        + [100 * mfu(published["A100"], 1, A100)],
+        ["the same share of an H100 would be", published["H100"]]
+        + [100 * mfu(published["H100"], 1, H100)],
+    ],
+    ["run", "images/s", "MFU, % of the bf16 peak"],
+    "https://github.com/KellerJordan/cifar10-airbench: 32.3 PFLOP in 7 min",
+)
+
+# %% [markdown]
+# The second row is arithmetic, not a measurement. Where do the other three
+# quarters go? A GPU runs one **kernel** after another: a convolution, a norm,
+# an addition. Two things make a kernel slower than its FLOP. The first is
+# memory: an addition computes almost nothing, but it reads and writes whole
+# tensors. The second is the CPU, which *launches* each kernel: it chooses the
+# kernel, passes the arguments, and puts it into the GPU's queue. It does not
+# wait for the kernel to end, so as long as the queue holds work, launches cost
+# no time. But a launch takes the CPU some microseconds, however small the
+# kernel is. If the kernels are shorter than that, the GPU empties its queue
+# and is idle until the next launch. This is **launch overhead**
+# (https://docs.nvidia.com/dl-cuda-graph/).
+#
+# A CPU has no such queue, but its operations show the same fixed cost:
+
+# %%
+from lesson import launches
+
+calls = {}
+for elements in (1, 100, 10_000, 1_000_000):
+    x = torch.ones(elements)
+    calls[elements] = launches.seconds_of(lambda: x.add_(1))
+learn.table(
+    [[n, 1e6 * took, 1e9 * took / n] for n, took in calls.items()],
+    ["elements", "µs of a call", "ns per element"],
+    "Add 1 to a tensor, on this CPU: the best of five series of 200 calls",
+)
+
+# %%
+small = resnet18(width=8)
+with launches.Calls() as step:
+    loss = small(image.repeat(2, 1, 1, 1)).logsumexp(1).mean()
+    loss.backward()
+print(f"operations of one step, forward and backward: {step.count}")
+print(f"calling them takes at least {1e3 * step.count * calls[1]:.2f} ms here")
+
+# %% [markdown]
+# One element and a hundred take nearly the same time: that is the call, and
+# not the addition. The number of calls of a step depends neither on the width
+# of the network nor on the batch. So whatever makes kernels longer or fewer
+# helps: a larger batch, a wider network, or `torch.compile`, which merges
+# neighbouring operations into one kernel.
+#
+# ## Exercise 1: where does the peak go?
+#
+# ●●○ *14 minutes.* Compute the MFU of one step from its kernels. `kernels` is
+# a list of pairs: the FLOP of a kernel, and the bytes that it moves. A kernel
+# computes while it moves bytes, so the slower of the two decides; `peak` is in
+# FLOP/s and `bandwidth` in bytes/s. The CPU begins at time 0 and needs
+# `launch` seconds for each kernel, one directly after the other. The GPU runs
+# them in this order, one at a time, each as soon as it has been launched and
+# the kernel before it has ended. The step ends with the last kernel.
+#
+# A worked example: a launch takes 2 ms, and the kernels take 3, 1 and 1 ms.
+# They are launched at 2, 4 and 6 ms, begin at 2, 5 and 6 ms, and end at 5, 6
+# and 7 ms. If only the first one computes, at the peak, the MFU is 3/7.
 
 
 # %% tags=["exercise"]
-def share_of_peak(images_per_second, forward_flop, gpus, peak):
-    """The share of the peak that a training run reaches, 0 to 1."""
+def share_of_peak(kernels, launch, peak, bandwidth):
+    """The MFU of a step: kernels wait for launches, compute, move bytes."""
     ### BEGIN SOLUTION
-    return images_per_second * 3 * forward_flop / (gpus * peak)
+    launched = done = work = 0.0
+    for flop, size in kernels:
+        launched += launch
+        done = max(done, launched) + max(flop / peak, size / bandwidth)
+        work += flop
+    return work / (done * peak)
     ### END SOLUTION
 
 
@@ -128,41 +230,48 @@ def share_of_peak(images_per_second, forward_flop, gpus, peak):
 learn.check("share_of_peak", share_of_peak)
 
 # %% [markdown]
-# This is what a published run of a ResNet-18 reaches. Its source reports 32.3
-# PFLOP in 7 minutes; divided by the FLOP of an image (forward and backward,
-# above), that gives the images per second:
+# Apply it to a step of the whole ResNet-18. `launches.kernels` lists three
+# products for each convolution, and a norm and a ReLU in both directions;
+# `fused=True` merges the latter into the products, as a compiler would at
+# best. A launch of 5 µs is assumed:
 
 # %%
-from dtlib.sim import hardware
-
 share = learn.given("share_of_peak")
-PER_IMAGE = forward.get_total_flops()
-published = [
-    ["airbench's baseline, ResNet-18, A100", 23_100, "a100-80"],
-    ["the same share of an H100 would be", 74_000, "h100"],
-]
+H100_BYTES = hardware.DEVICES["h100"]["bandwidth"]
+
+
+def simulated(batch, launch, fused=False):
+    """MFU in per cent of a step on an H100, simulated."""
+    kernels = launches.kernels(batch, fused)
+    return 100 * share(kernels, launch, H100, H100_BYTES)
+
+
 learn.table(
     [
-        [name, rate]
-        + [100 * share(rate, PER_IMAGE, 1, hardware.peak(gpu, "bf16"))]
-        for name, rate, gpu in published
+        [batch, simulated(batch, 5e-6), simulated(batch, 0.0)]
+        + [simulated(batch, 5e-6, True), simulated(batch, 0.0, True)]
+        for batch in (8, 32, 128, 512, 2048)
     ],
-    ["run", "images/s", "% of the bf16 peak"],
-    "https://github.com/KellerJordan/cifar10-airbench: 32.3 PFLOP in 7 min",
+    ["batch", "MFU, %", "without launches", "fused", "fused, no launches"],
+    "Simulated: ResNet-18 on an H100, 5 µs a launch, no other losses",
 )
 
 # %% [markdown]
-# The second row is arithmetic, not a measurement. A real H100 may well reach
-# less, because the norms and additions of this small network wait for memory.
+# At a small batch, launches decide. At a large one, memory does: the norms and
+# ReLUs, which compute nothing that counts, take half of the time, and only
+# fewer bytes help against that. In this simulation every product runs at the
+# peak, so take the numbers for upper limits.
 #
 # ## One GPU first
 #
 # Eight GPUs multiply what one GPU does, including its waste. And a slow
 # baseline flatters every speed-up: the longer a step computes, the smaller the
 # share of it that the exchange of gradients takes. So you try one setting
-# after another, with the same pictures and the same batch. `fp32` here really
-# means fp32: by default, torch lets convolutions on an NVIDIA GPU use **TF32**
-# (factors rounded to 10 bits of mantissa), but not matrix products
+# after another, with the same pictures and the same batch. `channels_last`
+# stores the channels of each pixel side by side in memory, and `bf16` lets
+# products compute with 16 bits. `fp32` here really means fp32: by default,
+# torch lets convolutions on an NVIDIA GPU use **TF32** (factors rounded to 10
+# bits of mantissa), but not matrix products
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html).
 
 # %%
@@ -170,6 +279,7 @@ from pathlib import Path
 
 from dtlib.study import family
 
+rehearsal = size != "full"
 settings = {
     "fp32": {},
     "channels_last": dict(channels_last=True),
@@ -189,32 +299,55 @@ if size == "full" and GPUS:
 def folder(name):
     """A study's folder; a rehearsal empties it, except in a requeued job."""
     place = Path("studies") / name
-    return place if size == "full" else family.begin(place)
+    return family.begin(place) if rehearsal else place
 
 
-rates = plan.climb(folder("ladder"), base, settings, repeats)
+rates = plan.climb(folder("ladder"), base, settings, repeats, rehearsal)
 
 # %%
 import statistics
 
+from lesson import pictures
+
 from dtlib.measure.noise import compare
+from dtlib.sim.flops import resnet_step
+from dtlib.sim.tensors import resnet_convolutions
 
 fastest = plan.fastest(rates)
 first = statistics.median(rates["fp32"])
 device = torch.cuda.get_device_name() if size == "full" and GPUS else "cpu"
+width = base.get("width", 64)
+flop = resnet_step(1, resnet_convolutions(width), 8 * width)
+peak = pictures.peak_of(device)
+if peak is None:  # what a product of two matrices reaches here
+    peak = launches.speed_of_a_product(device)
+
+
+def noisiest(groups):
+    """The repeats of the setting that differs most from itself: a placebo."""
+    return max(groups, key=lambda found: max(found) / min(found))
+
+
+placebo = noisiest(rates.values())
 told = {
-    name: compare(statistics.median(found) / first, rates["fp32"])
+    name: compare(statistics.median(found) / first, placebo)
     for name, found in rates.items()
 }
+pictures.draw_ladder(rates, flop, peak, device)
+
+# %%
 learn.table(
     [
         [name, statistics.median(found), min(found), max(found)]
+        + [100 * mfu(statistics.median(found), 1, peak, flop)]
         + [statistics.median(found) / first]
-        + ["" if told[name].real else "within the noise"]
+        + ["" if told[name].real or name == "fp32" else "within the noise"]
         for name, found in rates.items()
     ],
-    ["setting", "images/s", "from", "to", "times fp32", ""],
-    f"One process on {device}, medians of {repeats} repeats",
+    ["setting", "images/s", "from", "to", "MFU, %", "times fp32", ""],
+    f"One process on {device}, medians of {repeats} repeats; the noise is the"
+    " largest spread of a setting against itself,"
+    f" {told['fp32'].spread:.2f} times",
 )
 
 # %%
@@ -230,49 +363,56 @@ learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 #
 # ## Strong scaling
 #
-# More ranks share the same global batch, with the fastest setting from above.
-# Each GPU keeps at least 128 images. With too few, **launch overhead** takes
-# over: the GPU runs its kernels faster than the CPU can launch them, and
-# waits. A study runs each number of ranks several times, in turns, so that a
-# busy minute affects all of them alike. In a terminal you would type
-# `dtlib study strong images --ranks 1,2 --repeats 3`.
+# In **strong scaling**, more ranks share the same global batch; here they use
+# the fastest setting from above. Each GPU keeps at least 128 images, because
+# with fewer, launch overhead takes over. A study runs each number of ranks
+# several times, in turns, so that a busy minute affects all of them alike. In
+# a terminal you type `dtlib study strong images --ranks 1,2 --repeats 3`. In a
+# rehearsal, processes take longer to start than to train, so neighbouring runs
+# with the same number of ranks share theirs.
 
 # %%
-from dtlib import study
-from dtlib.study import scaling, tables
+from dtlib.study import scaling, sensitivity
 
 scaled = {**base, **settings[fastest]}
 print(f"the setting to scale: {fastest}")
 
 
-def studied(kind, *words):
+def studied(kind, axes=None, **own):
     """Run a study in its own folder, and return the rows of its table."""
-    out = folder(kind)
-    own = ["--no-profile", f"--repeats={repeats}", f"--out={out}"]
-    words = [kind, "images", *plan.flags(scaled), *own, *words]
-    assert study.main(words) == 0
-    return tables.read(out / f"{kind}.csv")
+    wanted = {**scaled, **own}
+    shared = [axes, rehearsal]
+    return plan.study(folder(kind), kind, wanted, ranks, repeats, *shared)
 
 
-counts = "--ranks=" + ",".join(map(str, ranks))
-rows = studied("strong", counts, f"--global-batch={together}")
+rows = studied("strong", global_batch=together)
 strong = scaling.efficiency(rows)
 
 # %%
-last = strong[-1]
-alone = [row["step_time_s"] for row in rows if row["world_size"] == 1]
-effect = compare(last["efficiency"], alone)
-learn.measured("efficiency", 100 * last["efficiency"], effect=effect)
+def noise_of(rows):
+    """Seconds of a step where repeats differ most, on any number of ranks."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["world_size"], []).append(row["step_time_s"])
+    return noisiest(found.values())
+
+
+noise = {"strong": noise_of(rows)}
+last = strong[-1]["efficiency"]
+effect = compare(last, noise["strong"])
+learn.measured("efficiency", 100 * last, effect=effect)
 
 # %% [markdown]
 # ## Weak scaling
 #
-# Now *each rank* keeps the same batch, so the work grows with the number of
-# ranks. This answers a different question: never compare a row of a strong
-# study with a row of a weak one.
+# In **weak scaling**, *each rank* keeps the same batch, so the work grows with
+# the number of ranks. This answers a different question: never compare a row
+# of a strong study with a row of a weak one.
 
 # %%
-weak = scaling.efficiency(studied("weak", counts))
+rows = studied("weak")
+noise["weak"] = noise_of(rows)
+weak = scaling.efficiency(rows)
 
 # %%
 import matplotlib.pyplot as plt
@@ -297,11 +437,18 @@ learn.table(
         [row["study"], row["world_size"], row["global_batch"]]
         + [1e3 * row["step_time_s"], row["throughput"]]
         + [100 * row[f"efficiency{end}"] for end in ("", "_min", "_max")]
+        + [
+            ""
+            if row["world_size"] == 1
+            or compare(row["efficiency"], noise[row["study"]]).real
+            else "within the noise"
+        ]
         for row in (*strong, *weak)
     ],
     ["scaling", "ranks", "batch", "ms", "images/s"]
-    + ["efficiency", "from", "to"],
-    "Medians, and efficiencies in % with their spread over the repeats",
+    + ["efficiency", "from", "to", ""],
+    "Medians, and efficiencies in % with their spread over the repeats; within"
+    " the noise: repeats on the same number of ranks differ by as much",
 )
 
 # %% [markdown]
@@ -321,19 +468,33 @@ assert round(4451 / (2 * 4507), 2) == 0.49
 # ## What else changes the speed
 #
 # A **sensitivity study** keeps the number of ranks and varies the rest: the
-# size of DDP's buckets (the groups in which it sends gradients), the batch,
-# the precision, the loader's workers. A rehearsal compares two settings; the
-# array at the end of this lesson makes twenty-four runs of eight settings.
-# Every gain is measured against the first setting and has a spread; where the
-# spread crosses zero, the gain is called noise.
+# size of the buckets (the groups in which DistributedDataParallel, DDP, sends
+# gradients), the batch, the precision, the loader's workers. A rehearsal
+# compares two settings; the array at the end of this lesson makes twenty-four
+# runs of eight settings. Every gain is measured against the first setting in
+# the same turn; where the repeats do not agree on its sign, the study calls it
+# noise. Two repeats often agree by chance, so the cell below also compares the
+# gain with a **placebo**: a setting against itself, in which nothing changed.
 
 # %%
-grid = ["--bucket-cap-mb=0.1,25"]
+axes = {"bucket_cap_mb": [0.1, 25.0]}
 if size == "full" and GPUS:
     both = dict.fromkeys(["fp32", scaled.get("precision", "fp32")])
-    grid = ["--bucket-cap-mb=1,25", f"--precision={','.join(both)}"]
-grid += [f"--ranks={ranks[-1]}", f"--global-batch={together}"]
-swept = studied("sensitivity", *grid)
+    axes = {"bucket_cap_mb": [1.0, 25.0], "precision": list(both)}
+swept = studied("sensitivity", axes, global_batch=together)
+
+# %%
+grid = sensitivity.by_setting(swept)
+first, *others = grid
+rate = {
+    name: [row["throughput"] for row in rows] for name, rows in grid.items()
+}
+for name in others:
+    times = statistics.median(rate[name]) / statistics.median(rate[first])
+    effect = compare(times, noisiest(rate.values()))
+    told = "" if effect.real else ": within the noise"
+    print(f"{name} against {first}: {effect}{told}")
+    learn.my_run(f"{name} over {first}", times, "times", effect=effect)
 
 # %% [markdown]
 # ## Exercise 2: how many GPUs do you ask for?
@@ -394,35 +555,18 @@ learn.what_if("bill")
 # the model still learn as much in an epoch? Here are three global batches. The
 # learning rate grows in proportion to the batch (Goyal et al. 2017,
 # https://arxiv.org/abs/1706.02677), and each run is evaluated after every
-# epoch:
+# epoch. A run that is done is kept, as those of the studies are:
 
 # %%
 BATCHES = [64, 256, 1024]
 EPOCHS = 12
-
-
-def curve(batch):
-    """Test accuracy after each epoch at this global batch."""
-    per_epoch = 4096 // batch
-    wide = dict(model="resnet18") if size == "full" else dict(width=8)
-    run = dtlib.train(
-        "images",
-        strategy="single",
-        global_batch=batch,
-        lr=0.05 * batch / 64,
-        optimizer="sgd",
-        num_samples=4096,
-        epochs=EPOCHS,
-        eval_every=per_epoch,
-        channels_last=True,
-        warmup_steps=per_epoch,
-        **wide,
-    )
-    return [line["test_accuracy"] for line in run.evaluations][:EPOCHS]
-
-
 if record or size == "full":
-    curves = {str(batch): curve(batch) for batch in BATCHES}
+    place = folder("batches")
+    wide = {"model": "resnet18"} if size == "full" else {"width": 8}
+    curves = {
+        str(batch): plan.curve(place, batch, EPOCHS, wide)
+        for batch in BATCHES
+    }
     if record:
         learn.keep_record("27_batches", {"curves": curves})
 else:

@@ -1,14 +1,16 @@
 """Lesson 27 says what is true: its predictions, its published numbers, its recorded curves."""
 
 import pytest
+import torch
 
 from dtlib.learn import source
 from dtlib.learn.recorded import recorded
+from dtlib.models.resnet import resnet18
 from dtlib.sim.flops import resnet_step
 from dtlib.sim.tensors import resnet_convolutions
 from tests.prediction_cases import right_options
 
-from .exercises import EXERCISES
+from . import launches, pictures
 
 LESSON = source.find("27")
 
@@ -34,10 +36,47 @@ def test_what_is_measured_is_an_option(measured: str) -> None:
 
 def test_a_published_run_is_what_its_source_says() -> None:
     # 32.3 PFLOP in 7 minutes on an A100 of 312 TFLOP/s; at 3.33 GFLOP a picture
-    share = 32.3e15 / (7 * 60) / 312e12
-    assert EXERCISES["share_of_peak"].reference(23_100, 1.11e9, 1, 312e12) == pytest.approx(
-        share, rel=0.01
-    )
+    share = pictures.REACHED / 312e12
+    from_images = 23_100 * 3_328_997_376 / 312e12
+    assert from_images == pytest.approx(share, rel=0.01)
+    assert round(share, 2) == 0.25
+
+
+def test_each_convolution_has_its_three_products_a_norm_and_a_relu_both_ways() -> None:
+    made = launches.kernels(4)
+    assert len(made) == 20 * (3 + 2 * 2) and len(launches.kernels(4, fused=True)) == 20 * 3
+    # three products for each convolution; the formula leaves out the first one's input and the head
+    step = resnet_step(4, resnet_convolutions(64), 512)
+    first, head = 2 * 4 * 64 * 3 * 9 * 32 * 32, 3 * 2 * 4 * 512 * 10
+    assert sum(flop for flop, _ in made) == step + first - head
+
+
+def test_a_step_has_as_many_operations_whatever_its_width_and_batch() -> None:
+    found = set()
+    for width, batch in ((8, 1), (8, 3), (16, 2)):
+        model, images = resnet18(width=width), torch.zeros(batch, 3, 32, 32)
+        with launches.Calls() as step:
+            model(images).logsumexp(1).mean().backward()
+        found.add(step.count)
+    assert len(found) == 1 and found.pop() > 100
+
+
+def test_pictures_say_all_of_it_in_words() -> None:
+    question = pictures.draw_question()
+    assert "25 %" in question.alt and "20 %" in question.alt
+    rates = {"fp32": [100.0, 120.0, 110.0], "bf16": [50.0, 60.0, 55.0]}
+    drawn = pictures.draw_ladder(rates, 2e9, 1e12, "cpu")
+    assert drawn.alt.startswith("A CPU, no GPU: fp32 reaches 22 % of the peak. ")
+    assert "bf16 11.0, from 10.0 to 12.0" in drawn.alt
+    gpu = pictures.draw_ladder(rates, 2e9, 1e12, "NVIDIA H100 80GB HBM3")
+    assert gpu.alt.startswith("fp32 reaches 22 % of the peak. ")
+    assert "in % of the bf16 peak of one NVIDIA H100 80GB HBM3" in gpu.alt
+
+
+def test_a_peak_is_that_of_the_bf16_units_of_a_known_gpu() -> None:
+    assert pictures.peak_of("NVIDIA H100 80GB HBM3") == 989e12
+    assert pictures.peak_of("cpu") is None
+    assert launches.speed_of_a_product("cpu") > 0
 
 
 def test_a_rehearsal_beside_a_gpu_asks_for_nothing_that_only_a_gpu_has() -> None:

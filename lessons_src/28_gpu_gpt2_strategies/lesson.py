@@ -15,9 +15,12 @@
 # ---
 
 # %% [markdown]
-# A student tutorial trains GPT-2 on WikiText-2 under **ZeRO**, which shards a
-# model's states over the ranks, and prints this table
-# (https://github.com/justin-aj/ml-sys/blob/main/distributed-training/TRAINING_RESULTS.md):
+# A student tutorial trains GPT-2 on WikiText-2, a text of Wikipedia articles,
+# under **ZeRO**, which shards a model's states over the ranks, and prints this
+# table
+# (https://github.com/justin-aj/ml-sys/blob/main/distributed-training/TRAINING_RESULTS.md).
+# A micro-batch is what a card processes at once, and under data parallel each
+# card keeps the whole model:
 #
 # | strategy | model | cards | micro-batch | s per epoch | peak, GB | loss |
 # | --- | --- | --- | --- | --- | --- | --- |
@@ -41,10 +44,19 @@ from dtlib import learn
 
 learn.start("28")
 
+# %%
+from lesson.pictures import draw_question
+
+draw_question()
+
 # %% [markdown]
+# Each cell is the memory that a card would hold at its fullest. All of it is
+# computed, by the rule that you write yourself in exercise 1.
+#
 # As it stands, this is a **rehearsal**: it trains a small GPT in two processes
 # on this machine. On nodes with GPUs, `size = "full"` trains the published
-# sizes on all of them, and a requeued job resumes. With four cards you type:
+# sizes on all of them, and a requeued job (one that the scheduler starts
+# again) repeats no run that is done. With four cards you type:
 #
 # ```
 # dtlib batch submit 28 --gpus-per-node 4 -p size=full
@@ -52,7 +64,10 @@ learn.start("28")
 #
 # `models` and `strategies` are lists separated by commas, `data` is the name
 # of a data set or a folder of `.txt` files, and `ranks` is a number. Whatever
-# you leave empty, or at 0, follows from `size`.
+# you leave empty, or at 0, follows from `size`. `compiled=True` compiles the
+# model of every run with `torch.compile`, as lesson 27's fastest setting for a
+# GPU does. Give `strategies="single,ddp,zero1,zero2"` with it: DeepSpeed's
+# stage 3 stops with an error of the compiler, so by default it is off.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -60,6 +75,7 @@ models = ""
 strategies = ""
 data = ""
 ranks = 0
+compiled = False
 record = False
 
 # %% [markdown]
@@ -93,7 +109,7 @@ full = size == "full" and cards > 0
 if size == "full" and not full:
     print("size=full needs an NVIDIA GPU and found none: this is a rehearsal.")
 world = ranks or (cards if full else 2)
-shared = runs.shared(full, world, data)
+shared = runs.shared(full, world, data, compiled)
 shared
 
 # %% [markdown]
@@ -166,9 +182,13 @@ learn.measured("first_loss", losses[0] / math.log(entries))
 #
 # ## ZeRO
 #
-# Now train the same model under the other strategies. If this machine cannot
-# run one of them, for example because DeepSpeed is missing, that strategy is
-# *unavailable*: its row says what is missing, and all others still run.
+# Now train the same model under the other strategies. Five of them are those
+# of DeepSpeed, the library that introduced ZeRO: its three stages, `offload`
+# (the optimizer works in the host's memory) and `infinity` (states lie on a
+# disk). `fsdp` (fully sharded data parallel) is PyTorch's own sharding. If
+# this machine cannot run one of them, for example because DeepSpeed is
+# missing, that strategy is *unavailable*: its row says what is missing, and
+# all others still run.
 
 # %%
 SEVEN = "single,ddp,zero1,zero2,zero3,offload,infinity"
@@ -308,7 +328,7 @@ print(f"left: {24 - (states + busy) / 2**30:.2f} GiB")
 # ●●○ *10 minutes.* Write this calculation for every strategy of the table.
 # `parameters` is the number of parameters, Ψ; `computing` is the number of
 # bytes for activations and logits; and a card has `card_gib` GiB of 2³⁰ bytes.
-# `single` runs on one card.
+# `single` runs on one card, whatever `ranks` is.
 
 
 # %% tags=["exercise"]
@@ -361,6 +381,16 @@ fitting = [n for n, *_ in GPT2 if left[n, "ddp", "RTX 4090"] >= 0]
 print("ddp on four cards of 24 GiB:", *fitting)
 learn.measured("how_many_fit", len(fitting), source="computed")
 
+# %%
+from lesson.pictures import draw_fits
+
+draw_fits(
+    {n: [24 - left[n, way, "RTX 4090"] for way in every] for n, *_ in GPT2},
+    every,
+    24,
+    "4 cards of 24 GiB, micro-batch 4",
+)
+
 # %% [markdown]
 # Look at the last rows again: from `ddp` to `offload`, only model states leave
 # the card. Under `offload`, GPT-2 XL still holds 2.9 GiB of weights and 11.7
@@ -410,18 +440,91 @@ else:
     print("No GPU results are recorded yet. Published ones follow.")
 
 # %% [markdown]
-# | run | model | cards | tokens per step | s per step | tokens/s |
-# | --- | --- | --- | --- | --- | --- |
-# | nanoGPT, data parallel | 124M | 8 × A100-40 | 491,520 | 0.58 | 850,000 |
-# | llm.c, ZeRO-1 | 124M | 8 × A100-80 | 524,288 | 0.300 | 1,750,000 |
-# | llm.c, ZeRO-1 | 350M | 8 × A100-80 | 524,288 | 0.820 | 639,000 |
-# | llm.c, ZeRO-1 | 774M | 8 × A100-80 | 524,288 | 1.7 | 308,000 |
-# | llm.c, ZeRO-1 | 1558M | 8 × H100 | 1,048,576 | 2.80 | 374,000 |
+# ## How much of the peak?
 #
-# Others published these runs, with windows of 1,024 tokens, in bf16. Tokens/s
-# follow from the two columns before them (https://github.com/karpathy/llm.c,
+# Others published the runs of the next table, in bf16 with windows of 1,024
+# tokens, on eight GPUs each (https://github.com/karpathy/llm.c,
 # `scripts/run_gpt2_*.sh`; https://github.com/karpathy/nanoGPT: the 600,000
-# steps of `config/train_gpt2.py` in "about 4 days").
+# steps of `config/train_gpt2.py` in "about 4 days"). To compare runs of
+# different models on different GPUs, divide what they compute by what they
+# could have computed. The **MFU** (model FLOP/s utilisation, Chowdhery et al.
+# 2022, https://arxiv.org/abs/2204.02311) is
+#
+# $$\text{MFU} = \frac{\text{tokens/s} \cdot \text{FLOP of a token}}
+# {\text{GPUs} \cdot \text{peak of a GPU}}$$
+#
+# It counts the FLOP (floating-point operations) of the model, forward and
+# backward, and nothing that is computed twice:
+
+# %%
+from dtlib.sim import hardware
+
+PUBLISHED = [
+    ("nanoGPT, data parallel", "gpt2", "a100-40", 491_520, 4 * 86400 / 6e5),
+    ("llm.c, ZeRO-1", "gpt2", "a100-80", 524_288, 0.300),
+    ("llm.c, ZeRO-1", "gpt2-medium", "a100-80", 524_288, 0.820),
+    ("llm.c, ZeRO-1", "gpt2-large", "a100-80", 524_288, 1.7),
+    ("llm.c, ZeRO-1", "gpt2-xl", "h100", 1_048_576, 2.80),
+]
+lines = []
+for run, model, gpu, tokens_of_step, seconds in PUBLISHED:
+    rate = tokens_of_step / seconds
+    flop = runs.flop_per_token(model, 1024, 50_304)
+    mfu = rate * flop / (8 * hardware.peak(gpu, "bf16"))
+    lines.append([run, model, f"8 × {gpu}", seconds, rate, 100 * mfu])
+learn.table(
+    lines,
+    ["run", "model", "cards", "s per step", "tokens/s", "MFU, %"],
+    "Published steps; tokens/s and MFU follow from them",
+)
+
+# %% [markdown]
+# Where does the rest of the peak go? Some of it goes into memory: norms and
+# additions compute little and move much. And some is lost before anything
+# runs. A GPU carries out a step as hundreds of small programs, its
+# **kernels**. The CPU launches each of them, which takes some microseconds,
+# however small the kernel is. Launches run ahead of the GPU as long as its
+# kernels are long. When they are shorter than their launches, the GPU is idle
+# between them, and that is **launch overhead**. A CPU pays a fixed price for
+# each operation, too, so you can see the effect without a GPU: put more and
+# more windows into a step of the smallest model.
+
+# %%
+import statistics
+import time
+
+import torch
+
+from dtlib.models.gpt import GPT as Model
+from dtlib.models.gpt import shape
+
+
+def step_seconds(model, windows, length=32):
+    """Median seconds of forward and backward on so many windows."""
+    found = []
+    for _ in range(7):
+        words = torch.randint(64, (windows, length))
+        start = time.perf_counter()
+        model(words).logsumexp(-1).mean().backward()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found[2:])
+
+
+torch.set_num_threads(1)
+tiny = Model(shape("nano", vocab_size=64))
+took = {windows: step_seconds(tiny, windows) for windows in (1, 4, 16)}
+learn.table(
+    [[n, 1e3 * t, 1e6 * t / (32 * n)] for n, t in took.items()],
+    ["windows", "ms per step", "µs per token"],
+    "GPT nano on one thread of this CPU, windows of 32 tokens",
+)
+
+# %% [markdown]
+# If a step were nothing but arithmetic, a token would take the same time in
+# every row. With one window, it also pays for the operations' fixed cost. On a
+# GPU, three things make kernels longer or fewer: a larger micro-batch, a wider
+# model, and `torch.compile`, which merges neighbouring operations into one
+# kernel (`compiled=True`).
 #
 # ## A table done right
 #
@@ -465,7 +568,8 @@ mine = [row_of(o, row) for o, row in zip(outcomes, table) if o.run]
 learn.table(
     [[row[key] for key in SETTINGS + runs.BRINGS] for row in mine],
     SETTINGS + runs.BRINGS,
-    "Your table: settings, and what a strategy brings with it",
+    "Your table: settings, and what a strategy brings with it; in all rows the"
+    f" model is {'compiled' if compiled else 'not compiled'}",
 )
 
 # %% [markdown]
@@ -491,9 +595,8 @@ learn.table(
     ],
     ["strategy", "tokens/s", "MFU, %", "peak, MB", "reserved, MB"]
     + RESULTS[4:],
-    "Your table: results. Tokens/s are of all ranks, bytes of rank 0. MFU"
-    " (model FLOP utilisation) is the share of the GPUs' peak that a run"
-    " reaches (lesson 01); it stays empty on a CPU",
+    "Your table: results. Tokens/s are of all ranks, bytes of rank 0. The MFU"
+    " stays empty on a CPU, whose peak is not in the course's table",
 )
 
 # %% [markdown]
@@ -623,8 +726,9 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 
 # %% [markdown]
 # This takes two lines, because a **perplexity** (e to the power of the mean
-# loss) without its protocol is half a number: the published GPT-2 has 29 on
-# WikiText-2 with windows of 1,024 tokens, and 43 with windows of 256
+# loss) without its protocol is half a number. For the published GPT-2 with 124
+# million parameters on WikiText-2, one user measured 29.2 with windows of
+# 1,024 tokens, and 43.3 with windows of 256
 # (https://github.com/huggingface/transformers/issues/483).
 #
 # ## When it breaks
@@ -634,7 +738,7 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 #
 # | what is wrong | where you read it | what helps |
 # | --- | --- | --- |
-# | cuDNN is missing, or another version is found | `dtlib doctor` | take the other one out of `LD_LIBRARY_PATH`; reinstall torch |
+# | cuDNN (NVIDIA's library for neural networks) is missing, or another version is found | `dtlib doctor` | take the other one out of `LD_LIBRARY_PATH`; reinstall torch |
 # | DeepSpeed is missing | `dtlib doctor`, `dtlib train` | `pip install -e '.[deepspeed]'` |
 # | out of memory | the rank's error message | one of the changes that it lists, computed for your run |
 # | wrong launcher | `dtlib train` | `torchrun`, `deepspeed` or none, with one number of ranks |
@@ -645,7 +749,8 @@ learn.my_run("perplexity on my own text", figures["valid_perplexity"], "")
 from dtlib.cluster import doctor
 from dtlib.cluster.doctor.probes_training import TRAINING
 
-for finding in doctor.examine(probes=TRAINING):
+# The first probe tries a convolution in torch's cuDNN, which needs a GPU.
+for finding in doctor.examine(probes=TRAINING if cards else TRAINING[1:]):
     print(f"{finding.name}: {finding.found}")
 
 # %% [markdown]
@@ -744,9 +849,6 @@ learn.check("diagnose", diagnose)
 # 3 and 5 tokens. These are 8 tokens in 2 s, so return `(4.0, 2.0)`.
 
 # %% tags=["exercise", "stretch"]
-import statistics
-
-
 def tokens_per_second(steps, ranks, warmup):
     """(tokens/s of all ranks, tokens/s of one), medians of timed steps."""
     ### BEGIN SOLUTION

@@ -11,6 +11,7 @@ import dataclasses
 import gc
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput, Unavailable
@@ -73,7 +74,9 @@ def _before(folder: Path, planned: Planned) -> Outcome | None:
 def _config(folder: Path, planned: Planned) -> RunConfig:
     """The run's configuration in this folder, where it resumes if it was interrupted."""
     begun = (folder / "config.json").exists()
-    return dataclasses.replace(planned.config, out=str(folder), resume=begun)
+    often = planned.config.checkpoint_every or 0  # a table needs no weights
+    own: dict[str, Any] = {"out": str(folder), "resume": begun, "checkpoint_every": often}
+    return dataclasses.replace(planned.config, **own)
 
 
 def _in_turn(configs: Sequence[RunConfig]) -> None:

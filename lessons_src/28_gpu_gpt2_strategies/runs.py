@@ -13,11 +13,14 @@ MULTIPLE = 128  # GPUs multiply whole tiles: 50,257, which is odd, is padded to 
 BRINGS = ["recipe", "fused", "overlap"]
 
 
-def shared(full, world, data=""):
+def shared(full, world, data="", compiled=False):
     """The settings that all runs share: at full size, GPT-2's own tokens and padded vocabulary."""
     batch = {"global_batch": 4 * world, "micro_batch": 4}
+    if compiled:
+        batch["compile"] = True
     if not full:
-        small = {"max_length": 32, "num_samples": 256, "steps": 6, "timeout": 60}
+        longest = 600 if compiled else 60  # ranks wait for one another's compiler
+        small = {"max_length": 32, "num_samples": 96, "steps": 6, "timeout": longest}
         return {"task": "text", "data": data or "grammar", "precision": "fp32", **batch, **small}
     own = {} if data == "grammar" else {"tokenizer": "gpt2"}  # the grammar has its own words
     tokens = {**own, "pad_vocab_to": MULTIPLE}
@@ -63,12 +66,20 @@ def brings(config):
     return found
 
 
-def mfu(row, sequence, entries):
-    """The share of its GPUs' peak that a run reaches; None if `hardware` does not know that peak.
+def flop_per_token(model, sequence, entries):
+    """The FLOP of a token in this GPT, forward and backward.
 
     `entries` is the size of the vocabulary with its padding, which is computed as well.
     """
-    shape = shapes.GPT[row["model"]]
+    shape = shapes.GPT[model]
+    return flops.gpt_step(1, sequence, shape["layers"], shape["width"], entries)[0]
+
+
+def mfu(row, sequence, entries):
+    """The share of its GPUs' peak that a run reaches; None if `hardware` does not know that peak.
+
+    `entries` is as in `flop_per_token`.
+    """
     known = (
         one["peak"].get(row["precision"])
         for one in hardware.DEVICES.values()
@@ -77,6 +88,5 @@ def mfu(row, sequence, entries):
     peak = next(known, None)
     if not peak or not row["throughput"]:
         return None
-    tokens = row["throughput"]
-    done = flops.gpt_step(tokens, sequence, shape["layers"], shape["width"], entries)[0]
+    done = row["throughput"] * flop_per_token(row["model"], sequence, entries)
     return done / (row["world_size"] * peak)

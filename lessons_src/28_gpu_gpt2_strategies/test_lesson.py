@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dtlib.learn import source
 from tests.prediction_cases import right_options
 
+from . import pictures, runs
 from .exercises import diagnose, fair, room
 from .what_if import GPT2, computing
 
@@ -48,12 +50,23 @@ def test_three_sizes_fit_24_gib_under_ddp_and_the_worked_case_is_right():
     assert computing(*shape, 4) / 2**30 == pytest.approx(11.7, abs=0.05)
 
 
-def test_published_tokens_a_second_follow_from_the_columns_beside_them():
-    rows = re.findall(r"\| ([\d,]{6,}) \| ([\d.]+) \| ([\d,]+) \|", LESSON.text)
-    assert len(rows) == 5
-    for tokens, seconds, rate in rows:
-        tokens, rate = (float(word.replace(",", "")) for word in (tokens, rate))
-        assert tokens / float(seconds) == pytest.approx(rate, rel=0.005)
+def test_published_steps_give_the_published_rates_and_an_mfu_below_one():
+    (cell,) = [cell.text for cell in LESSON.cells if "PUBLISHED = [" in cell.text]
+    names: dict = {"learn": SimpleNamespace(table=lambda *_: None), "runs": runs}
+    exec(cell, names)
+    assert [line[4] for line in names["lines"]] == pytest.approx(
+        [850_000, 1_750_000, 639_000, 308_000, 374_000], rel=0.005
+    )
+    assert [round(line[5]) for line in names["lines"]] == [29, 60, 62, 64, 49]
+
+
+def test_a_picture_says_for_every_case_whether_it_fits():
+    drawn = pictures.draw_question()
+    assert drawn.alt.startswith("Which GPT-2 fits on your card? Simulated for 8 cards of 8 GiB. ")
+    rows = {"small": [3.0, 30.0], "large": [23.9, 24.1]}
+    drawn = pictures.draw_fits(rows, ["ddp", "zero3"], 24, "two cards of 24 GiB")
+    assert drawn.alt.startswith("Simulated: 2 of 4 cases fit two cards of 24 GiB. ")
+    assert "large: ddp 23.9, zero3 24.1" in drawn.alt
 
 
 def test_the_lessons_causes_and_settings_are_those_of_the_checks():

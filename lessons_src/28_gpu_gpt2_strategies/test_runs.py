@@ -70,6 +70,14 @@ def test_rows_share_all_settings_and_what_a_strategy_brings_is_a_column(tmp_path
     }  # fmt: skip
 
 
+def test_all_rows_are_compiled_or_none_is(tmp_path):
+    for full, compiled in ((True, True), (True, False), (False, True)):
+        settings = {**runs.shared(full, 4, compiled=compiled), "model": "nano"}
+        planned = runs.plans(settings, 4, EIGHT, tmp_path, full)
+        assert {one.config.compile for one in planned} == {compiled}
+        assert settings["timeout"] == 600
+
+
 def test_what_is_not_asked_for_is_told_apart():
     """DeepSpeed's own defaults: AdamW is not fused, and nothing overlaps before stage 3."""
     config = {"strategy": "zero2", "precision": "bf16", "world_size": 4}
@@ -110,13 +118,16 @@ def test_a_study_that_is_started_again_runs_only_what_is_left(tmp_path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_the_settings_of_full_size_train_on_two_cpu_ranks_too(tmp_path):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_settings_of_full_size_train_on_two_cpu_ranks_too(compiled, tmp_path):
     """Padding, 16 bits, the fused AdamW and overlap: only the model and the text are small."""
-    small = {"model": "nano", "max_length": 16, "num_samples": 64, "steps": 4, "timeout": 60}
-    settings = {**runs.shared(True, 2, "grammar"), **small}
-    names = ["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]
+    small = {"model": "nano", "max_length": 16, "num_samples": 64, "steps": 4}
+    small["timeout"] = 300 if compiled else 60
+    settings = {**runs.shared(True, 2, "grammar", compiled), **small}
+    names = ["single", "ddp", "zero1", "zero2"]
+    names += [] if compiled else ["zero3", "fsdp"]  # stage 3 cannot be compiled
     found = rehearse.together(tmp_path, runs.plans(settings, 2, names, tmp_path, full=True))
-    assert [outcome.status for outcome in found] == ["done"] * 6
+    assert [outcome.status for outcome in found] == ["done"] * len(names)
     rows = [outcome.run.summary | runs.brings(outcome.run.config) for outcome in found]
     assert {row["parameters"] for row in rows} == {811_520 + 50 * 128}  # 78 words, padded to 128
     assert all(row["fused"] for row in rows) and all(row["overlap"] for row in rows[1:])

@@ -1,5 +1,5 @@
-"""The checks of lesson 27: a share of the peak, the cheapest GPUs in time, time to accuracy."""
+"""The checks of lesson 27: the MFU of a step, the cheapest GPUs in time, time to accuracy."""
 
-from . import accuracy, peak, price
+from . import accuracy, launches, price
 
-EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (peak, price, accuracy)}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (launches, price, accuracy)}

@@ -69,6 +69,9 @@ EXERCISE = Answer(
     ],
     mistakes=[
         ("seconds", {" / 3600": ""}),
+        ("minutes", {" / 3600": " / 60"}),
+        ("rounded", {HOURS: f"round({HOURS})"}),
+        ("rounded", {HOURS: f"-(-{HOURS} // 1)"}),
         ("counted_from_0", {"start=1": "start=0"}),
         ("whole_curve", whole_hours(len)),
         ("best_epoch", whole_hours(lambda curve: curve.index(max(curve)) + 1)),

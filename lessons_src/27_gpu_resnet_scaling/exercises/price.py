@@ -78,7 +78,7 @@ def facts(got, want, rows, images):
     if gpus == right:
         seen = {"got": short(cost), "want": short(cheap)}
         return seen | {"n": gpus, "hours": short(hours[gpus])}
-    seen = {"got": short(gpus), "want": right, "cheap": short(cheap)}
+    seen = {"got": short(gpus), "want": right, "cheap": short(cheap), "n": short(cost)}
     took = hours.get(gpus, 0.0)
     seen |= {"measured": ", ".join(map(str, hours)), "hours": short(took)}
     return seen | {"cost": short(gpus * took)}
@@ -114,6 +114,7 @@ EXERCISE = Answer(
                 when=lambda got, case: got is None and case == ON_THE_DOT),
         Mistake("gave_up", {f"if {IN_TIME}": f"if hours > deadline:\n            return None\n"
                             f"        if {IN_TIME}"}, when=lambda got: got is None),
+        ("swapped", lambda *asked: (found := cheapest_in_time(*asked)) and found[::-1]),
         Mistake("not_measured", when=chosen(lambda gpus, hours, deadline: gpus not in hours)),
         Mistake("as_if_linear", linear, when=chosen(lambda gpus, hours, deadline: (
             hours[gpus] > deadline >= hours[1] / gpus))),
@@ -129,6 +130,8 @@ EXERCISE = Answer(
         ("seconds", cost_as(lambda gpus, cost, hours: 3600 * cost)),
         ("per_gpu", cost_as(lambda gpus, cost, hours: cost / gpus**2)),
         ("ideal", cost_as(lambda gpus, cost, hours: hours[1])),
+        ("rounded", cost_as(lambda gpus, cost, hours: round(cost))),
+        ("rounded", cost_as(lambda gpus, cost, hours: math.ceil(cost))),
     ],
     other="cost",
     facts=facts,

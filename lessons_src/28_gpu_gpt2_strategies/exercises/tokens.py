@@ -51,6 +51,10 @@ EXERCISE = Answer(
             ([(2.0, [[5] * k + [PADDING] * (8 - k) for k in (2, 3, 1, 4)])], 4, 0),
         ),
         (
+            "one step of 2 s with 6 windows of 8 tokens, 2 ranks",
+            ([(2.0, [[7] * 8] * 6)], 2, 0),
+        ),
+        (
             "one step of 2 s with 2 windows of 6 labels (0, 1, 2, 0, 1, 2), 2 ranks",
             ([(2.0, [[0, 1, 2, 0, 1, 2]] * 2)], 2, 0),
         ),
@@ -70,11 +74,13 @@ EXERCISE = Answer(
     mistakes=[
         ("each_is_all", {BOTH: "total, total"}),
         ("each", {BOTH: "total, total * ranks"}),
+        ("per_window", {BOTH: "total, total / len(steps[0][1])"}),
         ("swapped", {BOTH: "total / ranks, total"}),
         ("times_ranks", {BOTH: "total * ranks, total"}),
         ("upside_down", {BOTH: "1 / total, ranks / total"}),
         ("padding", {"label != -100": "True"}),
         ("label_0", {"label != -100": "label > 0"}),
+        ("one_window", {"in labels for": "in labels[:1] * len(labels) for"}),
         ("windows", {"sum(label != -100 for window in labels for label in window)": "len(labels)"}),
         ("rounded", {"count / seconds": "count // seconds"}),
         ("warm_up", {"[warmup:]": ""}),

@@ -1,0 +1,68 @@
+"""What a step launches: operations counted, and a ResNet-18's kernels as FLOP and bytes."""
+
+import time
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dtlib.sim.tensors import resnet_convolutions
+
+BYTES = 2  # of a number in 16 bits
+
+
+class Calls(TorchDispatchMode):
+    """Count the operations that torch carries out inside a `with`; views compute nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        """Count the operation, then do it."""
+        self.count += not operation.is_view
+        return operation(*args, **(kwargs or {}))
+
+
+def seconds_of(call, times=200):
+    """Seconds of one `call`, as the best of five series; what disturbs one does not count."""
+    found = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(times):
+            call()
+        found.append((time.perf_counter() - start) / times)
+    return min(found)
+
+
+def speed_of_a_product(device):
+    """FLOP/s of a matrix product: in fp32 on one thread of this CPU, or in bf16 on this GPU."""
+    if device == "cpu":
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as the runs have
+        size, a = 768, torch.randn(768, 768)
+        took = seconds_of(lambda: a @ a, 5)
+        torch.set_num_threads(threads)
+    else:
+        size, a = 8192, torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+        took = seconds_of(lambda: (a @ a, torch.cuda.synchronize()), 5)
+    return 2 * size**3 / took
+
+
+def kernels(batch, fused=False):
+    """(FLOP, bytes) of the kernels of a ResNet-18's step on `batch` pictures, simulated.
+
+    For each convolution three products (forward, and backward for the weights and for the input)
+    and, unless `fused` into these, a norm and a ReLU in both directions. Each kernel reads and
+    writes its whole tensors; a norm, which also needs their mean, reads them twice. Additions,
+    the loss and the update are left out.
+    """
+    found = []
+    for _, inputs, outputs, kernel, side in resnet_convolutions(64):
+        pictures = batch * side * side
+        flop = 2 * pictures * outputs * inputs * kernel * kernel
+        moved = BYTES * (pictures * (inputs + outputs) + inputs * outputs * kernel * kernel)
+        whole = BYTES * pictures * outputs
+        own = [] if fused else [(0.0, 3 * whole), (0.0, 2 * whole)]
+        found += [(flop, moved), *own]
+        found += [*own, (flop, moved), (flop, moved)]
+    return found
