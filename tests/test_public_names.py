@@ -10,13 +10,6 @@ KERNELS = {
     "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",
     "dtlib.scratch.zero.stage2:ZeroStage2": "16_zero_from_scratch",
 }
-# The course's visual language: pictures of lessons take from it what they need, and
-# book/writing_lessons.md lists it.
-DRAWN = {
-    "dtlib.learn.charts:heat",
-    "dtlib.learn.charts:waterfall",
-    "dtlib.learn.drawing:timeline",
-}
 BY_NAME = {"dtlib.learn.figures:FigureCanvas", "dtlib.learn.figures:FigureManager"}  # by matplotlib
 BY_COMMAND = {"dtlib.ranks.node:agent"}  # srun's command line calls it, see `ranks.slurm`
 METHODS = {
@@ -30,7 +23,7 @@ METHODS = {
 
 
 def test_every_public_name_has_a_user() -> None:
-    assert set(unused()) == KERNELS.keys() | DRAWN | BY_NAME | BY_COMMAND, (
+    assert set(unused()) == KERNELS.keys() | BY_NAME | BY_COMMAND, (
         "delete what is here alone, or use it"
     )
 

@@ -67,16 +67,23 @@ def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> No
 def _accepted(
     key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
 ) -> list[Any]:
-    """Return those of the values of `decides` that are not refused next: with them all is read.
-
-    What shards takes no `channels_last`, and only strategies know who shards: for a layout that was
-    chosen, pictures are proposed under ddp alone.
-    """
-    if decides == "task" and "channels_last" in given and values["strategy"] not in ("ddp", "dp"):
+    """Return those of the values of `decides` that are not refused next: with them all is read."""
+    if not _strategy_takes(decides, values, given):
         return []
     before = {*without_effect(values, given)} - {key}
     after = {one: {*without_effect({**values, decides: one}, given)} for one in where}
     return [one for one in where if after[one] <= before]
+
+
+def _strategy_takes(decides: str, values: Mapping[str, Any], given: Iterable[str]) -> bool:
+    """Say whether the strategy would accept the proposal; strategies refuse these two themselves.
+
+    DeepSpeed's stage 3 cannot be compiled, and what shards takes no `channels_last`: for a layout
+    that was chosen, pictures are proposed under ddp alone.
+    """
+    if decides == "compile":
+        return values["strategy"] not in ("zero3", "infinity") and values["zero_stage"] != 3
+    return decides != "task" or "channels_last" not in given or values["strategy"] in ("ddp", "dp")
 
 
 def without(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> str:

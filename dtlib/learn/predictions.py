@@ -82,9 +82,12 @@ def _why(spec: dict[str, Any], guess: Any, value: Any) -> str:
     for option in spec.get("options") or []:
         if option["text"] == guess:
             return " ".join(str(option.get("why", "")).split())
-    if isinstance(value, (int, float)) and value:
-        return f"You were {abs(float(guess) - value) / abs(value):.0%} off."
-    return ""
+    if not isinstance(value, (int, float)) or not value:
+        return ""
+    ratio = float(guess) / value
+    if ratio > 10:
+        return f"Your number is {ratio:.3g} times the measured one."
+    return f"You were {abs(ratio - 1):.0%} off."
 
 
 def _number(value: Any) -> str:

@@ -65,11 +65,15 @@ def need_compiler(config: RunConfig) -> None:
     Raises `Unavailable` when this machine has no C++ compiler.
     """
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++")):
-        gone = unread(vars(config), config.chosen(), compile=False)
         raise Unavailable(
             "compile needs a C++ compiler; install g++ or clang, or drop"
-            f" {' and '.join(['compile', *gone])}."
+            f" {compile_settings(config)}."
         )
+
+
+def compile_settings(config: RunConfig) -> str:
+    """Return the settings that a run without torch.compile has to leave out, as a sentence does."""
+    return " and ".join(["compile", *unread(vars(config), config.chosen(), compile=False)])
 
 
 def need_package(config: RunConfig, package: str, install: str) -> None:

@@ -20,7 +20,7 @@ from dtlib.strategies import deepspeed_config, deepspeed_state, nvme
 from dtlib.strategies import operators as ops
 from dtlib.strategies.base import MakeOptimizer, StepResult, Strategy
 from dtlib.strategies.deepspeed_config import Sizes
-from dtlib.strategies.needs import instead, refuse_channels_last
+from dtlib.strategies.needs import compile_settings, instead, refuse_channels_last
 from dtlib.strategies.precision import AUTOCAST
 
 if TYPE_CHECKING:
@@ -55,7 +55,11 @@ class Zero(Strategy):
         kind, _ = foresee(world_size, config.device)
         if kind == "mps":
             raise BadInput(f"{name} runs on cpu and cuda, not on mps; use device cpu.")
-        deepspeed_config.stage_of(config)
+        if deepspeed_config.stage_of(config) == 3 and config.compile:
+            raise BadInput(
+                f"torch.compile cannot trace the layers of DeepSpeed's stage 3, which {name} uses;"
+                f" drop {compile_settings(config)}, or use strategy {instead('fsdp', config)}."
+            )
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:

@@ -426,7 +426,8 @@ def peaks(row):
     """GiB at the peak of a run on a GPU: predicted, measured."""
     place = (row["model"], row["strategy"], row["world_size"])
     counts = [row[key] for key in COUNTS]
-    setup = Setup(*place, *counts, vocab_size=entries if full else 50_304)
+    words = entries if full else 50_304
+    setup = Setup(*place, *counts, vocab_size=words, loss="auto")
     return fitting.peak(setup) / 2**30, row["memory_peak_bytes"] / 2**30
 
 

@@ -180,6 +180,7 @@ def a_prediction_is_committed_in_the_page(lesson: Any) -> None:
     form = lesson.locator(".dtlib-prediction").first
     number = form.locator("input[type=number]")
     if number.count():
+        assert number.get_attribute("min") == "0"  # no count, time or size is negative
         number.fill("3")
     else:
         form.locator("input[type=radio]").first.check()

@@ -78,6 +78,11 @@ REMEDIES = [
     ),
     ("train text --workers 2", "; leave it out.\n", "train text"),
     ("train text --nor 1", "Did you mean '--monitor'", "train text --monitor"),
+    (
+        "train text --strategy zero3 --compile --compile-mode max-autotune",
+        "drop compile and compile_mode, or use strategy fsdp.\n",
+        "train text --strategy fsdp --compile --compile-mode max-autotune",
+    ),
     ("train text --local_rank=1", "`dtlib train text --ranks N`", "train text --ranks 2"),
     ("--local_rank=1 train", "`dtlib train images|text --ranks N`", "train images --ranks 2"),
 ]

@@ -45,7 +45,9 @@ def test_prediction_and_measurement_side_by_side(capsys: pytest.CaptureFixture[s
     assert "As predicted. You were 17% off." in out
     learn.measured("result", 60)
     assert "Not as predicted. You were 92% off." in capsys.readouterr().out
-    assert [(r["predicted"], r["measured"]) for r in progress.runs()] == [("5", "60")]
+    learn.measured("result", 0.05)
+    assert "Your number is 100 times the measured one." in capsys.readouterr().out
+    assert [(r["predicted"], r["measured"]) for r in progress.runs()] == [("5", "0.05")]
 
 
 def test_take_away_lists_what_was_sure_and_wrong(capsys: pytest.CaptureFixture[str]) -> None:

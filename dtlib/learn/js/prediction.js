@@ -11,7 +11,7 @@ function render({ model, el }) {
       inner.append(make("label", {}, radio(group, String(i)), ` ${text}`));
     });
   } else {
-    number = make("input", { type: "number", step: "any", required: true });
+    number = make("input", { type: "number", step: "any", min: "0", required: true });
     const unit = spec.unit ? ` ${spec.unit}` : "";
     inner.append(make("label", {}, "Your number: ", number, unit));
   }
