@@ -35,7 +35,7 @@ CASES = [
      "does not resolve (socket.gaierror: unknown)", "/etc/hosts"),
     (probes_system.host_name,
      {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"}, "note",
-     "no answer within 10 s", "let `dtlib` start ranks"),
+     "no answer within 10 s", "start ranks with `dtlib`"),
     (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}}, "missing",
      "GLOO_SOCKET_IFNAME=^lo,docker is in NCCL's syntax",
      "unset it, or set it to one of lo, eth0"),
@@ -65,7 +65,7 @@ CASES = [
      "its import fails: ImportError: cannot import name 'foo'", "pip install"),
     (tools.operators, {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}}, "note",
      "not compiled: async_io", "dtlib ops build"),
-    (tools.operators, {"installed": lambda p: None}, "note", "without DeepSpeed", ""),
+    (tools.operators, {"installed": lambda p: None}, "note", "DeepSpeed is not installed", ""),
     (tools.slurm, {}, "note", "none", ""),
 ]  # fmt: skip
 

@@ -109,5 +109,5 @@ def test_what_shards_refuses_channels_last(strategy: str) -> None:
 
 
 def test_text_has_no_channels() -> None:
-    with pytest.raises(BadInput, match="channels_last means nothing to task text"):
+    with pytest.raises(BadInput, match="channels_last has no effect with task text"):
         RunConfig("text", channels_last=True)
