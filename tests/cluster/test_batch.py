@@ -164,7 +164,7 @@ def test_cpus_and_memory_follow_the_gpus(place, site, words, asked):
 
 
 @pytest.mark.parametrize(("site", "says"), [
-    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G of the site settings must be a whole"),
+    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G in the site settings must be a whole"),
     ("SBATCH_ACCOUNT='mine", "the site settings {} cannot be read"),
 ])  # fmt: skip
 def test_broken_site_settings_are_named(place, site, says, capsys):
@@ -216,4 +216,4 @@ def test_collect_names_notebooks_by_job_and_restart(place):
 
 def test_status_without_jobs_says_how_to_make_one(place, capsys):
     assert main(["batch", "status"]) == 0
-    assert "`dtlib batch submit NN` makes one" in capsys.readouterr().out
+    assert "`dtlib batch submit NN` submits one" in capsys.readouterr().out
