@@ -125,7 +125,7 @@ def test_the_files_of_an_array_tell_how_each_task_ended_last(place):
     ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
     ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
     ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
-    ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
+    ("submit 80 --nodes 0", "--nodes must be at least 1"),
     ("status --all", "status does not know '--all'"),
     ("status -- --all", "status takes nothing after --"),
 ])  # fmt: skip

@@ -136,7 +136,7 @@ def test_torchrun_is_one_srun_task_a_node() -> None:
 
 
 def test_the_batch_script_is_no_place_for_the_line_of_several_nodes() -> None:
-    with pytest.raises(BadInput, match="2 nodes need srun tasks, 1 on each"):
+    with pytest.raises(BadInput, match="3 nodes need srun tasks, 1 on each"):
         line(JOB)
 
 

@@ -40,7 +40,7 @@ class Job:
         return out / f"{self.name}-{self.id}"
 
     def log(self, out: Path) -> Path:
-        """Return the path of the log; `%a` stands for the number of a task, each of which has a log."""
+        """Return the path of the log; in an array every task has one, and `%a` is its number."""
         return out / f"{self.name}-{self.id}{'_%a' * self.array}.log"
 
     def save(self, out: Path) -> None:
