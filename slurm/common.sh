@@ -18,7 +18,7 @@ export SLURM_EXPORT_ENV=ALL
 mkdir -p "$out"
 rm -f "$out/run/requeue" # left by the last start; this one may end before it begins a run
 echo "$(date '+%F %T') job $SLURM_JOB_ID${task:+, task $task}, start $restart, on $SLURM_JOB_NODELIST;" \
-  "what it makes is in $out"
+  "its files are in $out"
 
 # Ranks that share a core take turns, which is slow and easily overlooked.
 ranks=${DTLIB_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}

@@ -77,7 +77,7 @@ class RunConfig:
     momentum : SHARE
         momentum of sgd
     adam_eps : EPSILON
-        epsilon of adamw: gradients far below it are mere rounding, and do not move a weight
+        epsilon of adamw: gradients far below it, which are mere rounding, do not move a weight
     weight_decay : DECAY
         weight decay of matrices and kernels, not of biases and norms (default: depends on task and
         optimizer)
@@ -91,7 +91,7 @@ class RunConfig:
         largest 2-norm of the global gradient; a larger gradient is scaled down to it
     **strategy and ranks**
     strategy
-        how the work is distributed over ranks, by a file of dtlib/strategies; dp means ddp
+        how the work is distributed over ranks (one file each in dtlib/strategies); dp means ddp
     ranks
         number of processes (default: as many as torchrun or srun started, otherwise those of the
         Slurm allocation, otherwise 2; 1 for single)
@@ -120,7 +120,7 @@ class RunConfig:
         CPU threads per rank; the same for any number of ranks, so that runs are comparable
     precision
         fp32, tf32 (an NVIDIA GPU multiplies fp32 with 10 bits of mantissa), bf16 or fp16 (autocast
-        over fp32 weights; fp16 with loss scaling), or fp64
+        over fp32 weights; weights of 16 bits under DeepSpeed; fp16 with loss scaling), or fp64
     skip_limit
         number of fp16 steps in a row that may overflow before the run is aborted
     activation_checkpointing

@@ -60,8 +60,8 @@ def gpt_selective(
 
     Its input, the results of its four products (3 + 1 + 4 + 1 of s·b·h), and attention's output
     with the logarithms of flash or the scores of the math kernel. `products` is false under
-    DeepSpeed's stage 3. `again` leaves out what autograd never keeps and only recomputation reads: the results
-    of the two projections, and scores.
+    DeepSpeed's stage 3. `again` leaves out what autograd never keeps and only recomputation reads:
+    the results of the two projections, and scores.
     """
     stream, compute = STREAM[recipe]
     positions, inner = sequence * batch, max(compute, 4)

@@ -137,7 +137,7 @@ def padded_flat(elements, ranks, alignment=2):
 
 
 def padded_each(sizes, ranks):
-    """Elements of tensors of these `sizes` when each is padded to a multiple of N, as in stage 3."""
+    """Elements of tensors of these `sizes`, each padded to a multiple of N as in stage 3."""
     return sum([share(size, ranks) * ranks for size in sizes])
 
 

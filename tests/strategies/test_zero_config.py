@@ -96,7 +96,7 @@ def test_a_stage_that_contradicts_the_name_is_refused():
 
 
 @pytest.mark.parametrize(("own", "words"), [
-    ({"train_batch_size": 32}, "cuts a global batch of 32 into micro-batch 16 × accumulation 1"),
+    ({"train_batch_size": 32}, "divides a global batch of 32 into micro-batch 16 × accumulation 1"),
     ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
     ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
     ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
