@@ -76,7 +76,7 @@ def ops(words: list[str]) -> int:
     names = settings.names or list(ops.OPERATORS)
     for name in names:
         if name not in ops.OPERATORS:
-            raise BadInput(f"unknown operator {name!r}; there is {', '.join(ops.OPERATORS)}.")
+            raise BadInput(f"unknown operator {name!r}; choose from {', '.join(ops.OPERATORS)}.")
     if settings.what == "build":
         if settings.json:
             raise BadInput("--json goes with `dtlib ops list`; leave it out.")

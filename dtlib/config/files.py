@@ -85,7 +85,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     writer.writeheader()
     head = text.getvalue().encode().rstrip()
     if path.exists() and path.read_bytes().partition(b"\n")[0].rstrip() not in (b"", head):
-        print(f"{path} has changed since dtlib wrote it; that version is kept as {back_up(path).name}.")
+        print(f"{path} has changed since dtlib wrote it; it is kept as {back_up(path).name}.")
     writer.writerows(rows)
     write_atomically(path, text.getvalue())
 

@@ -266,7 +266,7 @@ def test_parameters_of_a_resnet():
 
 BAD = {
     "Did you mean 'zero2'?": {"strategy": "zerro2"},
-    "there is tf32, bf16, fp16, mixed": {"precision": "fp23"},
+    "choose from tf32, bf16, fp16, mixed": {"precision": "fp23"},
     "unknown optimizer 'adam'": {"optimizer": "adam"},
     "unknown place 'gpu'": {"place": "gpu"},
     "single is one rank, not 4": {"strategy": "single"},
