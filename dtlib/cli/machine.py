@@ -69,7 +69,9 @@ def ops(words: list[str]) -> int:
         description="DeepSpeed's compiled operators, for strategies offload and infinity.",
         epilog="A run never compiles: it loads what is built, or names what is missing.",
     )
-    parser.add_argument("what", choices=("build", "list"), help="compile the missing, or list all")
+    parser.add_argument(
+        "what", choices=("build", "list"), help="build what is missing, or list all"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ops.OPERATORS)}")
     add_json(parser)
     settings = parser.parse_args(words)

@@ -46,7 +46,7 @@ class Setup:
     checkpointing
         what blocks recompute, as under --activation-checkpointing: none, selective or full
     loss
-        whole, or auto: in chunks above 2²⁶ logits, unless in fp16 (the command's default)
+        whole, or auto: in chunks above 2²⁶ logits, not in fp16 (default: whole; command: auto)
     dropout
         whether the masks of dropout are kept
     norm

@@ -22,7 +22,7 @@ NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
     ({"strategy": "fsdp", "static_graph": True}, "static_graph has no effect with strategy"),
     ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 has no effect with strategy ddp"),
     ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "the buckets after step 1"),
-    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "with accumulation 2 it does not"),
+    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 it does not"),
 ])  # fmt: skip
 def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     asked = config(**settings)

@@ -74,21 +74,23 @@ def parser() -> argparse.ArgumentParser:
     submitting = commands.add_parser(
         "submit",
         parents=[out],
-        help="hand a lesson or a script to sbatch",
+        help="submit a lesson or a script",
         usage="dtlib batch submit NN|SCRIPT [--nodes N] [--gpus-per-node G] [--time T] "
         "[-p NAME=VALUE] [SETTING OF THE SCRIPT …] [-- SBATCH-OPTION …]",
         epilog=f"scripts: {', '.join(script_names())}",
     )
-    submitting.add_argument("what", metavar="NN|SCRIPT", help="a lesson's number, a script's name")
-    submitting.add_argument("--nodes", type=int, metavar="N")
+    submitting.add_argument(
+        "what", metavar="NN|SCRIPT", help="a lesson's number or a script's name"
+    )
+    submitting.add_argument("--nodes", type=int, metavar="N", help="number of nodes")
     submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
     submitting.add_argument("--cpus-per-task", type=int, metavar="C", help="CPUs on each node")
     submitting.add_argument(
         "--time", metavar="T", help="time limit, as for sbatch: 90, 1:30:00, 1-0"
     )
-    submitting.add_argument("--kind", choices=("student", "instructor"), help="of a lesson")
+    submitting.add_argument("--kind", choices=("student", "instructor"), help="version of a lesson")
     submitting.add_argument(
-        "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
+        "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="for a lesson"
     )
     add_json(commands.add_parser("status", parents=[out], help="show the state of each job"))
     collecting = commands.add_parser(

@@ -242,8 +242,8 @@ def parser() -> Parser:
     top.add_argument("--srun", action="store_true", help="show srun's options for the command")
     for name, note in (
         ("accelerator", "auto, cpu, gpu, mps"), ("strategy", "a strategy of `dtlib train`"),
-        ("devices", "ranks per node"), ("nodes", "their number"), ("backend", ", ".join(BACKENDS)),
-        ("tpu-cores", "refused: there is no TPU support"),
+        ("devices", "ranks per node"), ("nodes", "number of nodes"),
+        ("backend", ", ".join(BACKENDS)), ("tpu-cores", "refused: there is no TPU support"),
     ):  # fmt: skip
         top.add_argument(f"--{name}", help=f"{note} (default: the file's)")
     return top
