@@ -3,8 +3,8 @@
 Counted operation by operation on the models of this course; equal to what autograd saves. A block
 of the GPT, in units of s·b·h elements: layer norm keeps its input (1), the projection to query, key
 and value its input (1), attention query, key, value (3) and its output (1), layer norm its input
-(1), the MLP its input (1), GELU its input (4), the second projection its input (4): 16, so 32 bytes
-each in bf16. Dropout adds two masks of one byte each, which gives the 34·s·b·h bytes of
+(1), the MLP its input (1), GELU its input (4), the second projection its input (4): 16 in all, so
+32·s·b·h bytes in bf16. Dropout adds two masks of one byte each, which gives the 34·s·b·h bytes of
 
 V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023,
 arXiv:2205.05198, equations 1 to 6.
