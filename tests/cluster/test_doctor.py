@@ -146,7 +146,7 @@ def test_driver_without_a_torch_that_can_use_it(tmp_path):
     )
     finding = probes_torch.gpu(there)
     assert finding.state == "note"
-    assert "the driver 470.1 sees a GPU, but torch 2.14.1 cannot use it" in finding.found
+    assert "the driver 470.1 finds a GPU, but torch 2.14.1 cannot use it" in finding.found
 
 
 def test_slurm_says_where_we_are_and_what_answers(tmp_path):
