@@ -1,12 +1,12 @@
-"""One machine with one GPU, ten minutes at most: the records of lessons 27 and 28.
+"""Measure the records of lessons 27 and 28 on a machine with one GPU, in at most ten minutes.
 
-    python slurm/gpu_records.py                  # the records are in the two lessons' rooms
-    python slurm/gpu_records.py --rehearse       # on any machine: small, and no record is touched
+    python slurm/gpu_records.py                  # writes the records in both lessons
+    python slurm/gpu_records.py --rehearse       # small, anywhere, changes no record
 
-papermill runs lesson 27 up to its ladder of settings on one GPU, and lesson 28 up to its table, at
-gpt2 and gpt2-medium; then GPT-2 trains compiled, with torch.profiler's trace of three steps. What
-was done when the time is up is recorded, the rest is not. Notebooks, runs and the trace stay in
-the folder of `--out`.
+papermill runs lesson 27 up to its ladder of settings on one GPU, and lesson 28 up to its table, for
+gpt2 and gpt2-medium; then GPT-2 trains compiled, and torch.profiler traces three steps. When the
+time is up, what has finished is recorded and the rest is not. Notebooks, runs and the trace stay
+in the folder `--out`.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 # The first heading that needs more than the lesson's record: the notebook ends before it.
 ENDS = {"27": "## Strong scaling", "28": "## Scale up"}
-FOR_THE_TRACE = 90  # seconds that lesson 28 has to leave
+FOR_THE_TRACE = 90  # seconds that lesson 28 must leave
 SETTINGS = (
     "model", "strategy", "global_batch", "micro_batch", "max_length", "precision", "compile",
     "channels_last", "loader", "workers",
 )  # fmt: skip
-"""What tells one row of the ladder from another, and is equal in its repeats."""
+"""The settings that distinguish the rows of the ladder; repeats have the same."""
 
 
 class TimeUp(DtlibError):
-    """The seconds of a part are over."""
+    """The time of a part is up."""
 
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """End the block when so many seconds are over; what it did is done, and that is said."""
+    """End the block after this many seconds, and print that; what it has done stays."""
 
     def end(*_: object) -> None:
         raise TimeUp("the time is up")
@@ -72,18 +72,18 @@ def at_most(seconds: float) -> Iterator[None]:
     try:
         yield
     except TimeUp:
-        print(f"The time is up after {seconds:.0f} s: what is not done stays undone.", flush=True)
+        print(f"The time is up after {seconds:.0f} s: the rest is left out.", flush=True)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
 
 def run_lesson(number: str, values: dict[str, Any], out: Path, seconds: float) -> list[Run]:
-    """Run a lesson's notebook up to `ENDS` and return its runs that are done, in their order."""
+    """Run a lesson's notebook up to `ENDS`, and return its completed runs in order."""
     lesson = find(number)
     heads = [cell.kind == "markdown" and ENDS[number] in cell.text for cell in lesson.cells]
     if True not in heads:
-        raise BadInput(f"lesson {number} has no heading {ENDS[number]!r} any more: mend ENDS here.")
+        raise BadInput(f"lesson {number} has no heading {ENDS[number]!r} any more: correct ENDS.")
     lesson.cells = lesson.cells[: heads.index(True)]
     job = Job(lesson, "instructor", out / number / f"{lesson.stem}.ipynb")
     with at_most(seconds):
@@ -95,7 +95,7 @@ def run_lesson(number: str, values: dict[str, Any], out: Path, seconds: float) -
 
 
 def ladder(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row for each setting of lesson 27's ladder: images/s of its n runs."""
+    """Return a row for each setting of lesson 27's ladder: images/s of its n runs."""
     groups = collections.defaultdict(list)
     for run in runs:
         groups[tuple(run.config.get(name) for name in SETTINGS)].append(run)
@@ -111,18 +111,18 @@ def ladder(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row for each run of lesson 28's table, as the lesson reads them: one run each, n = 1."""
+    """Return a row for each run of lesson 28's table, as the lesson reads them: n = 1."""
     own = ("max_length", "compile")
     return [{**run.row(), **{key: run.config.get(key) for key in own}, "n": 1} for run in runs]
 
 
 def trace(first: Run, changes: dict[str, Any], out: Path, seconds: float) -> dict[str, Any] | None:
-    """Train as lesson 28's first run did, profiled, and say what the trace of three steps shows."""
+    """Repeat lesson 28's first run with the profiler, and return what the trace shows."""
     from dtlib.training import start
 
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     settings = {key: value for key, value in first.config.items() if key in fields}
-    # accumulation follows from the batch; a trace is read without the ledger's own work in it
+    # accumulation follows from the batch; the ledger would add its own work to the trace
     settings |= {"accumulation": None, "ledger": False, "profile": True, "resume": False}
     settings |= {"steps": 30, "untimed_steps": 10, "checkpoint_every": 0, **changes}
     run = None
@@ -152,7 +152,7 @@ def longest(folder: Path, most: int = 10) -> dict[str, Any]:
 
 
 def about(made_by: str) -> dict[str, Any]:
-    """On what these records were measured, in the form that all records have."""
+    """Return what these records were measured on, in the form that all records have."""
     versions = {"Python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -162,7 +162,7 @@ def about(made_by: str) -> dict[str, Any]:
 
 
 def write_records(said: dict[str, Any], found: dict[str, Any]) -> None:
-    """Write what was measured into the lessons' rooms, and read it as they do."""
+    """Write the measurements into the lessons' folders, and read them as the lessons do."""
     if rows := found["ladder"]:
         versions = ", ".join(f"{name} {number}" for name, number in said["versions"].items())
         rows = [{**row, **said, "versions": versions} for row in rows]
@@ -177,12 +177,12 @@ def _write(name: str, suffix: str, write: Callable[[Path], None]) -> None:
     path = find(name[:2]).room / "records" / (name + suffix)
     path.parent.mkdir(exist_ok=True)
     write(path)
-    recorded(name)  # says on what and when
-    print(f"It is in {path}.")
+    recorded(name)  # prints device and date
+    print(f"The record is in {path}.")
 
 
 def measure(settings: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """Run the three parts, each in what is left of the time."""
+    """Run the three parts, each in the time that is left."""
     end = time.monotonic() + 60 * settings.minutes
 
     def left(keep: float = 0) -> float:
@@ -194,7 +194,7 @@ def measure(settings: argparse.Namespace, out: Path) -> dict[str, Any]:
         batch = settings.trace_batch
         changes = {"compile": True, "global_batch": batch, "micro_batch": batch}
     data = {"data": settings.data} if settings.data else {}
-    # the ladder may take half of the time: else there might be no table
+    # the ladder may take half of the time; otherwise there might be no table
     rungs = run_lesson("27", values["27"], out, left(30 * settings.minutes))
     runs = run_lesson("28", {**values["28"], **data}, out, left(FOR_THE_TRACE))
     traced = trace(runs[0], changes, out, left()) if runs and left() > 5 else None
@@ -202,7 +202,7 @@ def measure(settings: argparse.Namespace, out: Path) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print the figures, for whoever has only what was printed."""
+    """Print the figures, in case only the output is kept."""
     for row in found["ladder"]:
         print({key: row[key] for key in (*SETTINGS, "n", "images_per_second") if row[key]})
     for row in (*found["table"], *filter(None, [found["trace"]])):
@@ -212,14 +212,14 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Refuse, measure, write the records and show them; 1 when one of the three is missing."""
+    """Check, measure, write and print the records; return 1 if one of the three is missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_records"))
-    parser.add_argument("--minutes", type=float, default=10, help="of all three parts together")
-    parser.add_argument("--data", default="", help="a text that is here (default: lesson 28's)")
-    parser.add_argument("--trace-batch", type=int, default=32, help="windows a step in the trace")
-    parser.add_argument("--commit", default=commit(), help="of a copy that is no checkout")
-    parser.add_argument("--rehearse", action="store_true", help="small, here, records in --out")
+    parser.add_argument("--minutes", type=float, default=10, help="time for all parts together")
+    parser.add_argument("--data", default="", help="a text on this machine (default: lesson 28's)")
+    parser.add_argument("--trace-batch", type=int, default=32, help="windows per step in the trace")
+    parser.add_argument("--commit", default=commit(), help="the commit, in a copy without git")
+    parser.add_argument("--rehearse", action="store_true", help="a small trial, records in --out")
     settings = parser.parse_args(words)
     try:
         refuse(settings)
@@ -239,16 +239,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def refuse(settings: argparse.Namespace) -> None:
-    """Refuse a machine without a GPU, and a copy that does not know its commit."""
+    """Refuse a machine without a GPU, and a copy whose commit is unknown."""
     import torch
 
     if not (settings.rehearse or torch.cuda.is_available()):
         raise Unavailable(
-            "torch finds no NVIDIA GPU here, and these records are a GPU's: start it where"
-            " `dtlib doctor` finds one, or try it with --rehearse."
+            "torch finds no NVIDIA GPU here, and these records need one: run this where"
+            " `dtlib doctor` finds one, or try --rehearse."
         )
     if not settings.commit:
-        raise BadInput("this copy is no checkout: say by --commit what was measured.")
+        raise BadInput("this copy is not a git checkout: give its commit with --commit.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Start a training as distributed.yaml says, with the launcher that its backend needs:
+# Start the training that distributed.yaml describes, with the launcher that its backend needs:
 #   slurm/launch_training.sh [--print] [distributed.yaml] images|text [--SETTING VALUE …]
-# On one machine it is the training. In a batch script it starts itself in srun tasks on all nodes:
-# a node's number (SLURM_NODEID) and a rank's (SLURM_PROCID) differ only there.
+# On one machine it starts the training directly. In a batch script it starts itself in srun tasks
+# on all nodes, because only there is the number of each node (SLURM_NODEID) and rank (SLURM_PROCID)
+# known.
 set -euo pipefail
 home=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=slurm/environment.sh

@@ -20,8 +20,8 @@ from dtlib.errors import DtlibError, refuse_unknown, unusable
 
 __all__ = ["main", "parse_train", "train_parser"]
 
-PIPE_CLOSED = 141  # the same of a program that wrote for `head` and had not done yet
-INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
+PIPE_CLOSED = 141  # what a shell reports for a program whose reader, such as `head`, has left
+INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv
-        Words after `dtlib`; those of this process when left out.
+        Words after `dtlib` (default: those of this process).
     """
     if argv is None and "_ARGCOMPLETE" in os.environ:
         from dtlib.cli.completing import complete
@@ -53,17 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        if error.filename is None:  # nothing that a person could mend by another name
+        if error.filename is None:  # not about a file that the user could correct
             raise
         explain(unusable(error))
         return 2 if isinstance(error, PermissionError) or error.errno == errno.EROFS else 1
 
 
 def _reader_left() -> int:
-    """Say that nobody reads the output; return the exit code."""
-    # Where output still waits to be written, Python would complain once more at the end.
+    """Report that the output's reader has gone, and return the exit code."""
+    # Python flushes the remaining output at exit, and would report the closed pipe again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    print("dtlib: ended, since nobody reads its output any more.", file=sys.stderr)
+    print("dtlib: stopped, because the reader of its output has closed the pipe.", file=sys.stderr)
     return PIPE_CLOSED
 
 

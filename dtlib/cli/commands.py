@@ -1,4 +1,4 @@
-"""The one table of commands: what each is called, what the help says of it, and who runs it."""
+"""The table of commands: their names, their lines of help, and the functions that run them."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ dtlib: distributed training, from one laptop to a cluster
 
 """
 TAIL = """
-A first run, with nothing but a laptop (about a minute):
+A first run, for which a laptop is enough (about a minute):
 
   dtlib train text --steps 50 --ranks 2
 
-`dtlib COMMAND --help` lists the settings of a command; `dtlib --version` tells the version.
+`dtlib COMMAND --help` lists the settings of a command; `dtlib --version` prints the version.
 """
 
 
 class Command(NamedTuple):
-    """What runs a command's words, and a line of help for each way to call it."""
+    """The function that runs a command, and a line of help for each way to call it."""
 
     run: Callable[[list[str]], int]
     uses: dict[str, str]
 
 
 def elsewhere(module: str) -> Callable[[list[str]], int]:
-    """Return the command whose command line is a module's own `main`."""
+    """Return a function that imports a module when it is called, and runs the module's `main`."""
     return lambda words: importlib.import_module(module).main(words)
 
 
 COMMANDS: dict[str, Command] = {
     "doctor": Command(
-        machine.doctor, {"": "what this machine can run; a remedy for all that is missing"}
+        machine.doctor, {"": "what this machine can run, and how to get what is missing"}
     ),
     "fetch": Command(
         machine.fetch,
-        {"[NAME]": "bring data sets and checkpoints; without a name: which there are"},
+        {"[NAME]": "get data sets and checkpoints; without a name, list them"},
     ),
     "ops": Command(
-        machine.ops, {"build|list": "compile DeepSpeed's operators, once: offload and infinity"}
+        machine.ops, {"build|list": "compile DeepSpeed's operators once, for offload and infinity"}
     ),
     "train": Command(
         training.train,
@@ -51,8 +51,8 @@ COMMANDS: dict[str, Command] = {
     "profile": Command(
         elsewhere("dtlib.cli.profiles"),
         {
-            "nsys|ncu": "a training under NVIDIA's profilers: some steps, every rank",
-            "read FILE": "what they wrote: shares of kernels, NCCL, idle; FLOP/s reached",
+            "nsys|ncu": "run a training under NVIDIA's profilers and record some steps",
+            "read FILE": "what they recorded: shares of kernels, NCCL, idle; FLOP/s reached",
         },
     ),
     "export": Command(
@@ -62,33 +62,33 @@ COMMANDS: dict[str, Command] = {
     "lessons": Command(
         elsewhere("dtlib.lessons"),
         {
-            "list": "the lessons: what each needs and how long it takes",
-            "build|run": "make their notebooks; run them from top to bottom",
+            "list": "list the lessons, what each needs and how long it takes",
+            "build|run": "build their notebooks; run them from top to bottom",
         },
     ),
     "batch": Command(
         elsewhere("dtlib.cluster.batch"),
         {
-            "submit|status": "lessons and scripts as Slurm jobs; `collect` brings what they made",
-            "launch": "a training as slurm/distributed.yaml says, by its launcher",
+            "submit|status": "lessons and scripts as Slurm jobs; `collect` gathers their results",
+            "launch": "start a training as slurm/distributed.yaml describes it",
         },
     ),
     "report": Command(
         elsewhere("dtlib.study.report"),
-        {"FOLDER": "one HTML page of a run or a job: steps, devices, queue, how it ended"},
+        {"FOLDER": "one HTML page about a run or a job: steps, devices, queue, ending"},
     ),
     "study": Command(
         elsewhere("dtlib.study"),
         {
-            "strategies": "the same model under every strategy, predicted beside measured",
-            "strong|weak": "the same model on more and more ranks: honest efficiency, with spread",
-            "sensitivity": "every combination of a few settings: what gains, and what is noise",
-            "figure": "any study's tables and figures again, from its CSV file alone",
+            "strategies": "one model under every strategy: predictions beside measurements",
+            "strong|weak": "one model on more and more ranks: efficiency, with its spread",
+            "sensitivity": "every combination of a few settings: what helps, and what is noise",
+            "figure": "redraw a study's tables and figures from its CSV file alone",
         },
     ),
     "sim": Command(
         elsewhere("dtlib.cli.simulate"),
-        {"memory": "what a rank would hold and send, also on devices that are not here"},
+        {"memory": "predict what a rank holds and sends, also on devices you don't have"},
     ),
     "completion": Command(
         lambda words: importlib.import_module("dtlib.cli.completing").completion(words),
@@ -98,7 +98,7 @@ COMMANDS: dict[str, Command] = {
 
 
 def help_text() -> str:
-    """What `dtlib --help` prints: a line for each use of each command."""
+    """Return what `dtlib --help` prints: a line for each use of each command."""
     lines = [
         f"  {f'dtlib {name} {words}':<27}  {note}\n"
         for name, command in COMMANDS.items()

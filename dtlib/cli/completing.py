@@ -1,4 +1,4 @@
-"""Completion of command lines by a shell: argcomplete asks the parsers that read them."""
+"""Shell completion: argcomplete asks the parsers which words may follow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion(words: list[str]) -> int:
-    """Print the function that a shell completes by."""
+    """Print the shell function that completes dtlib's command lines."""
     parser = Parser(
         prog="dtlib completion",
-        description="Print what makes a shell complete dtlib's commands, settings and choices.",
+        description="Print the code that lets a shell complete commands, settings and choices.",
         epilog='bash and zsh: eval "$(dtlib completion bash)" in ~/.bashrc, or zsh in ~/.zshrc;'
         " fish: dtlib completion fish > ~/.config/fish/completions/dtlib.fish",
     )

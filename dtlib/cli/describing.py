@@ -1,4 +1,4 @@
-"""What the command line says: of a finished run, and of what went wrong."""
+"""What the command line prints about a finished run, and about an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe(run: Run) -> str:
-    """A few lines on a finished run, for people."""
+    """Return a summary of a finished run in a few lines."""
     summary = run.summary
     lines = dict(summary.get("evaluation") or {})
     if summary.get("throughput"):
@@ -30,10 +30,10 @@ def _say(value: Any) -> str:
 
 
 def explain(error: DtlibError) -> None:
-    """Print what went wrong in one sentence, and what a failed rank left below it."""
+    """Print what went wrong in one sentence, and a failed rank's traceback below it."""
     rank = own_rank()
     if rank and isinstance(error, BadInput):
-        # Rank 0 says the same; were we to leave first, torchrun would end it before it has.
+        # Rank 0 prints the same; if this rank ended first, torchrun would end rank 0 before it did.
         time.sleep(5.0)
         return
     who = f"dtlib: rank {rank}" if rank else "dtlib"
@@ -44,11 +44,11 @@ def explain(error: DtlibError) -> None:
 
 
 def own_rank() -> int:
-    """Rank that torchrun or srun gave to this process; 0 where it was started by hand."""
+    """Return the rank that torchrun or srun gave to this process; 0 if it was started by hand."""
     from dtlib.ranks.dist import environment_world
 
     try:
         there = environment_world()
-    except BadInput:  # it contradicts itself, which every rank says
+    except BadInput:  # the variables contradict each other, which every rank reports
         return 0
     return there.rank if there else 0

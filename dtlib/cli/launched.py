@@ -1,4 +1,4 @@
-"""What a rank owes to its launcher: `--local_rank=K` among its words, and no shared hash seed."""
+"""What launchers leave to a rank: drop their `--local_rank=K`, share one hash seed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from dtlib.ranks.environment import HASH_SEED, environment_world, hash_seed
 
 
 def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return a program's words without the one that the `deepspeed` launcher puts first.
+    """Return a program's words without the `--local_rank=K` that the `deepspeed` launcher adds.
 
-    It says again what LOCAL_RANK says, so that nothing is lost.
+    The word repeats LOCAL_RANK, so nothing is lost.
 
-    Raises `BadInput` when LOCAL_RANK is not there or says something else: no launcher can have put
-    it there.
+    Raises `BadInput` when LOCAL_RANK is not set or differs: then no launcher can have added it.
     """
     kept = []
     for word in words:
@@ -29,20 +28,20 @@ def without_local_rank(words: Sequence[str], env: Mapping[str, str] = os.environ
             task = next((word for word in words if word in CHOICES["task"]), "images|text")
             there = f"{env['LOCAL_RANK']} here" if "LOCAL_RANK" in env else "not set"
             raise BadInput(
-                f"{word} is what a launcher such as `deepspeed` says, and LOCAL_RANK is {there};"
-                f" leave it out, and `dtlib train {task} --ranks N` starts the ranks itself."
+                f"{word} is for launchers such as `deepspeed`, which set LOCAL_RANK, but LOCAL_RANK"
+                f" is {there}; leave it out: `dtlib train {task} --ranks N` starts ranks itself."
             )
     return kept
 
 
 def share_hash_seed(env: Mapping[str, str] = os.environ) -> None:
-    """Start this process again if it is a rank whose hash seed is not that of the others.
+    """Restart this process if it is a rank whose hash seed differs from that of the others.
 
-    Python takes the seed as it starts. torch is not loaded yet, so this costs a tenth of a second.
+    Python reads the seed when it starts. torch is not loaded yet, so this takes only 0.1 s.
     """
     try:
         there = environment_world(env)
-    except BadInput:  # which the command will say
+    except BadInput:  # the command will report it
         return
     if there and there.world_size > 1 and env.get(HASH_SEED) != hash_seed(env):
         again = [sys.executable, *sys.orig_argv[1:]]

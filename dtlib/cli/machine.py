@@ -1,4 +1,4 @@
-"""`dtlib doctor`, `fetch` and `ops`: what this machine can run, and what it is brought."""
+"""`dtlib doctor`, `fetch` and `ops`: examine this machine, get data, compile operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dtlib.errors import BadInput
 def doctor(words: list[str]) -> int:
     """Say what this machine can run."""
     parser = Parser(prog="dtlib doctor", description="What this machine can run.")
-    parser.add_argument("--nodes", action="store_true", help="all nodes of this Slurm allocation")
+    parser.add_argument("--nodes", action="store_true", help="examine all nodes of this job")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     settings = parser.parse_args(words)
     from dtlib.cluster.doctor import look
@@ -19,22 +19,22 @@ def doctor(words: list[str]) -> int:
 
 
 def fetch(words: list[str]) -> int:
-    """Bring data sets and checkpoints, or list them."""
+    """Get data sets and checkpoints, or list them."""
     parser = Parser(
         prog="dtlib fetch",
-        description="Bring data sets and checkpoints, each file checked by its hash.",
-        epilog="`dtlib fetch` alone lists what there is.",
+        description="Get data sets and checkpoints; each file is verified by its hash.",
+        epilog="`dtlib fetch` alone lists what is available.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="what to bring")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to get")
     parser.add_argument(
         "--from",
         dest="carried",
         action="append",
         default=[],
         metavar="FILE",
-        help="take it from a file, or a folder of files, that you carried here; no network is used",
+        help="take it from a file, or a folder of files, that you copied here; no network is used",
     )
-    parser.add_argument("--urls", action="store_true", help="only say where it can be downloaded")
+    parser.add_argument("--urls", action="store_true", help="only print the download addresses")
     add_json(parser)
     settings = parser.parse_args(words)
     from dtlib.data.fetch import SOURCES, addresses, get, listing, places, resolve
@@ -61,22 +61,24 @@ def fetch(words: list[str]) -> int:
 
 
 def ops(words: list[str]) -> int:
-    """Compile DeepSpeed's operators, or say which are."""
+    """Compile DeepSpeed's operators, or list which are compiled."""
     from dtlib.strategies import operators as ops
 
     parser = Parser(
         prog="dtlib ops",
         description="DeepSpeed's compiled operators, for strategies offload and infinity.",
-        epilog="A run never compiles: it loads what is built, or says what is not.",
+        epilog="A run never compiles: it loads what is built, or names what is missing.",
     )
-    parser.add_argument("what", choices=("build", "list"), help="compile what is missing, or look")
+    parser.add_argument(
+        "what", choices=("build", "list"), help="build what is missing, or list all"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ops.OPERATORS)}")
     add_json(parser)
     settings = parser.parse_args(words)
     names = settings.names or list(ops.OPERATORS)
     for name in names:
         if name not in ops.OPERATORS:
-            raise BadInput(f"unknown operator {name!r}; there is {', '.join(ops.OPERATORS)}.")
+            raise BadInput(f"unknown operator {name!r}; choose from {', '.join(ops.OPERATORS)}.")
     if settings.what == "build":
         if settings.json:
             raise BadInput("--json goes with `dtlib ops list`; leave it out.")

@@ -26,8 +26,8 @@ HELP = """\
 dtlib profile nsys|ncu [--out NAME] [--first N] [--last N] [--only RANKS] [--print] -- train …
 dtlib profile read FILE [--device NAME] [--top N]
 
-nsys: when each kernel of some steps ran; ncu: what single kernels reached. Under torchrun or srun
-every rank has a profiler of its own. `dtlib profile nsys --help` lists all settings.
+nsys records when each kernel of some steps ran; ncu measures single kernels. Under torchrun or
+srun every rank has its own profiler. `dtlib profile nsys --help` lists all settings.
 """
 WHERE = {
     "nsys": "Nsight Systems; it comes with the CUDA toolkit (cuda/bin) and from"
@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
 
 
 def profile(tool: str, words: list[str]) -> int:
-    """Run `dtlib train …` under a profiler, or print the line that would.
+    """Run `dtlib train …` under a profiler, or print the command line for it.
 
     Raises `BadInput` when no training run follows `--`, or a setting is wrong; `Unavailable` where
     the profiler is not installed.
@@ -64,7 +64,7 @@ def profile(tool: str, words: list[str]) -> int:
         raise BadInput(f"say what to profile: `dtlib profile {tool} -- train text --steps 20`.")
     from dtlib.cli.training import parse_train, train
 
-    config, _ = parse_train(run[1:])  # what is wrong with it is said before anything starts
+    config, _ = parse_train(run[1:])  # errors in it are reported before anything starts
     there = environment_world()
     _refuse(tool, settings, config, there)
     settings.out = settings.out or str(Path(config.out or ".") / tool)
@@ -74,7 +74,7 @@ def profile(tool: str, words: list[str]) -> int:
         print(shlex.join(line))
         return 0
     if shutil.which(tool) is None:
-        raise Unavailable(f"there is no {tool} here ({WHERE[tool]}); --print shows its line.")
+        raise Unavailable(f"there is no {tool} here ({WHERE[tool]}); --print shows the command.")
     if there and settings.only is not None and there.rank not in settings.only:
         return train(commands.marked(run, settings.first, settings.last)[1:])
     report = settings.out + (f".rank{there.rank}" if there else "")
@@ -82,29 +82,29 @@ def profile(tool: str, words: list[str]) -> int:
     code = subprocess.run(line, check=False).returncode
     written = _table(report) if tool == "ncu" and code == 0 else f"{report}.sqlite"
     if code == 0:
-        print(f"Read it by `dtlib profile read {written}`.")
+        print(f"Read it with `dtlib profile read {written}`.")
     return code
 
 
 def _refuse(
     tool: str, settings: argparse.Namespace, config: RunConfig, there: EnvWorld | None
 ) -> None:
-    """Raise BadInput where the run is fine and the settings too, and they contradict each other."""
+    """Raise BadInput if the profiler's settings contradict those of the run."""
     if config.profile:
         raise BadInput(
-            f"--profile and {tool} cannot look at one run: CUPTI serves one profiler at a time;"
-            " leave --profile out."
+            f"--profile and {tool} cannot profile the same run: CUPTI serves one profiler at a"
+            " time; leave --profile out."
         )
     if config.steps is not None and settings.first > config.steps:
         raise BadInput(
-            f"first is {settings.first} and the run has {config.steps} steps, so nothing would be"
+            f"first is {settings.first}, but the run has {config.steps} steps, so nothing would be"
             " recorded: give a smaller --first, or more --steps."
         )
     if settings.only is not None and there is None:
         raise BadInput(
-            f"only {','.join(map(str, sorted(settings.only)))} goes by the ranks of torchrun or"
-            f" srun, and this is neither: start `dtlib profile {tool}` by one of them, or leave"
-            " --only out."
+            f"only {','.join(map(str, sorted(settings.only)))} selects ranks of torchrun or"
+            f" srun, and neither started this process: start `dtlib profile {tool}` with one of"
+            " them, or leave --only out."
         )
 
 
@@ -117,7 +117,7 @@ def _line(
 
 
 def _table(report: str) -> str:
-    """Write a report of ncu as CSV beside it, and return the name."""
+    """Export a report of ncu to a CSV file beside it, and return that file's name."""
     name = f"{report}.csv"
     with Path(name).open("w", encoding="utf-8") as file:
         subprocess.run(commands.ncu_csv(f"{report}.ncu-rep"), stdout=file, check=False)
@@ -128,12 +128,12 @@ def _parser(tool: str) -> Parser:
     usage = f"dtlib profile {tool} [SETTING …] -- train images|text [SETTING …]"
     parser = Parser(prog=f"dtlib profile {tool}", usage=usage)
     first, last = STEPS[tool]
-    out = f"of the report, without ending (default: {tool} in the run's --out, else here)"
+    out = f"name of the report, no suffix (default: {tool} in the run's --out, otherwise here)"
     parser.add_argument("--out", metavar="NAME", help=out)
-    settles = "first step to record; what settles in the first is over"
+    settles = "first step to record, when the warm-up is over"
     _number(parser, "first", first, settles, least=1)
     _number(parser, "last", last, "last step to record", least=1)
-    only = "ranks with a profiler, such as 0,3; the others run as they are (default: all)"
+    only = "ranks to profile, such as 0,3; the others run without a profiler (default: all)"
     parser.add_argument("--only", type=_ranks, metavar="RANKS", help=only)
     parser.add_argument("--print", action="store_true", help="only print the command line")
     if tool == "ncu":
@@ -141,7 +141,7 @@ def _parser(tool: str) -> Parser:
         parser.add_argument(
             "--kernels", type=_pattern, default=commands.KERNELS, metavar="REGEX", help=kernels
         )
-        _number(parser, "skip", 0, "launches of them to leave out first")
+        _number(parser, "skip", 0, "launches of these kernels to skip first")
         _number(parser, "count", 20, "launches to measure", least=1)
         sets, which = "|".join(commands.SETS), "ncu's set of sections (default: basic)"
         parser.add_argument("--set", dest="sections", default="basic", metavar=sets, help=which)
@@ -166,8 +166,8 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise BadInput(f"kernels is {text!r}, no regular expression ({error}).") from None
-    if not text:  # it would find NCCL's kernels too, see `commands.KERNELS`
+        raise BadInput(f"kernels is {text!r}, not a regular expression ({error}).") from None
+    if not text:  # it would match NCCL's kernels too, see `commands.KERNELS`
         raise BadInput("kernels is empty; it must name kernels, such as gemm.")
     return text
 
@@ -181,12 +181,12 @@ def _ranks(text: str) -> set[int]:
 def read(words: list[str]) -> int:
     """Print what is in an export of nsys, a CSV of ncu, or a folder of torch.profiler's traces.
 
-    Raises `BadInput` when it is none of them; the sentence says how to make one.
+    Raises `BadInput` when it is none of them; the message says how to make one.
     """
     parser = Parser(prog="dtlib profile read", description="Print what a profiler wrote.")
     which = "NAME.sqlite of nsys, NAME.csv of ncu, or the folder profile/ of a run"
     parser.add_argument("file", metavar="FILE", help=which)
-    device = "whose peaks to compare with (default: the GPU's, by its name)"
+    device = "device whose peaks to compare with (default: the GPU that was profiled)"
     parser.add_argument("--device", metavar="NAME", help=device)
     _number(parser, "top", 10, "ranges and kernels to list", least=1)
     add_json(parser)
@@ -195,12 +195,12 @@ def read(words: list[str]) -> int:
     if not path.exists():
         raise BadInput(f"there is no file {path}; give {which}.")
     if path.suffix in (".nsys-rep", ".ncu-rep"):
-        raise BadInput(f"{path} is for NVIDIA's own viewer; first `{_remedy(path)}`.")
+        raise BadInput(f"{path} is for NVIDIA's own viewer; first run `{_remedy(path)}`.")
     if path.suffix == ".csv":
         print(_ncu(path, settings.device, settings.top, settings.json))
     elif settings.device is not None:
         raise BadInput(
-            f"device {settings.device} has peaks to compare a CSV of ncu with, which {path} is not:"
+            f"device {settings.device} is compared only with a CSV file of ncu, and {path} is none;"
             " leave --device out."
         )
     else:
@@ -210,7 +210,7 @@ def read(words: list[str]) -> int:
 
 
 def _remedy(path: Path) -> str:
-    """The line that makes of a report what can be read."""
+    """Return the command that converts a report to a file that `read` takes."""
     if path.suffix == ".nsys-rep":
         return shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
     table = shlex.quote(str(path.with_suffix(".csv")))
@@ -234,12 +234,12 @@ def _nsys(path: Path, top: int, as_json: bool) -> str:
         return to_json(
             {**vars(export), "ranges": export.ranges[:top], "kernels": export.kernels[:top]}
         )
-    none = "There is no NVTX range: `dtlib profile nsys` makes them."
+    none = "There are no NVTX ranges; `dtlib profile nsys` records them."
     parts = [
-        "Shares of the captured time; kinds may overlap, exposed NCCL runs beside no kernel.\n"
+        "Shares of the captured time; kinds may overlap; exposed NCCL runs while no kernel does.\n"
         + _aligned(tables.of_gpus(export)),
         _aligned(tables.of_ranges(export, top)) if export.ranges else none,
-        _aligned(tables.of_kernels(export, top)) if export.kernels else "There is no kernel.",
+        _aligned(tables.of_kernels(export, top)) if export.kernels else "There are no kernels.",
     ]
     if export.unknown:
         parts.append(f"Tables {nsys.not_read(export.unknown)}")

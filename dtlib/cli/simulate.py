@@ -1,4 +1,4 @@
-"""`dtlib sim memory`: what a rank would hold, on a device that need not be here."""
+"""`dtlib sim memory`: predict what a rank holds, also on a device that is not in this machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
         raise BadInput(
             f"sim has no formula for strategy {name}; it predicts {', '.join(states.DIVIDED)}."
         )
-    # one rank for what cannot have more, else as many as `dtlib train` starts
+    # one rank for what cannot have more, otherwise as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
     flags.setdefault("loss", "auto")
     hints = typing.get_type_hints(Setup)
@@ -72,13 +72,13 @@ def _parser() -> Parser:
     )
     add_settings(parser, kind=Setup, choices=WORDS)
     known = ", ".join(hardware.DEVICES)
-    parser.add_argument("--device", metavar="NAME", help=f"whether it fits on: {known}")
+    parser.add_argument("--device", metavar="NAME", help=f"say whether it fits on one of: {known}")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return parser
 
 
 def table(setup: Setup, found: Estimate, device: str | None) -> str:
-    """Return the estimate as text for people."""
+    """Return the estimate as text."""
     unit = f"a window of {setup.sequence} tokens" if setup.is_text else "a picture"
     lines = [
         f"Simulated: {setup.model}, {found.parameters:,} parameters, strategy {setup.strategy},"
@@ -107,14 +107,14 @@ def more_settings(setup: Setup) -> list[str]:
     """Say what else changes the memory of a GPT: vocabulary, loss, checkpointing."""
     if not setup.is_text:
         return []
-    loss = "in chunks, logits are never whole" if setup.is_chunked else "of all logits at once"
+    loss = "in chunks, logits never stored whole" if setup.is_chunked else "of all logits at once"
     return [
         f"Vocabulary of {setup.vocab_size:,}, loss {loss}, checkpointing {setup.checkpointing}."
     ]
 
 
 def verdict(setup: Setup, found: Estimate, device: str) -> list[str]:
-    """Say in a sentence or two whether the most that a rank holds fits on a device."""
+    """Say in a sentence or two whether a rank's peak memory fits on a device."""
     row = hardware.DEVICES[device]
     moment, most = found.peak()
     share = most / row["memory"]
@@ -129,23 +129,25 @@ def verdict(setup: Setup, found: Estimate, device: str) -> list[str]:
             f" {'fp16' if setup.precision == 'bf16' else 'fp32'}."
         )
     if 0.9 < share <= 1:
-        lines.append("That leaves less than the tenth that CUDA and fragmentation can take.")
+        lines.append("That leaves less than 10% free, which CUDA and fragmentation can take.")
     return lines
 
 
 def computes_in(precision: str, device: str) -> bool:
-    """Say whether a device has a precision that came with later ones."""
+    """Tell whether a device computes in a precision; older GPUs have no bf16 and no tf32."""
     return precision not in ("bf16", "tf32") or precision in hardware.DEVICES[device]["peak"]
 
 
 def what_would_fit(setup: Setup, device: str) -> list[str]:
-    """Return a line for each change after which a run fits that does not, or a line without one."""
+    """Return a line for each change that would make the run fit; no line if it fits already."""
     memory = hardware.DEVICES[device]["memory"]
     if fitting.peak(setup) <= memory:
         return []
     ways = fitting.ways(setup, memory)
     lines = [f"  {way.flags}: at most {_gb(way.peak)} GB" for way in ways]
-    lines = lines or ["  no smaller micro-batch and no strategy; more ranks, or a smaller model"]
+    lines = lines or [
+        "  no smaller micro-batch, no other strategy; use more ranks or a smaller model"
+    ]
     return [f"With {1 - fitting.SPARE:.0%} of it in use, these would fit:", *lines]
 
 

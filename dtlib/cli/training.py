@@ -18,7 +18,7 @@ from dtlib.errors import BadInput, DtlibError, Stopped
 
 
 def train(words: list[str]) -> int:
-    """Train, and say in a few lines what came of it."""
+    """Train, and print a summary of the run in a few lines."""
     config, as_json = parse_train(words)
     from dtlib.training.start import train as train_run
 
@@ -64,7 +64,7 @@ def parse_train(words: list[str]) -> tuple[RunConfig, bool]:
         if path and _refused(content, flags.get("task", "text")):
             raise BadInput(f"in the configuration {path}, {error}") from None
         raise
-    refuse_without_effect(vars(config), flags)  # a flag says what somebody wants, default or not
+    refuse_without_effect(vars(config), flags)  # a flag is a choice, even of the default
     return config, as_json
 
 
@@ -78,7 +78,7 @@ def _refused(content: Mapping[str, Any], task: str) -> bool:
 
 
 def train_parser() -> Parser:
-    """The parser of `dtlib train`: a flag for each field of `RunConfig`."""
+    """Return the parser of `dtlib train`: a flag for each field of `RunConfig`."""
     parser = Parser(
         prog="dtlib train",
         usage="dtlib train images|text [--ranks N] [--steps K] [--model M] [--strategy S] …",
@@ -91,6 +91,6 @@ def train_parser() -> Parser:
         "--config", metavar="FILE", default=None, help="YAML file of settings; flags win over it"
     )
     parser.add_argument(
-        "--json", action="store_true", default=False, help="last line on stdout: the summary"
+        "--json", action="store_true", default=False, help="print the summary as JSON (last line)"
     )
     return parser

@@ -1,6 +1,6 @@
-"""Which setting belongs to which task, optimizer, strategy, device …: the one table of it.
+"""The table that says to which task, optimizer, strategy or device a setting belongs.
 
-A setting that nothing would read is refused, since whoever gave it believes that it did something.
+A setting that nothing reads is refused, because whoever gave it expects it to have an effect.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from dtlib.errors import BadInput
 
-# A setting, the one that decides whether it is read, and the values with which it is. Those that
-# a strategy heeds stand in its own file, as its `options`.
+# Each setting, the setting that decides whether it is read, and the values of that one for which
+# it is. The settings that a strategy reads are listed in its own file, as its `options`.
 BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "norm": ("task", ("images",)),
     "width": ("task", ("images",)),
@@ -37,24 +37,24 @@ BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 
 def without_effect(values: Mapping[str, Any], given: Iterable[str]) -> list[str]:
-    """Return those of the `given` settings that nothing reads beside these values, in order."""
+    """Return, in order, the `given` settings that have no effect with these values."""
     return [key for key in given if key in BELONGS and not _is_read(key, values)]
 
 
 def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> None:
-    """Refuse the first of the `given` settings that nothing would read.
+    """Refuse the first of the `given` settings that would have no effect.
 
     Parameters
     ----------
     values
         All settings of a run.
     given
-        Names of those that somebody chose.
+        Names of the settings that the user chose.
 
     Raises
     ------
     BadInput
-        The sentence says with what the setting would have an effect.
+        The message names the values with which the setting would have an effect.
     """
     given = [*given]
     for key in without_effect(values, given):
@@ -67,7 +67,7 @@ def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> No
 def _accepted(
     key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
 ) -> list[Any]:
-    """Return those of the values of `decides` that are not refused next: with them all is read."""
+    """Return the values of `decides` that would not be refused next: with them, all settings count."""
     if not _strategy_takes(decides, values, given):
         return []
     before = {*without_effect(values, given)} - {key}
@@ -76,10 +76,11 @@ def _accepted(
 
 
 def _strategy_takes(decides: str, values: Mapping[str, Any], given: Iterable[str]) -> bool:
-    """Say whether the strategy would accept the proposal; strategies refuse these two themselves.
+    """Say whether the strategy would accept the proposal.
 
-    DeepSpeed's stage 3 cannot be compiled, and what shards takes no `channels_last`: for a layout
-    that was chosen, pictures are proposed under ddp alone.
+    Strategies refuse two settings themselves: DeepSpeed's stage 3 cannot be compiled, and those
+    that shard refuse `channels_last`, so if that is given, the task images is proposed only under
+    ddp.
     """
     if decides == "compile":
         return values["strategy"] not in ("zero3", "infinity") and values["zero_stage"] != 3
@@ -87,7 +88,7 @@ def _strategy_takes(decides: str, values: Mapping[str, Any], given: Iterable[str
 
 
 def without(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> str:
-    """Return `" without a and b"`, those of the `given` that a change leaves unread, or `""`."""
+    """Return `" without a and b"`, the `given` settings that a change leaves unread, or `""`."""
     return listed(unread(values, given, **change))
 
 
@@ -103,7 +104,7 @@ def unread(values: Mapping[str, Any], given: Iterable[str], **change: Any) -> li
 
 
 def listed(keys: Iterable[str], before: str = " without ") -> str:
-    """Return the names of settings after a word, or `""` if there are none."""
+    """Return the names of settings after the words `before`, or `""` if there are none."""
     return (names := " and ".join(keys)) and before + names
 
 
@@ -117,10 +118,10 @@ def of_task(key: str, task: str) -> bool:
 
 
 def no_effect(key: str, values: Mapping[str, Any], decides: str, where: Iterable[Any]) -> BadInput:
-    """Say that a setting means nothing beside the one that decides, and with which it would."""
+    """Return the error for a setting without effect; it names the values that would give it one."""
     instead = _one_of(decides, where)
     return BadInput(
-        f"{_shown(key, values[key])} means nothing to {_shown(decides, values[decides])};"
+        f"{_shown(key, values[key])} has no effect with {_shown(decides, values[decides])};"
         f" leave it out{instead and f', or use {instead}'}."
     )
 
@@ -131,7 +132,7 @@ def _is_read(key: str, values: Mapping[str, Any]) -> bool:
 
 
 def _shown(key: str, value: Any) -> str:
-    """`nvtx` is said of a switch that is on, `no nvtx` of one that is off."""
+    """Return `nvtx` for a switch that is on, `no nvtx` for one that is off."""
     if isinstance(value, bool):
         return key if value else f"no {key}"
     return f"{key} {value}"

@@ -1,4 +1,4 @@
-"""Files: written so that a reader sees the old one or the whole new one; YAML read in one way."""
+"""Write files so that a reader sees either the old or the complete new one; read YAML."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dtlib.errors import BadInput, in_words
 
 
 def writable_folder(folder: Path, setting: str = "--out") -> Path:
-    """Make a folder unless it is there, see that files can be made in it, and return it.
+    """Create a folder if necessary, check that files can be created in it, and return it.
 
-    Raises `BadInput` when they cannot; the sentence names the setting to choose another by.
+    Raises `BadInput` when they cannot; the message names the setting that chooses another folder.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def back_up(path: Path) -> Path:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV file in one step; None stays empty.
+    """Write a CSV file in one step; None becomes an empty cell.
 
     A file that has other columns, or was saved by a spreadsheet, is copied first: somebody may have
     put work into it.
@@ -86,15 +86,15 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     writer.writeheader()
     head = text.getvalue().encode().rstrip()
     if path.exists() and path.read_bytes().partition(b"\n")[0].rstrip() not in (b"", head):
-        print(f"{path} was changed since dtlib wrote it; it is kept as {back_up(path).name}.")
+        print(f"{path} has changed since dtlib wrote it; it is kept as {back_up(path).name}.")
     writer.writerows(rows)
     write_atomically(path, text.getvalue())
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read the `key: value` lines of a YAML file; the keys and values are not judged here.
+    """Read the `key: value` lines of a YAML file; the keys and values are not checked here.
 
-    Raises `BadInput` when there is no such file, or it holds something else.
+    Raises `BadInput` when the file does not exist or holds anything else.
     """
     import yaml
 

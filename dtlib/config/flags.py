@@ -1,4 +1,4 @@
-"""Flags of the command line: refused in one sentence, and one for each field of `RunConfig`."""
+"""Command-line flags: one for each field of `RunConfig`; one sentence refuses a wrong one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dtlib.errors import BadInput, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises what is wrong in one sentence, and names the nearest right flag."""
+    """A parser that reports a wrong flag in one sentence and suggests the nearest valid one."""
 
-    asked: ClassVar[Callable[[Parser], None] | None] = None  # by a shell that completes a line
-    words: Collection[str] = ()  # that are being read
+    asked: ClassVar[Callable[[Parser], None] | None] = None  # by a shell, to complete a line
+    words: Collection[str] = ()  # those being parsed
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if Parser.asked:
-            answer, Parser.asked = Parser.asked, None  # which itself parses
+            answer, Parser.asked = Parser.asked, None  # the answer parses, too
             answer(self)
         self.words = list(args or ())
         return super().parse_known_args(args, namespace)
@@ -41,14 +41,14 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}.{hint}")
 
     def _command(self) -> Parser:
-        """Return the parser of the command that the words name, if this one's next word is one."""
+        """Return the parser of the subcommand that the words name, otherwise this parser."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 return next((action.choices[w] for w in self.words if w in action.choices), self)
         return self
 
     def _flags_of_the_task(self) -> list[str]:
-        """Return the flags, but for those that would be refused next, as another task's."""
+        """Return the flags without those of another task, which would be refused next."""
         flags = self._option_string_actions
         tasks = [word for word in self.words if word in CHOICES["task"]]
         return [flag for flag in flags if not tasks or of_task(flags[flag].dest, tasks[0])]
@@ -61,21 +61,21 @@ def add_settings(
     kind: Any = RunConfig,
     choices: Mapping[str, Iterable[str]] | None = None,
 ) -> None:
-    """Add a flag for each field of a dataclass, with what its docstring says as help.
+    """Add a flag for each field of a dataclass, with its docstring entry as the help text.
 
     Values stay text: `config.values.typed` gives flags and YAML the same types and the same
-    sentences.
+    error messages.
 
     Parameters
     ----------
     parser
-        Takes the flags; `task` becomes a word without one.
+        Receives the flags; `task` becomes a positional argument.
     but
-        Fields that are not wanted.
+        Fields to leave out.
     kind
         The dataclass.
     choices
-        Field to the words that it may be, for the help, beside those that this floor knows.
+        For each field, the values that its help lists, in addition to those in `CHOICES`.
     """
     notes, words = parameter_notes(kind), {**CHOICES, **(choices or {})}
     groups = {group: parser.add_argument_group(group) for group in _groups(notes)}
@@ -119,9 +119,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def offer(action: argparse.Action, words: Iterable[str]) -> None:
-    """Let a shell complete these words after a flag that takes others, too, and refuses them later.
+    """Let a shell offer these words for a flag that parses any word and refuses others later.
 
-    The attribute is argcomplete's; without it, it would offer the names of files.
+    argcomplete reads the attribute `completer`; without it, argcomplete would offer file names.
     """
     offered = tuple(words)
     action.completer = lambda **_: offered  # type: ignore[attr-defined]
@@ -135,7 +135,7 @@ def one_of(prog: str, words: Iterable[str]) -> Parser:
 
 
 class Note(NamedTuple):
-    """What a docstring says of a setting: text, what stands for its value, and its group."""
+    """A docstring's entry for a setting: its text, a placeholder for its value, and its group."""
 
     text: str = ""
     placeholder: str = ""
@@ -143,9 +143,10 @@ class Note(NamedTuple):
 
 
 def parameter_notes(kind: type) -> dict[str, Note]:
-    """What each entry under "Parameters" in a NumPy-style docstring says.
+    """Return each entry under "Parameters" of a NumPy-style docstring.
 
-    What follows `name : ` stands for the value; a line in `**` is the group of the entries below.
+    The text after `name : ` is the value's placeholder; a line in `**` names the group of the
+    entries below it.
     """
     text = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
     text = re.split(r"\n\n\w+\n-+\n", text)[0]
@@ -162,6 +163,6 @@ def parameter_notes(kind: type) -> dict[str, Note]:
 
 
 def hyphens(word: str) -> str:
-    """`--global_batch=8` is `--global-batch=8`; a value keeps its underscores."""
+    """Turn `--global_batch=8` into `--global-batch=8`; a value keeps its underscores."""
     name, equals, value = word.partition("=")
     return name.replace("_", "-") + equals + value if name.startswith("--") else word

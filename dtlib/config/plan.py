@@ -9,7 +9,7 @@ from dtlib.errors import BadInput
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How a global batch is cut over ranks and over the micro-batches of each rank."""
+    """How a global batch is divided among the ranks and the micro-batches of each rank."""
 
     global_batch: int
     micro_batch: int
@@ -19,8 +19,8 @@ class BatchPlan:
     def micro_slice(self, micro_step: int, rank: int) -> slice:
         """Return the samples of the global batch that `rank` takes in its `micro_step`-th turn.
 
-        The cut puts two ranks with accumulation 1 and one rank with accumulation 2 on the same
-        micro-batches in the same order, which is what makes the two runs bit-equal.
+        Two ranks with accumulation 1 and one rank with accumulation 2 get the same micro-batches
+        in the same order, which makes the two runs bit-equal.
         """
         start = (micro_step * self.world_size + rank) * self.micro_batch
         return slice(start, start + self.micro_batch)
@@ -34,11 +34,11 @@ def cut(
     *,
     alone: bool = False,
 ) -> BatchPlan:
-    """Derive the one of the three sizes that is not given; accumulation is 1 unless asked for.
+    """Derive the one of the three sizes that is not given; accumulation is 1 unless it is given.
 
-    `alone` says that there cannot be more ranks, so that none are proposed.
+    `alone` means that the run cannot have more ranks, so the error proposes none.
 
-    Raises `BadInput` when the numbers contradict each other; the sentence holds them.
+    Raises `BadInput` when the numbers contradict each other; the message contains them.
     """
     if global_batch is None:
         if micro_batch is None:

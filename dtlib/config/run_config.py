@@ -1,4 +1,4 @@
-"""One configuration of a run, filled from Python, from YAML or from the command line."""
+"""The configuration of a run, made from Python, YAML or the command line."""
 
 from __future__ import annotations
 
@@ -16,42 +16,43 @@ from dtlib.errors import BadInput, did_you_mean
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What to train, on what, how, and how it is spread over ranks.
+    """What to train, on which data, how, and how the work is distributed over ranks.
 
-    The learning rate belongs to the global batch: other ranks, the same experiment.
+    The learning rate belongs to the global batch, so any number of ranks runs the same
+    experiment.
 
     Parameters
     ----------
     **model and data**
     task
-        what is learnt: images or text
+        what to learn: images or text
     model
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
-        (default: resnet18-narrow on a CPU, resnet18 on a GPU, nano)
+        (default: resnet18 on an NVIDIA GPU, otherwise resnet18-narrow; for text nano)
     data : NAME|FOLDER
-        a data set's name or a folder (default: pictures, grammar)
+        a data set's name or a folder (default: pictures for images, grammar for text)
     tokenizer : NAME|FOLDER
         gpt2, trained, or a folder (default: what suits the data)
     pad_vocab_to : ENTRIES
-        the model's vocabulary is padded with unused entries to a multiple of this number, since
-        GPUs multiply whole tiles (128 makes 50,304 of GPT-2's 50,257)
+        pad the model's vocabulary with unused entries to a multiple of this number, because GPUs
+        multiply whole tiles (128 pads GPT-2's 50,257 entries to 50,304)
     num_samples
-        number of training pictures, or of training windows of text (default: all there are)
+        number of training pictures, or of training windows of text (default: all)
     max_length : TOKENS
         tokens in a window of text (default: the model's context)
     norm
-        batch or group: the normalisation of the ResNet
+        normalisation in the ResNet: batch or group
     width : CHANNELS
-        channels of the ResNet's first stage (default: 64, narrow 16)
+        channels of the ResNet's first stage (default: 64; 16 for resnet18-narrow)
     dropout : SHARE
-        share of activations dropped, drawn from (seed, rank, step)
+        share of activations to drop; seed, rank and step decide which
     augment
         crop and flip the training pictures
     channels_last
-        keep pictures and kernels in memory with their channels side by side; strategies that shard
-        take no such parameters
+        store the channels of a pixel side by side in memory, in pictures and kernels; strategies
+        that shard do not support it
     loader
-        device (data lie on the training device) or dataloader (workers hand batches over)
+        device (the data stay on the training device) or dataloader (workers prepare the batches)
     workers
         worker processes of the dataloader, per rank
     baseline
@@ -64,76 +65,77 @@ class RunConfig:
     global_batch
         samples per optimizer step over all ranks (default: 64 images, 16 windows of text)
     micro_batch : N|auto
-        samples that one rank computes at once (default: derived); auto: the most that fit on the
-        device, by the formulas of dtlib sim and by a trial, with as much accumulation as follows
+        samples that one rank processes at a time (default: derived); auto: the most that fit on
+        the device, by the formulas of dtlib sim and a trial; the accumulation follows
     accumulation
-        micro-batches per rank and optimizer step (default: derived, else 1)
+        micro-batches per rank and optimizer step (default: derived, otherwise 1)
     **optimizer**
     optimizer
         adamw or sgd
     lr : RATE
-        peak learning rate of the global batch (default: by task and optimizer)
+        peak learning rate for the global batch (default: depends on task and optimizer)
     momentum : SHARE
         momentum of sgd
     adam_eps : EPSILON
-        the epsilon of adamw: gradients far below it, mere rounding, do not move a weight
+        epsilon of adamw: gradients far below it, which are mere rounding, do not move a weight
     weight_decay : DECAY
-        decay of matrices and kernels, never of biases, norms (default: by task and optimizer)
+        weight decay of matrices and kernels, not of biases and norms (default: depends on task and
+        optimizer)
     warmup_steps
         optimizer steps over which the learning rate rises linearly to lr
     schedule
         what the learning rate does after its warm-up: cosine or constant
     lr_floor : SHARE
-        where cosine ends, as a share of lr
+        learning rate at the end of the cosine schedule, as a share of lr
     clip : NORM
-        largest 2-norm of the global gradient; larger ones are scaled down to it
+        largest 2-norm of the global gradient; a larger gradient is scaled down to it
     **strategy and ranks**
     strategy
-        how the task is spread over ranks, a file of dtlib/strategies each; dp is ddp
+        how the work is distributed over ranks (one file each in dtlib/strategies); dp means ddp
     ranks
-        number of processes (default: the world that is there, else those of the Slurm allocation,
-        else 2; 1 for single)
+        number of processes (default: as many as torchrun or srun started, otherwise those of the
+        Slurm allocation, otherwise 2; 1 for single)
     bucket_cap_mb : MIB
         size in MiB of DDP's gradient buckets (default: torch's 25)
     compress_gradients
-        bf16: DDP's gradients travel in half as many bytes, and lose half of their digits
+        bf16: DDP sends gradients in half as many bytes, with 2 to 3 decimal digits instead of 7
     static_graph
         tell DDP that every step uses the same parameters in the same order
     zero_stage : {1,2,3}
-        what ZeRO shards: 1 optimizer, 2 also gradients, 3 also weights (offload: 2, or 3)
+        what ZeRO shards: 1 optimizer state, 2 also gradients, 3 also weights (offload: 2 or 3)
     deepspeed : FILE
-        a DeepSpeed configuration of your own (JSON), which may not contradict the batch sizes
+        your own DeepSpeed configuration (JSON); it must not contradict the batch sizes
     nvme : FOLDER
         folder on a fast disk for infinity's tensors (default: nvme in the run's folder)
     shard_ranks
         ranks that share one copy of the weights under fsdp (default: all; fewer: hybrid sharding)
     cpu_offload
-        fsdp keeps weights, gradients and optimizer on the CPU while they are not computed with
+        fsdp keeps weights, gradients and optimizer state on the CPU while they are not in use
     timeout : SECONDS
-        seconds that a collective may take before the run is given up
+        seconds that a collective may take before the run is aborted
     **device and precision**
     device
         auto, cpu, cuda or mps
     threads
-        threads per rank on a CPU; the same number whatever the ranks, so that runs compare
+        CPU threads per rank; the same for any number of ranks, so that runs are comparable
     precision
         fp32, tf32 (an NVIDIA GPU multiplies fp32 with 10 bits of mantissa), bf16 or fp16 (autocast
-        over fp32 weights; fp16 with loss scaling), or fp64
+        over fp32 weights; weights of 16 bits under DeepSpeed; fp16 with loss scaling), or fp64
     skip_limit
-        most fp16 steps in a row that may overflow before the run is given up
+        number of fp16 steps in a row that may overflow before the run is aborted
     activation_checkpointing
-        what a GPT's blocks compute again in backward instead of keeping it: none, full (all but
-        their inputs) or selective (all but inputs, products and attention; under ZeRO's stage 3
-        products too)
+        what a GPT's blocks recompute in backward instead of storing it: none, full (all but their
+        inputs) or selective (all but inputs, matrix products and attention; under ZeRO stage 3
+        the products too)
     compile
         compile the model with torch.compile
     compile_mode
-        default, reduce-overhead (a GPU replays recorded kernels, which small ones gain by) or
-        max-autotune (kernels are tried against each other first, which takes minutes)
+        default, reduce-overhead (a GPU replays recorded kernels, which pays if they are small) or
+        max-autotune (several kernels are timed for each operation, which takes minutes)
     seed
-        model initialisation, order, augmentation and generated data follow from it
+        seed of model initialisation, data order, augmentation and generated data
     deterministic
-        only deterministic kernels, and one fixed bucket layout, so that a resumed run is bit-equal
+        use deterministic kernels and a fixed bucket layout, so that a resumed run is bit-equal
     **records and checkpoints**
     out : FOLDER
         folder of the run (default: a new one in runs/)
@@ -142,26 +144,26 @@ class RunConfig:
     eval_every : STEPS
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every : STEPS
-        optimizer steps between checkpoints (default: only at the end; 0: not even there)
+        optimizer steps between checkpoints (default: only at the end; 0: none at all)
     tensorboard
         also write the steps and evaluations as TensorBoard events, in the run's folder
     wandb
-        also log them to Weights & Biases: offline (in the run's folder) or online
+        also log steps and evaluations to Weights & Biases: offline (in the run's folder) or online
     **measuring and profiling**
     untimed_steps
-        first steps that enter no timing
+        number of first steps that are left out of the timing
     ledger
         also measure the bytes and the collectives of one step
     profile
-        also record three of the first steps on every rank, and say what bounds them
+        also profile three of the first steps on every rank, and say what limits their speed
     nvtx
         name the parts of each step for NVIDIA's profilers, and let them record some steps
     nvtx_first : STEP
-        first step of this start that they record, counted from 1
+        first step that they record, counted from 1 at each start or resume
     nvtx_last : STEP
         last step that they record
     monitor
-        also note what device and process are at, once a second, in monitor.rankN.csv
+        also record readings of device and process once a second, in monitor.rankN.csv
 
     Raises
     ------

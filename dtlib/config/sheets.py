@@ -21,18 +21,18 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A CSV file that was understood as a whole.
+    """The parsed content of a CSV file.
 
     Attributes
     ----------
     columns
-        Their names in order; one that has no name is "".
+        Column names in order; "" for a column without a name.
     rows
         Each as long as `columns`; empty lines are left out.
     plain
-        Whether the file has commas and is in UTF-8, as dtlib writes it.
+        Whether the file uses commas and UTF-8, as dtlib writes it.
     marked
-        Whether it begins with UTF-8's byte order mark, by which Excel knows that encoding.
+        Whether it begins with a byte order mark, by which Excel recognizes UTF-8.
     """
 
     columns: list[str]
@@ -41,7 +41,7 @@ class Sheet:
     marked: bool = False
 
     def dicts(self) -> list[dict[str, str]]:
-        """Return the rows by name of column; a column without a name is left out."""
+        """Return each row as a dict by column name; columns without a name are left out."""
         return [
             {name: cell for name, cell in zip(self.columns, row, strict=True) if name}
             for row in self.rows
@@ -49,9 +49,9 @@ class Sheet:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return the text of a file and its encoding: by its mark, else UTF-8, else Windows' cp1252.
+    """Return a file's text and its encoding: that of its mark, otherwise UTF-8, otherwise cp1252.
 
-    Raises `ValueError` when it is in none of them.
+    Raises `ValueError` when none of them fits.
     """
     encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
     try:
@@ -73,13 +73,13 @@ def read_sheet(path: Path, known: Sequence[str], numbers: Collection[str] = ()) 
     known
         Columns that the file may have; they tell which separator it uses.
     numbers
-        Those of them that hold numbers, whose decimal commas become points. Only a file with
-        another separator than the comma has any.
+        The known columns that hold numbers. If the separator is not a comma, their decimal commas
+        become points.
 
     Raises
     ------
     ValueError
-        When not all of it is understood: another encoding, an open quote, a known column twice.
+        When it cannot be parsed: unknown encoding, unclosed quote, a column twice.
     OSError
         When it cannot be read.
     """
@@ -110,12 +110,12 @@ def read_sheet(path: Path, known: Sequence[str], numbers: Collection[str] = ()) 
 
 
 def with_point(cell: str) -> str:
-    """Return a number that has a decimal comma with a point; any other text as it is."""
+    """Replace the decimal comma of a number by a point; return any other text unchanged."""
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
 def written(columns: Sequence[str], rows: Sequence[Sequence[str]], marked: bool = False) -> bytes:
-    """Return the file of a sheet: commas, UTF-8, one line a row."""
+    """Return the content of a CSV file: commas, UTF-8, one line per row."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue().encode("utf-8-sig" if marked else "utf-8")
@@ -127,7 +127,7 @@ def _names(line: str, separator: str) -> list[str]:
 
 
 def _trimmed(line: list[str]) -> list[str]:
-    """A line without the empty cells at its end, of which spreadsheets write many."""
+    """Drop the empty cells at the end of a line; spreadsheets write many of them."""
     while line and not line[-1].strip():
         line = line[:-1]
     return line

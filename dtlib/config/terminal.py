@@ -14,9 +14,9 @@ COLOURS = {"ok": 32, "note": 33, "missing": 31}  # green, yellow, red, in ANSI's
 
 
 def painted(word: str, file: TextIO | None = None, env: Mapping[str, str] = os.environ) -> str:
-    """Return a word that leads a line in the colour of its meaning, where somebody sees colours.
+    """Return a line's first word in the colour of its meaning, if the output is a terminal.
 
-    A notebook gives its commands a terminal of their own, and then keeps the text.
+    Notebooks run commands in a terminal too, but store the text, so there it stays plain.
     """
     seen = (file or sys.stdout).isatty() and env.get("TERM") != "dumb"
     code = COLOURS.get(word.strip())
@@ -31,7 +31,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a value into what JSON can say; nan and infinity, which it cannot, into their names."""
+    """Convert a value to types that JSON has; nan and infinity become their names."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

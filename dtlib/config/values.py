@@ -1,4 +1,4 @@
-"""Which values a run's settings may take, and what they are when nothing is said."""
+"""The values that a run's settings may take, and their defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dtlib.errors import BadInput, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
-RUNS = "runs"  # the folder of runs that are not told where they belong
+RUNS = "runs"  # the folder of runs that are given no other
 
 CHOICES = {
     "task": ("images", "text"),
@@ -27,7 +27,7 @@ CHOICES = {
     "wandb": ("offline", "online"),
 }
 
-# What a task takes when nothing is said: both tasks learn with it within minutes on two cores.
+# The defaults of each task: with them, both learn within minutes on two cores.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "images": {
         "global_batch": 64,
@@ -53,7 +53,7 @@ AT_LEAST = {
     "lr_floor": 0, "eval_every": 1, "checkpoint_every": 0, "threads": 1,
     "pad_vocab_to": 1, "zero_stage": 1, "shard_ranks": 1, "nvtx_first": 1, "nvtx_last": 1,
 }  # fmt: skip
-AT_MOST = {  # what numpy, torch and gloo take, and as many stages as ZeRO has
+AT_MOST = {  # the limits of numpy, torch and gloo, and the number of ZeRO's stages
     "seed": 2**32 - 1,
     "threads": 1024,
     "timeout": 1e9,
@@ -67,7 +67,7 @@ ABOVE_ZERO = ("lr", "clip", "bucket_cap_mb", "timeout", "adam_eps")
 def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     """Refuse the first value that is unknown, too small, too large or not finite; None passes.
 
-    Raises `BadInput` with the value, and what it may be.
+    Raises `BadInput`; the message has the value and what is allowed.
     """
     for key, choices in CHOICES.items():
         if not (values[key] is None and key in MAY_BE_NONE):

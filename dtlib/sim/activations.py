@@ -1,10 +1,10 @@
 """Bytes that forward keeps for backward: activations of the GPT and of the ResNet, and logits.
 
-Counted on the model of this course, operation by operation, and equal to what autograd saves. For a
-block of the GPT in elements of s·b·h: layer norm keeps its input (1), the projection to query, key
+Counted operation by operation on the models of this course; equal to what autograd saves. A block
+of the GPT, in units of s·b·h elements: layer norm keeps its input (1), the projection to query, key
 and value its input (1), attention query, key, value (3) and its output (1), layer norm its input
-(1), the MLP its input (1), GELU its input (4), the second projection its input (4): 16, so 32 bytes
-each in bf16. With dropout two masks of a byte follow, which makes the 34·s·b·h bytes of
+(1), the MLP its input (1), GELU its input (4), the second projection its input (4): 16 in all, so
+32·s·b·h bytes in bf16. Dropout adds two masks of one byte each, which gives the 34·s·b·h bytes of
 
 V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", MLSys 2023,
 arXiv:2205.05198, equations 1 to 6.
@@ -13,20 +13,20 @@ Plain functions on numbers, no imports: they also run in the browser. Symbols: b
 s sequence, h width, L layers, a heads, V vocabulary.
 """
 
-# Bytes of an element: in the residual stream, and where matrix products compute.
+# Bytes per element in the residual stream and in matrix products.
 STREAM = {"mixed": (2, 2), "policy": (2, 2), "autocast": (4, 2), "fp32": (4, 4), "fp64": (8, 8)}
 CHECKPOINTING = ("none", "selective", "full")
-CHUNK = 2**26  # logits that dtlib has at once: 256 MiB in fp32, products that fill a GPU
+CHUNK = 2**26  # logits that dtlib stores at a time: 256 MiB in fp32, enough to keep a GPU busy
 ATTENTION = ("flash", "materialised")
 
 
 def statistics(sequence, batch, stream):
-    """A mean and a deviation for each position; of at least 4 bytes, as GPUs keep them."""
+    """Bytes of a mean and a deviation per position, in at least fp32, as GPUs keep them."""
     return 2 * sequence * batch * max(stream, 4)
 
 
 def gpt_lean(sequence, batch, width, recipe, dropout=False):
-    """Bytes that a block keeps beside the inside of attention."""
+    """Bytes that a block keeps outside of attention."""
     stream, compute = STREAM[recipe]
     sbh = sequence * batch * width
     kept = 2 * sbh * stream + 14 * sbh * compute + 2 * statistics(sequence, batch, stream)
@@ -36,8 +36,8 @@ def gpt_lean(sequence, batch, width, recipe, dropout=False):
 def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=False):
     """Bytes that one block keeps.
 
-    Flash attention keeps a logarithm for each head and position (4 bytes) in the place of scores
-    and probabilities. Materialised attention is torch's math kernel: query, key, value and the
+    Flash attention keeps one logarithm per head and position (4 bytes) instead of scores and
+    probabilities. Materialised attention is torch's math kernel: query, key, value and the
     s × s probabilities of every head, always computed in at least fp32.
     """
     _, compute = STREAM[recipe]
@@ -49,7 +49,7 @@ def gpt_block(sequence, batch, width, heads, recipe, attention="flash", dropout=
     else:
         core = (3 * sbh + heads * sequence * positions) * inner
         if dropout:
-            core += heads * sequence * positions * (1 + inner)  # its mask, and what it lets through
+            core += heads * sequence * positions * (1 + inner)  # dropout's mask and output
     return gpt_lean(sequence, batch, width, recipe, dropout) - 3 * sbh * compute + core
 
 
@@ -58,10 +58,10 @@ def gpt_selective(
 ):
     """Bytes that a block keeps under `--activation-checkpointing selective`.
 
-    Its input, what its four products give (3 + 1 + 4 + 1 of s·b·h), and attention: the output, and
-    logarithms of flash or scores of the math kernel. `products` is false under DeepSpeed's stage 3.
-    `again` leaves out what autograd never keeps, and recomputation only reads: what the two
-    projections give, and scores.
+    Its input, the results of its four products (3 + 1 + 4 + 1 of s·b·h), and attention's output
+    with the logarithms of flash or the scores of the math kernel. `products` is false under
+    DeepSpeed's stage 3. `again` leaves out what autograd never keeps and only recomputation reads:
+    the results of the two projections, and scores.
     """
     stream, compute = STREAM[recipe]
     positions, inner = sequence * batch, max(compute, 4)
@@ -84,10 +84,10 @@ def gpt(
     dropout=False,
     products=True,
 ):
-    """Bytes of the GPT's activations when backward begins, logits apart.
+    """Bytes of the GPT's activations when backward begins, without logits.
 
-    Checkpointing: `selective` recomputes all that is cheap, see `gpt_selective`, `full` all of a
-    block but its input; what is being recomputed comes on top, see `gpt_recomputed`.
+    Checkpointing `selective` recomputes all that is cheap (see `gpt_selective`), `full` all of a
+    block but its input. What is being recomputed comes on top (see `gpt_recomputed`).
     """
     stream, compute = STREAM[recipe]
     sbh = sequence * batch * width
@@ -113,7 +113,7 @@ def gpt_recomputed(
     dropout=False,
     products=True,
 ):
-    """Bytes that recomputation brings back at a time: one block, or what one block did not keep."""
+    """Bytes that recomputation restores at a time: one block, or what one block did not keep."""
     size = (sequence, batch, width, heads, recipe, attention)
     block = gpt_block(*size, dropout)
     there = gpt_selective(*size, products, True)
@@ -121,21 +121,21 @@ def gpt_recomputed(
 
 
 def is_chunked(positions, classes, precision):
-    """Whether `dtlib train` computes the loss in chunks, so that the logits are never whole.
+    """Whether `dtlib train` computes the loss in chunks, so that the logits are never stored whole.
 
-    Few logits stay whole: their loss has the bits that it always had. So do those of fp16, whose
-    small gradients vanish unless the loss is scaled before they are taken.
+    A small number of logits stays whole, so that its loss keeps its exact bits. So do those
+    of fp16, because small gradients vanish unless the loss is scaled before they are computed.
     """
     return precision != "fp16" and positions * classes > CHUNK
 
 
 def chunked_loss(positions, classes, width, recipe):
-    """Bytes of a loss in chunks: what it keeps beyond the plain one's input, and the most.
+    """Bytes of a loss in chunks: what it keeps beyond its input, and its peak.
 
-    Forward takes the gradients: one of the hidden states, which stays in the place of the hidden
-    states themselves, and one of the output layer, summed in at least fp32. The most is there at
-    one of four times: two copies of a chunk's logits (logsumexp); its gradient in 16 bits and a
-    chunk's gradient of the layer; the joining of the chunks; or backward, which scales both.
+    Forward computes the gradients: that of the hidden states, which replaces the hidden states
+    themselves, and that of the output layer, summed in at least fp32. The peak is one of four
+    moments: two copies of a chunk's logits (logsumexp); a chunk's gradient in 16 bits and its
+    gradient of the layer; the joining of the chunks; or backward, which scales both.
 
     Returns
     -------
@@ -156,11 +156,11 @@ def chunked_loss(positions, classes, width, recipe):
 
 
 def logits(positions, classes, recipe):
-    """Bytes of the loss over `classes`: what it keeps, and the most that it takes at once.
+    """Bytes of the loss over `classes`: what it keeps, and its peak.
 
-    Cross-entropy keeps the log-probabilities, in at least fp32. When backward begins they, their
-    gradient and the gradient of the logits are there together: 3·V elements a position, the term
-    that memory estimators forget.
+    Cross-entropy keeps the log-probabilities, in at least fp32. When backward begins, these,
+    their gradient and the gradient of the logits exist together: 3·V elements per position, a term
+    that memory estimators tend to forget.
 
     Returns
     -------
@@ -188,8 +188,8 @@ def resnet(batch, convolutions, recipe, classes_in, norm="batch"):
     stream, compute = STREAM[recipe]
     kept = batch * 3 * 32 * 32 * compute + batch * classes_in * compute
     for name, _, outputs, _, side in convolutions:
-        # a norm keeps what the convolution gave, the ReLU after it what it gives; a shortcut's norm
-        # has no ReLU of its own
+        # a norm keeps the convolution's output, the ReLU after it its own output; the norm of a
+        # shortcut has no ReLU
         maps = 1 if "shortcut" in name else 2
         kept += maps * batch * outputs * side * side * compute
         groups = batch * outputs // 8 if norm == "group" else outputs

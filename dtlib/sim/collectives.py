@@ -24,8 +24,8 @@ def ring_all_reduce_time(size, ranks, alpha, beta):
 def ring_wire_bytes(collective, size, ranks):
     """Bytes that a rank sends, on average, if a ring of `ranks` carries out a collective.
 
-    An all-reduce sends every byte twice around the ring, all others once: (N-1)/N of it a rank. A
-    message to one rank (`send`) is what it is; receiving one, and a barrier, send nothing.
+    An all-reduce sends every byte around the ring twice, other collectives once: (N-1)/N of it per
+    rank. A message to one rank (`send`) counts in full; `recv` and `barrier` send nothing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Memory of a whole training run on one rank: every kind of bytes, and the moment they peak at."""
+"""Memory of a training run on one rank: the bytes of each kind, and the moment of their peak."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import activations, flops, shapes, states, tensors, traffic
 from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, communication, model_states
 
-MOST = 10**6  # samples of a micro-batch; none that fits is near it
+MOST = 10**6  # samples of a micro-batch, far more than fit on any device
 LOSSES = ("whole", "auto")
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
 BACKWARD, END, STEP = MOMENTS
@@ -25,11 +25,11 @@ class Setup:
     model
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
     strategy
-        how it is spread over ranks
+        how the work is distributed over ranks
     ranks
         N, number of processes (default: 2; 1 for single)
     micro_batch
-        samples that a rank computes at once
+        samples that a rank processes at a time
     accumulation
         micro-batches per rank and step
     precision
@@ -44,11 +44,11 @@ class Setup:
     attention
         flash, or materialised
     checkpointing
-        what blocks compute again, as under --activation-checkpointing: none, selective or full
+        what blocks recompute, as under --activation-checkpointing: none, selective or full
     loss
-        whole, or auto: in chunks above 2²⁶ logits, unless in fp16 (the command's default)
+        whole, or auto: in chunks above 2²⁶ logits, not in fp16 (default: whole; command: auto)
     dropout
-        whether masks of dropout are kept
+        whether the masks of dropout are kept
     norm
         batch or group: the normalisation of a ResNet
     zero_stage
@@ -96,7 +96,7 @@ class Setup:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadInput(f"{name} is {value}; it must be at least 1.")
-        if self.micro_batch > MOST:  # `fitting` goes through all that are smaller
+        if self.micro_batch > MOST:  # `fitting` tries all smaller ones
             raise BadInput(f"micro_batch is {self.micro_batch}; it must be at most {MOST}.")
         if self.is_text and self.sequence > shapes.GPT[self.model]["context"]:
             raise BadInput(
@@ -121,12 +121,12 @@ class Setup:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the logits are never whole."""
+        """Whether the logits are never stored whole."""
         size = self.micro_batch * self.sequence, self.vocab_size, self.precision
         return self.loss == "auto" and activations.is_chunked(*size)
 
     def loss_bytes(self) -> tuple[int, int]:
-        """Bytes that the loss keeps from forward to backward, and the most that it takes."""
+        """Bytes that the loss keeps from forward to backward, and its peak."""
         positions, classes = self.micro_batch * self.sequence, self.vocab_size
         if self.is_chunked:
             width = shapes.GPT[self.model]["width"]
@@ -152,7 +152,7 @@ class Setup:
 
 
 class Row(NamedTuple):
-    """Bytes of one kind in one place; `moments` are those of `Estimate.peaks` it is there at."""
+    """Bytes of one kind in one place; `moments` are the `Estimate.peaks` that include it."""
 
     kind: str
     place: str
@@ -162,7 +162,7 @@ class Row(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What one rank holds, when that is most, what it sends and computes in a step."""
+    """What one rank holds, the peaks of that, and what it sends and computes in a step."""
 
     parameters: int
     rows: list[Row]
@@ -179,8 +179,8 @@ class Estimate(NamedTuple):
 def estimate(setup: Setup) -> Estimate:
     """Predict memory, bytes sent and FLOP of a rank for one optimizer step.
 
-    Left out: what CUDA and its libraries take (about half a GB a process), the allocator's
-    fragmentation, and the optimizer's temporary tensors, which fused kernels do not have.
+    Left out: CUDA and its libraries (about half a GB per process), the allocator's fragmentation,
+    and the optimizer's temporary tensors, which fused kernels do not have.
     """
     shapes_ = setup.tensors()
     parameters = tensors.count(shapes_)
@@ -211,7 +211,7 @@ def _states(setup: Setup, parameters: int) -> list[Row]:
             cpu_offload=setup.cpu_offload, place=place,
         )._asdict()  # fmt: skip
         for kind, note in why.items():
-            # with one micro-batch a step there are no gradients yet when backward begins
+            # with one micro-batch per step, there are no gradients yet when backward begins
             late = kind == "gradients" and setup.accumulation == 1
             rows.append(Row(kind, place, held[kind], note, MOMENTS[late:]))
     return rows
@@ -236,7 +236,7 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
         channels = [outputs for _, _, outputs, _, _ in convolutions]
         buffers = (8 * sum(channels) + 8 * len(channels)) * (setup.norm == "batch")
         again = tied = 0
-    # all that enters a product; position embeddings are only added
+    # all weights that enter a product; position embeddings are only added
     matrices = [tensors.elements(z) for name, z in everything if len(z) > 1 and name[:3] != "wpe"]
     copies = 2 * sum(matrices) if recipe == "autocast" else 0
     chunk, whole = "a chunk of them, gradients of the loss", "log-probabilities and two gradients"
@@ -251,7 +251,7 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
 
 
 def _moving(setup: Setup, parameters: int) -> list[Row]:
-    """Rows of what is only there to be sent: buckets, gathered weights, gradients on their way."""
+    """Rows that exist only for communication: buckets, gathered weights, unreduced gradients."""
     recipe, ranks = setup.recipe, setup.ranks
     gradient = states.RECIPES[recipe][1]
     gathered = bucket = step = waiting = 0

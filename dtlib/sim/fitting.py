@@ -1,6 +1,6 @@
-"""What would fit where a run does not: another cut of its batch, another strategy, both.
+"""Find what fits if a run does not: smaller micro-batches, another strategy, or both.
 
-The same experiment throughout: model, global batch and window stay. Order: what costs least first.
+The experiment stays the same: model, global batch and window. The cheapest change comes first.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from dtlib.sim.estimate import Setup, estimate
 
 SPARE = 0.1
-"""Of a GPU's memory, for CUDA, its libraries and fragmentation, which `estimate` leaves out."""
+"""Share of a GPU's memory for CUDA, its libraries and fragmentation, which `estimate` omits."""
 
 LADDER = ("zero1", "zero2", "zero3", "offload", "infinity")
-"""From what sends no more than data parallel to what waits for a disk."""
+"""From the strategy that sends no more than data parallel to the one that waits for a disk."""
 
 
 class Way(NamedTuple):
@@ -32,7 +32,7 @@ def peak(setup: Setup) -> int:
 
 
 def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
-    """Return up to three changes after which a rank fits, each alone if one alone is enough.
+    """Return up to three changes that make a rank fit, single ones where one is enough.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
     Returns
     -------
     list of Way
-        The largest micro-batch that fits; the first strategy that does; where neither alone is
-        enough, the first strategy with a micro-batch of 1; activation checkpointing.
+        The largest micro-batch that fits; the first strategy that does; if neither alone is enough,
+        the first strategy with a micro-batch of 1; activation checkpointing.
     """
     limit = memory * (1 - spare)
     families = [_smaller(setup), _sharded(setup)]
@@ -65,7 +65,7 @@ def ways(setup: Setup, memory: float, spare: float = SPARE) -> list[Way]:
 
 
 def largest(setup: Setup, limit: float) -> Way:
-    """Return the largest micro-batch of the same global batch that fits, or else that of 1."""
+    """Return the largest micro-batch of the same global batch that fits, otherwise that of 1."""
     found = _first([("", setup), *_smaller(setup)], limit)
     return found or Way("", one := _micro(setup, 1), peak(one))
 
@@ -92,9 +92,9 @@ def _micro(setup: Setup, micro: int) -> Setup:
 
 
 def _sharded(setup: Setup, more: str = "") -> Iterator[tuple[str, Setup]]:
-    """Yield the strategies that hold less than this one; on one rank only those that move.
+    """Yield the strategies that hold less than this one; on one rank only those that offload.
 
-    `more` are the flags of what was changed before.
+    `more` are the flags of earlier changes.
     """
     ladder = LADDER if setup.ranks > 1 else LADDER[-2:]
     begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0

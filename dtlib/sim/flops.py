@@ -1,9 +1,9 @@
-"""Floating point operations of a training step, and the share of the peak that they make.
+"""Floating point operations of a training step.
 
-A multiplication and an addition are two. Only matrix products, convolutions and attention count;
-norms, activations and the optimizer are left out, as all of the literature does. Backward takes
-twice the operations of forward. Attention counts the whole s × s square, also where a causal mask
-makes half of it superfluous.
+A multiplication and an addition are two operations. Only matrix products, convolutions and
+attention count; norms, activations and the optimizer are left out, as in the literature. Backward
+takes twice the operations of forward. Attention counts the whole s × s square, even where a causal
+mask makes half of it unnecessary.
 
 Plain functions on numbers, no imports: they also run in the browser. Symbols: Ψ parameters,
 b micro-batch, s sequence, h width, L layers, V vocabulary.
@@ -30,13 +30,13 @@ def gpt_forward(tokens, sequence, layers, width, vocab_size):
 
 
 def gpt_step(tokens, sequence, layers, width, vocab_size, checkpointing="none"):
-    """FLOP of forward and backward: those of the model, and those that the hardware does.
+    """FLOP of forward and backward: those of the model, and those that the hardware executes.
 
     Parameters
     ----------
     checkpointing
-        "none" or "selective" (products and attention are kept), "attention" (which is
-        recomputed), "linear" (products are, as DeepSpeed's stage 3 makes of selective), or "full".
+        "none" or "selective" (products and attention are kept), "attention" (it is recomputed),
+        "linear" (products are, as under selective with DeepSpeed's stage 3), or "full".
 
     Returns
     -------
@@ -51,7 +51,7 @@ def gpt_step(tokens, sequence, layers, width, vocab_size, checkpointing="none"):
 
 
 def kaplan(parameters, tokens):
-    """6Ψ a token, the rule of thumb, Ψ without embeddings.
+    """FLOP by the rule of thumb of 6Ψ per token, with Ψ without embeddings.
 
     J. Kaplan et al., "Scaling Laws for Neural Language Models", arXiv:2001.08361, section 2.1.
     """
@@ -69,7 +69,7 @@ def convolutions(batch, layers):
 def resnet_step(batch, layers, classes_in, classes=10):
     """FLOP of a ResNet's forward and backward.
 
-    The first convolution has no gradient of its input to compute: pictures need none.
+    The first convolution computes no gradient of its input, because pictures need none.
     """
     forward = convolutions(batch, layers)
     head = 2 * batch * classes_in * classes

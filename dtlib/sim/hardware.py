@@ -1,13 +1,13 @@
-"""What devices can do at most: memory, dense peaks, bandwidths, each row with its source.
+"""The limits of devices: memory, dense peaks and bandwidths, each row with its source.
 
 Peaks are *dense* ones in FLOP/s. Data sheets of GPUs since Ampere also print numbers "with
 sparsity", which are twice as large and which no ordinary training reaches; they are not used.
 Plain data, no imports: it also goes into the browser.
 
-`memory` is in bytes; it is what the memory chips hold, of which the driver keeps 1 to 2 % and a
-process about half a GB more. `bandwidth` (memory) and `link` (to one neighbour, one direction) are
-in bytes per second; 1 GB = 10⁹ bytes, 1 GiB = 2³⁰ bytes. `fp32` is what fp32 does without TF32.
-`reached` is the best bf16 matrix product that was measured, in FLOP/s, where somebody published it:
+`memory` is the size of the memory chips in bytes; the driver keeps 1 to 2 % of it, and a process
+about half a GB more. `bandwidth` (memory) and `link` (to one neighbour, one direction) are
+in bytes per second; 1 GB = 10⁹ bytes, 1 GiB = 2³⁰ bytes. `fp32` is the peak of fp32 without TF32.
+`reached` is the best bf16 matrix product that was measured, in FLOP/s, if one is published:
 S. Bekman, "Machine Learning Engineering", table of maximum achievable matmul FLOPS (MAMF).
 `board` is a pattern for the name that NVIDIA's driver reports, which must not match a sister board
 with other peaks (an H100 NVL, a 3090 Ti).
@@ -83,7 +83,7 @@ DEVICES: dict = {
     "rtx3090": {
         "title": "NVIDIA GeForce RTX 3090 24 GB", "board": r"\bRTX 3090$",
         "memory": 24 * GIB, "bandwidth": 936e9, "link": 32e9, "link_name": "PCIe 4.0 ×16",
-        # with fp32 accumulation, as training has it; with fp16 accumulation it is twice as fast
+        # with fp32 accumulation, as in training; with fp16 accumulation it is twice as fast
         "peak": {"bf16": 71 * T, "fp16": 71 * T, "tf32": 35.6 * T, "fp32": 35.6 * T,
                  "fp64": 0.556 * T},
         "source": "NVIDIA Ampere GA102 white paper (2021), appendix A",
@@ -101,7 +101,7 @@ DEVICES: dict = {
         "bandwidth": 51.2e9,
         "link": 10e9,
         "link_name": "memory shared by the ranks, an estimate",
-        # without units of its own for bf16, a product in bf16 is at most as fast as one in fp32
+        # without bf16 units, a product in bf16 is at most as fast as one in fp32
         "peak": {"bf16": 0.768 * T, "fp32": 0.768 * T, "fp64": 0.384 * T},
         "source": "8 cores × 3·10⁹ cycles/s × 2 FMA units × 8 fp32 lanes × 2 FLOP; two channels of "
         "DDR4-3200",

@@ -1,7 +1,7 @@
-"""What a rank holds and sends under every strategy: the formulas with names checked.
+"""What a rank holds and sends under every strategy: the formulas, with checked arguments.
 
-The formulas stand in `states`, `traffic` and `activations`, as plain functions that also run in the
-browser; here they take dtlib's names, refuse what contradicts, and return tuples with names.
+The formulas are in `states`, `traffic` and `activations`, as plain functions that also run in the
+browser. The functions here take dtlib's names, refuse contradictions, and return named tuples.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def model_states(
     precision
         As in `RunConfig`; or what bf16 and fp16 stand for: "mixed" under DeepSpeed (weights
         themselves in 16 bits, the ZeRO paper's 2+2+12), "policy" under FSDP (fp32 shards, gathered
-        in 16 bits), else "autocast" (fp32 weights, 16-bit copies made on the way).
+        in 16 bits), otherwise "autocast" (fp32 weights, temporary 16-bit copies).
     place
         "device", "host", "disk", or "all" for their sum.
 
@@ -159,7 +159,7 @@ def by_collective(rows: Iterable[Traffic]) -> dict[str, Traffic]:
 
 
 def knows(strategy: str) -> bool:
-    """Say whether there are formulas for a strategy; one that somebody adds may have none."""
+    """Tell whether there are formulas for a strategy; a strategy that you add may have none."""
     return states.ALIASES.get(strategy, strategy) in states.DIVIDED
 
 
@@ -167,7 +167,7 @@ def checked(
     strategy: str, ranks: int, precision: str, zero_stage: int | None, shard_ranks: int | None,
     kept: str,
 ) -> str:  # fmt: skip
-    """Return the strategy's own name, after refusing what contradicts."""
+    """Return the strategy's name without alias, after refusing contradictions."""
     strategy = states.ALIASES.get(strategy, strategy)
     refuse_unknown("strategy", strategy, states.DIVIDED)
     refuse_unknown("precision", precision, PRECISIONS)

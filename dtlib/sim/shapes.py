@@ -1,7 +1,7 @@
-"""The shapes of the course's models by name: what builds them and what predicts them reads here."""
+"""The shapes of the course's models by name, for building them and for predictions."""
 
-# GPT-2's four published sizes (Radford et al. 2019), and one that trains on a laptop, which has
-# 0.80M parameters and 128 for each entry of its vocabulary.
+# GPT-2's four published sizes (Radford et al. 2019), and one that trains on a laptop: 0.80M
+# parameters, plus 128 for each entry of its vocabulary.
 GPT = {
     "nano": {"layers": 4, "heads": 4, "width": 128, "context": 64},
     "gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024},

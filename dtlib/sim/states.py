@@ -15,22 +15,22 @@ RECIPES = {
 }
 MOMENTS = {"adamw": 2, "sgd": 1, "sgd-plain": 0}  # sgd with momentum keeps one
 
-# What is divided over the ranks: w(eights), g(radients), o(ptimizer, and the fp32 copy with it).
+# What is divided among the ranks: w(eights), g(radients), o(ptimizer, and the fp32 copy with it).
 DIVIDED = {
     "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
     "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
 }  # fmt: skip
 ALIASES = {"dp": "ddp"}
-# What DeepSpeed carries out, with the stage of ZeRO that it is when nothing else is said.
+# The strategies that DeepSpeed runs, and their default stages of ZeRO.
 STAGES = {"zero1": 1, "zero2": 2, "zero3": 3, "offload": 2, "infinity": 3}
 
 
 def recipe(strategy, precision):
-    """Name of the recipe that a strategy follows in dtlib at `--precision`.
+    """Name of the recipe that a strategy follows in dtlib at a `--precision`.
 
-    DeepSpeed turns the weights themselves into bf16 or fp16; all others keep fp32 weights.
+    DeepSpeed converts the weights themselves to bf16 or fp16; all others keep fp32 weights.
     """
-    if precision == "tf32":  # products are rounded, what is kept is not
+    if precision == "tf32":  # products are rounded, stored values are not
         return "fp32"
     if precision not in ("bf16", "fp16"):
         return precision
@@ -40,7 +40,7 @@ def recipe(strategy, precision):
 
 
 def share(elements, ranks):
-    """Elements of a rank's shard: ⌈n/N⌉, since shards are padded to one size."""
+    """Elements of a rank's shard: ⌈n/N⌉, because shards are padded to equal size."""
     return -(-elements // ranks)
 
 
@@ -56,7 +56,7 @@ def model_states(
     parameters, ranks, strategy, precision, optimizer="adamw", zero_stage=None, shard_ranks=None,
     cpu_offload=False, kept="framework",
 ):  # fmt: skip
-    """Bytes per rank between backward and step, by where they lie and what they are.
+    """Bytes per rank between backward and step, by place and kind.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def model_states(
     strategy
         A key of `DIVIDED`.
     precision
-        A key of `RECIPES`, or bf16 or fp16, which mean what the strategy makes of them.
+        A key of `RECIPES`, or bf16 or fp16, which each strategy implements in its own way.
     optimizer
         A key of `MOMENTS`.
     zero_stage
@@ -77,9 +77,9 @@ def model_states(
     cpu_offload
         `fsdp` keeps its shards in the host's memory.
     kept
-        "framework": what torch or DeepSpeed really keeps; "paper": what the idea needs. They differ
-        where DeepSpeed trains in fp32 (a further fp32 copy of the rank's shard, 4Ψ/N) and where it
-        offloads (gradients wait on the host in fp32).
+        "framework": what torch or DeepSpeed really keeps; "paper": what the method needs. They
+        differ where DeepSpeed trains in fp32 (a further fp32 copy of the rank's shard, 4Ψ/N) and
+        where it offloads (gradients wait on the host in fp32).
 
     Returns
     -------
@@ -137,17 +137,14 @@ def padded_flat(elements, ranks, alignment=2):
 
 
 def padded_each(sizes, ranks):
-    """Elements of all tensors, of these `sizes`, when each is padded to a multiple of N = `ranks`.
-
-    As stage 3 does.
-    """
+    """Elements of tensors of these `sizes`, each padded to a multiple of N as in stage 3."""
     return sum([share(size, ranks) * ranks for size in sizes])
 
 
 def padded_rows(shapes, ranks):
     """Elements of all tensors when each is cut along its first dimension into ⌈rows/N⌉ rows.
 
-    What `fully_shard` allocates on each rank, times N = `ranks`; `shapes` are `(name, sizes)`.
+    This is N times what `fully_shard` allocates on a rank; `shapes` are pairs `(name, sizes)`.
     """
     total = 0
     for _, sizes in shapes:

@@ -1,17 +1,17 @@
 """Bytes that a rank sends in one optimizer step, by collective.
 
-S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 7: in elements a rank sends 2Ψ with data
-parallelism, 2Ψ with stages 1 and 2, 3Ψ with stage 3 (for many ranks; exactly (N-1)/N of it).
-DeepSpeed's stages 1 and 2 by default all-reduce the gradients where the paper reduce-scatters
-them, and then all-gather the weights: 3Ψ on a ring.
+S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 7: a rank sends 2Ψ elements with data
+parallelism, 2Ψ with stages 1 and 2, 3Ψ with stage 3 (for many ranks; exactly, (N-1)/N of that).
+By default, DeepSpeed's stages 1 and 2 all-reduce the gradients, which the paper reduce-scatters,
+and then all-gather the weights: 3Ψ on a ring.
 
-Payload is what the call is given or gives back, whichever is larger: the whole tensor. Wire is what
-one rank sends on average if a ring carries it out. Symbols: Ψ parameters, N ranks.
+Payload is the larger of a call's input and output: the whole tensor. Wire is what one rank sends
+on average if a ring implements the call. Symbols: Ψ parameters, N ranks.
 """
 
 from dtlib.sim.collectives import ring_wire_bytes
 
-# Bytes of a weight and of a gradient that travels.
+# Bytes per element of weights and of gradients when they are sent.
 TRAVELS = {"mixed": (2, 2), "autocast": (4, 4), "policy": (2, 4), "fp32": (4, 4), "fp64": (8, 8)}
 
 
@@ -29,7 +29,7 @@ def copy(name, carries, elements, size, times=1):
 
 
 def data_parallel(parameters, ranks, gradient):
-    """Data parallel: gradients once a step, however many micro-batches they add up."""
+    """Data parallel: gradients once per step, whatever the number of micro-batches."""
     return [collective("all_reduce", "gradients", parameters, ranks, gradient)]
 
 
@@ -48,9 +48,9 @@ def stage_3(parameters, ranks, weight, gradient, gathers, reductions, root=0):
     Parameters
     ----------
     parameters, ranks, weight, gradient
-        Ψ, N, bytes of a weight and of a gradient that travels.
+        Ψ, N, bytes per element of weights and of gradients when they are sent.
     gathers, reductions
-        How often a step: micro-batches, and for FSDP as dtlib uses it one reduction.
+        How often per step: once per micro-batch; FSDP, as dtlib uses it, reduces once.
     root
         Elements that stay whole from forward to backward, as those of FSDP's root module do.
     """
@@ -70,7 +70,7 @@ def hybrid(parameters, ranks, group, weight, gradient, gathers, root=0):
 
 
 def offloaded(parameters, ranks, weight, micro_batches):
-    """Optimizer on the host: the rank's gradients go down, its new weights come back.
+    """Optimizer on the host: the rank's gradients go there, its new weights come back.
 
     J. Ren et al., "ZeRO-Offload", arXiv:2101.06840: 2Ψ + 2Ψ bytes with bf16 and one rank.
     """
@@ -82,7 +82,7 @@ def offloaded(parameters, ranks, weight, micro_batches):
 
 
 def on_disk(parameters, ranks, weight, optimizer, micro_batches):
-    """Everything on NVMe: weights are read twice a micro-batch, the optimizer read and written.
+    """Everything on NVMe: weights are read twice per micro-batch, the optimizer read and written.
 
     S. Rajbhandari et al., "ZeRO-Infinity", arXiv:2104.07857. `optimizer` is the bytes per parameter
     of the optimizer and of the fp32 copy.

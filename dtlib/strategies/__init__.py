@@ -1,4 +1,4 @@
-"""How a task is spread over ranks: one file a strategy, found by the names in its `STRATEGIES`."""
+"""How training is distributed over ranks: one file per strategy, with its names in `STRATEGIES`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def available() -> dict[str, type[Strategy]]:
 
 
 def names() -> list[str]:
-    """Return the names of all strategies in order; none is loaded, and so no torch either."""
+    """Return the sorted names of all strategies without importing any of them, nor torch."""
     found: list[str] = []
     for folder in __path__:
         for path in Path(folder).glob("*.py"):
@@ -38,7 +38,7 @@ def names() -> list[str]:
 def find(name: str) -> type[Strategy]:
     """Return the strategy of that name.
 
-    Raises `BadInput` when there is none; the sentence lists those that exist.
+    Raises `BadInput` when there is none; the message lists those that exist.
     """
     names = available()
     refuse_unknown("strategy", name, sorted(names))

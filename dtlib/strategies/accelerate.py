@@ -1,4 +1,4 @@
-"""Data parallel through Hugging Face Accelerate, in the world that is there."""
+"""Data parallel through Hugging Face Accelerate, on the ranks that are already running."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Accelerate(DDP):
-    """What `Accelerator` makes of a model on several ranks, which is torch's DDP.
+    """A model that `Accelerator` prepared, which on several ranks means torch's DDP.
 
-    Three of its helpers stay off, since the loop owns what they own: mixed precision (the autocast
-    is the base's), division by the accumulation steps (`backward` has the true count), and prepared
-    schedulers, which step once for each rank.
+    Three of its helpers stay off, because the loop does their work: mixed precision (the base class
+    has the autocast), division by the accumulation steps (`backward` has the true count), and
+    prepared schedulers, which step once per rank.
     """
 
     options = ("bucket_cap_mb", "static_graph")
@@ -42,18 +42,18 @@ class Accelerate(DDP):
             whole = self.compiled(self.module)
             prepared = self.accelerator.prepare(whole, make_optimizer(self.module))
         self.model, self.optimizer = prepared
-        # No rank may lose its running statistics to rank 0's, see Strategy.share_buffers. As an
-        # argument torch 2.14 has another name for it, which Accelerate does not know.
+        # Rank 0 must not overwrite other ranks' running statistics, see Strategy.share_buffers. Not
+        # an argument, because torch 2.14 has renamed it and Accelerate does not know the new name.
         if self.world.world_size > 1:
             prepared[0].broadcast_buffers = False
 
     def make_accelerator(self) -> Accelerator:
-        """Return an Accelerator that finds itself in the world that is there."""
+        """Return an Accelerator that joins the ranks that are already running."""
         from accelerate import Accelerator, DistributedDataParallelKwargs
 
         device = self.world.device
         if device.type == "cuda" and device.index != self.world.local_rank:
-            # Slurm may show each rank one GPU alone, which then has number 0 on every rank
+            # Slurm may let each rank see only its own GPU, which then has number 0 on every rank
             os.environ["ACCELERATE_BYPASS_DEVICE_MAP"] = "true"
         return Accelerator(
             cpu=device.type == "cpu",
@@ -71,7 +71,7 @@ class Accelerate(DDP):
         return self.accelerator.clip_grad_norm_(self.module.parameters(), largest)
 
     def close(self) -> None:
-        """Forget the world, which Accelerate keeps for the whole process."""
+        """Reset the world, which Accelerate keeps for the whole process."""
         from accelerate.state import AcceleratorState, GradientState
 
         AcceleratorState._reset_state(reset_partial_state=True)

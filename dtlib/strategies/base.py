@@ -1,7 +1,7 @@
 """What every strategy does for the loop, in plain torch: one rank's precision, clip and step.
 
-A subclass changes what its framework does otherwise. Whatever it does, after `backward` has seen
-every micro-batch the gradient is the mean over the samples of the global batch.
+A subclass overrides what its framework does differently. In every strategy, after `backward` has
+seen every micro-batch the gradient is the mean over the samples of the global batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
 
-# What one strategy heeds and others would silently ignore; each names its own in `options`.
+# Settings that some strategies read and others would ignore; each lists its own in `options`.
 OPTIONS = (
     "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
     "shard_ranks", "cpu_offload",
@@ -37,7 +37,7 @@ MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did: the gradient's 2-norm before the clip (0-d tensor), and if it counted."""
+    """A step's result: the gradient's 2-norm before the clip (0-d), and whether it was skipped."""
 
     grad_norm: torch.Tensor | None
     skipped: bool
@@ -51,7 +51,7 @@ class Strategy:
     model
         what the loop calls in training; `module` is the bare model below it.
     options
-        the fields among `OPTIONS` that the strategy heeds.
+        the fields among `OPTIONS` that the strategy reads.
     shapes, parameters
         shapes and number of parameters of the whole model, counted before any of it is sharded.
     steps
@@ -72,7 +72,7 @@ class Strategy:
         # fp16 has no number below 6e-8: the loss is scaled up before backward, gradients down after
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
-        self.loss_scale = self.scaler.get_scale()  # as the host knows it
+        self.loss_scale = self.scaler.get_scale()  # the host's copy
         self.skipped_in_a_row = 0
         self.steps = 0
 
@@ -80,8 +80,8 @@ class Strategy:
     def check(cls, config: RunConfig, world_size: int) -> None:
         """Refuse a configuration that this strategy cannot run, before any rank starts.
 
-        Raises `BadInput` for a setting that it would ignore; the sentence says which strategies
-        heed it; `Unavailable` when what it needs is missing here, with the remedy.
+        Raises `BadInput` for a setting that it would ignore; the message names the strategies that
+        read it; `Unavailable` when something that it needs is missing here, with the remedy.
         """
         if config.precision == "tf32" or config.device == "cuda":
             found = foresee(world_size, config.device, cpu=cpu_instead(config))[0]
@@ -96,15 +96,15 @@ class Strategy:
 
     @classmethod
     def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
-        """Refuse a cut of the batch that this strategy cannot follow, before any rank starts."""
+        """Refuse a batch plan that this strategy cannot follow, before any rank starts."""
 
     @classmethod
     def surroundings(cls, config: RunConfig) -> contextlib.AbstractContextManager[None]:
-        """Around the ranks, in the process that starts them: what must be cleared if all die."""
+        """Return a context around the ranks, in their parent: it cleans up if all ranks die."""
         return contextlib.nullcontext()
 
     def prepare(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
-        """Note what the whole model is, then `place` it; a sharded one no longer tells."""
+        """Record the whole model's shapes, which sharding hides, then `place` the model."""
         self.shapes = neutral.shapes(model)
         self.parameters = sum(p.numel() for p in model.parameters())
         choose_fp32(self.config.precision, self.world.device)
@@ -117,7 +117,7 @@ class Strategy:
         self.model = self.wrap(self.compiled(self.module))
 
     def compiled(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Return the model, under torch.compile if the run asks for it: the bare one stays."""
+        """Return the model, compiled if the run asks for it; the bare model stays unchanged."""
         if not self.config.compile:
             return model
         return torch.compile(model, mode=self.config.compile_mode)  # type: ignore[return-value]
@@ -127,12 +127,12 @@ class Strategy:
         return model
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Around forward and loss only: the one place that knows of mixed precision."""
+        """Return the context of forward and loss: the only place with mixed precision."""
         dtype = AUTOCAST.get(self.config.precision)
         return torch.autocast(self.world.device.type, dtype=dtype, enabled=dtype is not None)
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """Around forward *and* backward of a micro-batch; gradients travel only in the last."""
+        """Return the context of a micro-batch's forward and backward; the last sends gradients."""
         return contextlib.nullcontext()
 
     def backward(self, loss_sum: torch.Tensor, global_count: torch.Tensor) -> None:
@@ -150,11 +150,11 @@ class Strategy:
         self.differentiate(self.scaler.scale(loss_sum * factor))
 
     def differentiate(self, loss: torch.Tensor) -> None:
-        """Add the gradient of a loss (0-d) to those that are there."""
+        """Add the gradient of a loss (0-d) to the gradients of earlier micro-batches."""
         loss.backward()
 
     def averaged_over(self) -> int:
-        """Return by what number the framework itself divides the sum of the ranks' gradients."""
+        """Return the number by which the framework divides the sum of the ranks' gradients."""
         return 1
 
     def step(self, lr: float) -> StepResult:
@@ -176,13 +176,13 @@ class Strategy:
         return self.counted(grad_norm, self.loss_scale < before, self.loss_scale)
 
     def clip(self, largest: float) -> torch.Tensor:
-        """Scale the gradients down to that 2-norm, and return the one they had (0-d)."""
+        """Scale the gradients down to a 2-norm of `largest`, and return their norm before (0-d)."""
         return torch.nn.utils.clip_grad_norm_(self.module.parameters(), largest)
 
     def counted(
         self, grad_norm: torch.Tensor | None, skipped: bool, loss_scale: float
     ) -> StepResult:
-        """Count a step that was taken or skipped; every `step` ends with this."""
+        """Count a step that was taken or skipped; every `step` ends with this call."""
         self.steps += not skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
         if self.skipped_in_a_row > self.config.skip_limit:
@@ -194,11 +194,11 @@ class Strategy:
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[torch.nn.Module]:
-        """Yield what scores held-out batches: no gradients, no dropout, the run's precision.
+        """Yield the model that scores held-out batches: no gradients, no dropout, same precision.
 
-        Every rank calls it equally often, each with a batch of its own (`Task.evaluate` deals
-        rounds, and a rank that has run out repeats a batch whose labels are all ignored). So a
-        sharded model may gather its weights in each forward, and never has to hold all of them.
+        Every rank calls it equally often, each with a batch of its own (`Task.evaluate` works
+        in rounds, and a rank that has run out repeats a batch whose labels are all ignored). So a
+        sharded model can gather its weights in each forward, and never has to hold all of them.
         """
         self.share_buffers()
         self.module.eval()
@@ -213,15 +213,15 @@ class Strategy:
             alike_on_all_ranks(self.module, self.world)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return all of a tensor of which this rank may hold a shard; called on every rank."""
+        """Return the whole tensor, of which this rank may hold a shard; called on every rank."""
         return tensor.detach()
 
     def share(self, like: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-        """Return this rank's share of a whole tensor, laid out as `like` is; on every rank."""
+        """Return this rank's share of a whole tensor, laid out like `like`; on every rank."""
         return whole.to(like.device, like.dtype)
 
     def state(self) -> dict[str, Any]:
-        """Return all that a restart needs, in the neutral form; called on every rank.
+        """Return everything that a restart needs, in the neutral form; called on every rank.
 
         Returns
         -------
@@ -239,7 +239,7 @@ class Strategy:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that any strategy's `state` returned; called on every rank."""
+        """Load a state that any strategy's `state` returned; called on every rank."""
         with torch.no_grad():
             for name, tensor in neutral.named_tensors(self.module).items():
                 tensor.copy_(self.share(tensor, state["model"][name]))
@@ -268,13 +268,13 @@ class Strategy:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return what config.json tells beside the settings: what the framework was given."""
+        """Return what config.json records besides the settings: the framework's configuration."""
         return {}
 
     def close(self) -> None:
-        """Give back what a framework keeps for the whole process: settings, groups, files.
+        """Release what a framework keeps for the whole process: settings, groups, files.
 
-        Called once, also after a failure, on every rank that is left.
+        Called once on every rank that is still running, also after a failure.
         """
 
 

@@ -1,4 +1,4 @@
-"""Buffers of a model, of which each rank has its own in training."""
+"""A model's buffers, of which every rank keeps its own values in training."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def alike_on_all_ranks(module: torch.nn.Module, world: World) -> None:
     """Give every rank the ranks' mean of running statistics, and rank 0's other buffers.
 
-    Each rank collects batch norm's statistics from its own samples. Their mean is what a single
-    rank collects from all samples, but for the order in which it forgets them.
+    Each rank collects batch norm's statistics from its own samples. Their mean equals what a single
+    rank collects from all samples, except for the order in which it forgets them.
     """
     collected = running_statistics(module)
     if collected:
@@ -34,7 +34,7 @@ def alike_on_all_ranks(module: torch.nn.Module, world: World) -> None:
 
 
 def running_statistics(module: torch.nn.Module) -> list[torch.Tensor]:
-    """Return the running means and variances of all normalisations in a module, themselves."""
+    """Return the running means and variances of all normalisations in a module, not copies."""
     norms = (each for each in module.modules() if isinstance(each, _NormBase))
     found = [tensor for each in norms for tensor in (each.running_mean, each.running_var)]
     return [tensor for tensor in found if tensor is not None]

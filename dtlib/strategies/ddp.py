@@ -31,12 +31,12 @@ SYNC_BUFFERS = next(
 class DDP(Strategy):
     """The whole model on every rank; gradients are averaged in buckets while backward runs.
 
-    Buffers (running statistics of BatchNorm) are each rank's own in training and the ranks' mean
-    in evaluation and checkpoints; broadcasting them before every forward would change no loss.
+    Each rank has its own buffers (running statistics of BatchNorm) in training; evaluation and
+    checkpoints use the ranks' mean. Broadcasting them before every forward would change no loss.
 
-    Without `deterministic` DDP lays its buckets out anew after the first step, so from three ranks
-    on a resumed run sums its first step in another order and may differ in the last bits. With it
-    the layout stays as it is: `find_unused_parameters` forbids the rebuild.
+    Without `deterministic`, DDP rebuilds its buckets after the first step, so with three or more
+    ranks a resumed run sums its first step in another order and may differ in the last bits. With
+    `deterministic` the layout stays the same, because `find_unused_parameters` forbids the rebuild.
     """
 
     options: ClassVar[tuple[str, ...]] = ("bucket_cap_mb", "compress_gradients", "static_graph")
@@ -46,18 +46,18 @@ class DDP(Strategy):
         """Refuse a static graph with settings that its reducer cannot follow.
 
         Raises `BadInput` with `deterministic`, which forbids the new bucket layout of the second
-        step; with accumulation, since the first backward must communicate for the graph to be
-        learnt.
+        step, and with accumulation, because the first backward must communicate to learn the
+        graph.
         """
         if not config.static_graph:
             return
         if config.deterministic:
-            said = "static_graph lays buckets out anew after step 1; drop it or deterministic."
+            said = "static_graph rebuilds the buckets after step 1; drop it or deterministic."
             raise BadInput(said)
         if plan.accumulation > 1:
             raise BadInput(
-                "static_graph learns the graph in a first backward that communicates, and"
-                f" accumulation {plan.accumulation} keeps that one silent; drop one of them."
+                "static_graph learns the graph in the first backward, which must communicate, but"
+                f" with accumulation {plan.accumulation} it does not; drop one of them."
             )
 
     def wrap(self, model: torch.nn.Module) -> torch.nn.Module:
@@ -81,7 +81,7 @@ class DDP(Strategy):
 
 
 def reducer_settings(config: RunConfig) -> dict[str, Any]:
-    """Return how DDP's reducer is to work, for all that wrap a model in DDP."""
+    """Return the settings of DDP's reducer, for all strategies that wrap a model in DDP."""
     settings: dict[str, Any] = {
         "find_unused_parameters": config.deterministic,  # which keeps the first bucket layout
         "gradient_as_bucket_view": True,

@@ -1,7 +1,7 @@
-"""DeepSpeed's JSON: made from a `RunConfig`, or a user's own, checked and filled in.
+"""DeepSpeed's JSON: made from a `RunConfig`, or the user's own, checked and completed.
 
-`make` is what DeepSpeed is given, and what a run shows in its config.json. In a user's own JSON
-"auto" stands for what `make` says; what contradicts the run's settings is refused with the numbers.
+`make` returns what DeepSpeed gets, and what a run records in its config.json. In a user's own JSON,
+"auto" stands for the value from `make`; a value that contradicts the run's settings is refused.
 Keys: https://www.deepspeed.ai/docs/config-json
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 AUTO = "auto"
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
-# What the loop does itself, or what would change what a gradient means.
+# Keys for what the loop does itself, or that would change the meaning of a gradient.
 NOT_IN_A_JSON = {
     "scheduler": "the loop sets the learning rate of every step",
     "gradient_allreduce_op": "the loop expects the mean of the ranks' gradients",
     "managed_gradient_accumulation": "the loop says which micro-batch is the last",
 }
-# Where the run's settings and a user's JSON both speak, and which setting it is.
+# Keys of a user's JSON that a setting of the run decides too, with that setting.
 BOTH_SAY = {
     ("gradient_clipping",): "clip",
     ("fp16", "enabled"): "precision", ("bf16", "enabled"): "precision",
@@ -44,7 +44,7 @@ BOTH_SAY = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What DeepSpeed's thresholds are scaled to: all parameters, the largest tensor, the count."""
+    """What DeepSpeed's thresholds scale with: all parameters, the largest tensor, their count."""
 
     parameters: int
     largest: int
@@ -62,7 +62,7 @@ def stage_of(config: RunConfig) -> int:
     can = "2 or 3" if config.strategy == "offload" else str(stage)
     raise BadInput(
         f"strategy {config.strategy} is ZeRO stage {can}, not zero_stage {config.zero_stage};"
-        " leave zero_stage out, or take the strategy of that stage."
+        " leave zero_stage out, or use the strategy of that stage."
     )
 
 
@@ -74,18 +74,18 @@ def make(
     compiled_adam: bool = False,
     on_gpu: bool = False,
 ) -> dict[str, Any]:
-    """Return the configuration that DeepSpeed is given for a run.
+    """Return DeepSpeed's configuration for a run.
 
-    DeepSpeed's own thresholds and buckets are meant for billions of parameters: a small model
-    would stay whole where it should be sharded, in buffers larger than itself. Here they are shares
-    of the model, and DeepSpeed's values where those are smaller.
+    DeepSpeed's own thresholds and buckets are meant for billions of parameters: with
+    them, a small model would stay whole instead of being sharded, in buffers larger than itself.
+    Here they are shares of the model, but at most DeepSpeed's values.
 
     Parameters
     ----------
     config
         Resolved: learning rate and weight decay are numbers.
     compiled_adam
-        Whether the optimizer on the CPU is DeepSpeed's own, which is compiled; else torch's.
+        Whether the optimizer on the CPU is DeepSpeed's own, which is compiled; otherwise torch's.
     on_gpu
         Whether the model is on a GPU, to which pinned memory copies faster.
     """
@@ -106,7 +106,7 @@ def make(
 
 
 def _optimizer(config: RunConfig, compiled_adam: bool) -> dict[str, Any]:
-    # Matrices are decayed, biases and norms not: those are parameter groups, which no JSON can hold
+    # Only matrices are decayed; the parameter groups for that cannot be given in a JSON
     params: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
     if config.optimizer == "sgd":
         return {"type": "SGD", "params": {**params, "momentum": config.momentum}}
@@ -129,8 +129,8 @@ def _zero(config: RunConfig, sizes: Sizes, on_gpu: bool) -> dict[str, Any]:
     if config.strategy == "offload":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": on_gpu}
     if config.strategy == "infinity":
-        # no prefetching: DeepSpeed 0.19 fails where it comes across a tensor twice, as in the last
-        # layer's forward and backward
+        # no prefetching: DeepSpeed 0.19 fails if it meets a tensor twice, as in the forward and
+        # backward of the last layer
         zero["stage3_prefetch_bucket_size"] = 0
         zero["sub_group_size"] = _bounded(sizes.parameters // 16, 2, 1_000_000_000)
         zero["offload_optimizer"] = {"device": "nvme", "nvme_path": config.nvme}
@@ -147,7 +147,7 @@ def _bounded(value: int, least: int, most: int) -> int:
 def read(path: str | Path) -> dict[str, Any]:
     """Read a user's own JSON.
 
-    Raises `BadInput` when there is no such file, or it holds something else than one JSON object.
+    Raises `BadInput` when there is no such file, or it does not hold one JSON object.
     """
     try:
         content = json.loads(Path(path).read_bytes())
@@ -159,7 +159,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def resolve_batch(own: dict[str, Any], world_size: int) -> BatchPlan | None:
-    """Return how a user's JSON cuts the batch over `world_size` ranks; None if it says nothing.
+    """Return how a user's JSON divides the batch over `world_size` ranks; None if it does not.
 
     DeepSpeed's identity: train_batch_size = train_micro_batch_size_per_gpu
     × gradient_accumulation_steps × ranks. What is absent or "auto" follows from the rest.
@@ -176,14 +176,14 @@ def resolve_batch(own: dict[str, Any], world_size: int) -> BatchPlan | None:
 
 
 def fill_in(own: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
-    """Return a user's JSON with every "auto", and all that it leaves out, as `make` says."""
+    """Return a user's JSON with every "auto" and every missing key filled in from `made`."""
     filled = {**made, **own}
     for key, value in own.items():
         if isinstance(value, dict) and isinstance(made.get(key), dict):
             filled[key] = fill_in(value, made[key])
         elif value == AUTO:
             if key not in made:
-                raise BadInput(f'{key} is "auto", and nothing here says what that is; set it.')
+                raise BadInput(f'{key} is "auto", but dtlib has no value for it; set it.')
             filled[key] = made[key]
     return filled
 
@@ -191,22 +191,22 @@ def fill_in(own: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
 def refuse_contradictions(
     own: dict[str, Any], made: dict[str, Any], config: RunConfig, mine: BatchPlan
 ) -> None:
-    """Refuse a user's JSON that says something else than the run's settings; see `make`.
+    """Refuse a user's JSON that contradicts the run's settings; see `make`.
 
     Raises `BadInput` with the first contradiction, its two values and what to change.
     """
     path = config.deepspeed
     for key, why in NOT_IN_A_JSON.items():
         if key in own:
-            raise BadInput(f"deepspeed {path} has {key}, but {why}; take it out.")
+            raise BadInput(f"deepspeed {path} has {key}, but {why}; remove it.")
     try:
         plan = resolve_batch(own, mine.world_size)
     except BadInput as error:
         raise BadInput(f"deepspeed {path}: {error}") from error
     if plan is not None and plan != mine:
         raise BadInput(
-            f"deepspeed {path} cuts a global batch of {plan.global_batch} into micro-batch"
-            f" {plan.micro_batch} × accumulation {plan.accumulation} × {plan.world_size} ranks, and"
+            f"deepspeed {path} divides a global batch of {plan.global_batch} into micro-batch"
+            f" {plan.micro_batch} × accumulation {plan.accumulation} × {plan.world_size} ranks, but"
             f" this run {mine.global_batch} into {mine.micro_batch} × {mine.accumulation} ×"
             f' {mine.world_size}; make them equal, or write "auto" into the file.'
         )
@@ -214,7 +214,7 @@ def refuse_contradictions(
         theirs, ours = _at(own, keys), _at(made, keys)
         if theirs not in (None, AUTO) and not _same(theirs, ours):
             raise BadInput(
-                f"deepspeed {path} has {'.'.join(keys)} {theirs}, and this run's {setting}"
+                f"deepspeed {path} has {'.'.join(keys)} {theirs}, but this run's {setting}"
                 f" {getattr(config, setting)} means {'none' if ours is None else ours}; make them"
                 ' equal, or write "auto" into the file.'
             )

@@ -1,9 +1,9 @@
-"""What DeepSpeed's ZeRO optimizers hold, read into the neutral form and set from it.
+"""Convert the state of DeepSpeed's ZeRO optimizers to the neutral form and back.
 
-At stages 1 and 2 the optimizer works on one flat fp32 tensor for each parameter group, this rank's
-part of it; at stage 3 on one for each sub-group, in which every parameter is cut on its own, and
-which infinity keeps in files. DeepSpeed reads whole tensors by public functions; setting them in
-an optimizer that has not stepped yet takes its inner ones, as of DeepSpeed 0.19.
+At stages 1 and 2 the optimizer works on one flat fp32 tensor per parameter group, this rank's part
+of it; at stage 3 on one per sub-group, in which every parameter is cut separately, and which
+infinity keeps in files. DeepSpeed has public functions that read whole tensors; writing them into
+an optimizer that has not stepped yet needs its internal ones, here those of DeepSpeed 0.19.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def gather(module: torch.nn.Module, optimizer: Any, keep: bool) -> dict[str, Any
     Parameters
     ----------
     keep
-        Whether this rank wants the result: every whole tensor is seen by all ranks for a moment,
-        and the others return empty dicts.
+        Whether this rank keeps the result. All ranks hold every whole tensor for a moment; the
+        others return empty dicts.
     """
     from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
@@ -48,7 +48,7 @@ def gather(module: torch.nn.Module, optimizer: Any, keep: bool) -> dict[str, Any
 
 
 def scatter(module: torch.nn.Module, optimizer: Any, state: dict[str, Any]) -> None:
-    """Give this rank its part of a neutral state; called on every rank with the whole of it."""
+    """Give this rank its part of a neutral state; called on every rank with the whole state."""
     buffers = dict(module.named_buffers())
     names = {id(p): name for name, p in module.named_parameters()}
     with torch.no_grad():
@@ -119,7 +119,7 @@ def _share(part: Tensor, whole: Tensor, rank: int) -> None:
 
 
 def _swapped_in(optimizer: Any) -> Iterator[Flat]:
-    """Yield the flat tensors of stage 3, those in files for as long as they are looked at."""
+    """Yield the flat tensors of stage 3; those in files are in memory only while they are used."""
     for number in range(len(optimizer.fp32_partitioned_groups_flat)):
         in_files = optimizer._swappable_optimizer_subgroup(number)
         if in_files:
@@ -130,7 +130,7 @@ def _swapped_in(optimizer: Any) -> Iterator[Flat]:
 
 
 def _make_moments(optimizer: torch.optim.Optimizer, flat: Tensor, state: dict[str, Any]) -> None:
-    """Make what an optimizer makes itself in its first step."""
+    """Create the state that an optimizer creates in its first step."""
     if not state["optimizer"]:
         return
     entry = optimizer.state[flat]
@@ -145,7 +145,7 @@ def _make_moments(optimizer: torch.optim.Optimizer, flat: Tensor, state: dict[st
 
 
 def _kinds(optimizer: Any) -> list[str]:
-    """Return which moments the optimizer remembers by now, the same on every rank."""
+    """Return which moments the optimizer has so far, the same on every rank."""
     kinds = {kind for entry in optimizer.state.values() for kind in entry}
     return sorted(kinds & {name for names in neutral.MOMENTS.values() for name in names})
 
@@ -165,7 +165,7 @@ def scaler(optimizer: Any) -> dict[str, Any]:
 
 
 def load_scaler(optimizer: Any, state: dict[str, Any]) -> None:
-    """Take up the loss scale of a GradScaler, or of another of DeepSpeed's."""
+    """Load the loss scale of a GradScaler or of another scaler of DeepSpeed's."""
     scaler = optimizer.loss_scaler
     if scaler.dynamic and state:
         scaler.cur_scale = state["scale"]
@@ -190,7 +190,7 @@ def held(module: torch.nn.Module, optimizer: Any) -> dict[str, list[Tensor]]:
     gradients += [getattr(optimizer, "grad_partitions_flat_buffer", torch.empty(0))]
     moments = [value for entry in optimizer.state.values() for value in entry.values()]
     swapper = getattr(optimizer, "optimizer_swapper", None)
-    if swapper is not None:  # what goes through memory on its way from and to files
+    if swapper is not None:  # buffers between files and device
         moments += swapper.swap_buffer_manager.all_buffers
         parameters += [optimizer.fp16_groups[0][0].nvme_swapper.buffers]
     return {

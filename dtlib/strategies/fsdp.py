@@ -1,7 +1,7 @@
 """Fully sharded data parallel through torch's `fully_shard`.
 
-Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel". What is
-sharded is what stage 3 of ZeRO shards (Rajbhandari et al. 2020).
+Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel". It
+shards what stage 3 of ZeRO shards (Rajbhandari et al. 2020).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class FSDP(Strategy):
     """Weights, gradients and optimizer in shards; a block's weights are whole while it computes.
 
     A block is gathered before its forward and again before its backward, and its gradients are
-    reduce-scattered as soon as they are there. With `shard_ranks` below the number of ranks, groups
-    of so many hold one copy each and add their gradients up between groups (hybrid sharding).
+    reduce-scattered as soon as they are complete. With fewer `shard_ranks` than ranks, each group
+    of that size holds one copy, and the groups sum their gradients (hybrid sharding).
 
-    Precision is the policy's alone, without autocast: weights are gathered and compute in its type
-    (layer norms too, batch norms not), gradients are reduced in fp32.
+    FSDP's policy alone sets the precision, without autocast: weights are gathered and compute in
+    its type (layer norms too, batch norms not), gradients are reduced in fp32.
     """
 
     options = ("shard_ranks", "cpu_offload")
@@ -44,7 +44,7 @@ class FSDP(Strategy):
         shard_ranks = config.shard_ranks or world_size
         if world_size % shard_ranks:
             raise BadInput(
-                f"{world_size} ranks are no whole number of groups of shard_ranks {shard_ranks};"
+                f"{world_size} ranks cannot be divided into groups of shard_ranks {shard_ranks};"
                 " use a divisor."
             )
         if config.cpu_offload and config.precision == "fp16":
@@ -75,7 +75,7 @@ class FSDP(Strategy):
         self.optimizer = make_optimizer(self.module)
 
     def shard(self, unit: nn.Module, output_dtype: torch.dtype | None = None) -> FSDPModule:
-        """Let what lies in a unit, and in no unit inside it, be gathered at once."""
+        """Shard a unit: what is in it, and in no unit inside it, is gathered together."""
         from torch.distributed.fsdp import (
             CPUOffloadPolicy,
             FSDPModule,
@@ -84,7 +84,7 @@ class FSDP(Strategy):
             fully_shard,
         )
 
-        # pinned memory is memory that a GPU can reach, and there may be none
+        # pinned memory is for copies to a GPU, and there may be none
         offload = CPUOffloadPolicy(pin_memory=self.world.device.type == "cuda")
         where: dict[str, Any] = {
             "mesh": self.mesh,
@@ -151,7 +151,7 @@ class FSDP(Strategy):
 
 
 def blocks(model: nn.Module) -> list[nn.Module]:
-    """Return what is gathered by itself: the members of the model's largest list of modules.
+    """Return the modules that are gathered one by one: the members of the largest list of modules.
 
     Those of a GPT are its transformer blocks, those of a ResNet its residual blocks; embeddings,
     stem and head are the root's.

@@ -1,4 +1,4 @@
-"""Data parallel through Lightning Fabric, in the world that is there."""
+"""Data parallel through Lightning Fabric, on the ranks that are already running."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Lightning(DDP):
-    """What `Fabric` makes of a model on several ranks, which is torch's DDP.
+    """A model that `Fabric` set up, which on several ranks means torch's DDP.
 
-    Fabric finds the ranks in place and starts none. Its mixed precision stays off, since the
-    autocast is the base's; so the optimizer needs no wrapper of Fabric's either.
+    Fabric finds the ranks running and starts none. Its mixed precision stays off, because the base
+    class has the autocast, so the optimizer needs no wrapper of Fabric's either.
     """
 
     options = ("bucket_cap_mb", "static_graph")
@@ -39,13 +39,13 @@ class Lightning(DDP):
         module = model.to(self.world.device, weights_dtype(self.config.precision))
         with unchanged_process():
             self.fabric = self.make_fabric()
-            self.fabric.launch()  # joins: its environment says that the ranks are there
+            self.fabric.launch()  # joins, because its environment says that the ranks are running
             self.model = self.fabric.setup_module(self.compiled(module))
         self.module = module
         self.optimizer = make_optimizer(module)
 
     def make_fabric(self) -> Fabric:
-        """Return a Fabric to which every rank is a node with one device."""
+        """Return a Fabric that takes every rank for a node with one device."""
         from lightning_fabric import Fabric
         from lightning_fabric.plugins.environments import TorchElasticEnvironment
         from lightning_fabric.strategies import DDPStrategy

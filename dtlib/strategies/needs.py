@@ -1,4 +1,4 @@
-"""What a strategy needs of a machine, and what it may not leave changed."""
+"""What a strategy needs from a machine, and what it must restore in the process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def heeding(options: Collection[str], config: RunConfig, world_size: int) -> list[str]:
-    """Return the strategies that heed all of these options and run the rest of the settings, too.
+    """Return the strategies that read all of these options and can run the other settings too.
 
-    One that this machine cannot run for want of a package or a device is among them: its own
-    refusal says what is missing and has a remedy.
+    A strategy that needs a package or a device that is missing here is included, because its own
+    error says what is missing and how to get it.
     """
     from dtlib import strategies
 
@@ -40,18 +40,18 @@ def heeding(options: Collection[str], config: RunConfig, world_size: int) -> lis
 
 
 def cpu_instead(config: RunConfig) -> str:
-    """Return how a sentence proposes the CPU to this run: with what has to change beside it."""
+    """Return the words that propose the CPU for this run, with all settings that must change."""
     exact = " --precision fp32" if config.precision == "tf32" else ""
     return f"{CPU}{exact}{without(vars(config), config.chosen(), device='cpu')}"
 
 
 def bf16_instead(config: RunConfig) -> str:
-    """Return how a sentence proposes bf16 to a run in fp16."""
+    """Return the words that propose bf16 for a run in fp16."""
     return f"precision bf16{without(vars(config), config.chosen(), precision='bf16')}"
 
 
 def instead(name: str, config: RunConfig) -> str:
-    """Return how a sentence proposes another strategy: without the options that it would refuse."""
+    """Return the words that propose another strategy, without the options that it would refuse."""
     from dtlib import strategies
     from dtlib.strategies.base import OPTIONS
 
@@ -60,7 +60,7 @@ def instead(name: str, config: RunConfig) -> str:
 
 
 def need_compiler(config: RunConfig) -> None:
-    """Refuse torch.compile where its generated CPU kernels could not be built.
+    """Refuse torch.compile if its generated CPU kernels cannot be built here.
 
     Raises `Unavailable` when this machine has no C++ compiler.
     """
@@ -79,7 +79,7 @@ def compile_settings(config: RunConfig) -> str:
 def need_package(config: RunConfig, package: str, install: str) -> None:
     """Refuse a strategy whose package is missing, before any process starts.
 
-    Raises `Unavailable` with the line that installs it.
+    Raises `Unavailable` with the command that installs it.
     """
     if importlib.util.find_spec(package) is None:
         raise Unavailable(
@@ -89,29 +89,29 @@ def need_package(config: RunConfig, package: str, install: str) -> None:
 
 
 def refuse_mps(config: RunConfig) -> None:
-    """Refuse Apple's GPU for what communicates, since it has no backend."""
+    """Refuse Apple's GPU for strategies that communicate, because it has no backend."""
     if config.device == "mps":
         raise BadInput(f"strategy {config.strategy} does not run on mps; use device cpu.")
 
 
 def refuse_channels_last(config: RunConfig) -> None:
-    """Refuse that layout for what shards, which takes parameters without gaps, row by row, alone.
+    """Refuse that layout for strategies that shard, which take only contiguous parameters.
 
-    DeepSpeed views them as bytes (`engine._broadcast_model`); torch's FSDP says it of itself.
+    DeepSpeed views them as bytes (`engine._broadcast_model`); torch's FSDP documents it.
     """
     if config.channels_last:
         raise BadInput(
-            f"channels_last does not go with strategy {config.strategy}, which takes contiguous"
-            f" parameters only; leave it out, or use {instead('ddp', config)}."
+            f"channels_last does not go with strategy {config.strategy}, which takes only"
+            f" contiguous parameters; leave it out, or use {instead('ddp', config)}."
         )
 
 
 @contextlib.contextmanager
 def unchanged_process() -> Iterator[None]:
-    """Take back what a framework changes for the whole process as it is loaded and made.
+    """Undo what a framework changes for the whole process when it is loaded and set up.
 
-    Variables, the number of threads, and how warnings are filtered and shown: the next run in this
-    process, or the rest of a user's script, counts on them.
+    It restores variables, the number of threads, and how warnings are filtered and shown, because
+    the next run in this process, or the rest of a user's script, relies on them.
     """
     variables, threads = dict(os.environ), torch.get_num_threads()
     look = warnings.formatwarning

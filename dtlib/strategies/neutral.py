@@ -1,11 +1,11 @@
-"""What a checkpoint holds of a model and its optimizer: one form, whatever the strategy.
+"""The form in which checkpoints hold a model and its optimizer, the same for every strategy.
 
 The neutral form knows no ranks, no shards and no framework:
 
     {"model": {name: tensor}, "optimizer": {"exp_avg": {name: tensor}, …}, "steps": int}
 
 Names are those of the bare model, tensors are whole, and a tensor with several names (tied
-weights) stands under its first. So what N ranks saved under one strategy, M load under another.
+weights) has its first. So M ranks can load under one strategy what N ranks saved under another.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
-"""What an optimizer remembers of each parameter, by torch's own names."""
+"""The tensors that an optimizer keeps per parameter, by torch's names."""
 
 
 def named_tensors(module: torch.nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers, themselves and not copies, each under one name."""
+    """Return parameters and persistent buffers (not copies), each under one name."""
     found: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         found.setdefault(id(tensor), (name, tensor))
@@ -29,7 +29,7 @@ def named_tensors(module: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def shapes(module: torch.nn.Module) -> dict[str, dict[str, torch.Size]]:
-    """Return the shapes of "model", parameters and buffers, and of what has "moments"."""
+    """Return the shapes of the "model" (parameters and buffers) and of its "moments"."""
     model = named_tensors(module)
     moments = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
     return {"model": {name: tensor.shape for name, tensor in model.items()}, "moments": moments}
@@ -43,14 +43,14 @@ def moments(
     Parameters
     ----------
     whole
-        makes a whole tensor of what this rank holds; called in the same order on every rank.
+        returns the whole tensor for this rank's part; called in the same order on every rank.
     """
     found: dict[str, dict[str, Tensor]] = {}
     kinds = {kind for state in optimizer.state.values() for kind in state} - {"step"}
     for kind in sorted(kinds):
         found[kind] = {}
         for name, p in module.named_parameters():
-            if p.requires_grad:  # a parameter that no loss has reached yet remembers nothing
+            if p.requires_grad:  # a parameter without a gradient so far has no moments
                 value = optimizer.state[p].get(kind) if p in optimizer.state else None
                 found[kind][name] = whole(torch.zeros_like(p) if value is None else value).detach()
     return found
@@ -67,7 +67,7 @@ def load_moments(
     Parameters
     ----------
     share
-        (parameter, whole tensor) to this rank's share of it, laid out as the parameter is.
+        maps (parameter, whole tensor) to this rank's share, laid out like the parameter.
     """
     names = {id(p): name for name, p in module.named_parameters()}
     ordered = [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,10 +1,10 @@
-"""The files of ZeRO-Infinity: where they lie, whether they fit, and that they go.
+"""The files of ZeRO-Infinity: where they are, whether they fit, and their removal.
 
-Every step writes the whole optimizer: long runs wear out a disk that is not made for it.
+Every step writes the whole optimizer state, so long runs wear out a disk that is not made for it.
 
-Each rank has a folder of its own, named for its host and process, in the folder that the run names.
-A rank removes it at the end; what a killed one leaves, the process that started it removes, or
-else the next run that uses the same place.
+Each rank has its own folder, named after its host and process, in the folder that the run names. A
+rank removes its folder at the end. If the rank is killed, the process that started it removes the
+folder, or the next run that uses the same place.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PREFIX = "dtlib-infinity"
 # fp32: the weights, and in the optimizer's files their copy, two moments and the gradient
 BYTES_A_PARAMETER = 4 + 4 + 8 + 4
 GIB = 2**30
-SMALLEST_BLOCK = 4096  # bytes that are read or written at once: a page
+SMALLEST_BLOCK = 4096  # bytes of one read or write: a page
 
 
 def folder(config: RunConfig) -> Path:
-    """Return the folder that the run names, else `nvme` in the run's own."""
+    """Return the folder that the run names, otherwise `nvme` in the run's own folder."""
     return Path(config.nvme or Path(config.out or RUNS) / "nvme").absolute()
 
 
@@ -53,12 +53,12 @@ def check(config: RunConfig) -> None:
         )
     place = folder(config)
     there = next(parent for parent in (place, *place.parents) if parent.exists())
-    writable_folder(there, "--nvme")  # a file is made in it and goes: /proc only looks writable
+    writable_folder(there, "--nvme")  # creates and removes a file: /proc only looks writable
     refuse_full(place, _at_least(config))
 
 
 def _at_least(config: RunConfig) -> int:
-    """Return how many parameters the model has, or fewer: a GPT's without its vocabulary."""
+    """Return a lower bound of the model's parameters: a GPT's without its vocabulary."""
     if config.task != "text" or config.model is None:
         return 0
     shape = gpt.shape(config.model)
@@ -81,7 +81,7 @@ def refuse_full(place: Path, parameters: int) -> None:
 
 
 def make(config: RunConfig, parameters: int) -> Path:
-    """Make this rank's folder, and clear those of ranks that are no more."""
+    """Create this rank's folder, and remove those of ranks that have ended."""
     place = folder(config)
     place.mkdir(parents=True, exist_ok=True)
     clear(place)
@@ -102,16 +102,16 @@ def into(json: dict[str, Any], own: Path) -> dict[str, Any]:
 def set_thresholds(largest_share: int) -> None:
     """Let small tensors go to files, and keep gradients out of them.
 
-    DeepSpeed 0.19 leaves in memory what is below 1 MiB, which is all of a small model. And it reads
-    gradients back into places that its direct I/O cannot reach unless every tensor before is a
+    DeepSpeed 0.19 keeps tensors below 1 MiB in memory, which is all of a small model. And it reads
+    gradients back to addresses that its direct I/O cannot use unless every earlier tensor is a
     multiple of 512 bytes: the read does nothing, without an error, and training goes wrong. Both
-    thresholds are constants, not settings: weights go from a page on, and optimizer tensors from a
-    size on that no gradient has.
+    thresholds are constants, not settings: here weights of a page or more go to files, and
+    optimizer tensors only above the size of any gradient.
 
     Parameters
     ----------
     largest_share
-        Elements that a rank holds of the largest tensor.
+        Elements of the largest tensor that a rank holds.
     """
     from deepspeed.runtime.swap_tensor import optimizer_utils, partitioned_param_swapper
 

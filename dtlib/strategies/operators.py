@@ -1,8 +1,8 @@
-"""DeepSpeed's compiled operators: built once, by set-up, into a cache; a run only loads them.
+"""DeepSpeed's compiled operators: built once into a cache, by set-up; a run only loads them.
 
-Left alone, DeepSpeed compiles an operator when it is first used: in the middle of a lesson, for
-minutes, on every rank. `dtlib ops build` does it beforehand, `load` hands a run what is there, and
-what is not there is a sentence before anything starts.
+By default, DeepSpeed compiles an operator when it is first used: in the middle of a lesson, for
+minutes, on every rank. `dtlib ops build` compiles beforehand, `load` gives a run what is built, and
+a missing operator is reported before anything starts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from unittest import mock
 from dtlib.config.files import writable_folder, write_atomically
 from dtlib.errors import DtlibError, Unavailable
 
-# Operator to DeepSpeed's name for what builds it, in the order in which one needs another.
+# Each operator and DeepSpeed's builder of it; an operator comes after those that it needs.
 OPERATORS = {
     "cpu_adam": "CPUAdamBuilder",
     "pin_memory": "PinMemoryBuilder",
     "async_io": "AsyncIOBuilder",
 }
 NEEDED = {"offload": ("cpu_adam",), "infinity": ("cpu_adam", "pin_memory", "async_io")}
-"""What each strategy loads; offload does without, if it must."""
+"""The operators that each strategy loads; offload also runs without."""
 
 LIBAIO_HEADERS = ("/usr/include/libaio.h", "/usr/local/include/libaio.h")
 MARKER = "built.json"
@@ -43,14 +43,14 @@ BUILD = "dtlib ops build"
 
 
 def deepspeed_is_here() -> bool:
-    """Say whether DeepSpeed is installed, without importing it."""
+    """Tell whether DeepSpeed is installed, without importing it."""
     return importlib.util.find_spec("deepspeed") is not None
 
 
 def refuse_without_deepspeed(what: str, instead: str = "fsdp") -> None:
     """Refuse where DeepSpeed is not installed.
 
-    Raises `Unavailable` with the remedy: the line that installs it, or on macOS what to use
+    Raises `Unavailable` with the remedy: the command that installs it, or on macOS what to use
     instead.
     """
     if deepspeed_is_here():
@@ -76,7 +76,7 @@ def missing_tools(
     Parameters
     ----------
     which, exists, env
-        How this machine is looked at; tests pass their own.
+        How to examine this machine; tests pass their own.
     """
     missing = [] if which("ninja") else ["ninja"]
     if not any(which(name) for name in (env.get("CXX"), "c++", "g++", "clang++") if name):
@@ -91,16 +91,16 @@ def missing_tools(
 def has_libaio(
     exists: Callable[[Path], bool] = Path.exists, env: Mapping[str, str] = os.environ
 ) -> bool:
-    """Say whether the header of libaio is there, which async_io is compiled with."""
+    """Tell whether the header of libaio is here, which async_io needs to compile."""
     conda = [f"{env['CONDA_PREFIX']}/include/libaio.h"] if env.get("CONDA_PREFIX") else []
     return any(exists(Path(header)) for header in (*LIBAIO_HEADERS, *conda))
 
 
 def folder() -> Path:
-    """Return where the operators of this Python, torch, DeepSpeed and processor lie.
+    """Return the folder of the operators for this Python, torch, DeepSpeed and processor.
 
-    `TORCH_EXTENSIONS_DIR`, else torch's own `~/.cache/torch_extensions`. They are compiled for the
-    very processor that is here: in a home that several machines share, another has its own.
+    It is in `TORCH_EXTENSIONS_DIR`, otherwise in torch's `~/.cache/torch_extensions`. Operators are
+    compiled for one processor type, so machines that share a home may have different folders.
     """
     chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
     root = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "torch_extensions"
@@ -118,7 +118,7 @@ def _processor() -> bytes:
 
 
 def built(name: str) -> Path | None:
-    """Return the library of an operator, if it is built for what is here."""
+    """Return the library of an operator, if it is built for this machine and its packages."""
     try:
         marker = json.loads((folder() / name / MARKER).read_text(encoding="utf-8"))
         library = folder() / name / marker["library"]
@@ -133,7 +133,7 @@ def not_built(names: Iterable[str]) -> list[str]:
 
 
 def refuse_unbuildable(names: Iterable[str]) -> None:
-    """Refuse to build these operators where something is missing.
+    """Refuse to build these operators if a tool is missing.
 
     Raises `Unavailable` with all that is missing and how to get it.
     """
@@ -151,15 +151,15 @@ def refuse_unbuildable(names: Iterable[str]) -> None:
             remedies.append("set CUDA_HOME to a CUDA toolkit that has bin/nvcc")
         raise Unavailable(
             f"building {', '.join(names)} needs {', '.join(missing)}, missing here;"
-            f" {', '.join(remedies)}, and run it again."
+            f" {', '.join(remedies)}, and run this again."
         )
 
 
 def build(names: Iterable[str] = tuple(OPERATORS)) -> None:
-    """Compile these operators into the cache, unless they are there; minutes each.
+    """Compile these operators into the cache, unless they are built; minutes each.
 
     Raises `Unavailable` when DeepSpeed, a compiler, ninja or libaio is missing; `DtlibError` when
-    the compiler fails; its last words are in the sentence.
+    the compiler fails; the message contains its error.
     """
     refuse_without_deepspeed(f"`{BUILD}`")
     wanted = not_built(names)
@@ -199,15 +199,15 @@ def _compile(name: str, home: Path) -> Path:
 
 
 def clear_lock(build_folder: Path) -> list[str]:
-    """Clear what a build that was killed left behind; else the next one may wait for ever.
+    """Remove the lock of a build that was killed; otherwise the next build may wait for ever.
 
-    torch up to 2.13 takes a file `lock` as a sign that another process builds, whether that still
-    lives or not. A builder keeps the file open, so one that nobody has open is stale.
+    torch up to 2.13 takes a file `lock` as a sign that another process is building, even if that
+    process has ended. A builder keeps the file open, so a lock that no process has open is stale.
 
     Returns
     -------
     list
-        What was done, as sentences for the user.
+        Sentences that tell the user what was done.
     """
     lock = build_folder / "lock"
     if not lock.exists():
@@ -216,7 +216,7 @@ def clear_lock(build_folder: Path) -> list[str]:
     if holder is not None:
         return [f"{build_folder.name} is being built by process {holder}; waiting for it."]
     lock.unlink(missing_ok=True)
-    return [f"A build of {build_folder.name} was cut short: its lock {lock} is cleared."]
+    return [f"A build of {build_folder.name} was cut short: its lock {lock} has been removed."]
 
 
 def _holder(file: Path) -> int | None:
@@ -230,12 +230,12 @@ def _holder(file: Path) -> int | None:
 
 
 def deepspeed(device_type: str) -> Any:
-    """Import DeepSpeed for a device, quiet but for its warnings.
+    """Import DeepSpeed for a device, silent except for warnings.
 
     Raises `Unavailable` when it is installed but cannot be imported.
     """
-    os.environ.setdefault("DS_ACCELERATOR", device_type)  # else it looks, and says what it found
-    # It calls collectives by names that torch 2.14 replaced: nothing that a user could mend
+    os.environ.setdefault("DS_ACCELERATOR", device_type)  # otherwise it detects it, and logs that
+    # It calls collectives by names that torch 2.14 replaced, which a user cannot fix
     old = r"`torch\.distributed\.(all_gather_into_tensor|reduce_scatter_tensor)` is deprecated"
     warnings.filterwarnings("ignore", old, FutureWarning)
     try:
@@ -247,17 +247,17 @@ def deepspeed(device_type: str) -> Any:
             " pip install -c constraints.txt -e '.[deepspeed]'"
         ) from error
     logging.getLogger("DeepSpeed").addFilter(_worth_saying)
-    # An operator of its own for gloo on one machine, which it would compile at the first collective
+    # DeepSpeed's own operator for gloo on one machine, which the first collective would compile
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     _load_muon_without_compiler()
     return deepspeed
 
 
 def _load_muon_without_compiler() -> None:
-    """Import DeepSpeed's Muon while torch.compile does nothing.
+    """Import DeepSpeed's Muon while torch.compile is disabled.
 
-    Every engine imports it, and its decorators would load Inductor on each rank: a third of the CPU
-    seconds of a small run, for an optimizer that dtlib does not use.
+    Every engine imports it, and its decorators would load Inductor on each rank: a third of a small
+    run's CPU time, for an optimizer that dtlib does not use.
     """
     import torch
 
@@ -266,12 +266,12 @@ def _load_muon_without_compiler() -> None:
 
 
 def _worth_saying(record: logging.LogRecord) -> bool:
-    """Drop two warnings: SGD is tested here, and what disks bear is said where infinity is."""
+    """Drop two warnings: dtlib tests SGD, and `nvme` documents the wear of disks."""
     return not any(words in record.msg for words in ("untested optimizer", "write endurance"))
 
 
 def load(names: Iterable[str]) -> None:
-    """Hand DeepSpeed the libraries that set-up built, so that it compiles nothing; see `built`."""
+    """Give DeepSpeed the libraries that set-up built, so that it compiles nothing; see `built`."""
     from deepspeed.ops.op_builder.builder import OpBuilder
     from deepspeed.ops.op_builder.pin_memory_load import _SYS_CACHE_ATTR
 

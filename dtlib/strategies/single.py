@@ -1,4 +1,4 @@
-"""One process: what every other strategy is compared with."""
+"""One process: the baseline of every other strategy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Single(Strategy):
-    """All of the global batch on one rank, in micro-batches if asked for."""
+    """The whole global batch on one rank, in micro-batches if requested."""
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:

@@ -38,7 +38,7 @@ class Zero(Strategy):
 
     options: ClassVar[tuple[str, ...]] = ("zero_stage", "deepspeed")
     optimizer: Any  # DeepSpeed's, around torch's
-    operators: ClassVar[tuple[str, ...]] = ()  # compiled ones that it loads, if they are built
+    operators: ClassVar[tuple[str, ...]] = ()  # compiled ones that it loads if they are built
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
@@ -49,7 +49,7 @@ class Zero(Strategy):
         if config.precision == "fp64":
             fit = f"{instead('ddp', config)} or {instead('fsdp', config)}"
             raise BadInput(
-                f"precision fp64 does not exist under DeepSpeed, whose optimizer works in fp32;"
+                f"DeepSpeed has no precision fp64, because its optimizer works in fp32;"
                 f" {name} takes fp32, bf16 or fp16, and fp64 needs {fit}."
             )
         kind, _ = foresee(world_size, config.device)
@@ -76,20 +76,20 @@ class Zero(Strategy):
         self.stage = deepspeed_config.stage_of(config)
 
     def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
-        """Hand the model to DeepSpeed, which joins the process group that is there."""
+        """Give the model to DeepSpeed, which joins the existing process group."""
         deepspeed = ops.deepspeed(self.world.device.type)
         ops.load(self.operators)
         join(deepspeed, self.world)
         self.json = self.configuration(Sizes(
             self.parameters, max(p.numel() for p in model.parameters()), len(self.shapes["moments"])
         ))  # fmt: skip
-        # which weights decay is the optimizer's matter; how it steps stands in the JSON
+        # the optimizer's groups say which weights decay; the JSON says how it steps
         groups = [
             {key: group[key] for key in ("params", "weight_decay")}
             for group in make_optimizer(model).param_groups
         ]
         self._hook_precision(model)
-        # left out, it is the local rank, which is no number of a GPU where each rank sees its own
+        # the default is the local rank, which is wrong if each rank sees only its own GPU
         own = SimpleNamespace(device_rank=self.world.device.index or 0)
         self.engine, self.optimizer, _, _ = deepspeed.initialize(
             args=own, model=model, model_parameters=groups, config=self.json
@@ -100,7 +100,7 @@ class Zero(Strategy):
             self.engine.compile(compile_kwargs={"mode": self.config.compile_mode})
 
     def configuration(self, sizes: Sizes) -> dict[str, Any]:
-        """Return DeepSpeed's JSON for this run: made, or the user's own filled in."""
+        """Return DeepSpeed's JSON for this run: dtlib's, or the user's own filled in."""
         compiled = bool(self.operators) and not ops.not_built(("cpu_adam",))
         made = deepspeed_config.make(
             self.config, self.plan, sizes, compiled_adam=compiled,
@@ -111,7 +111,7 @@ class Zero(Strategy):
         return deepspeed_config.fill_in(deepspeed_config.read(self.config.deepspeed), made)
 
     def _hook_precision(self, model: torch.nn.Module) -> None:
-        """Let 16-bit weights meet 16-bit inputs, and the loss be computed in fp32."""
+        """Convert inputs to the 16 bits of the weights, and logits to fp32 for the loss."""
         dtype = AUTOCAST.get(self.config.precision)
         if dtype is None:
             return
@@ -124,7 +124,7 @@ class Zero(Strategy):
         return contextlib.nullcontext()
 
     def micro_step(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """Stage 1 sends gradients in the last micro-batch alone, 2 and 3 in every one."""
+        """Stage 1 sends gradients only in the last micro-batch, stages 2 and 3 in every one."""
         self.engine.set_gradient_accumulation_boundary(last)
         return contextlib.nullcontext()
 
@@ -137,7 +137,7 @@ class Zero(Strategy):
             group["lr"] = lr
         try:
             self.engine.step()
-        except Exception as error:  # DeepSpeed has no class of its own for it
+        except Exception as error:  # DeepSpeed has no exception class for it
             if "loss scale already at minimum" not in str(error):
                 raise
             self.skipped_in_a_row = self.config.skip_limit  # one more is too many
@@ -176,9 +176,9 @@ class Zero(Strategy):
 
 
 class Offload(Zero):
-    """Stage 2 or 3 with the optimizer, its state and its step, on the CPU.
+    """Stage 2 or 3 with the optimizer's state and step on the CPU.
 
-    Adam there is DeepSpeed's own where set-up has built it, else torch's, which is slower.
+    Adam is DeepSpeed's own if set-up has built it, otherwise torch's, which is slower.
     """
 
     operators = ops.NEEDED["offload"]
@@ -187,7 +187,7 @@ class Offload(Zero):
         slower = self.config.optimizer == "adamw" and ops.not_built(["cpu_adam"])
         if slower and self.world.rank == 0:
             print(
-                "offload steps with torch's AdamW, since DeepSpeed's own is not built here;"
+                "offload uses torch's slower AdamW, because DeepSpeed's own is not built here;"
                 f" `{ops.BUILD}` builds it once.",
                 flush=True,
             )
@@ -195,7 +195,7 @@ class Offload(Zero):
 
 
 class Infinity(Zero):
-    """Stage 3 with weights and optimizer in files: on NVMe, or whatever disk there is."""
+    """Stage 3 with weights and optimizer in files, on NVMe or any other disk."""
 
     options = ("zero_stage", "deepspeed", "nvme")
     operators = ops.NEEDED["infinity"]
@@ -232,14 +232,16 @@ class Infinity(Zero):
 
 
 def join(deepspeed: Any, world: World) -> None:
-    """Let DeepSpeed use the process group that is there, with its time-out."""
+    """Let DeepSpeed use the existing process group, with its time-out."""
     from deepspeed.accelerator import get_accelerator
     from deepspeed.utils import groups
 
     deepspeed.init_distributed(world.backend)
-    groups._WORLD_GROUP = torch.distributed.group.WORLD  # else a clone that waits for 30 minutes
+    groups._WORLD_GROUP = (
+        torch.distributed.group.WORLD
+    )  # otherwise a clone with a time-out of 30 minutes
     if world.device.type == "cpu":
-        # It asks for the processor's own 16-bit instructions; torch computes without, only slowly
+        # It asks for 16-bit instructions of the processor; torch also computes without, but slowly
         accelerator = get_accelerator()
         accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
 

@@ -145,7 +145,7 @@ def test_output_that_nobody_reads_is_no_traceback():
     )
     os.close(writer)
     assert done.returncode == 141
-    assert done.stderr == "dtlib: ended, since nobody reads its output any more.\n"
+    assert done.stderr == "dtlib: stopped, because the reader of its output has closed the pipe.\n"
 
 
 def test_requeue_file_means_75(capsys, monkeypatch, tmp_path):

@@ -173,7 +173,7 @@ def refusal(**settings) -> str:
 def remedies(sentence: str, settings: dict) -> list[dict]:
     """Follow the sentence of a setting without effect in each of the ways that it names."""
     said = re.match(
-        r"(?:no )?(\w+).* means nothing to (?:no )?(\w+).*?; leave it out(.*)\.$", sentence
+        r"(?:no )?(\w+).* has no effect with (?:no )?(\w+).*?; leave it out(.*)\.$", sentence
     )
     if not said:
         return []
@@ -207,7 +207,7 @@ def cases():
 
 def told_of(sentence: str) -> str:
     """Which setting a sentence says is wrong, without what it is wrong beside, and the remedy."""
-    return re.split(" means nothing to | does not go with |;", sentence)[0]
+    return re.split(" has no effect with | does not go with |;", sentence)[0]
 
 
 def test_a_walk_over_all_settings_without_effect_finds_no_remedy_that_is_refused_next(monkeypatch):

@@ -125,7 +125,7 @@ def test_the_files_of_an_array_tell_how_each_task_ended_last(place):
     ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
     ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
     ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),
-    ("submit 80 --nodes 0", "--nodes 0 must be at least 1"),
+    ("submit 80 --nodes 0", "--nodes must be at least 1"),
     ("status --all", "status does not know '--all'"),
     ("status -- --all", "status takes nothing after --"),
 ])  # fmt: skip
@@ -164,7 +164,7 @@ def test_cpus_and_memory_follow_the_gpus(place, site, words, asked):
 
 
 @pytest.mark.parametrize(("site", "says"), [
-    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G of the site settings must be a whole"),
+    ("DTLIB_GB_PER_GPU=64G", "DTLIB_GB_PER_GPU=64G in the site settings must be a whole"),
     ("SBATCH_ACCOUNT='mine", "the site settings {} cannot be read"),
 ])  # fmt: skip
 def test_broken_site_settings_are_named(place, site, says, capsys):
@@ -216,4 +216,4 @@ def test_collect_names_notebooks_by_job_and_restart(place):
 
 def test_status_without_jobs_says_how_to_make_one(place, capsys):
     assert main(["batch", "status"]) == 0
-    assert "`dtlib batch submit NN` makes one" in capsys.readouterr().out
+    assert "`dtlib batch submit NN` submits one" in capsys.readouterr().out

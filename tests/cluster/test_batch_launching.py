@@ -57,7 +57,7 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
     ("strategy: ddp", "unknown key 'strategy'"),
     ("trainer:\n  accelerator: cuda", "unknown accelerator 'cuda'; choose from auto, cpu, gpu, m"),
     ("backend: mpirun", "unknown backend 'mpirun'; choose from torchrun, accelerate, lightning."),
-    ("trainer:\n  devices: 0", "devices is 0; it must be auto or a whole number from 1 on."),
+    ("trainer:\n  devices: 0", "devices is 0; it must be auto or a whole number, at least 1."),
     ("trainer:\n  nodes: true", "nodes is True; it must be auto or a whole number"),
     ("trainer:\n  accelerator: gpu\ntpu_cores: 8", "tpu_cores 8 contradicts accelerator gpu"),
 ])  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_tpu_is_refused_with_what_it_would_need(said: dict[str, Any]) -> None:
     ({"strategy": "zero2", "backend": "accelerate"}, "accelerate trains by ddp here, not by z"),
     ({"strategy": "lightning", "backend": "accelerate"}, "set backend: lightning, or"),
     ({"strategy": "single", "devices": 2}, "strategy single is one rank, not 2 on 1 nodes"),
-    ({"nodes": 2}, "nodes is 2 and outside of a Slurm job there is 1"),
+    ({"nodes": 2}, "nodes is 2, but outside a Slurm job there is 1"),
 ])  # fmt: skip
 def test_contradictions(said: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput) as caught:
@@ -136,7 +136,7 @@ def test_torchrun_is_one_srun_task_a_node() -> None:
 
 
 def test_the_batch_script_is_no_place_for_the_line_of_several_nodes() -> None:
-    with pytest.raises(BadInput, match="belongs into srun tasks, 1 a node"):
+    with pytest.raises(BadInput, match="3 nodes need srun tasks, 1 on each"):
         line(JOB)
 
 

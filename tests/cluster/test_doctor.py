@@ -35,7 +35,7 @@ CASES = [
      "does not resolve (socket.gaierror: unknown)", "/etc/hosts"),
     (probes_system.host_name,
      {"commands": {"resolve": Ran(None, "no answer within 10 s")}, "system": "Darwin"}, "note",
-     "no answer within 10 s", "let `dtlib` start ranks"),
+     "no answer within 10 s", "start ranks with `dtlib`"),
     (probes_system.interfaces, {"env": {"GLOO_SOCKET_IFNAME": "^lo,docker"}}, "missing",
      "GLOO_SOCKET_IFNAME=^lo,docker is in NCCL's syntax",
      "unset it, or set it to one of lo, eth0"),
@@ -65,7 +65,7 @@ CASES = [
      "its import fails: ImportError: cannot import name 'foo'", "pip install"),
     (tools.operators, {"answers": {"operators": {"missing": ["async_io"], "folder": "/x"}}}, "note",
      "not compiled: async_io", "dtlib ops build"),
-    (tools.operators, {"installed": lambda p: None}, "note", "without DeepSpeed", ""),
+    (tools.operators, {"installed": lambda p: None}, "note", "DeepSpeed is not installed", ""),
     (tools.slurm, {}, "note", "none", ""),
 ]  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_driver_without_a_torch_that_can_use_it(tmp_path):
     )
     finding = probes_torch.gpu(there)
     assert finding.state == "note"
-    assert "the driver 470.1 sees a GPU, but torch 2.14.1 cannot use it" in finding.found
+    assert "the driver 470.1 finds a GPU, but torch 2.14.1 cannot use it" in finding.found
 
 
 def test_slurm_says_where_we_are_and_what_answers(tmp_path):

@@ -88,7 +88,7 @@ WRONG = [
      "n2: 192.0.2.1 means 127.0.1.1 here, which is this node itself",
      "set MASTER_ADDR to a name or address of n1"),
     ({"n2": None}, "nodes", "n2 did not answer: 1: No module named dtlib", "sinfo --nodes=n2"),
-    ({"n2": None}, "rendezvous", "1 of 2 nodes did not say", "mend the nodes"),
+    ({"n2": None}, "rendezvous", "1 of 2 nodes did not answer", "fix the nodes"),
 ]  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_clocks_that_differ_are_noted_when_they_surely_do(tmp_path):
 def test_a_file_that_a_node_wrote_elsewhere_is_missed(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "touch", lambda path, *_: None)
     _, found, _ = asked(tmp_path)
-    assert "n1: its file is not seen here; n2: its file is not" in found["shared folder"].found
+    assert "n1: its file is missing here; n2: its file is" in found["shared folder"].found
 
 
 @pytest.mark.parametrize(("summed", "says"), [
@@ -195,7 +195,7 @@ def test_the_first_node_answers_itself_too():
 def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(node, "SEE", 0.0)
     (tmp_path / "token").write_text("theirs")
-    assert node.sees(tmp_path, "mine", "n1") == "another folder lies there"
+    assert node.sees(tmp_path, "mine", "n1") == "a different folder has this path"
     assert node.sees(tmp_path / "nowhere", "mine", "n1") == "No such file or directory"
     assert node.sees(tmp_path, "theirs", "n1") == ""
     assert (tmp_path / "seen-n1").exists()

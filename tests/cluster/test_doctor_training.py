@@ -90,7 +90,7 @@ def test_torchrun_of_another_python(tmp_path):
 def test_a_world_that_is_there_and_one_that_is_broken():
     world = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "n1", "MASTER_PORT": "1", "PATH": ""}
     finding = probes_training.launcher(machine(env=world))
-    assert "rank 1 of 4, by torchrun" in finding.found and "--ranks" in finding.remedy
+    assert "rank 1 of 4, started by torchrun" in finding.found and "--ranks" in finding.remedy
     half = probes_training.launcher(machine(env={"RANK": "1", "PATH": ""}))
     assert half.state == "note" and "WORLD_SIZE" in half.found
 
@@ -103,4 +103,4 @@ def test_no_internet_says_how_data_come_here():
     assert "--from FILE" in finding.remedy and "HF_HUB_OFFLINE=1" in finding.remedy
     assert probes_training.internet(there).state == "ok"
     told = dataclasses.replace(lost, env={"PATH": "", "HF_HUB_OFFLINE": "1"})
-    assert probes_training.internet(told).found == "not asked, since HF_HUB_OFFLINE is set"
+    assert probes_training.internet(told).found == "not checked, because HF_HUB_OFFLINE is set"

@@ -1,4 +1,4 @@
-"""A setting that nothing would read is refused, whichever setting it is."""
+"""A setting that nothing reads is refused, whichever setting it is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_setting_without_effect_is_refused_and_one_with_effect_is_not(key):
         if value in where:
             made(decides, value, **{key: OTHER[key]})
             continue
-        with pytest.raises(BadInput, match=f"{key}.* means nothing to .*; leave it out, or use "):
+        with pytest.raises(BadInput, match=f"{key}.* has no effect with .*; leave it out, or use "):
             made(decides, value, **{key: OTHER[key]})
 
 
@@ -60,5 +60,5 @@ def test_a_setting_without_effect_is_refused_and_one_with_effect_is_not(key):
 def test_a_flag_without_effect_starts_nothing(words, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", *words.split()]) == 2
-    assert " means nothing to " in capsys.readouterr().err
+    assert " has no effect with " in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

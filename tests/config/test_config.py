@@ -83,12 +83,12 @@ def test_a_number_of_yaml_is_a_number(tmp_path):
     ({"schedule": "cosin"}, "Did you mean 'cosine'?"),
     ({"precision": "fp64", "device": "mps"}, "fp64 does not exist on mps"),
     ({"dropout": 1.0}, "dropout is 1.0; it must be below 1"),
-    ({"width": 32}, "width 32 means nothing to task text; leave it out, or use images"),
+    ({"width": 32}, "width 32 has no effect with task text; leave it out, or use images"),
     ({"resume": True}, "resume needs out"),
     ({"seed": 2**80}, "it must be at most 4294967295"),
     ({"timeout": 1e12}, "timeout is 1000000000000.0; it must be at most 1000000000"),
     ({"momentum": float("inf")}, "momentum is inf; it must be at least 0 and finite"),
-    ({"workers": 2}, "workers 2 means nothing to task text"),
+    ({"workers": 2}, "workers 2 has no effect with task text"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_in_one_sentence(settings, words):
     said = refused(**settings)

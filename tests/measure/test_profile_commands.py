@@ -125,7 +125,7 @@ def test_every_task_of_srun_runs_its_own_profiler_and_says_where_its_report_is(
     srun(monkeypatch, rank=1)
     words = ["profile", "nsys", "--out", "p/run", "--first", "2", "--last", "3", "--"]
     assert main([*words, "train", "text", "--steps", "4"]) == 0
-    assert capfd.readouterr().out == "Read it by `dtlib profile read p/run.rank1.sqlite`.\n"
+    assert capfd.readouterr().out == "Read it with `dtlib profile read p/run.rank1.sqlite`.\n"
     (line,) = tools.read_text().splitlines()
     assert "--output=p/run.rank%q{SLURM_PROCID}" in line
     assert line.endswith("-m dtlib train text --steps 4 --nvtx --nvtx-first 2 --nvtx-last 3")
@@ -135,7 +135,7 @@ def test_every_task_of_srun_runs_its_own_profiler_and_says_where_its_report_is(
 
 def test_ncu_is_asked_for_its_table_afterwards(tools, capfd):
     assert main(["profile", "ncu", "--", "train", "text", "--out", "run"]) == 0
-    assert capfd.readouterr().out == "Read it by `dtlib profile read run/ncu.csv`.\n"
+    assert capfd.readouterr().out == "Read it with `dtlib profile read run/ncu.csv`.\n"
     assert Path("run/ncu.csv").read_text() == "the table\n"
     first, second = tools.read_text().splitlines()
     assert "--export=run/ncu " in first and "--nvtx-first 5 --nvtx-last 5" in first
@@ -177,9 +177,9 @@ def test_the_line_is_printed_where_there_is_no_profiler(monkeypatch, capsys, tmp
     (["ncu", "--only", "x", "--", "train", "text"], "only is 'x'; it takes ranks"),
     (["ncu", "--count", "0", "--", "train", "text"], "'0'; it must be a whole number of at"),
     (["ncu", "--skip", "-1", "--", "train", "text"], "'-1'; it must be a whole number of at"),
-    (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', no regular expression"),
+    (["ncu", "--kernels", "(", "--", "train", "text"], "kernels is '(', not a regular expression"),
     (["ncu", "--kernels", "", "--", "train", "text"], "kernels is empty"),
-    (["nsys", "--only", "3", "--", "train", "text"], "only 3 goes by the ranks of torchrun"),
+    (["nsys", "--only", "3", "--", "train", "text"], "only 3 selects ranks of torchrun"),
     (["nsys", "--first", "3", "--", "train", "text", "--steps", "2"], "the run has 2 steps"),
     (["nsys", "--", "train", "text", "--profile"], "leave --profile out"),
     (["read", "nowhere.ncu-rep"], "there is no file nowhere.ncu-rep"),
@@ -194,7 +194,7 @@ def test_what_is_wrong_is_said_before_anything_starts(words, said, tools, capsys
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("a run.nsys-rep", "first `nsys export --type sqlite 'a run.nsys-rep'`"),
+    ("a run.nsys-rep", "first run `nsys export --type sqlite 'a run.nsys-rep'`"),
     ("a run.ncu-rep", "--page=raw --print-units=base > 'a run.csv'`"),
 ])  # fmt: skip
 def test_a_report_for_the_viewer_is_told_with_the_line_that_exports_it(

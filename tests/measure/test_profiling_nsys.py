@@ -53,7 +53,7 @@ def test_copies_alone_have_shares_and_no_kernels(tmp_path, capsys):
     made.copy("MEMCPY", 2, 4)
     assert main(["profile", "read", str(made.done())]) == 0
     out = capsys.readouterr().out
-    assert "20.0 %  80.0 %" in out and out.endswith("\nThere is no kernel.\n")
+    assert "20.0 %  80.0 %" in out and out.endswith("\nThere are no kernels.\n")
 
 
 def test_each_gpu_of_each_process_has_its_own_shares_and_its_own_steps(tmp_path):
@@ -185,7 +185,7 @@ def test_the_command_prints_exactly_the_shares(tmp_path, capsys):
     made = one_step(tmp_path / "rank0.sqlite").done()
     assert main(["profile", "read", str(made), "--top", "2"]) == 0
     assert capsys.readouterr().out == (
-        "Shares of the captured time; kinds may overlap, exposed NCCL runs beside no kernel.\n"
+        "Shares of the captured time; kinds may overlap; exposed NCCL runs while no kernel does.\n"
         "GPU  process       ms  kernels    NCCL  exposed NCCL  copies    idle  name\n"
         "  0     4001  100.000   50.0 %  30.0 %        20.0 %  10.0 %  20.0 %"
         "  NVIDIA H100 80GB HBM3\n"

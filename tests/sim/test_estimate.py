@@ -174,7 +174,7 @@ def test_too_large_and_nearly_too_large(capsys):
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert "It fits on" in shown
-    assert "less than the tenth" in shown
+    assert "less than 10% free" in shown
 
 
 def test_a_device_without_the_precision_is_named(capsys):

@@ -90,7 +90,7 @@ def test_the_baseline_refuses_a_loopback_address(slurm):
     number = slurm.script(BASELINE, "text", "--steps=2", MASTER_ADDR="127.0.0.1")
     assert slurm.waited(number) == "FAILED 2:0"
     log = (slurm.folder / f"dtlib-ddp-{number}.log").read_text()
-    assert "MASTER_ADDR=127.0.0.1 is on each of the 2 nodes that node itself" in log
+    assert "MASTER_ADDR=127.0.0.1 means on each of the 2 nodes that node itself" in log
 
 
 def test_the_baseline_stops_is_requeued_and_resumes(slurm):

@@ -45,7 +45,7 @@ def test_tf32_is_set_for_products_and_convolutions_alike(monkeypatch: pytest.Mon
 def test_a_gpu_older_than_ampere_refuses_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "T4")
-    with pytest.raises(Unavailable, match="T4 has no TF32, which came with Ampere"):
+    with pytest.raises(Unavailable, match="T4 has no TF32, which needs Ampere or newer"):
         choose_fp32("tf32", GPU)
 
 
@@ -68,7 +68,7 @@ def test_a_gpu_older_than_ampere_refuses_bf16_under_every_strategy(
 def test_tf32_on_a_cpu_is_refused_before_a_rank_starts() -> None:
     config = RunConfig("images", precision="tf32", device="cpu")
     for strategy in ("single", "ddp", "fsdp"):
-        with pytest.raises(Unavailable, match="NVIDIA's GPUs and there is none for this run"):
+        with pytest.raises(Unavailable, match="NVIDIA's GPUs, and this run uses none"):
             find_strategy(strategy).check(config, 1)
 
 
@@ -109,5 +109,5 @@ def test_what_shards_refuses_channels_last(strategy: str) -> None:
 
 
 def test_text_has_no_channels() -> None:
-    with pytest.raises(BadInput, match="channels_last means nothing to task text"):
+    with pytest.raises(BadInput, match="channels_last has no effect with task text"):
         RunConfig("text", channels_last=True)

@@ -19,10 +19,10 @@ NUMBERS = [[4], [1, 1, 1]]  # the mean is 7/4; the mean of the two means is 2.5
 
 
 @pytest.mark.parametrize(("settings", "words"), [
-    ({"strategy": "fsdp", "static_graph": True}, "static_graph means nothing to strategy"),
-    ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 means nothing to strategy ddp"),
-    ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "new after step 1"),
-    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 keeps"),
+    ({"strategy": "fsdp", "static_graph": True}, "static_graph has no effect with strategy"),
+    ({"strategy": "ddp", "zero_stage": 3}, "zero_stage 3 has no effect with strategy ddp"),
+    ({"strategy": "ddp", "static_graph": True, "deterministic": True}, "the buckets after step 1"),
+    ({"strategy": "ddp", "static_graph": True, "accumulation": 2}, "accumulation 2 it does not"),
 ])  # fmt: skip
 def test_a_setting_that_a_strategy_would_ignore_is_refused(settings, words):
     asked = config(**settings)

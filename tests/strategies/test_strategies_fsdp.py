@@ -26,7 +26,7 @@ def test_what_is_gathered_by_itself():
 
 
 def test_a_group_that_does_not_divide_the_ranks_is_refused():
-    with pytest.raises(BadInput, match="6 ranks are no whole number of groups of shard_ranks 4"):
+    with pytest.raises(BadInput, match="6 ranks cannot be divided into groups of shard_ranks 4"):
         FSDP.check(config(strategy="fsdp", shard_ranks=4), 6)
     with pytest.raises(BadInput, match="no loss scaling; use precision bf16"):
         FSDP.check(config(strategy="fsdp", cpu_offload=True, precision="fp16"), 2)

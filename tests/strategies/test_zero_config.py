@@ -96,11 +96,11 @@ def test_a_stage_that_contradicts_the_name_is_refused():
 
 
 @pytest.mark.parametrize(("own", "words"), [
-    ({"train_batch_size": 32}, "cuts a global batch of 32 into micro-batch 16 × accumulation 1"),
-    ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, and this run's clip None"),
-    ({"bf16": {"enabled": True}}, "bf16.enabled True, and this run's precision fp32"),
-    ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, and this run's lr 0.1"),
-    ({"zero_optimization": {"stage": 3}}, "stage 3, and this run's strategy zero2 means 2"),
+    ({"train_batch_size": 32}, "divides a global batch of 32 into micro-batch 16 × accumulation 1"),
+    ({"gradient_clipping": 0.5}, "has gradient_clipping 0.5, but this run's clip None"),
+    ({"bf16": {"enabled": True}}, "bf16.enabled True, but this run's precision fp32"),
+    ({"optimizer": {"params": {"lr": 2.0}}}, "lr 2.0, but this run's lr 0.1"),
+    ({"zero_optimization": {"stage": 3}}, "stage 3, but this run's strategy zero2 means 2"),
     ({"scheduler": {}}, "has scheduler, but the loop sets the learning rate"),
 ])  # fmt: skip
 def test_a_json_that_contradicts_the_run_is_refused_with_both_numbers(own, words):

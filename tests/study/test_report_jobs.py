@@ -10,10 +10,10 @@ from dtlib.cli import main
 from dtlib.errors import BadInput
 from dtlib.study.report import page_of
 
-LOG = """2026-11-28 10:00:30 job 41, start 0, on n[1-2]; what it makes is in batch/x-41
+LOG = """2026-11-28 10:00:30 job 41, start 0, on n[1-2]; its files are in batch/x-41
 some output
 2026-11-28 10:10:30 job 41, start 0, ended with exit code 75
-2026-11-28 10:15:00 job 41, start 1, on n[2-3]; what it makes is in batch/x-41
+2026-11-28 10:15:00 job 41, start 1, on n[2-3]; its files are in batch/x-41
 2026-11-28 10:20:00 job 41, start 1, ended with exit code 0
 """
 SACCT = """41|REQUEUED|2026-11-28T10:00:00|2026-11-28T10:00:30|2026-11-28T10:10:31

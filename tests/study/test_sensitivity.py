@@ -52,7 +52,7 @@ def test_the_whole_grid_in_turns() -> None:
 @pytest.mark.parametrize(("axes", "said"), [
     ({}, "the grid has one setting"),
     ({"precision": ["fp32"]}, "the grid has one setting"),
-    ({"workers": [0, 2]}, r"workers 2 means nothing to task text; leave it out\."),
+    ({"workers": [0, 2]}, r"workers 2 has no effect with task text; leave it out\."),
     ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a study of sensitivity"),
     ({"bucket_cap_mb": ["1", "1.0"]}, "the setting bucket1 stands twice"),
     ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),

@@ -1,9 +1,9 @@
 """`dtlib batch submit | status | collect | launch`: lessons and scripts as Slurm jobs.
 
 Every job has a folder, `batch/NAME-JOBID`: `job.json` says what was submitted, `r0/`, `r1/` … hold
-the notebook of each start of the job (a requeued job starts again), `work/` what it made in all of
-them, `exit-code.r0` how the first one ended. The log lies beside it. So the state of a job can be
-told when Slurm has long forgotten it.
+the notebook of each start of the job (a requeued job starts again), `work/` their other files,
+`exit-code.r0` the exit code of the first one. The log is beside the folder. So the state of a job
+is known even after Slurm has forgotten it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse and carry out; returns the exit code, raises `DtlibError` for what cannot be done."""
+    """Run the command; return the exit code, or raise `DtlibError` if it cannot be run."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["launch"]:
         from dtlib.cluster.batch.launching import main as launch
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if out.exists() or args.out:
         refuse_other(out)
     elif args.command == "collect":
-        raise BadInput(f"there are no jobs in {out} to collect from; `dtlib batch submit` first.")
+        raise BadInput(f"there are no jobs in {out} to collect; run `dtlib batch submit` first.")
     if args.command == "status":
         return status(out, as_json=args.json)
     return collect(out, args.to, as_json=args.json)
@@ -66,33 +66,39 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of `dtlib batch`."""
-    top = Parser(prog="dtlib batch", description="Lessons and scripts as Slurm jobs.")
+    """Return the parser of `dtlib batch`."""
+    top = Parser(prog="dtlib batch", description="Run lessons and scripts as Slurm jobs.")
     commands = top.add_subparsers(dest="command", required=True)
     out = Parser(add_help=False)
     out.add_argument("--out", type=Path, help="folder of the jobs (default: batch)")
     submitting = commands.add_parser(
         "submit",
         parents=[out],
-        help="hand a lesson or a script to sbatch",
+        help="submit a lesson or a script",
         usage="dtlib batch submit NN|SCRIPT [--nodes N] [--gpus-per-node G] [--time T] "
         "[-p NAME=VALUE] [SETTING OF THE SCRIPT …] [-- SBATCH-OPTION …]",
         epilog=f"scripts: {', '.join(script_names())}",
     )
-    submitting.add_argument("what", metavar="NN|SCRIPT", help="a lesson's number, a script's name")
-    submitting.add_argument("--nodes", type=int, metavar="N")
-    submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
-    submitting.add_argument("--cpus-per-task", type=int, metavar="C", help="CPUs of each node")
-    submitting.add_argument("--time", metavar="T", help="as sbatch reads it: 90, 1:30:00, 1-0")
-    submitting.add_argument("--kind", choices=("student", "instructor"), help="of a lesson")
     submitting.add_argument(
-        "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="of a lesson"
+        "what", metavar="NN|SCRIPT", help="a lesson's number or a script's name"
     )
-    add_json(commands.add_parser("status", parents=[out], help="how each job stands"))
+    submitting.add_argument("--nodes", type=int, metavar="N", help="number of nodes")
+    submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
+    submitting.add_argument("--cpus-per-task", type=int, metavar="C", help="CPUs on each node")
+    submitting.add_argument(
+        "--time", metavar="T", help="time limit, as for sbatch: 90, 1:30:00, 1-0"
+    )
+    submitting.add_argument("--kind", choices=("student", "instructor"), help="version of a lesson")
+    submitting.add_argument(
+        "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="for a lesson"
+    )
+    add_json(commands.add_parser("status", parents=[out], help="show the state of each job"))
     collecting = commands.add_parser(
-        "collect", parents=[out], help="gather the notebooks, and a table of the runs"
+        "collect",
+        parents=[out],
+        help="copy the notebooks into one folder, with a table of the runs",
     )
     add_json(collecting)
     collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
-    commands.add_parser("launch", help="start a training as a file says: `launch --help`")
+    commands.add_parser("launch", help="start the training that a file describes: `launch --help`")
     return top

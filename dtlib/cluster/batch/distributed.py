@@ -1,4 +1,4 @@
-"""`distributed.yaml`: on what a training runs, how it is spread over ranks, who starts these."""
+"""`distributed.yaml`: what a training runs on, how it uses ranks, and what starts the ranks."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ TRAINER = ("accelerator", "strategy", "devices", "nodes")
 
 @dataclass(frozen=True)
 class Distributed:
-    """What the file says; None is `auto`.
+    """The settings of the file; None stands for `auto`.
 
     Parameters
     ----------
     accelerator
-        auto, cpu, gpu or mps; tpu is refused with what it needs.
+        auto, cpu, gpu or mps; tpu is refused with what it would need.
     strategy
-        One of `dtlib train`.
+        A strategy of `dtlib train`.
     devices
-        Ranks on a node.
+        Ranks per node.
     nodes
-        How many.
+        Number of nodes.
     backend
-        torchrun, accelerate or lightning: who starts the ranks.
+        torchrun, accelerate or lightning: what starts the ranks.
     tpu_cores
         Lightning 1's name for the devices of a TPU.
 
     Raises
     ------
     BadInput
-        For what is unknown, or contradicts itself.
+        For unknown values, or values that contradict each other.
     Unavailable
         For a TPU.
     """
@@ -60,7 +60,7 @@ class Distributed:
         for name in ("devices", "nodes", "tpu_cores"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
-                raise BadInput(f"{name} is {value}; it must be auto or a whole number from 1 on.")
+                raise BadInput(f"{name} is {value}; it must be auto or a whole number, at least 1.")
         if self.tpu_cores is not None and self.accelerator not in (AUTO, "tpu"):
             raise BadInput(
                 f"tpu_cores {self.tpu_cores} contradicts accelerator {self.accelerator}; leave one"
@@ -69,14 +69,14 @@ class Distributed:
         if self.tpu_cores is not None or self.accelerator == "tpu":
             raise Unavailable(
                 "a TPU needs a TPU machine with torch_xla, and a loop that marks its steps for XLA,"
-                " which this library has not; use accelerator gpu or cpu."
+                " which dtlib does not have; use accelerator gpu or cpu."
             )
 
 
 def read(path: Path = FILE, **flags: Any) -> Distributed:
     """Read a file; a flag that is not None wins over it.
 
-    Raises `BadInput` when the file cannot be read or says what it may not; `Unavailable` for a TPU.
+    Raises `BadInput` when the file cannot be read or is not valid; `Unavailable` for a TPU.
     """
     content = read_yaml(path)
     _refuse_keys(content, ("trainer", "backend", "tpu_cores"), path)
@@ -94,12 +94,12 @@ def read(path: Path = FILE, **flags: Any) -> Distributed:
 
 
 def _whole(value: Any) -> Any:
-    """A flag's text as a number; what is none stays, to be refused with its own words."""
+    """Turn a flag's text into a number; other text stays, so that the error can quote it."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def _refuse_keys(found: Mapping[str, Any], known: tuple[str, ...], path: Path) -> None:
     for key in found:
         if key not in known:
-            near = did_you_mean(str(key), known) or f" There is {', '.join(known)}."
+            near = did_you_mean(str(key), known) or f" Choose from {', '.join(known)}."
             raise BadInput(f"{path}: unknown key {key!r}.{near}")

@@ -1,4 +1,4 @@
-"""Follow the jobs that were submitted: their state, their logs, what they made."""
+"""Follow the submitted jobs: their state, their logs, their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dtlib.errors import BadInput, in_words
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
 
-MAY_START_AGAIN = ("NODE_FAIL", "PREEMPTED")  # by Slurm itself, after it has said so
+MAY_START_AGAIN = ("NODE_FAIL", "PREEMPTED")  # Slurm itself may restart a job that it reported so
 
 Told = tuple[str, str, str]
 """State, exit code, reason."""
@@ -23,7 +23,7 @@ Told = tuple[str, str, str]
 
 @dataclass
 class Job:
-    """One submitted lesson or script: its number in Slurm, what was asked for, how it stands."""
+    """One submitted lesson or script: its number in Slurm, what was requested, its state."""
 
     id: int
     name: str
@@ -36,11 +36,11 @@ class Job:
     array: bool = False
 
     def folder(self, out: Path) -> Path:
-        """The folder that `slurm/common.sh` makes, too."""
+        """Return the job's folder, the one that `slurm/common.sh` creates."""
         return out / f"{self.name}-{self.id}"
 
     def log(self, out: Path) -> Path:
-        """The log; each task of an array has its own, with its number in place of `%a`."""
+        """Return the path of the log; in an array every task has one, and `%a` is its number."""
         return out / f"{self.name}-{self.id}{'_%a' * self.array}.log"
 
     def save(self, out: Path) -> None:
@@ -49,9 +49,9 @@ class Job:
 
 
 def read(path: Path) -> Job:
-    """Read what `dtlib batch submit` wrote down of a job.
+    """Read the `job.json` that `dtlib batch submit` wrote.
 
-    Raises `BadInput` when it is something else.
+    Raises `BadInput` when the file is something else.
     """
     try:
         return Job(**json.loads(path.read_bytes()))
@@ -60,31 +60,31 @@ def read(path: Path) -> Job:
 
 
 def jobs(out: Path) -> list[Job]:
-    """The jobs that were submitted from here, oldest first, as their files say."""
+    """Return the jobs that were submitted from here, oldest first, as their files describe them."""
     return sorted((read(path) for path in out.glob("*/job.json")), key=lambda job: job.id)
 
 
 def refuse_other(out: Path) -> None:
-    """Refuse a path that is there and holds no jobs, or that is not there though it was given.
+    """Refuse a path that is not a folder of jobs.
 
-    Raises `BadInput` for what is no folder of jobs; one that is empty may become one.
+    Raises `BadInput` if the path does not exist or holds other files; an empty folder passes.
     """
     if not out.is_dir() or (any(out.iterdir()) and not any(out.glob("*/job.json"))):
         raise BadInput(
-            f"{out} is no folder of jobs: give the --out with which `dtlib batch submit` was run"
+            f"{out} is not a folder of jobs: give the --out that `dtlib batch submit` was run with"
             " (default: batch)."
         )
 
 
 def refreshed(out: Path) -> list[Job]:
-    """The jobs with the state that Slurm tells, or told last."""
+    """Return the jobs with the state that Slurm reports, or last reported."""
     return [refresh(job, out) for job in jobs(out)]
 
 
 def refresh(job: Job, out: Path) -> Job:
-    """Ask Slurm how a job stands, write that down, and return the job.
+    """Ask Slurm for a job's state, save it, and return the job.
 
-    One whose node was lost, or that made room for another, is asked for again.
+    A job that lost its node or was preempted is asked for again, because Slurm may restart it.
     """
     if job.state in ENDED and job.state not in MAY_START_AGAIN:
         return job
@@ -96,13 +96,13 @@ def refresh(job: Job, out: Path) -> Job:
 
 
 def ask(*command: str) -> str:
-    """Return what a program of Slurm says, or nothing where it is missing or has nothing to say."""
+    """Return the output of a Slurm program; "" if the program is missing or prints nothing."""
     ran = run(command, 30, apart=True)
     return "" if ran.code is None else ran.output
 
 
 def _from_scontrol(number: int) -> Told | None:
-    """Slurm's controller knows a job until a while after its end (MinJobAge, often 5 minutes)."""
+    """Ask the controller, which forgets a job some time after its end (MinJobAge, often 5 min)."""
     tasks = []
     for line in ask("scontrol", "-o", "show", "job", str(number)).splitlines():
         words = dict(re.findall(r"(\w+)=(\S*)", line))
@@ -125,7 +125,7 @@ def _from_sacct(number: int) -> Told | None:
 
 
 def _from_files(job: Job, out: Path) -> Told | None:
-    """What the scripts noted; a later start of the same task counts, not an earlier one."""
+    """Read the exit codes that the scripts wrote; the latest start of each task counts."""
     codes = sorted(job.folder(out).glob("exit-code.*"), key=lambda path: path.stat().st_mtime)
     last = {path.name.rpartition(".r")[0]: path.read_text().strip() for path in codes}
     tasks = [
@@ -136,9 +136,10 @@ def _from_files(job: Job, out: Path) -> Told | None:
 
 
 def _of_all(tasks: Sequence[tuple[str, Told]]) -> Told | None:
-    """The state of a job from that of its tasks: an array has several.
+    """Return the state of a job from the states of its tasks: an array has several.
 
-    While one runs, it runs; while one waits, it waits; at its end it is as bad as its worst task.
+    It is running while any task runs, otherwise pending while any waits; in the end it has failed
+    if any task has.
     """
     if len(tasks) < 2:
         return tasks[0][1] if tasks else None
@@ -158,7 +159,7 @@ def status(out: Path, *, as_json: bool = False) -> int:
         print(to_json([{**asdict(job), "log": job.log(out)} for job in everything]))
         return 0
     if not everything:
-        print(f"No jobs in {out}: `dtlib batch submit NN` makes one.")
+        print(f"No jobs in {out}: `dtlib batch submit NN` submits one.")
         return 0
     wide = max(7, *(len(job.lesson) + 2 for job in everything))
     print(f"{'job':>8}  {'what':<{wide}}{'nodes':<7}{'state':<12}{'exit':<8}log")
@@ -169,7 +170,7 @@ def status(out: Path, *, as_json: bool = False) -> int:
 
 
 def collect(out: Path, to: Path | None = None, *, as_json: bool = False) -> int:
-    """Copy all notebooks into one folder, their names with job and restart, and write a table."""
+    """Copy all notebooks into one folder, named by job and restart; write a table of the runs."""
     from dtlib.training.record import COLUMNS, Run
 
     target = writable_folder((to or out / "collected").resolve(), "--to" if to else "--out")

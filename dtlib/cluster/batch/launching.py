@@ -1,8 +1,8 @@
-"""`dtlib batch launch`: the line that starts a training as `distributed.yaml` says.
+"""`dtlib batch launch`: the command that starts a training as `distributed.yaml` describes it.
 
-torchrun and `accelerate launch` run once on a node and start its ranks; Lightning wants a task of
-srun for each rank. A node's number and a rank's differ from task to task, so that the line of
-several nodes is made in the task, and not in the batch script.
+torchrun and `accelerate launch` run once per node and start its ranks; Lightning needs one srun
+task per rank. The numbers of node and rank differ from task to task, so for several nodes the
+command is made in the srun task, not in the batch script.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ TASKS = ("images", "text")
 
 @dataclass(frozen=True)
 class Spread:
-    """Who starts how many ranks, and where.
+    """What starts how many ranks, and where.
 
     Attributes
     ----------
     backend, strategy
-        The launcher, and what `dtlib train` is told.
+        The launcher, and the strategy for `dtlib train`.
     hosts
-        The nodes of a job; one name outside of one.
+        The nodes of a job; outside a job, one name.
     devices
-        Ranks on each.
+        Ranks on each node.
     device
         cuda, cpu or mps.
     """
@@ -53,7 +53,7 @@ class Spread:
 
     @property
     def tasks(self) -> int:
-        """srun tasks on a node: one for each rank under Lightning, else one."""
+        """srun tasks per node: one per rank under Lightning, otherwise one."""
         return self.devices if self.backend == "lightning" else 1
 
     @property
@@ -62,10 +62,10 @@ class Spread:
 
 
 def spread(settings: Distributed, env: Env = os.environ) -> Spread:
-    """Decide what the file leaves open, by the job or the machine that this is.
+    """Decide what the file leaves open, from the job or this machine.
 
     Raises `BadInput` for settings that contradict each other or the job; `Unavailable` when there
-    are fewer GPUs than asked for.
+    are fewer GPUs than requested.
     """
     backend, strategy = _backend(settings)
     hosts = _hosts(settings, env)
@@ -83,7 +83,7 @@ def spread(settings: Distributed, env: Env = os.environ) -> Spread:
     wanted, world = OF_DTLIB[settings.accelerator], devices * len(hosts)
     device, _ = choose_backend(world, wanted, local_world_size=devices, availability=here)
     if backend == "accelerate" and device != "cuda":
-        backend = "torchrun"  # told of CPUs, `accelerate launch` starts one process
+        backend = "torchrun"  # for CPUs, `accelerate launch` starts only one process
     return Spread(backend, strategy, hosts, devices, device)
 
 
@@ -111,13 +111,13 @@ def _hosts(settings: Distributed, env: Env) -> tuple[str, ...]:
     there = tuple(first_hosts(env.get("SLURM_JOB_NODELIST", ""))) or ("localhost",)
     nodes = settings.nodes or len(there)
     if nodes > len(there):
-        where = "the job has" if "SLURM_JOB_ID" in env else "outside of a Slurm job there is"
-        raise BadInput(f"nodes is {nodes} and {where} {len(there)}; set nodes: auto.")
+        where = "the job has" if "SLURM_JOB_ID" in env else "outside a Slurm job there is"
+        raise BadInput(f"nodes is {nodes}, but {where} {len(there)}; set nodes: auto.")
     return there[:nodes]
 
 
 def _gpus(env: Env) -> int:
-    """GPUs of this node that the job has, or this machine."""
+    """Return the number of GPUs that the job has on this node; outside a job, of this machine."""
     if "SLURM_JOB_ID" in env:
         given = env.get("SLURM_GPUS_ON_NODE", "0")
         return int(given) if given.isdecimal() else 0
@@ -133,32 +133,32 @@ def _devices(settings: Distributed, env: Env, gpus: int) -> int:
 
 
 def srun_options(settings: Distributed, env: Env = os.environ) -> list[str]:
-    """Return srun's options for the tasks in which the line is made."""
+    """Return srun's options for the tasks that run the command."""
     where = spread(settings, env)
     nodes = len(where.hosts)
     cpus = max(1, cpus_per_node(env))
     return [
         f"--nodes={nodes}", f"--ntasks={nodes * where.tasks}", f"--ntasks-per-node={where.tasks}",
         f"--cpus-per-task={max(1, cpus // where.tasks)}",
-        *["--overcommit"] * (where.tasks > cpus),  # else srun refuses tasks that share a CPU
+        *["--overcommit"] * (where.tasks > cpus),  # otherwise srun refuses tasks that share a CPU
     ]  # fmt: skip
 
 
 def command(settings: Distributed, words: Sequence[str], env: Env = os.environ) -> list[str]:
-    """Return the line that starts this node's ranks, or this rank.
+    """Return the command that starts this node's ranks, or this rank.
 
     Parameters
     ----------
     words
-        For `dtlib train`, its task first.
+        Arguments of `dtlib train`, the task first.
     env
-        Of the srun task; outside of a job that of this process.
+        Environment of the srun task; outside a job, of this process.
 
     Raises
     ------
     BadInput
-        In the batch script itself, in a step of too few or too many tasks, and for addresses at
-        which several nodes would not meet.
+        When called for several nodes outside a step, when the step has the wrong number of tasks,
+        and when the nodes would not meet at the address.
     """
     where = spread(settings, env)
     train = ["train", *words, "--strategy", where.strategy]
@@ -185,8 +185,8 @@ def _refuse_step(where: Spread, env: Env) -> None:
     if not _in_step(env):
         if nodes > 1:
             raise BadInput(
-                f"the line of {nodes} nodes belongs into srun tasks, {where.tasks} a node: the"
-                " batch script runs on the first node alone; use slurm/launch_training.sh."
+                f"{nodes} nodes need srun tasks, {where.tasks} on each, because a batch script runs"
+                " on the first node only; use slurm/launch_training.sh."
             )
         return
     found = int(env["SLURM_STEP_NUM_TASKS"])
@@ -198,7 +198,7 @@ def _refuse_step(where: Spread, env: Env) -> None:
 
 
 def _meeting(where: Spread, env: Env) -> tuple[str, int]:
-    """The address and the port of the first node; the port is below the ephemeral ones."""
+    """Return address and port of the first node; the port is below the ephemeral range."""
     address = env.get("MASTER_ADDR") or where.hosts[0]
     refuse_loopback(address, where.hosts)
     return address, 20000 + int(env["SLURM_JOB_ID"]) % 10000
@@ -230,27 +230,27 @@ def _accelerate(where: Spread, env: Env) -> list[str]:
 
 
 def parser() -> Parser:
-    """The command line of `dtlib batch launch`."""
+    """Return the parser of `dtlib batch launch`."""
     top = Parser(
         prog="dtlib batch launch",
         usage="dtlib batch launch [--print|--srun] [FILE.yaml] images|text [--SETTING VALUE …]",
-        description="Start a training as a file says, with the launcher that its backend needs."
+        description="Start the training that a file describes, with its backend's launcher."
         f" Without a file: {FILE}.",
         epilog="All other settings are those of `dtlib train`.",
     )
-    top.add_argument("--print", action="store_true", help="show the line, start nothing")
-    top.add_argument("--srun", action="store_true", help="show srun's options for it")
+    top.add_argument("--print", action="store_true", help="show the command, start nothing")
+    top.add_argument("--srun", action="store_true", help="show srun's options for the command")
     for name, note in (
-        ("accelerator", "auto, cpu, gpu, mps"), ("strategy", "one of `dtlib train`"),
-        ("devices", "ranks on a node"), ("nodes", "how many"), ("backend", ", ".join(BACKENDS)),
-        ("tpu-cores", "of a TPU, which is refused"),
+        ("accelerator", "auto, cpu, gpu, mps"), ("strategy", "a strategy of `dtlib train`"),
+        ("devices", "ranks per node"), ("nodes", "number of nodes"),
+        ("backend", ", ".join(BACKENDS)), ("tpu-cores", "refused: there is no TPU support"),
     ):  # fmt: skip
         top.add_argument(f"--{name}", help=f"{note} (default: the file's)")
     return top
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the line, or become what it starts; raises `DtlibError` for what cannot be done."""
+    """Print the command, or replace this process by it; raises `DtlibError` if it cannot."""
     args, words = parser().parse_known_args(list(argv))
     said = vars(args)
     show, options = said.pop("print"), said.pop("srun")

@@ -23,17 +23,17 @@ NO_CONTROLLER = re.compile(
 
 
 def home() -> Path:
-    """The folder of the course, which holds `slurm/`."""
+    """Return the folder of the course, which contains `slurm/`."""
     return Path(__file__).resolve().parents[3]
 
 
 def script_names() -> list[str]:
-    """The scripts of `slurm/` that can be submitted by their names; a lesson's has its number."""
+    """Return the scripts of `slurm/` that are submitted by name; lessons go by number."""
     return sorted(p.stem for p in (home() / "slurm").glob("*.sbatch") if p.stem != LESSON)
 
 
 def out_folder(given: Path | None) -> Path:
-    """Return the folder of the jobs: `--out`, else the site's, else `batch` here."""
+    """Return the folder of the jobs: `--out`, otherwise the site's, otherwise `batch` here."""
     return Path(given or site_variables().get("DTLIB_BATCH_OUT") or "batch").resolve()
 
 
@@ -54,18 +54,18 @@ def site_variables() -> dict[str, str]:
 def submit(
     args: argparse.Namespace, out: Path, settings: Sequence[str], further: Sequence[str]
 ) -> int:
-    """Hand a lesson or a script to sbatch, after refusing what would fail in the job.
+    """Submit a lesson or a script, after refusing what would fail in the job.
 
     Parameters
     ----------
     args
-        What `dtlib batch submit` was told.
+        The parsed flags of `dtlib batch submit`.
     out
         The folder of the jobs.
     settings
-        The script's own.
+        The script's own settings.
     further
-        Options for sbatch.
+        More options for sbatch.
 
     Raises
     ------
@@ -77,7 +77,8 @@ def submit(
     wanted = 1 if args.nodes is None else args.nodes
     if wanted < 1 or args.gpus_per_node < 0:
         raise BadInput(
-            f"--nodes {wanted} must be at least 1, --gpus-per-node {args.gpus_per_node} 0."
+            f"--nodes must be at least 1 and --gpus-per-node at least 0; you gave"
+            f" {wanted} and {args.gpus_per_node}."
         )
     number = args.what.isdecimal()
     name, words, instead = (_lesson if number else _script)(args, settings)
@@ -96,20 +97,18 @@ def submit(
     what = f"lesson {args.what}" if number else name
     nodes = f"{job.nodes} node" + "s" * (job.nodes > 1)
     print(f"Job {job.id}: {what} on {nodes}. Its log: {job.log(out)}")
-    print("`dtlib batch status` says how it stands, `dtlib batch collect` brings what it made.")
+    print("`dtlib batch status` shows its state, `dtlib batch collect` gathers its results.")
     return 0
 
 
 def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
-    """The lesson's name, the words for its script, and what to do where there is no Slurm."""
+    """Return the lesson's name, its script's arguments, and what to do without Slurm."""
     from dtlib.lessons.parameters import read_parameters
     from dtlib.lessons.validate import validate_all
 
     lesson = find(args.what)
     if settings:
-        raise BadInput(
-            f"a lesson takes no {settings[0]!r}; its parameters are given by -p NAME=VALUE."
-        )
+        raise BadInput(f"a lesson takes no {settings[0]!r}; give its parameters as -p NAME=VALUE.")
     validate_all(lessons(lesson.room.parent))
     read_parameters([lesson], args.parameter)
     words = [lesson.number, "--kind", args.kind or "student"]
@@ -127,7 +126,7 @@ def _script(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, lis
         )
     if args.kind or args.parameter:
         raise BadInput(
-            f"--kind and -p belong to lessons; {name} takes its settings as they are, such as"
+            f"--kind and -p belong to lessons; {name} takes its settings directly, such as"
             " --steps 100."
         )
     return name, list(settings), "`dtlib train` and `dtlib study` run on this machine"
@@ -144,12 +143,14 @@ def _options(args: argparse.Namespace, job: Job, out: Path) -> list[str]:
 
 
 def _shares(args: argparse.Namespace) -> list[str]:
-    """CPUs and memory of a node by its GPUs; what the script asks for is enough for one rank."""
+    """Scale a node's CPUs and memory with its GPUs; without GPUs the script's request stands."""
     site, shares = site_variables(), []
     for name, default in (("DTLIB_CPUS_PER_GPU", "8"), ("DTLIB_GB_PER_GPU", "32")):
         said = site.get(name) or default
         if not said.isdecimal() or int(said) < 1:
-            raise BadInput(f"{name}={said} of the site settings must be a whole number from 1.")
+            raise BadInput(
+                f"{name}={said} in the site settings must be a whole number, at least 1."
+            )
         shares.append(args.gpus_per_node * int(said))
     cpus, memory = args.cpus_per_task or shares[0], shares[1]
     return [f"--cpus-per-task={cpus}"] * bool(cpus) + [f"--mem={memory}G"] * bool(memory)
@@ -167,7 +168,7 @@ def _sbatch(command: Sequence[str], out: Path, instead: str) -> int:
         said = (lines or done.errors.strip().splitlines() or ["no message"])[-1]
         if NO_CONTROLLER.search(done.errors):
             raise Unavailable(
-                "sbatch is here and reaches no controller of Slurm, so no job was submitted; try"
+                "sbatch is here but cannot reach Slurm's controller, so no job was submitted; try"
                 f" again on a login node, or without Slurm: {instead}."
             )
         raise BadInput(f"sbatch refused the job: {said.removeprefix('sbatch: error: ')}.")

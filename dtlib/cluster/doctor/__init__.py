@@ -1,7 +1,7 @@
 """What this machine can run, and a remedy for what it cannot: `dtlib doctor`.
 
-Every probe asks one question of a `Machine`, through which alone it sees the world, so that tests
-can take any part of it away. A probe never hangs and never shows a traceback.
+Every probe asks one question, and sees the machine only through a `Machine`, so that tests can
+take any part of it away. A probe never hangs and never shows a traceback.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Probe = Callable[[Machine], Finding]
 PROBES: tuple[Probe, ...] = (*SYSTEM, *TORCH, *TRAINING, *TOOLS)
 PATIENCE = 120.0  # seconds; the slowest probe imports DeepSpeed on a busy machine
 CANNOT_RUN = Unavailable.exit_code
-# Where no answer means that lessons cannot be promised to run.
+# Probes without whose answer lessons may not run.
 REQUIRED = ("python", "packages", "torch", "ports", "collective")
 
 
 def look(*, nodes: bool = False, as_json: bool = False) -> int:
-    """Examine this machine, or all nodes of the allocation, print it, and return the exit code."""
+    """Examine this machine or all nodes of the allocation, print a report, return the exit code."""
     if not nodes:
         return report(examine(), as_json=as_json)
     answers, findings = examine_nodes(Machine.here())
@@ -51,11 +51,11 @@ def examine(
     Parameters
     ----------
     machine
-        What the probes look at; this machine when left out.
+        What the probes look at (default: this machine).
     probes
         Functions from a `Machine` to a `Finding`.
     patience
-        Seconds after which a probe without an answer is reported as such.
+        Seconds after which a probe that has not answered is reported.
     """
     asked = machine or Machine.here()
     answers = answers_within(patience, [partial(probe, asked) for probe in probes])
@@ -98,9 +98,11 @@ def report(
 
 
 def _unanswered(probe: Probe, error: BaseException) -> Finding:
-    """Whatever goes wrong in a probe is a finding of its own."""
+    """Return the finding for a probe that failed or did not answer in time."""
     late = isinstance(error, TimeoutError)
-    said = f"{error}" if late else f"the question itself failed: {type(error).__name__}: {error}"
+    said = f"{error}" if late else f"the probe itself failed: {type(error).__name__}: {error}"
     name = probe.__name__
     state: Literal["missing", "note"] = "missing" if name in REQUIRED else "note"
-    return Finding(name.replace("_", " "), state, said, "run it again; if it stays so, report it")
+    return Finding(
+        name.replace("_", " "), state, said, "run it again; if that fails too, report it"
+    )

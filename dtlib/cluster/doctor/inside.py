@@ -1,6 +1,6 @@
-"""The half of some probes that runs in a process of its own: `-m dtlib.cluster.doctor.inside X`.
+"""The part of some probes that runs in a separate process: `-m dtlib.cluster.doctor.inside X`.
 
-It may crash or hang; the other half sees that. The answer is the last line printed, as JSON.
+It may crash or hang; the probe notices that. The answer is the last line printed, as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def torch() -> dict[str, Any]:
-    """What torch says of itself and of the GPUs, without touching one."""
+    """Return what torch knows of itself and of the GPUs, without using a GPU."""
     import torch
     import torch.distributed as dist
 
@@ -39,7 +39,7 @@ def torch() -> dict[str, Any]:
 
 
 def _cudnn_version() -> tuple[int | None, str | None]:
-    """Its number, or what torch says of one that it was not compiled for."""
+    """Return cuDNN's version, or torch's error if it was compiled for another one."""
     import torch
 
     try:
@@ -49,7 +49,7 @@ def _cudnn_version() -> tuple[int | None, str | None]:
 
 
 def cudnn() -> dict[str, Any]:
-    """Let a GPU do one small convolution, which loads all of cuDNN's parts that training needs."""
+    """Run one small convolution on a GPU, which loads every part of cuDNN that training needs."""
     import torch
 
     picture, kernel = torch.ones(1, 8, 8, 8, device="cuda"), torch.ones(8, 8, 3, 3, device="cuda")
@@ -59,7 +59,7 @@ def cudnn() -> dict[str, Any]:
 
 
 def collective() -> dict[str, Any]:
-    """Start two ranks as a lesson does, and let them sum their ranks plus one."""
+    """Start two ranks as a lesson does and sum rank + 1 over them."""
     from dtlib.ranks.launcher import launch
 
     started = time.monotonic()
@@ -68,7 +68,7 @@ def collective() -> dict[str, Any]:
 
 
 def nodes() -> dict[str, Any]:
-    """The same on all nodes of the allocation, and on which node each rank was."""
+    """Do the same on all nodes of the allocation, and report the node of each rank."""
     from dtlib.ranks.launcher import launch
 
     started = time.monotonic()
@@ -93,7 +93,7 @@ def _sum_and_node() -> tuple[float, str]:
 
 
 def data() -> dict[str, str | None]:
-    """Where each real data set lies, under the name by which it can be fetched, or None."""
+    """Return where each real data set is (None: not here), by the name to fetch it by."""
     from dtlib.data import cifar10, corpus, tokenizer
     from dtlib.errors import BadInput
 
@@ -113,14 +113,14 @@ def data() -> dict[str, str | None]:
 
 
 def deepspeed() -> dict[str, Any]:
-    """Import it."""
+    """Import DeepSpeed."""
     import deepspeed
 
     return {"version": deepspeed.__version__}
 
 
 def operators() -> dict[str, Any]:
-    """Which of DeepSpeed's operators are not compiled, and where the others lie."""
+    """Return which of DeepSpeed's operators are not compiled, and the folder of the others."""
     from dtlib.strategies import operators as ops
 
     return {"missing": ops.not_built(ops.OPERATORS), "folder": str(ops.folder())}
@@ -135,7 +135,7 @@ if __name__ == "__main__":
     try:
         answer = QUESTIONS[sys.argv[1]]()
     except Exception as error:
-        # The asking half shows the last line: one sentence, no traceback.
+        # The probe shows the last line: one sentence, no traceback.
         print(f"{type(error).__name__}: {' '.join(str(error).split())}")
         sys.exit(1)
     print(json.dumps(answer))

@@ -1,4 +1,4 @@
-"""What a probe may see of the machine, and what it says about it."""
+"""What a probe sees of the machine, and what it reports about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Finding:
     Attributes
     ----------
     name
-        What was looked at.
+        What was examined.
     state
         "ok"; "note" where something optional is absent or small; "missing" where lessons need it.
     found
@@ -43,13 +43,13 @@ class Finding:
     remedy: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """The finding for JSON."""
+        """Return the finding as plain values for JSON."""
         return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that probes ask; a test replaces the part that it takes away."""
+    """All that probes see; a test replaces the parts that it takes away."""
 
     env: Mapping[str, str]
     system: str
@@ -89,20 +89,20 @@ class Machine:
 
     @property
     def is_mac(self) -> bool:
-        """Whether this is macOS, which needs less and has less."""
+        """Whether this is macOS, which some probes do not apply to."""
         return self.system == "Darwin"
 
     def which(self, *names: str) -> str | None:
-        """Where the first of these programs lies on PATH."""
+        """Return the path of the first of these programs that is on PATH, or None."""
         path = self.env.get("PATH", "")
         return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
     def ask_inside(self, question: str, timeout: float) -> Ran:
-        """Ask `doctor.inside` in a process of its own, which may crash or hang there."""
+        """Ask `doctor.inside` in a separate process, which may crash or hang."""
         return self.run([sys.executable, "-m", "dtlib.cluster.doctor.inside", question], timeout)
 
     def torch_facts(self) -> Ran:
-        """What torch says of itself; two probes ask at the same time, one import answers both."""
+        """Return torch's facts about itself; probes that ask at the same time share one import."""
         with self.asking:
             if "torch" not in self.answers:
                 self.answers["torch"] = self.ask_inside("torch", 60.0)
@@ -110,7 +110,7 @@ class Machine:
 
 
 def _cores() -> int:
-    # A container or a Slurm job may own fewer cores than the machine has.
+    # A container or a Slurm job may have fewer cores than the machine.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -120,7 +120,7 @@ def _memory_bytes() -> int:
     import psutil
 
     available = psutil.virtual_memory().available
-    # A container's own limit, which is the word "max" where there is none.
+    # A container's memory limit; the file says "max" if there is none.
     limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     if limit.is_file() and used.is_file() and limit.read_text().strip().isdigit():
         available = min(available, int(limit.read_text()) - int(used.read_text()))

@@ -1,7 +1,7 @@
-"""On a node of an allocation: what `dtlib doctor --nodes` asks there. srun starts it once a node.
+"""What `dtlib doctor --nodes` asks on each node of an allocation; srun starts it once per node.
 
 The first node listens at the rendezvous address. Every node, the first one too, connects to it and
-asks it for the time. The answer is the last line printed, as JSON; nothing here waits for ever.
+asks it for the time. The answer is the last line printed, as JSON; nothing here waits forever.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 45  # seconds that all of this may take on a node
-REACH = 15.0  # seconds in which the rendezvous address must be reached; srun starts a node late
-SEE = 5.0  # seconds in which a file of another node must be seen: NFS looks now and then
+REACH = 15.0  # seconds in which a node must reach the rendezvous address; srun may start nodes late
+SEE = 5.0  # seconds in which another node's file must appear: NFS caches folders for a while
 QUESTIONS = 5  # how often a node asks for the time; the quickest answer counts
 
 
@@ -59,12 +59,12 @@ def facts() -> dict[str, Any]:
 
 
 def sees(folder: Path, token: str, node: str) -> str:
-    """Look for the file of the starting process, and leave one for it; "" or what went wrong."""
+    """Look for the starting process's file and leave one for it; return "" or what went wrong."""
     end = time.monotonic() + SEE
     while True:
         try:
             if (folder / "token").read_text() != token:
-                return "another folder lies there"
+                return "a different folder has this path"
             (folder / f"seen-{node}").touch()
             return ""
         except OSError as error:
@@ -81,12 +81,12 @@ def meet(address: str, port: int, serve_for: int) -> dict[str, Any]:
     address, port
         Where the first node listens.
     serve_for
-        How many nodes this one answers, itself among them: all, on the first node, and 0 on others.
+        How many nodes this one answers, itself included: all on the first node, 0 on the others.
 
     Returns
     -------
     dict
-        `offset_s`, by how much this clock is ahead, and `within_s`, how far that may be off; or
+        `offset_s`, how far this clock is ahead, and `within_s`, the uncertainty of that; or
         `error`, one sentence.
     """
     try:
@@ -110,7 +110,7 @@ def meet(address: str, port: int, serve_for: int) -> dict[str, Any]:
 
 
 def serve(listener: socket.socket, clients: int, clock: Callable[[], float] = time.time) -> None:
-    """Tell the time to so many clients, for at most `REACH` seconds each."""
+    """Tell the time to this number of clients, for at most `REACH` seconds each."""
     listener.settimeout(REACH)
     with contextlib.suppress(OSError):
         for _ in range(clients):
@@ -124,7 +124,7 @@ def serve(listener: socket.socket, clients: int, clock: Callable[[], float] = ti
 def ask(address: tuple[str, int], clock: Callable[[], float] = time.time) -> dict[str, Any]:
     """Ask for the time (Cristian 1989): the answer was given between question and arrival.
 
-    So the offset is that of the middle, within half the time that question and answer took.
+    So the offset is taken at the middle, and is off by at most half the round-trip time.
     """
     end, error = time.monotonic() + REACH, OSError()
     while time.monotonic() < end:
@@ -134,7 +134,7 @@ def ask(address: tuple[str, int], clock: Callable[[], float] = time.time) -> dic
                 offsets = [_ask_once(connected, lines, clock) for _ in range(QUESTIONS)]
             within, offset = min(offsets)
             return {"offset_s": offset, "within_s": within}
-        except (OSError, ValueError) as raised:  # nobody listens yet, or somebody else does
+        except (OSError, ValueError) as raised:  # no node listens yet, or another program does
             error = raised if isinstance(raised, OSError) else OSError(str(raised))
             time.sleep(0.2)
     where = f"{address[0]} port {address[1]}"

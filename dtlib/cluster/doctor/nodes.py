@@ -1,7 +1,7 @@
 """`dtlib doctor --nodes`: can a job run over all nodes of this Slurm allocation?
 
-srun asks every node once (`node.py`), then ranks on all of them sum their numbers, started as a
-lesson starts them. Everything has a time-out.
+srun runs `node.py` once on every node; then ranks on all nodes, started as a lesson starts them,
+sum their numbers. Everything has a time-out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dtlib.ranks.environment import first_hosts, refuse_loopback
 from dtlib.ranks.processes import Ran
 
 ASKING = 75.0  # seconds for the step that asks every node; a node itself gives up after 45
-SUMMING = 150.0  # seconds for the collective; a cold file system is slow to give torch to a node
-APART = 1.0  # seconds by which clocks may differ before log lines and files seem out of order
+SUMMING = 150.0  # seconds for the collective; a cold file system loads torch slowly
+APART = 1.0  # seconds; clocks further apart put log lines and files out of order
 ONE_ENVIRONMENT = (
     "let all nodes use one environment and one copy of the course, on a file system that they "
     "share (DTLIB_PYTHON in slurm/site.env)"
@@ -39,14 +39,14 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
     Returns
     -------
     tuple
-        What each node answered, by its name, and the findings.
+        Each node's answer by the node's name, and the findings.
 
     Raises
     ------
     Unavailable
-        Outside of an allocation.
+        Outside an allocation.
     BadInput
-        When srun started this process once a node.
+        When srun started this process more than once.
     """
     hosts = _hosts(machine.env)
     address = machine.env.get("MASTER_ADDR") or hosts[0]
@@ -56,7 +56,7 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
         folder = Path(tempfile.mkdtemp(prefix=".dtlib-doctor-", dir=place))
     except OSError as error:
         raise Unavailable(
-            f"{place} cannot be written to ({error.strerror}): start in a folder that all nodes "
+            f"{place} cannot be written to ({error.strerror}): start it in a folder that all nodes "
             "share, or set DTLIB_BATCH_OUT to one."
         ) from error
     try:
@@ -80,19 +80,19 @@ def _hosts(env: Mapping[str, str]) -> list[str]:
     hosts = first_hosts(env.get("SLURM_JOB_NODELIST", ""))
     if "SLURM_JOB_ID" not in env or not hosts:
         raise Unavailable(
-            "doctor --nodes looks at the nodes of a Slurm allocation, and this process is in none: "
-            "`salloc --nodes=2 dtlib doctor --nodes` asks for two and looks at them."
+            "doctor --nodes examines the nodes of a Slurm allocation, and this process is in none: "
+            "`salloc --nodes=2 dtlib doctor --nodes` allocates two nodes and examines them."
         )
     if int(env.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
         raise BadInput(
             f"srun started doctor --nodes {env['SLURM_STEP_NUM_TASKS']} times; start it once, "
-            "without srun: it asks all nodes itself."
+            "without srun: it examines all nodes itself."
         )
     return hosts
 
 
 def _refused(address: str, hosts: Sequence[str]) -> str:
-    """Why ranks on several hosts cannot meet at an address, seen from here; "" if they may."""
+    """Return why ranks on several hosts cannot meet at an address, or "" if they can."""
     try:
         if len(hosts) > 1:
             refuse_loopback(address, hosts)
@@ -102,7 +102,7 @@ def _refused(address: str, hosts: Sequence[str]) -> str:
 
 
 def _ask(machine: Machine, hosts: Sequence[str], address: str, folder: Path) -> tuple[Answers, Ran]:
-    """Ask all nodes at once; a port that another program has is tried again elsewhere."""
+    """Ask all nodes at once; if another program has the port, try another one."""
     token = secrets.token_hex(8)
     (folder / "token").write_text(token)
     settings: dict[str, Any] = {
@@ -120,7 +120,7 @@ def _ask(machine: Machine, hosts: Sequence[str], address: str, folder: Path) -> 
 
 
 def _answers(output: str, hosts: Sequence[str]) -> Answers:
-    """The JSON lines of srun's output, in which `--label` puts the task's number first."""
+    """Read the JSON lines of srun's output; `--label` starts each with the task's number."""
     lines = re.findall(r"^\s*\d+: (\{.*\})$", output, re.MULTILINE)
     by_name = {answer["node"]: answer for answer in map(json.loads, lines)}
     return {host: by_name[host] for host in hosts if host in by_name}
@@ -164,7 +164,7 @@ def _short(name: str, value: str | None) -> str:
 def _shared_folder(answers: Answers, seen: Sequence[str], place: Path) -> Finding:
     """Does every node see the folder, and does this one see what they write there?"""
     blind = {host: answer["folder"] for host, answer in answers.items() if answer["folder"]}
-    blind |= {h: "its file is not seen here" for h in answers if h not in seen and h not in blind}
+    blind |= {h: "its file is missing here" for h in answers if h not in seen and h not in blind}
     if not blind:
         return Finding("shared folder", "ok", f"{place}, read and written by every node")
     found = "; ".join(f"{host}: {why}" for host, why in blind.items())
@@ -183,8 +183,8 @@ def _rendezvous(hosts: Sequence[str], answers: Answers, address: str, refused: s
         return Finding("rendezvous", "missing", found, remedy)
     silent = len(hosts) - len(answers)
     if silent:
-        found = f"{silent} of {len(hosts)} nodes did not say"
-        return Finding("rendezvous", "missing", found, "mend the nodes above first")
+        found = f"{silent} of {len(hosts)} nodes did not answer"
+        return Finding("rendezvous", "missing", found, "fix the nodes above first")
     return Finding("rendezvous", "ok", f"{address} is reached by every node")
 
 
@@ -192,19 +192,19 @@ def _clocks(answers: Answers) -> Finding:
     """How far apart are the clocks?"""
     offsets = {host: a["offset_s"] for host, a in answers.items() if "offset_s" in a}
     if not offsets:
-        return Finding("clocks", "note", "not compared", "mend the rendezvous above first")
+        return Finding("clocks", "note", "not compared", "fix the rendezvous above first")
     apart = max(offsets.values()) - min(offsets.values())
     within = 2 * max(answers[host]["within_s"] for host in offsets)
     found = f"{apart:.3g} s apart, within {within:.1g} s"
     if apart - within <= APART:
         return Finding("clocks", "ok", found)
     worst = max(offsets, key=lambda host: abs(offsets[host]))
-    remedy = "ask the site to set the clocks by NTP (`chronyc tracking` tells how a node does)"
+    remedy = "ask the site to set the clocks by NTP (`chronyc tracking` shows a node's offset)"
     return Finding("clocks", "note", f"{found}; {worst} is {offsets[worst]:+.3g} s off", remedy)
 
 
 def _cores(env: Mapping[str, str]) -> Finding:
-    """How many cores has each rank, on the node that has fewest?"""
+    """How many cores does each rank have on the node with the fewest?"""
     where, cores = allocation.capacity(env), allocation.cpus_per_node(env)
     ranks = where.most if where else 1
     if not cores:
@@ -217,10 +217,10 @@ def _cores(env: Mapping[str, str]) -> Finding:
 
 
 def _collective(machine: Machine, hosts: Sequence[str]) -> Finding:
-    """Do ranks on all nodes start, and add up their numbers?"""
+    """Do ranks on all nodes start and sum their numbers?"""
     ran = machine.ask_inside("nodes", SUMMING)
     facts = ran.answer()
-    remedy = "see the log of a job: the sentence names the rank; the network between the nodes"
+    remedy = "see the log of a job, which names the rank; then check the network between the nodes"
     if facts is None:
         return Finding("collective", "missing", ran.last_line or "no answer", remedy)
     ranks = len(facts["sums"])

@@ -11,7 +11,7 @@ from dtlib.errors import BadInput
 from dtlib.ranks.interfaces import GLOO, NCCL, refuse_interfaces
 
 NEEDED_PYTHON = (3, 11)
-# What a lesson imports; the rest comes with them.
+# What lessons import; their dependencies come with them.
 PACKAGES = ("numpy", "psutil", "cloudpickle", "jupyterlab", "papermill", "anywidget", "matplotlib")
 REINSTALL = "in the project's folder: make lab, or pip install -e ."
 RESOLVE = "import socket; print(socket.gethostbyname(socket.gethostname()))"
@@ -98,9 +98,9 @@ def host_name(machine: Machine) -> Finding:
         "host name",
         "note",
         f"this machine's own name does not resolve ({ran.last_line})",
-        # no variable: what a shell exports is passed on to every job that it submits
-        'add "127.0.0.1 $(hostname)" to /etc/hosts (on a node of a cluster the site must, with its '
-        "address on the network); until then let `dtlib` start ranks, which needs no name",
+        # no variable, because sbatch passes a shell's exported variables on to every job
+        'add "127.0.0.1 $(hostname)" to /etc/hosts (on a cluster node the site has to add it, with '
+        "its network address); until then start ranks with `dtlib`, which needs no name",
     )
 
 

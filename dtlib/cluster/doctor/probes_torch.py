@@ -1,4 +1,4 @@
-"""Probes that need torch; each asks in a process of its own, where torch may crash or hang."""
+"""Probes that need torch; each asks in a separate process, where torch may crash or hang."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def torch(machine: Machine) -> Finding:
 
 
 def gpu(machine: Machine) -> Finding:
-    """Is there a GPU that torch can use, and with what beneath it?"""
+    """Is there a GPU that torch can use, and which driver and libraries does it have?"""
     facts: dict[str, Any] = machine.torch_facts().answer() or {}
     driver = _driver(machine)
     if facts.get("gpus"):
@@ -43,7 +43,7 @@ def gpu(machine: Machine) -> Finding:
         return Finding("GPU", "note", f"{found}, {missing}", "train with --precision fp16 or fp32")
     if driver:
         version = facts.get("version", "")
-        found = f"the driver {driver} sees a GPU, but torch {version} cannot use it"
+        found = f"the driver {driver} finds a GPU, but torch {version} cannot use it"
         remedy = "install a CUDA build of torch that this driver supports; see `nvidia-smi`"
         return Finding("GPU", "note", found, remedy)
     if facts.get("mps"):
@@ -53,22 +53,22 @@ def gpu(machine: Machine) -> Finding:
 
 
 def collective(machine: Machine) -> Finding:
-    """Do two ranks really start here, and add up their numbers?"""
+    """Do two ranks really start here and sum their numbers?"""
     ran = machine.ask_inside("collective", 90.0)
     facts = ran.answer()
     if facts and facts["sums"] == [3.0, 3.0]:
         return Finding("collective", "ok", f"two ranks started and summed in {facts['seconds']} s")
     said = f"got {facts['sums']} instead of [3.0, 3.0]" if facts else ran.last_line
-    remedy = "mend torch, ports and host name above first; then run `dtlib doctor` again"
+    remedy = "fix torch, ports and host name above first; then run `dtlib doctor` again"
     return Finding("collective", "missing", f"two ranks could not sum: {said}", remedy)
 
 
 def data(machine: Machine) -> Finding:
-    """Which real data sets are at hand? Lessons do without."""
+    """Which real data sets are here? Lessons do not need them."""
     ran = machine.ask_inside("data", 60.0)
     facts = ran.answer()
     if facts is None:
-        return Finding("data", "note", f"could not look: {ran.last_line}")
+        return Finding("data", "note", f"the check failed: {ran.last_line}")
     found = [f"{name} ({place})" for name, place in facts.items() if place]
     absent = [name for name, place in facts.items() if not place]
     if not absent:

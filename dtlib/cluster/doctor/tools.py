@@ -1,4 +1,4 @@
-"""Probes of what some lessons use beside Python: compilers, DeepSpeed, Slurm."""
+"""Probes of what some lessons need besides Python: compilers, DeepSpeed, Slurm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LIBAIO = "libaio"
 
 
 def missing_tools(machine: Machine) -> list[str]:
-    """What is missing here for building DeepSpeed's own operators.
+    """Return what is missing here for building DeepSpeed's own operators.
 
     A lesson that offloads to the CPU or to NVMe asks this first, and is skipped with the reason
     instead of failing inside a build.
@@ -39,9 +39,9 @@ def libaio(machine: Machine) -> Finding:
 
 
 def deepspeed(machine: Machine) -> Finding:
-    """Can DeepSpeed be imported? In a process of its own, since it can crash on import."""
+    """Can DeepSpeed be imported? In a separate process, because the import can crash."""
     if machine.is_mac:
-        found = "not to be had on macOS: its lessons show recorded results"
+        found = "not available on macOS: its lessons show recorded results"
         return Finding("DeepSpeed", "note", found)
     version = machine.installed("deepspeed")
     if version is None:
@@ -56,7 +56,7 @@ def deepspeed(machine: Machine) -> Finding:
 
 
 def slurm(machine: Machine) -> Finding:
-    """Is there a Slurm to send jobs to?"""
+    """Is there a Slurm to submit jobs to?"""
     if not machine.which("sbatch"):
         return Finding("Slurm", "note", "none (only batch jobs on a cluster need it)")
     job = machine.env.get("SLURM_JOB_ID")
@@ -71,16 +71,16 @@ def slurm(machine: Machine) -> Finding:
 
 
 def operators(machine: Machine) -> Finding:
-    """Are DeepSpeed's operators compiled? A run never does it."""
+    """Are DeepSpeed's operators compiled? A run never compiles them."""
     name = "operators"
     if machine.is_mac:
         return Finding(name, "ok", "not needed on macOS")
     if machine.installed("deepspeed") is None:
-        return Finding(name, "note", "none, without DeepSpeed")
+        return Finding(name, "note", "none, because DeepSpeed is not installed")
     ran = machine.ask_inside("operators", 60.0)
     facts = ran.answer()
     if facts is None:
-        return Finding(name, "note", f"could not look: {ran.last_line}")
+        return Finding(name, "note", f"the check failed: {ran.last_line}")
     if not facts["missing"]:
         return Finding(name, "ok", f"compiled, in {facts['folder']}")
     found = f"not compiled: {', '.join(facts['missing'])} (offload is slower, infinity cannot run)"
