@@ -67,7 +67,7 @@ def refuse_without_effect(values: Mapping[str, Any], given: Iterable[str]) -> No
 def _accepted(
     key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
 ) -> list[Any]:
-    """Return the values of `decides` that would not be refused next: with them, all settings count."""
+    """Return the values of `decides` with which nothing is refused next, since all is read."""
     if not _strategy_takes(decides, values, given):
         return []
     before = {*without_effect(values, given)} - {key}
