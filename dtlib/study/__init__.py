@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = args.pop("json")
     planned, settings = _planned(kind, args)
     if as_json and not parts:
-        raise BadInput("--json goes with --parts, the list of runs; add it, or leave --json out.")
+        raise BadInput("--json goes with --parts, the list of runs; add --parts, or omit --json.")
     if as_json:
         print(to_json([{"part": number, "name": one.name} for number, one in enumerate(planned)]))
         return 0
@@ -68,14 +68,14 @@ def _planned(kind: str, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]
 
 def parser() -> Parser:
     """The command line of `dtlib study`."""
-    top = Parser(prog="dtlib study", description="Families of runs, and one tidy table of each.")
+    top = Parser(prog="dtlib study", description="Families of runs, and one tidy table for each.")
     commands = top.add_subparsers(
         dest="command", required=True, metavar="strategies|strong|weak|sensitivity|figure"
     )
     study = _command(
-        commands, "strategies", "the same model under every strategy, predicted beside measured",
-        "The same model under every strategy: losses, bytes held and sent, beside what the formulas"
-        " say. Started again, it continues where it stopped.", OWN,
+        commands, "strategies", "the same model under every strategy, predicted and measured",
+        "The same model under every strategy: losses, bytes held and bytes sent, next to what the"
+        " formulas predict. If you start it again, it continues where it stopped.", OWN,
     )  # fmt: skip
     study.add_argument(
         "--strategies", metavar="A,B,…", default="", help="names of strategies (default: all)"
@@ -84,16 +84,17 @@ def parser() -> Parser:
         _timed(
             commands, kind, f"the same model on more and more ranks, with the same {kept}",
             f"The same model on more and more ranks, with the same {kept}: step time, speed-up and"
-            " efficiency, with their spread over repeats. One rank is always run, as `single`."
-            " Started again, it continues where it stopped.", OWN - {"strategy"},
+            " efficiency, with their spread over repeats. It always includes one rank, as"
+            " `single`. If you start it again, it continues where it stopped.", OWN - {"strategy"},
         )  # fmt: skip
     _timed(
         commands, "sensitivity", "every combination of a few settings, and what each gains",
         "Every combination of the values that --bucket-cap-mb, --global-batch, --accumulation,"
         " --precision and --workers list: throughput, and the gain over the first combination with"
-        " its spread. Started again, it continues where it stopped.", OWN - {"strategy"}, "2",
+        " its spread. If you start it again, it continues where it stopped.",
+        OWN - {"strategy"}, "2",
     )  # fmt: skip
-    drawing = commands.add_parser("figure", help="the figures again, from a study's CSV file")
+    drawing = commands.add_parser("figure", help="redraw the figures from a study's CSV file")
     drawing.add_argument("study", metavar="DIR|CSV", help="a study's folder, or its CSV file")
     return top
 
@@ -105,14 +106,14 @@ def _timed(
     study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
         "--repeats", type=int, metavar="n", default=REPEATS,
-        help=f"how often each is run (default: {REPEATS})",
+        help=f"how many times each run is done (default: {REPEATS})",
     )  # fmt: skip
     study.add_argument(
         "--part", metavar="K", default=None,
-        help="only run number K, from 0; then the table of all that are done (for job arrays)",
+        help="do run K only, counted from 0, then tabulate all finished runs (for job arrays)",
     )  # fmt: skip
     study.add_argument(
-        "--parts", action="store_true", default=False, help="list the runs, and start none"
+        "--parts", action="store_true", default=False, help="list the runs without starting any"
     )
     add_json(study)
 
@@ -147,11 +148,11 @@ def _words(text: str) -> list[str]:
 def _numbers(text: str) -> list[int]:
     numbers = [int(word) if word.isdecimal() else 0 for word in _words(text)]
     if not numbers or min(numbers) < 1:
-        raise BadInput(f"--ranks {text!r} must be whole numbers from 1 on, such as {RANKS}.")
+        raise BadInput(f"--ranks {text!r} must be whole numbers of at least 1, such as {RANKS}.")
     return numbers
 
 
 def _part(text: str | None) -> int | None:
     if text is not None and not text.isdecimal():
-        raise BadInput(f"--part {text!r} must be a whole number from 0 on; --parts lists them.")
+        raise BadInput(f"--part {text!r} must be a whole number from 0 up; --parts lists the runs.")
     return None if text is None else int(text)

@@ -92,7 +92,7 @@ def _sensitivity(path: Path) -> tuple[str, list[Path]]:
     short = missing_runs(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
     first = tables.split(told["runs"][0])[0] if told.get("runs") else next(iter(settings))
     if first not in settings or len(settings) < 2:
-        return "\n".join([f"No gain yet: {first} and another setting must be done.", *short]), []
+        return "\n".join([f"No gain yet: it takes runs of {first} and of another.", *short]), []
     found = sensitivity.best(runs)
     by_name = sensitivity.by_setting(runs)
     best = by_name[sensitivity.setting_name(found[0], sensitivity.varying(runs))]
@@ -128,6 +128,6 @@ def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[s
     if not missing:
         return []
     return [
-        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; the same study"
-        " started again carries them out."
+        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; start the"
+        " same study again to do them."
     ]

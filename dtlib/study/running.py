@@ -65,7 +65,7 @@ def study_timed(
     `out`. Returns and raises what `study_strategies` does.
     """
     if part is not None and part >= len(planned):
-        print(f"There is no part {part}: the study has {len(planned)} runs, and nothing is left.")
+        print(f"There is no part {part}: the study has {len(planned)} runs. Nothing to do.")
         return 0
     refuse_first([one.config for one in planned], settings)
     writable_folder(out)
@@ -136,14 +136,14 @@ def show(place: Path) -> int:
 
 def _print(table: Path, text: str, written: Sequence[Path]) -> None:
     print("", text, "", sep="\n")
-    print(", ".join(map(str, [table, *written])), "and the same as text", flush=True)
+    print("Files:", ", ".join(map(str, [table, *written])), "and the tables as text", flush=True)
 
 
 def _refuse(lost: Sequence[Outcome], what: str) -> None:
     """Raise for runs that were lost, if any."""
     if lost:
         names = ", ".join(outcome.planned.name for outcome in lost)
-        raise DtlibError(f"{len(lost)} runs {what}: {names}; their sentences are above.")
+        raise DtlibError(f"{len(lost)} runs {what}: {names}; the reasons are printed above.")
 
 
 def _time_of_step(run: Run) -> str:

@@ -70,7 +70,7 @@ def plans(
 def refuse_no_repeat(repeats: int) -> None:
     """Refuse a study of no repeat."""
     if repeats < 1:
-        raise BadInput(f"--repeats is {repeats}; it must be at least 1, and 3 show a spread.")
+        raise BadInput(f"--repeats is {repeats}; use at least 1, or 3 to see the spread.")
 
 
 def name(row: Mapping[str, Any]) -> str:
@@ -107,13 +107,13 @@ def paired(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
     kinds = {row["study"] for row in rows}
     if len(kinds) != 1 or not kinds <= set(KINDS):
         raise BadInput(
-            f"these runs are of the studies {', '.join(map(str, sorted(kinds))) or 'none'}; an"
-            " efficiency is that of strong or of weak scaling, never of both."
+            f"these runs belong to the studies {', '.join(map(str, sorted(kinds))) or 'none'};"
+            " an efficiency is defined for strong or for weak scaling, never for a mix of both."
         )
     refuse_untimed(rows)
     one = {row["repeat"]: row["step_time_s"] for row in rows if row["world_size"] == 1}
     if not one:
-        raise BadInput("no run on one rank is done, and every efficiency is against that one.")
+        raise BadInput("no run on one rank is done, and every efficiency is relative to that run.")
     found: dict[int, list[float]] = {}
     for row in sorted(rows, key=lambda row: (row["world_size"], row["repeat"])):
         if row["repeat"] in one:

@@ -36,7 +36,8 @@ def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] =
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
     if cores is not None and most > cores:
         found.append(
-            f"{most} ranks shared {cores} cores: beyond that number an efficiency is the machine's."
+            f"{most} ranks shared {cores} cores: beyond {cores} ranks, the efficiency shows"
+            " the limits of the machine."
         )
     return "\n".join(found)
 

@@ -51,14 +51,14 @@ def plans(
     for axis in axes:
         if axis not in AXES:
             raise BadInput(
-                f"{axis} cannot vary in a study of sensitivity, whose axes are"
+                f"{axis} cannot vary in a sensitivity study, whose axes are"
                 f" {', '.join(AXES)}; give it one value."
             )
     grid = list(itertools.product(*axes.values()))
     if len(grid) < 2:
         raise BadInput(
-            "the grid has one setting, and nothing to compare it with; give a setting two values,"
-            " such as --precision fp32,bf16."
+            "the grid has one combination, and nothing to compare it with; list two values of a"
+            " setting, such as --precision fp32,bf16."
         )
     shared = {"steps": STEPS, "threads": 1, "strategy": "ddp", "profile": True, **settings}
     if "workers" in axes and shared["task"] == "images":
@@ -69,7 +69,7 @@ def plans(
     for at, config in enumerate(configs):
         config.plan(config.ranks or 1)  # refuses a batch that they cannot share
         if names[at] in names[:at]:
-            raise BadInput(f"the setting {names[at]} stands twice in the grid; give it once.")
+            raise BadInput(f"the grid contains {names[at]} twice; give each value once.")
     for repeat in range(repeats):
         turn = list(zip(names, configs, strict=True))
         for one, config in turn[::-1] if repeat % 2 else turn:
@@ -122,7 +122,7 @@ def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     Raises `BadInput` when they are of another study, or a run has no timed step.
     """
     if {row["study"] for row in rows} != {KIND}:
-        raise BadInput("these are no runs of a study of sensitivity; name its sensitivity.csv.")
+        raise BadInput("these are not runs of a sensitivity study; name a sensitivity.csv.")
     refuse_untimed(rows)
     found = by_setting(rows)
     first = next(iter(found))

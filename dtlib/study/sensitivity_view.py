@@ -60,8 +60,8 @@ def notes(rows: Sequence[Row], count: int) -> list[str]:
         )
     if len({row["global_batch"] for row in rows}) > 1:
         found.append(
-            "Another global batch is another experiment: its throughput compares, its loss after"
-            " as many steps does not."
+            "A different global batch is a different experiment: throughputs can be compared,"
+            " losses after the same number of steps can't."
         )
     return found
 
@@ -156,7 +156,7 @@ def gained(rows: Sequence[Row]) -> str:
     """Say what the best setting gained over the first, with its spread."""
     _, after = ends(rows)
     if after["gain"] is None:
-        return "the best setting has no repeat beside the first setting"
+        return "the best setting has no repeat in common with the first"
     spread = f"{after['gain_min']:+.1%} to {after['gain_max']:+.1%}"
     word = {NOISE: ", which is noise", LOSS: ": the first setting is the fastest"}
     return f"{after['gain']:+.1%} ({spread}){word.get(after['verdict'], '')}"

@@ -41,7 +41,7 @@ def split(name: str) -> tuple[str, int]:
 def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
     """Refuse rows that have no time of a step."""
     if any(row["step_time_s"] is None for row in rows):
-        raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
+        raise BadInput("a run has no timed step: give it more --steps than the timing leaves out.")
 
 
 def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
@@ -72,7 +72,7 @@ def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") ->
     missing = [name for name in needed if name not in (rows or [{}])[0]]
     if missing:
         raise BadInput(
-            f"{path} is no table of `dtlib study {study}`: it has no column {missing[0]}; name"
+            f"{path} is not a table of `dtlib study {study}`: it has no column {missing[0]}; name"
             f" the {study}.csv that it wrote."
         )
     return rows

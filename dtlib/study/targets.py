@@ -91,7 +91,7 @@ def judge(target: Target, values: Sequence[float], where: str) -> str:
     """
     met = sum(map(target.met, values))
     verdict = "reached" if target.met(statistics.median(values)) else "not reached"
-    split = f" ({met} of {len(values)} runs do)" if 0 < met < len(values) else ""
+    split = f" (by {met} of {len(values)} runs)" if 0 < met < len(values) else ""
     return f"{verdict}{split}: {_numbers(values)}{' ' if where else ''}{where}"
 
 

@@ -77,9 +77,10 @@ class Instruments:
         config = self.config
         tool = profiling.nvtx() if config.nvtx else None
         if config.nvtx and tool is None and dist.is_main():
-            print("No NVTX ranges: there is no CUDA here for a profiler to look at.")
+            print("No NVTX ranges: this machine has no CUDA device to profile.")
         elif tool is not None and left < config.nvtx_first and dist.is_main():
-            print(f"Nothing is captured: nvtx_first is {config.nvtx_first} of {left} steps left.")
+            first = config.nvtx_first
+            print(f"Nothing is captured: nvtx_first is {first}, but only {left} steps are left.")
         return profiling.marked(config.nvtx_first, config.nvtx_last, tool)
 
     @contextlib.contextmanager
@@ -109,7 +110,7 @@ class Instruments:
         if not self.config.profile:
             return {}
         if not self._profiled:  # traces that are there are an earlier run's
-            print(f"No profile: it takes {PROFILED} steps, and fewer were left.")
+            print(f"No profile: profiling takes {PROFILED} steps, and fewer were left.")
             return {}
         shares = profiling.shares(profiling.read(self.folder / PROFILE))
         verdict = profiling.verdict(shares)

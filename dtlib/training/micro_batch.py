@@ -70,7 +70,7 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
         micro = next(n for n in range(micro - 1, 0, -1) if plan.micro_batch % n == 0)
     if dist.is_main():
         less = f"; {' and '.join(failed)} ran out of memory" if failed else ""
-        trial = f"{STEPS} steps proved it" if proved else "but a trial ran out of memory"
+        trial = f"and a {STEPS}-step trial fits" if proved else "but a trial ran out of memory"
         print(f"micro-batch {micro} × accumulation {found.accumulation}: {why}{less}, {trial}.")
     return found
 
@@ -84,7 +84,7 @@ def predicted(
         return plan.micro_batch, "the ledger does not know this model"
     room = min(dist.gather_objects(free(world)))
     way = fitting.largest(setup, room * (1 - fitting.SPARE))
-    said = f"the ledger says {oom.in_gib(way.peak)} of {oom.in_gib(room)}"
+    said = f"the ledger predicts {oom.in_gib(way.peak)} of {oom.in_gib(room)}"
     return way.setup.micro_batch, said
 
 

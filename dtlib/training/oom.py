@@ -154,41 +154,41 @@ def _missing(where: str, found: Numbers) -> str:
     if found.wanted is None:
         return words
     if found.free is None:
-        return f"{words}: {in_gib(found.wanted)} more were wanted"
+        return f"{words}: it asked for {in_gib(found.wanted)} more"
     missing = max(0.0, found.wanted - found.free)
     return (
-        f"{words}: {in_gib(found.wanted)} more were wanted and {in_gib(found.free)} are free, so"
-        f" {in_gib(missing)} are missing"
+        f"{words}: it asked for {in_gib(found.wanted)} more and {in_gib(found.free)} is free, so"
+        f" {in_gib(missing)} is missing"
     )
 
 
 def _holders(found: Numbers) -> Iterator[str]:
     if found.allocated is not None:
         at_most = f", {in_gib(found.peak)} at the peak" if found.peak else ""
-        rest = f", and {in_gib(found.reserved)} are reserved without one" if found.reserved else ""
-        yield f"{in_gib(found.allocated)} are in tensors{at_most}{rest}"
+        rest = f", and {in_gib(found.reserved)} is reserved but unused" if found.reserved else ""
+        yield f"{in_gib(found.allocated)} is in tensors{at_most}{rest}"
     if found.total and found.free is not None and found.in_use is not None:
         others = found.total - found.free - found.in_use
         if others > OTHERS * found.total:
-            yield f"other processes hold {in_gib(others)} (`nvidia-smi` names them)"
+            yield f"other processes hold {in_gib(others)} (`nvidia-smi` lists them)"
     if found.reserved and found.wanted and found.reserved > found.wanted:
         yield (
-            "more is reserved than was wanted, in pieces too small: set"
+            "the reserved memory would be enough, but its pieces are too small: set"
             " PYTORCH_ALLOC_CONF=expandable_segments:True"
         )
 
 
 def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
     needed = peak(setup)
-    yield f"by `dtlib sim memory` this run needs {in_gib(needed)} on a rank"
+    yield f"`dtlib sim memory` predicts that this run needs {in_gib(needed)} per rank"
     if not found.total:
         return
     if needed <= found.total * (1 - SPARE):
-        yield f"which fits {in_gib(found.total)}: look for what else is there"
+        yield f"that fits in {in_gib(found.total)}, so look for what else uses the memory"
         return
     fitting = ways(setup, found.total)
     listed = [f"{way.flags} ({in_gib(way.peak)})" for way in fitting]
-    none = "no smaller micro-batch and no strategy fits: take more ranks, or a smaller model"
+    none = "no smaller micro-batch and no strategy fits: use more ranks, or a smaller model"
     yield f"what would fit: {' or '.join(listed)}" if listed else none
 
 

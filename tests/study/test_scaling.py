@@ -84,7 +84,7 @@ def test_a_number_of_ranks_without_a_partner_is_left_out_and_named(tmp_path, cap
     assert list(scaling.paired(table + lonely)) == [1, 2]
     write_csv(tmp_path / "strong.csv", COLUMNS, table + lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
-    said = "3 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; the same study"
+    said = "3 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; start the same"
     table.pop()
     printed = capsys.readouterr().out
     assert "2 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1; the same" in printed

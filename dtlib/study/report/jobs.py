@@ -17,7 +17,7 @@ from dtlib.training.record import Run
 # What slurm/common.sh prints at the begin and the end of each start
 STARTED = re.compile(r"^(\S+ \S+) job \d+(?:, task (\d+))?, start (\d+), on (.+?);?(?: |$)", re.M)
 EXIT_CODES = {0: "done", 1: "failed", 2: "bad input", 69: "not available there",
-              75: "stopped with a checkpoint, to be started again"}  # fmt: skip
+              75: "stopped with a checkpoint, to be resumed"}  # fmt: skip
 UNKNOWN = "not known"
 
 
@@ -56,7 +56,7 @@ def page_of_job(folder: Path) -> Page:
         page.sections += sections
         page.missing += [f"run {name}: {one}" for one in missing]
     if not runs:
-        page.missing.append("runs: no folder with metrics.jsonl lies in the job's")
+        page.missing.append("runs: the job's folder contains no metrics.jsonl")
     page.sections += [end_of(path, path.name) for path in logs]
     return page
 
@@ -66,7 +66,7 @@ def _job_of(folder: Path) -> Job:
     named = re.fullmatch(r"(.+)-(\d+)", folder.name)
     if named is None:
         raise BadInput(
-            f"the folder {folder} is not named NAME-JOBID, as a job's is: give it its name back."
+            f"the folder {folder} is not named NAME-JOBID, as a job's folder is: restore its name."
         )
     if (folder / "job.json").exists():
         job = batch.read(folder / "job.json")
@@ -79,14 +79,14 @@ def _ending(job: Job, starts: list[Start]) -> str:
     if job.state != UNKNOWN:
         code = f", exit code {job.exit_code}" if job.exit_code else ""
         return f"{job.state}{code}{f' ({job.reason})' if job.reason else ''}."
-    return f"{starts[-1].state}." if starts else "see the exit codes of its starts."
+    return f"{starts[-1].state}." if starts else "see the exit codes below."
 
 
 def _queue(starts: list[Start], missing: list[str]) -> Section:
     section = Section("In the queue")
     if not starts:
         missing.append("time in the queue: neither sacct nor scontrol knows the job")
-        section.sentences = ["How long it waited is not known: Slurm does not tell, or no longer."]
+        section.sentences = ["The waiting time is not known: Slurm has no record of the job."]
         return section
     rows = [
         (one.number, one.state, _between(one.submitted, one.started),
@@ -94,7 +94,7 @@ def _queue(starts: list[Start], missing: list[str]) -> Section:
         for one in starts
     ]  # fmt: skip
     head = ("job", "state", "waited", "ran", "from")
-    section.tables = [Table("What Slurm tells of each start", head, rows)]
+    section.tables = [Table("What Slurm reports for each start", head, rows)]
     return section
 
 
@@ -149,8 +149,8 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
     section = Section("Starts")
     keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or -1), key[1]))
     if not keys:
-        missing.append("starts: no log and no exit code lies there, so it has not begun")
-        section.sentences = ["It has not begun."]
+        missing.append("starts: there is no log and no exit code, so the job has not started")
+        section.sentences = ["The job has not started."]
         return section
     rows = [
         (f"task {task}, start {number}" if task else f"start {number}",
@@ -159,13 +159,13 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
     ]  # fmt: skip
     restarts = sum(number > 0 for _, number in keys)
     times = "once" if len(keys) == 1 else f"{len(keys)} times"
-    section.sentences = [f"It was started {times}; {restarts} of them are restarts."]
+    section.sentences = [f"The job was started {times}; restarts among them: {restarts}."]
     section.tables = [Table("Starts", ("start", "at", "nodes", "exit code"), rows)]
     return section
 
 
 def _code(code: str | None) -> str:
     if code is None:
-        return "none was written: it was killed, or still runs"
+        return "none was written: it was killed, or is still running"
     meaning = EXIT_CODES.get(int(code)) if code.isdigit() else None
     return f"{code}{f', {meaning}' if meaning else ''}"

@@ -12,7 +12,7 @@ def shares(run: Run, missing: list[str]) -> Section | None:
     """Every rank's shares and the verdict, from the summary."""
     profile = run.summary.get("profile")
     if not profile:
-        missing.append("shares of a step and a verdict: run with --profile")
+        missing.append("shares of a step, and a verdict: train with --profile")
         return None
     rows = tables.of_ranks([Shares(**one) for one in profile["shares"]])
     table = _table("Shares of the profiled steps", rows)
@@ -36,7 +36,7 @@ def systems(run: Run, missing: list[str]) -> Section | None:
             if len(rows) > 1:
                 named = [[row[-1], *row[:-1]] for row in rows]
                 section.tables.append(_table(f"{path.name}: the longest {what}", named))
-    section.sentences = ["Kinds may overlap; exposed NCCL runs beside no other kernel."]
+    section.sentences = ["Kinds may overlap; NCCL is exposed while no other kernel runs."]
     return section if section.tables else None
 
 

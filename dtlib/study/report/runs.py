@@ -53,7 +53,7 @@ def ending(run: Run) -> str:
         return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
         return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
-    return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."
+    return f"not done: there is no summary, so it failed, was killed, or is still running; {steps}."
 
 
 def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
@@ -64,7 +64,7 @@ def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
         try:
             section = part(run, missing)
         except (ValueError, TypeError, LookupError, AttributeError) as error:  # another's records
-            said = f"the records have another form ({type(error).__name__}: {error})"
+            said = f"the records have an unexpected format ({type(error).__name__}: {error})"
             missing.append(f"{name}: {said}")
             continue
         if section is not None:
@@ -128,8 +128,8 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
     ]
     if summary.get("warmup_steps"):
         section.sentences.append(
-            f"The first {summary['warmup_steps']} steps of a start are warm-up or were looked at:"
-            " the median above leaves them out, the figures show them."
+            f"The first {summary['warmup_steps']} steps after each start are warm-up or were"
+            " measured: the median above leaves them out, and the figures show them."
         )
     return section
 
@@ -146,9 +146,9 @@ def _devices(run: Run, missing: list[str]) -> Section | None:
         if some:
             samples[path.stem.replace("monitor.rank", "rank ")] = some
         else:
-            missing.append(f"samples in {path}: there is none yet")
+            missing.append(f"samples in {path}: there are none yet")
     if not files:
-        missing.append("use, memory, power and clocks of the devices: run with --monitor")
+        missing.append("use, memory, power and clocks of the devices: train with --monitor")
     if not samples:
         return None
     first = min(some[0]["time"] or 0.0 for some in samples.values())
@@ -156,7 +156,7 @@ def _devices(run: Run, missing: list[str]) -> Section | None:
     said = f"Sampled over {spelled(last - first)}, while the run took its steps."
     drawn = {field: _over_time(samples, field, first) for field in DEVICE}
     if not drawn["gpu_util"]:
-        missing.append("figures of a GPU: the monitor was told of none")
+        missing.append("figures of a GPU: the monitor recorded none")
     figures = [
         lines(DEVICE[field][0], "seconds since the first sample", DEVICE[field][1], series)
         for field, series in drawn.items()

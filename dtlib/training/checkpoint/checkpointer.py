@@ -141,7 +141,7 @@ class Checkpointer:
                 rates.append(f"{rate:.3g}")
         if len(set(rates)) == 2:
             said += f"; the learning rate of the next step is {rates[1]} instead of {rates[0]}"
-        return f" It continues as another run: {said}."
+        return f" The settings have changed: {said}."
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:

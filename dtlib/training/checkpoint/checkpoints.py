@@ -50,7 +50,7 @@ class Loaded:
     metric
         The metric it was saved with.
     notes
-        Sentences that the user should read: which checkpoints were passed over, and why.
+        Sentences that the user should read: which checkpoints were skipped, and why.
     """
 
     step: int
@@ -115,8 +115,9 @@ class Checkpoints:
     def latest(self) -> Loaded | None:
         """Load the last complete checkpoint, or return None where there is none at all.
 
-        A torn one is passed over for the one before, with a warning that says what is wrong; raises
-        `BadInput` when there are checkpoints, but none is complete.
+        A damaged one is skipped for the one before it, with a warning that says what is wrong.
+
+        Raises `BadInput` when there are checkpoints, but none is complete.
         """
         return self._load_first(list_folders(self.folder))
 
@@ -135,9 +136,9 @@ class Checkpoints:
         own = f"rank{world.rank}.pt"
         if marker.world_size < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker.world_size} ranks and goes to "
-                f"{world.world_size}: ranks from {marker.world_size} on have no state of their "
-                "own in it."
+                f"the checkpoint {path} was saved by {marker.world_size} ranks and is "
+                f"loaded by {world.world_size}: ranks {marker.world_size} and up have no state of "
+                "their own in it."
             )
         if dist.is_main():
             for note in notes:
@@ -153,12 +154,12 @@ class Checkpoints:
             wrong = folder.what_is_wrong(read=True)
             if wrong is None:
                 return folder, notes
-            notes.append(f"the checkpoint {folder.path} is passed over: {wrong}.")
+            notes.append(f"the checkpoint {folder.path} is skipped: {wrong}.")
         if notes:
             raise BadInput(
                 f"no checkpoint in {self.folder} is complete ({len(notes)} of {len(notes)} are "
                 f"torn; the last one, {folders[0].path.name}: {wrong}): remove the folder and "
-                "start the run anew."
+                "start the run from scratch."
             )
         return None, notes
 

@@ -73,7 +73,7 @@ def refuse_foreign(value: Any, name: str = "shared") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise BadInput(
             f"a checkpoint holds tensors and plain Python values, but {name} is a {kind}: "
-            "convert it by .item(), torch.from_numpy() or str() first."
+            "convert it with .item(), torch.from_numpy() or str() first."
         )
 
 
@@ -99,8 +99,9 @@ def refuse_other_model(
     """
     if "steps" not in saved:
         raise BadInput(
-            f"the checkpoint {path} was written before checkpoints could change their strategy:"
-            " finish that run with the version that began it, or start anew in another folder."
+            f"the checkpoint {path} was written by an older version, whose checkpoints could not"
+            " change strategy: finish that run with that version, or start from scratch in another"
+            " folder."
         )
     differing = _differing(expected["model"], saved["model"])
     if differing:
@@ -126,7 +127,7 @@ def what_is_incomplete(
     for part, (shapes, tensors) in parts.items():
         for name in _differing(shapes, tensors):
             there, here = _say(tensors.get(name)), _say(shapes.get(name))
-            return f"{part} of {name} is {there} instead of {here}"
+            return f"{name} ({part}) is {there} instead of {here}"
     return None
 
 

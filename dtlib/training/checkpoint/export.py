@@ -1,4 +1,4 @@
-"""Hand a run's weights on to other programs, as safetensors."""
+"""Export a run's weights for other programs, as safetensors."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Marker:
         numbers = isinstance(self.step, int) and isinstance(self.world_size, int)
         files = isinstance(self.files, dict) and "shared.pt" in self.files
         if not numbers or not files or not isinstance(self.metric, float | int | None):
-            raise ValueError(f"{MARKER} is not one of a checkpoint")
+            raise ValueError(f"{MARKER} is not a checkpoint's marker")
 
 
 @dataclass(frozen=True, order=True)
@@ -109,7 +109,7 @@ class Folder:
             Also read every file and compare its hash; otherwise sizes alone.
         """
         if not (self.path / MARKER).exists():
-            return f"it has no {MARKER}, so its writing was cut short"
+            return f"it has no {MARKER}, so writing it was interrupted"
         try:
             files = self.marker().files
             wrong = (_compare(self.path / name, told, read) for name, told in files.items())

@@ -34,7 +34,7 @@ def make_folder(folder: Path, *, resume: bool) -> None:
     """
     if not resume and (folder / "config.json").exists():
         raise BadInput(
-            f"the folder {folder} holds a run already: add --resume to resume it, "
+            f"the folder {folder} already holds a run: add --resume to resume it, "
             "or choose another --out."
         )
     try:
@@ -61,8 +61,8 @@ def claimed(folder: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadInput(
-                    f"another run is writing to the folder {folder}: wait for its end, or choose "
-                    "another --out."
+                    f"another run is writing to the folder {folder}: wait until it ends, or "
+                    "choose another --out."
                 ) from None
         yield
     finally:

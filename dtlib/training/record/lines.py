@@ -27,8 +27,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             if not line.endswith(b"\n"):  # an editor may leave out the last line's end, too
                 continue
             raise BadInput(
-                f"line {number} of {path} is not the record of a step: remove that line, or the "
-                "whole folder and start the run anew."
+                f"line {number} of {path} is not the record of a step: remove that line, or remove "
+                "the whole folder and start the run from scratch."
             ) from error
     return lines
 
@@ -43,7 +43,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} cannot be read as the record of a run ({in_words(error)}): give another"
-            " folder, or start the run anew."
+            " folder, or start the run from scratch."
         ) from error
 
 

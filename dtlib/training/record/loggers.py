@@ -56,7 +56,7 @@ def check_loggers(tensorboard: bool, wandb: str | None, *, writes: bool = True) 
         if wanted and not _installed(PACKAGES[name]):
             raise Unavailable(
                 f"{name} needs the package {PACKAGES[name]}, which is not installed: in the "
-                "project's folder, pip install -e '.[logging]' -c constraints.txt."
+                "project's folder, run pip install -e '.[logging]' -c constraints.txt."
             )
     if wandb == "online" and writes:
         _refuse_without_key_or_network(os.environ.get("WANDB_BASE_URL") or WANDB_SERVER)
@@ -69,7 +69,7 @@ def _installed(package: str) -> bool:
 
 
 def _refuse_without_key_or_network(server: str) -> None:
-    instead = "or take wandb offline, and send the run later with `wandb sync`."
+    instead = "or use wandb offline and upload the run later with `wandb sync`."
     if not _has_key(server):
         raise Unavailable(
             f"wandb online needs an API key for {server}, and there is none: set WANDB_API_KEY, "
@@ -82,7 +82,7 @@ def _refuse_without_key_or_network(server: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(
-            f"wandb online did not reach {server} within {REACH:g} s ({reason}): see to the "
+            f"wandb online did not reach {server} within {REACH:g} s ({reason}): check the "
             f"network or the proxy, {instead}"
         ) from None
 
@@ -157,8 +157,8 @@ class WeightsAndBiases:
         except wandb.Error as error:
             wandb.teardown()
             raise DtlibError(
-                f"W&B did not take the run ({' '.join(str(error).split())}): see `wandb login`, "
-                "or take wandb offline."
+                f"W&B did not accept the run ({' '.join(str(error).split())}): check "
+                "`wandb login`, or use wandb offline."
             ) from error
         for step, numbers in _kept(folder):
             self.add(step, numbers)

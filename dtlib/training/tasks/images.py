@@ -51,8 +51,8 @@ class Images(Task):
     def check(cls, config: RunConfig) -> None:
         if config.model is not None and config.model not in shapes.RESNET:
             raise BadInput(
-                f"unknown model {config.model!r} for images; there is {', '.join(shapes.RESNET)}."
-                f"{did_you_mean(config.model, shapes.RESNET)}"
+                f"unknown model {config.model!r} for images; choose from "
+                f"{', '.join(shapes.RESNET)}.{did_you_mean(config.model, shapes.RESNET)}"
             )
 
     @classmethod

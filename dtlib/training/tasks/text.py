@@ -73,8 +73,8 @@ class Text(Task):
         if tokens is not None and wanted is not None and wanted > there:
             remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
             raise BadInput(
-                f"the text {data} has {tokens} tokens to train on, which are {there} windows of"
-                f" {context}, fewer than the num_samples {wanted}; {remedy}, or bring more text."
+                f"the text {data} has {tokens} tokens to train on, enough for {there} windows of"
+                f" {context} and not for num_samples {wanted}; {remedy}, or provide more text."
             )
         return wanted or there
 
