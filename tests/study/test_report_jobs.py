@@ -59,7 +59,7 @@ def test_the_page_of_a_job_has_queue_starts_and_its_runs(job, capsys):
     ]
     assert rows_of(page, "Starts") == [
         ("start 0", "2026-11-28 10:00:30", "n[1-2]",
-         "75, stopped with a checkpoint, to be started again"),
+         "75, stopped with a checkpoint, to be resumed"),
         ("start 1", "2026-11-28 10:15:00", "n[2-3]", "0, done"),
     ]  # fmt: skip
     headings = [section.heading for section in page.sections]

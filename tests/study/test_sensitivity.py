@@ -85,7 +85,7 @@ def test_gains_are_paired_by_turn_and_noise_is_called_noise() -> None:
     assert {row["verdict"] for row in sensitivity.best([r for r in MADE if not r["repeat"]])} == {
         "first", "one repeat",
     }  # fmt: skip
-    with pytest.raises(BadInput, match="no runs of a study of sensitivity"):
+    with pytest.raises(BadInput, match="not runs of a sensitivity study"):
         sensitivity.best([{**MADE[0], "study": "strong"}])
 
 
@@ -131,7 +131,7 @@ def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(t
     )
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
     text, written = drawing.draw(tmp_path)
-    assert text.startswith("No gain yet: bucket1-fp32") and not written
+    assert text.startswith("No gain yet: it takes runs of bucket1-fp32 and") and not written
 
 
 def test_real_runs_of_a_grid(tmp_path: Path, capsys) -> None:
