@@ -1,9 +1,9 @@
-"""`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table of each.
+"""`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table for each.
 
-A study is a list of runs (`family`), carried out once each in one folder (`running`); an
-interrupted one continues where it stopped, and several processes may each carry out a part. From
-the runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and
-what became of the targets (`targets`). What differs from the formulas, and why: `differences`.
+A study is a list of runs (`family`), each of them done once, all in one folder (`running`); an
+interrupted study continues where it stopped, and several processes can each do a part. The runs
+give rows (`rows`, `tables`); the rows give CSV files, tables, figures (`drawing`) and a judgement
+of the targets (`targets`). `differences` explains where measurements deviate from the formulas.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 from dtlib.strategies import names as strategy_names
 
-OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
+OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # settings that the study sets itself
 RANKS, REPEATS = "1,2,4", 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse and carry out; returns the exit code, raises `DtlibError` for what cannot be done."""
+    """Parse and run a command; return the exit code, or raise `DtlibError` if it can't be done."""
     from dtlib.study import running
 
     words = list(sys.argv[1:] if argv is None else argv)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _planned(kind: str, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the runs of a study of times, and the settings that all its calls must share."""
+    """Return the runs of a timed study, and the settings that all of its calls must share."""
     from dtlib.study import scaling, sensitivity
 
     repeats = args.pop("repeats")
@@ -102,7 +102,7 @@ def parser() -> Parser:
 def _timed(
     commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> None:
-    """Add the parser of a study whose runs are repeated, and which may be carried out in parts."""
+    """Add the parser of a study whose runs are repeated, and which can be done in parts."""
     study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
         "--repeats", type=int, metavar="n", default=REPEATS,
@@ -121,7 +121,7 @@ def _timed(
 def _command(
     commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> Parser:
-    """Add a study's parser, with the settings of its runs but those that the study says itself."""
+    """Add a study's parser, with its runs' settings except those that the study sets itself."""
     many = "," in ranks
     study: Parser = commands.add_parser(
         kind,
