@@ -1,6 +1,6 @@
-"""`dtlib report FOLDER`: one HTML page of a run or of a batch job, from the files that it left.
+"""`dtlib report FOLDER`: one HTML page about a run or a batch job, from the files in its folder.
 
-The page needs no network and no script. A part that nothing was recorded of is named as missing.
+The page needs no network and no scripts. Parts without records are listed as missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Page", "main", "page_of", "write"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page and say where it is; returns the exit code."""
+    """Write the page and print where it is; return the exit code."""
     parser = Parser(
         prog="dtlib report",
         description="Make one HTML page about a run or a batch job from the files in its folder.",
@@ -41,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def page_of(folder: str | Path) -> Page:
-    """Gather what a folder tells: of a run (`config.json`) or a job (`job.json`, `exit-code.r0`).
+    """Make a page from the folder of a run (`config.json`) or a job (`job.json`, `exit-code.r0`).
 
-    Raises `BadInput` when it is neither, or its records cannot be read.
+    Raises `BadInput` when it is neither, or its records can't be read.
     """
     folder = Path(folder)
     if (folder / "job.json").exists() or any(folder.glob("exit-code.*")):
@@ -63,7 +63,7 @@ def page_of(folder: str | Path) -> Page:
 def write(page: Page, to: Path) -> Path:
     """Write a page as HTML, and return the file.
 
-    Raises `BadInput` when it cannot be written.
+    Raises `BadInput` when it can't be written.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -76,7 +76,7 @@ def write(page: Page, to: Path) -> Path:
         if to.is_dir():
             there = to / "report.html"
             raise BadInput(f"{to} is a folder: give a file name, such as {there}.")
-        if to.exists() and not to.is_file():  # a device or a pipe, which a rename would replace
+        if to.exists() and not to.is_file():  # a rename would replace a device or a pipe
             raise BadInput(f"{to} is not a regular file, so it is left alone: choose another --to.")
         to.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(to, text)

@@ -1,4 +1,4 @@
-"""What a batch job's folder tells, and Slurm where it still knows: queue, starts, and its runs."""
+"""A batch job's page, from its folder and from Slurm's records: queue, starts and runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dtlib.study.report.content import Page, Section, Table, spelled
 from dtlib.study.report.runs import end_of, ending, sections_of
 from dtlib.training.record import Run
 
-# What slurm/common.sh prints at the begin and the end of each start
+# What slurm/common.sh prints at the beginning and the end of each start
 STARTED = re.compile(r"^(\S+ \S+) job \d+(?:, task (\d+))?, start (\d+), on (.+?);?(?: |$)", re.M)
 EXIT_CODES = {0: "done", 1: "failed", 2: "bad input", 69: "not available there",
               75: "stopped with a checkpoint, to be resumed"}  # fmt: skip
@@ -22,7 +22,7 @@ UNKNOWN = "not known"
 
 
 class Start(NamedTuple):
-    """One start of a job; what nobody tells is None."""
+    """One start of a job; unknown values are None."""
 
     number: str
     state: str
@@ -32,9 +32,9 @@ class Start(NamedTuple):
 
 
 def page_of_job(folder: Path) -> Page:
-    """Gather a page from a job's folder, its log beside it, and what Slurm tells.
+    """Make a page from a job's folder, the log next to it, and Slurm's records.
 
-    Raises `BadInput` when the folder has not the name that `slurm/common.sh` gives it.
+    Raises `BadInput` when the folder doesn't have the name that `slurm/common.sh` gives it.
     """
     folder = folder.resolve()
     job = _job_of(folder)
@@ -62,7 +62,7 @@ def page_of_job(folder: Path) -> Page:
 
 
 def _job_of(folder: Path) -> Job:
-    """The job as `dtlib batch` wrote it down; of one by plain sbatch only what its name tells."""
+    """Return the job as `dtlib batch` recorded it; after a plain sbatch, only its name and id."""
     named = re.fullmatch(r"(.+)-(\d+)", folder.name)
     if named is None:
         raise BadInput(
@@ -70,7 +70,7 @@ def _job_of(folder: Path) -> Job:
         )
     if (folder / "job.json").exists():
         job = batch.read(folder / "job.json")
-        if job.folder(folder.parent) == folder:  # else a copy under another name
+        if job.folder(folder.parent) == folder:  # otherwise, it is a copy under another name
             return batch.refresh(job, folder.parent)
     return Job(int(named[2]), named[1], "", 0, state=UNKNOWN)
 
@@ -99,7 +99,7 @@ def _queue(starts: list[Start], missing: list[str]) -> Section:
 
 
 def from_sacct(number: int) -> list[Start]:
-    """The starts of a job by Slurm's accounting, those before a requeue first."""
+    """Return a job's starts from Slurm's accounting, in order, including those before a requeue."""
     columns = "JobID,State,Submit,Start,End"
     words = ["-X", "-D", "-n", "-P", "-S", "2000-01-01", "-o", columns, "-j", str(number)]
     lines = [line.split("|") for line in batch.ask("sacct", *words).splitlines()]
@@ -110,7 +110,7 @@ def from_sacct(number: int) -> list[Start]:
 
 
 def from_scontrol(number: int) -> list[Start]:
-    """The last start of a job, and of each task of an array, as the controller knows it."""
+    """Return the last start of a job, or of each task of an array, from Slurm's controller."""
     found = []
     for line in batch.ask("scontrol", "-o", "show", "job", str(number)).splitlines():
         words = dict(re.findall(r"(\w+)=(\S*)", line))
@@ -138,7 +138,7 @@ def _clock(time: datetime | None) -> str:
 
 
 def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
-    """A row for each start, by the log's lines and the files of exit codes."""
+    """Return a row for each start, from the log's lines and the exit-code files."""
     text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
     begun = {(task, int(number)): (at, nodes) for at, task, number, nodes in STARTED.findall(text)}
     codes = {}
