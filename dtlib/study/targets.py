@@ -1,4 +1,4 @@
-"""Compare measurements with the targets that the original study set for GPUs.
+"""Compare measurements with the targets that the study behind this course set for GPUs.
 
 A target is judged on each repeat: the median decides whether it is reached, and the sentence says
 how many repeats reach it. A value that was not measured is reported as such, and never guessed.

@@ -20,7 +20,7 @@ def gpus(env: Mapping[str, str] = os.environ) -> int:
 
 
 def counts(most: int, env: Mapping[str, str] = os.environ) -> list[int]:
-    """Return those of 1, 2, 4 … and `most` that can be divided evenly over the nodes."""
+    """Return those of 1, 2, 4 … and `most` that fit on the first node or spread over the nodes."""
     powers = [2**k for k in range(most.bit_length()) if 2**k < most]
     whole = allocation.capacity(env)
     if whole is None:
