@@ -92,7 +92,8 @@ def _sensitivity(path: Path) -> tuple[str, list[Path]]:
     short = missing_runs(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
     first = tables.split(told["runs"][0])[0] if told.get("runs") else next(iter(settings))
     if first not in settings or len(settings) < 2:
-        return "\n".join([f"No gain yet: it takes runs of {first} and of another.", *short]), []
+        why = f"No gain yet: it takes finished runs of {first} and of another setting."
+        return "\n".join([why, *short]), []
     found = sensitivity.best(runs)
     by_name = sensitivity.by_setting(runs)
     best = by_name[sensitivity.setting_name(found[0], sensitivity.varying(runs))]

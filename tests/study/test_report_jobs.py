@@ -94,7 +94,7 @@ def test_a_job_by_plain_sbatch_is_known_by_its_exit_codes(job, tmp_path):
     (job / "job.json").unlink()
     assert page_of(job).ended == "COMPLETED."
     (tmp_path / "sacct").unlink()
-    assert page_of(job).ended == "see the exit codes below."
+    assert page_of(job).ended == "see the exit codes of its starts."
 
 
 def test_a_start_that_was_killed_has_no_exit_code(job):

@@ -131,7 +131,7 @@ def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(t
     )
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
     text, written = drawing.draw(tmp_path)
-    assert text.startswith("No gain yet: it takes runs of bucket1-fp32 and") and not written
+    assert text.startswith("No gain yet: it takes finished runs of bucket1-fp32") and not written
 
 
 def test_real_runs_of_a_grid(tmp_path: Path, capsys) -> None:

@@ -79,7 +79,7 @@ def _ending(job: Job, starts: list[Start]) -> str:
     if job.state != UNKNOWN:
         code = f", exit code {job.exit_code}" if job.exit_code else ""
         return f"{job.state}{code}{f' ({job.reason})' if job.reason else ''}."
-    return f"{starts[-1].state}." if starts else "see the exit codes below."
+    return f"{starts[-1].state}." if starts else "see the exit codes of its starts."
 
 
 def _queue(starts: list[Start], missing: list[str]) -> Section:

@@ -129,7 +129,7 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
     if summary.get("warmup_steps"):
         section.sentences.append(
             f"The first {summary['warmup_steps']} steps after each start are warm-up or were"
-            " measured: the median above leaves them out, and the figures show them."
+            " instrumented: the median above leaves them out, and the figures show them."
         )
     return section
 
