@@ -109,7 +109,7 @@ class Folder:
             Also read every file and compare its hash; otherwise, only compare sizes.
         """
         if not (self.path / MARKER).exists():
-            return f"it has no {MARKER}, so writing it was interrupted"
+            return f"it has no {MARKER}, so the save was interrupted"
         try:
             files = self.marker().files
             wrong = (_compare(self.path / name, told, read) for name, told in files.items())
