@@ -67,7 +67,7 @@ def notes(rows: Sequence[Row], count: int) -> list[str]:
 
 
 def heat_map(rows: Sequence[Row]) -> Figure:
-    """Draw throughput over the two axes with most values; each cell shows the best over the others."""
+    """Draw throughput over the two axes with most values; a cell shows the best over the others."""
     from matplotlib.figure import Figure
 
     down, across = chosen(rows)
