@@ -1,9 +1,9 @@
-"""`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table of each.
+"""`dtlib study strategies|strong|weak|sensitivity`: families of runs, one tidy table for each.
 
-A study is a list of runs (`family`), carried out once each in one folder (`running`); an
-interrupted one continues where it stopped, and several processes may each carry out a part. From
-the runs come rows (`rows`, `tables`), from the rows CSV files, tables and figures (`drawing`), and
-what became of the targets (`targets`). What differs from the formulas, and why: `differences`.
+A study is a list of runs (`family`), each of them done once, all in one folder (`running`); an
+interrupted study continues where it stopped, and several processes can each do a part. The runs
+give rows (`rows`, `tables`); the rows give CSV files, tables, figures (`drawing`) and a judgement
+of the targets (`targets`). `differences` explains where measurements deviate from the formulas.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput
 from dtlib.strategies import names as strategy_names
 
-OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # what the study says itself
+OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # settings that the study sets itself
 RANKS, REPEATS = "1,2,4", 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse and carry out; returns the exit code, raises `DtlibError` for what cannot be done."""
+    """Parse and run a command; return the exit code, or raise `DtlibError` if it can't be done."""
     from dtlib.study import running
 
     words = list(sys.argv[1:] if argv is None else argv)
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = args.pop("json")
     planned, settings = _planned(kind, args)
     if as_json and not parts:
-        raise BadInput("--json goes with --parts, the list of runs; add it, or leave --json out.")
+        raise BadInput("--json goes with --parts, the list of runs; add --parts, or omit --json.")
     if as_json:
         print(to_json([{"part": number, "name": one.name} for number, one in enumerate(planned)]))
         return 0
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _planned(kind: str, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the runs of a study of times, and the settings that all its calls must share."""
+    """Return the runs of a timed study, and the settings that all of its calls must share."""
     from dtlib.study import scaling, sensitivity
 
     repeats = args.pop("repeats")
@@ -68,14 +68,14 @@ def _planned(kind: str, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]
 
 def parser() -> Parser:
     """The command line of `dtlib study`."""
-    top = Parser(prog="dtlib study", description="Families of runs, and one tidy table of each.")
+    top = Parser(prog="dtlib study", description="Families of runs, and one tidy table for each.")
     commands = top.add_subparsers(
         dest="command", required=True, metavar="strategies|strong|weak|sensitivity|figure"
     )
     study = _command(
-        commands, "strategies", "the same model under every strategy, predicted beside measured",
-        "The same model under every strategy: losses, bytes held and sent, beside what the formulas"
-        " say. Started again, it continues where it stopped.", OWN,
+        commands, "strategies", "the same model under every strategy, predicted and measured",
+        "The same model under every strategy: losses, bytes held and bytes sent, next to what the"
+        " formulas predict. If you start it again, it continues where it stopped.", OWN,
     )  # fmt: skip
     study.add_argument(
         "--strategies", metavar="A,B,…", default="", help="names of strategies (default: all)"
@@ -84,16 +84,17 @@ def parser() -> Parser:
         _timed(
             commands, kind, f"the same model on more and more ranks, with the same {kept}",
             f"The same model on more and more ranks, with the same {kept}: step time, speed-up and"
-            " efficiency, with their spread over repeats. One rank is always run, as `single`."
-            " Started again, it continues where it stopped.", OWN - {"strategy"},
+            " efficiency, with their spread over repeats. It always includes one rank, as"
+            " `single`. If you start it again, it continues where it stopped.", OWN - {"strategy"},
         )  # fmt: skip
     _timed(
         commands, "sensitivity", "every combination of a few settings, and what each gains",
         "Every combination of the values that --bucket-cap-mb, --global-batch, --accumulation,"
         " --precision and --workers list: throughput, and the gain over the first combination with"
-        " its spread. Started again, it continues where it stopped.", OWN - {"strategy"}, "2",
+        " its spread. If you start it again, it continues where it stopped.",
+        OWN - {"strategy"}, "2",
     )  # fmt: skip
-    drawing = commands.add_parser("figure", help="the figures again, from a study's CSV file")
+    drawing = commands.add_parser("figure", help="redraw the figures from a study's CSV file")
     drawing.add_argument("study", metavar="DIR|CSV", help="a study's folder, or its CSV file")
     return top
 
@@ -101,18 +102,18 @@ def parser() -> Parser:
 def _timed(
     commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> None:
-    """Add the parser of a study whose runs are repeated, and which may be carried out in parts."""
+    """Add the parser of a study whose runs are repeated, and which can be done in parts."""
     study = _command(commands, kind, note, description, own, ranks)
     study.add_argument(
         "--repeats", type=int, metavar="n", default=REPEATS,
-        help=f"how often each is run (default: {REPEATS})",
+        help=f"how many times each run is done (default: {REPEATS})",
     )  # fmt: skip
     study.add_argument(
         "--part", metavar="K", default=None,
-        help="only run number K, from 0; then the table of all that are done (for job arrays)",
+        help="do run K only, counted from 0, then tabulate all finished runs (for job arrays)",
     )  # fmt: skip
     study.add_argument(
-        "--parts", action="store_true", default=False, help="list the runs, and start none"
+        "--parts", action="store_true", default=False, help="list the runs without starting any"
     )
     add_json(study)
 
@@ -120,7 +121,7 @@ def _timed(
 def _command(
     commands: Any, kind: str, note: str, description: str, own: set[str], ranks: str = RANKS
 ) -> Parser:
-    """Add a study's parser, with the settings of its runs but those that the study says itself."""
+    """Add a study's parser, with its runs' settings except those that the study sets itself."""
     many = "," in ranks
     study: Parser = commands.add_parser(
         kind,
@@ -147,11 +148,11 @@ def _words(text: str) -> list[str]:
 def _numbers(text: str) -> list[int]:
     numbers = [int(word) if word.isdecimal() else 0 for word in _words(text)]
     if not numbers or min(numbers) < 1:
-        raise BadInput(f"--ranks {text!r} must be whole numbers from 1 on, such as {RANKS}.")
+        raise BadInput(f"--ranks {text!r} must be whole numbers of at least 1, such as {RANKS}.")
     return numbers
 
 
 def _part(text: str | None) -> int | None:
     if text is not None and not text.isdecimal():
-        raise BadInput(f"--part {text!r} must be a whole number from 0 on; --parts lists them.")
+        raise BadInput(f"--part {text!r} must be a whole number from 0 up; --parts lists the runs.")
     return None if text is None else int(text)

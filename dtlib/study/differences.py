@@ -1,8 +1,8 @@
-"""Measured beside the formula, and every difference by its name.
+"""Compare measurements with the formulas, and name every difference.
 
-The formulas are those of the papers (`dtlib.sim.memory`, kept="paper"). What frameworks do beside
-them is named here, each from the model's shapes and the framework's settings, never from what is
-left over: a remainder stays, and is called unexplained.
+The formulas are those of the papers (`dtlib.sim.memory`, kept="paper"). What frameworks do besides
+is named here, computed from the model's shapes and the framework's settings and never from the
+remainder: what no name explains is reported as unexplained.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ COUNT = 8  # one number in fp64: samples of the global batch
 
 
 class Difference(NamedTuple):
-    """Bytes that a framework holds or sends beyond the formula (less, below 0), and why."""
+    """Bytes that a framework holds or sends beyond the formula (negative: fewer), and why."""
 
     size: int
     because: str
 
 
 class Line(NamedTuple):
-    """One quantity of a rank in one step, in bytes."""
+    """One quantity on one rank in one step, in bytes."""
 
     what: str
     predicted: int
@@ -36,14 +36,14 @@ class Line(NamedTuple):
 
     @property
     def unexplained(self) -> int:
-        """What no name accounts for."""
+        """Bytes that no named difference accounts for."""
         return self.measured - self.predicted - sum(d.size for d in self.differences)
 
 
 def compare(facts: Facts) -> list[Line]:
     """Return a line for each kind of state, for activations and for each collective.
 
-    None where `sim` has no formula for the strategy: what it would hold and send is not guessed.
+    There are none if `sim` has no formula for the strategy: nothing is guessed.
     """
     if not memory.knows(facts.strategy):
         return []
@@ -71,12 +71,12 @@ def _held(facts: Facts) -> Iterator[Line]:
 
 
 def states_of(facts: Facts) -> tuple[str, ...]:
-    """Return the kinds of states that are compared: those of infinity lie in files."""
+    """Return the kinds of states that are compared; infinity's are in files, so it has none."""
     return () if facts.strategy == "infinity" else memory.States._fields
 
 
 def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Difference]:
-    """Name what a framework holds of one kind of state beside the formula."""
+    """Name what a framework holds of one kind of state in addition to the formula."""
     weight, gradient, _, moment = facts.recipe
     shard, cut = shards.shard(facts)
     even = states.share(facts.parameters, facts.shard_ranks or facts.ranks)
@@ -92,16 +92,16 @@ def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Differen
     if kind == "gradients" and facts.stage == 1:
         yield Difference(
             (shard - facts.parameters) * gradient,
-            "reduced in backward: what belongs to other ranks' shards is dropped before the update",
+            "reduced in backward: gradients of other ranks' shards are dropped before the update",
         )
     if facts.stage == 3 and kind == "parameters":
         yield Difference(shards.persistent(facts) * weight, "persistent parameters stay whole")
     if facts.stage == 3 and kind == "gradients":
-        yield Difference(facts.zero["reduce_bucket_size"] * gradient, "bucket of reductions")
+        yield Difference(facts.zero["reduce_bucket_size"] * gradient, "reduction bucket")
 
 
 def _sharded(facts: Facts) -> tuple[str, ...]:
-    """Return the kinds of state of which a rank has only its shard."""
+    """Return the kinds of state of which a rank holds only its shard."""
     if facts.stage == 3 or facts.strategy == "fsdp":
         return memory.States._fields
     return {1: ("optimizer", "fp32_copy"), 2: ("gradients", "optimizer", "fp32_copy")}.get(
@@ -110,7 +110,7 @@ def _sharded(facts: Facts) -> tuple[str, ...]:
 
 
 def _padding(facts: Facts) -> Iterator[Difference]:
-    if facts.stage in (1, 2) and facts.strategy != "offload":  # which copies its shard to the host
+    if facts.stage in (1, 2) and facts.strategy != "offload":  # that one copies it to the host
         beyond = shards.straddling(facts) * facts.recipe[1]
         yield Difference(beyond, "tensors on the border of two shards, reduced whole")
     if facts.stage in (1, 2):
@@ -125,27 +125,27 @@ def _padding(facts: Facts) -> Iterator[Difference]:
 
 def _activations(facts: Facts) -> Iterator[Line]:
     setup = facts.setup()
-    if setup is None or setup.checkpointing == "selective":  # keeps its choice out of sight
+    if setup is None or setup.checkpointing == "selective":  # it doesn't show what it keeps
         return
     rows = {row.kind: row.size for row in estimate(setup).rows}
     kept = rows["activations"] + setup.loss_bytes()[0]
     measured = facts.page.most["activations"]
     copies = rows.get("weight copies", 0)
-    if setup.is_chunked and copies:  # the output layer's is not kept
+    if setup.is_chunked and copies:  # the output layer's copy is not kept
         copies -= 2 * setup.vocab_size * shapes.GPT[setup.model]["width"]
     labels = not setup.is_chunked
     yield _line("activations", kept, measured, _saved_too(facts, setup.recipe, copies, labels))
 
 
 def _saved_too(facts: Facts, recipe: str, copies: int, labels: bool) -> Iterator[Difference]:
-    """Name what autograd saves beside the activations that the formula counts."""
+    """Name what autograd saves in addition to the activations that the formula counts."""
     positions = facts.micro_batch
     yield Difference(copies, "16-bit copies of the weights, which autocast makes")
     if facts.task == "text":
         shape = shapes.GPT[facts.model]
         positions *= facts.max_length or shape["context"]
         if facts.page.device == "cpu" and recipe in ("mixed", "policy"):
-            # a mean and a deviation of 2 bytes less, for each position of each layer norm
+            # the mean and deviation are 2 bytes smaller, for each position of each layer norm
             less = 2 * 2 * positions * (2 * shape["layers"] + 1)
             yield Difference(-less, "statistics of layer norms, in 16 bits on a CPU")
     yield Difference(8 * positions * labels, "labels, which the loss looks up")
@@ -170,7 +170,7 @@ def _sent(facts: Facts) -> Iterator[Line]:
 def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
     weight, times = facts.recipe[0], facts.accumulation
     if name == "all_reduce":
-        yield Difference(COUNT, "the loop's own: how many samples count")
+        yield Difference(COUNT, "the loop's own: the number of samples that count")
         if facts.stage in (1, 2):
             yield Difference(4 * len(facts.groups), "norms of the gradients, one for each group")
         if facts.stage == 3:
@@ -200,9 +200,9 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
 
 
 def _alone(facts: Facts, name: str) -> Iterator[Difference]:
-    """Name what one rank calls although there is nobody to talk to."""
+    """Name the collectives that a single rank calls although there is no other rank."""
     weight, gradient, _, _ = facts.recipe
-    why = "a world of one: the framework calls it, nothing travels"
+    why = "a world of one: the framework calls it, but nothing is sent"
     if facts.strategy in ("accelerate", "lightning") and name == "all_reduce":
         yield Difference(facts.parameters * gradient, why)
     if (facts.stage == 3 or facts.strategy == "fsdp") and name == "all_gather":

@@ -1,4 +1,4 @@
-"""Any study's figures and texts, from its CSV file alone; what is missing is named."""
+"""Figures and texts of any study, from its CSV file alone; missing runs are named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STUDIES = (strategies.KIND, *scaling.KINDS, sensitivity.KIND)
 
 
 def find(place: Path) -> Path:
-    """Return the CSV file of a study: the one in its folder, or the file that was named.
+    """Return the CSV file of a study: the one in the given folder, or the given file itself.
 
     Raises `BadInput` when the folder has none.
     """
@@ -46,11 +46,11 @@ def find(place: Path) -> Path:
 
 
 def draw(place: Path) -> tuple[str, list[Path]]:
-    """Draw a study's figures from its CSV file (or its folder's), into the same folder.
+    """Draw a study's figures from its CSV file (or the one in its folder), into the same folder.
 
-    Returns its table, with what became of the targets and which runs are missing, and the files
-    that were written but for the texts beside the figures. Raises `BadInput` when it is no table
-    of a study.
+    Returns the table as text, with verdicts on the targets and the missing runs, and the files
+    written, except the texts next to the figures. Raises `BadInput` when the file isn't a study's
+    table.
     """
     path = find(place)
     ways = {sensitivity.KIND: _sensitivity, **dict.fromkeys(scaling.KINDS, _scaling)}
@@ -92,7 +92,8 @@ def _sensitivity(path: Path) -> tuple[str, list[Path]]:
     short = missing_runs(path, done, [f"{one}{REPEAT}{repeat}" for repeat, one in turns])
     first = tables.split(told["runs"][0])[0] if told.get("runs") else next(iter(settings))
     if first not in settings or len(settings) < 2:
-        return "\n".join([f"No gain yet: {first} and another setting must be done.", *short]), []
+        why = f"No gain yet: it takes finished runs of {first} and of another setting."
+        return "\n".join([why, *short]), []
     found = sensitivity.best(runs)
     by_name = sensitivity.by_setting(runs)
     best = by_name[sensitivity.setting_name(found[0], sensitivity.varying(runs))]
@@ -113,21 +114,21 @@ def _targets(runs: Rows, judge: Callable[[Rows], list[str]]) -> Iterator[str]:
 
 
 def _cores(runs: Rows) -> int | None:
-    """Return how many cores the ranks shared, if that is known: on this machine's CPU."""
+    """Return how many cores the ranks shared, if known: only for CPU runs on this machine."""
     here = all(row["host"] in (None, platform.node()) for row in runs)
     return os.cpu_count() if here and all(row["device"] in (None, "cpu") for row in runs) else None
 
 
 def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[str]:
-    """Return a sentence that names the runs missing in a table; nothing when it has them all.
+    """Return a sentence that names the runs missing from a table; an empty list if none are.
 
-    `done` names those that it has. `study.json` beside it says which runs there are, else `grid`.
+    `done` names the runs in it. `study.json` next to it lists all runs; without it, `grid` does.
     """
     names = family.read_folder(path.parent).get("runs") or grid
     missing = [name for name in names if name not in set(done)]
     if not missing:
         return []
     return [
-        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; the same study"
-        " started again carries them out."
+        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; start the"
+        " same study again to do them."
     ]

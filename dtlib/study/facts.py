@@ -1,4 +1,4 @@
-"""What a run was, in the numbers that formulas ask for."""
+"""The numbers of a run that the formulas need."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Facts:
-    """A finished run as one of its ranks saw it.
+    """A finished run from the view of one of its ranks.
 
     Attributes
     ----------
     parameters
         Ψ.
     tensors
-        Sizes of the parameters in the model's order; empty for a model that no table knows.
+        Sizes of the parameters in the model's order; empty for an unknown model.
     """
 
     config: dict[str, Any]
@@ -33,7 +33,7 @@ class Facts:
 
     @classmethod
     def of(cls, run: Run, rank: int = 0) -> Facts:
-        """Read a run that was under the ledger."""
+        """Read a run that was measured by the ledger."""
         page = Page.from_dict(run.summary["ledger"][rank])
         parameters = run.summary["parameters"]
         config = {**run.config, "ranks": page.world_size}
@@ -48,7 +48,7 @@ class Facts:
 
     @property
     def stage(self) -> int:
-        """ZeRO's stage; 0 where DeepSpeed has no part in it."""
+        """ZeRO's stage; 0 for strategies without DeepSpeed."""
         if self.strategy not in states.STAGES:
             return 0
         return self.zero_stage or int(self.zero["stage"])
@@ -70,7 +70,7 @@ class Facts:
         return decayed, [prod(sizes) for _, sizes in self.tensors if len(sizes) < 2]
 
     def setup(self) -> Setup | None:
-        """Return the run in the words of `dtlib.sim`; None for a model that it does not know."""
+        """Describe the run for `dtlib.sim`; None for a model that it doesn't know."""
         if not self.tensors:
             return None
         text = self.task == "text"
@@ -81,13 +81,13 @@ class Facts:
             strategy=states.ALIASES.get(self.strategy, self.strategy),
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
             dropout=text and self.dropout > 0,
-            checkpointing=self.config.get("activation_checkpointing", "none"),  # once not there
+            checkpointing=self.config.get("activation_checkpointing", "none"),  # older runs: none
             loss="auto" if self.config.get("chunked_loss") else "whole",
         )
 
 
 def _tensors(config: dict[str, Any], parameters: int) -> list[tuple[str, Sizes]]:
-    """Return the model's parameters; a GPT's vocabulary is what is left of Ψ."""
+    """Return the model's parameters; the size of a GPT's vocabulary follows from Ψ."""
     if config["task"] == "images":
         found = tensors.resnet(config["width"] or shapes.RESNET[config["model"]])
     else:

@@ -1,7 +1,7 @@
-"""A study: a family of runs in one folder, each carried out once, however often it is started.
+"""A study: a family of runs in one folder; each is done once, however often the study is started.
 
-`study.json` says of which settings the study is and which runs it has; each run has a folder of
-its name.
+`study.json` holds the study's settings and the names of its runs; each run has a folder of its
+name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILE = "study.json"
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of a study: its name, which is that of its folder, and its settings."""
+    """One run of a study: its name, which is also its folder's, and its settings."""
 
     name: str
     config: RunConfig
@@ -35,17 +35,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a planned run.
+    """The outcome of a planned run.
 
     Attributes
     ----------
     run
-        Its records; None when there are none.
+        Its records; None if there are none.
     status
-        "done", "unavailable" (something is missing here), "refused" (the settings do not go with
-        the strategy) or "failed".
+        "done", "unavailable" (something is missing here), "refused" (the strategy doesn't allow
+        the settings) or "failed".
     because
-        The sentence that says why it is not done, with the remedy.
+        The sentence that says why it isn't done, and what to do.
     """
 
     planned: Planned
@@ -57,23 +57,23 @@ class Outcome:
 def open_folder(
     out: Path, kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()
 ) -> None:
-    """Make the folder of a study, or find it again; several processes may do so at once.
+    """Create the folder of a study, or open it again; several processes may do so at once.
 
     Parameters
     ----------
     out
         The folder.
     kind
-        The study's.
+        The study's kind.
     settings
-        Those that may not differ when it is continued.
+        The settings that must stay the same when it is continued.
     names
-        Of its runs; those that it had before stay.
+        The names of its runs, which are added to those it already has.
 
     Raises
     ------
     BadInput
-        When it holds a study of other settings, whose runs would be mixed with these.
+        When it holds a study with other settings, whose runs would mix with these.
     """
     wanted = {"study": kind, **{key: value for key, value in settings.items() if value is not None}}
     wanted = json.loads(to_json(wanted))
@@ -92,9 +92,9 @@ def open_folder(
 
 
 def begin(out: Path) -> Path:
-    """Make a study's folder empty, and return it; a requeued job continues with what it has.
+    """Empty a study's folder, and return it; a requeued job keeps its runs and continues.
 
-    For a lesson, which shows a study from its first run on whenever somebody executes it.
+    For lessons, which show a study from its first run every time they are executed.
     """
     if int(os.environ.get("SLURM_RESTART_COUNT", 0)) == 0:
         shutil.rmtree(out, ignore_errors=True)
@@ -107,21 +107,21 @@ def _shown(value: Any) -> str:
 
 
 def read_folder(out: Path) -> dict[str, Any]:
-    """Return what `study.json` says; nothing when there is none.
+    """Return the content of `study.json`; empty if there is none.
 
-    Raises `BadInput` when it cannot be read.
+    Raises `BadInput` when it can't be read.
     """
     path = out / FILE
     return read_object(path) if path.exists() else {}
 
 
 def finished(out: Path, names: Sequence[str]) -> dict[str, Run]:
-    """Return the runs of these names that are done."""
+    """Return those of the named runs that are done."""
     return {name: Run.load(out / name) for name in names if _is_done(out / name)}
 
 
 def carry_out(out: Path, plans: Sequence[Planned]) -> Iterator[Outcome]:
-    """Carry out the runs that are not done yet, in their order; yield what came of each.
+    """Do the runs that aren't done yet, in order, and yield the outcome of every run.
 
     Raises `Stopped` when a signal stopped a run; the same call resumes it.
     """
@@ -133,7 +133,7 @@ def _outcome(folder: Path, planned: Planned) -> Outcome:
     begun = (folder / "config.json").exists()
     if _is_done(folder):
         return Outcome(planned, Run.load(folder))
-    # the tables need no weights, and those of a family would fill a disk
+    # the tables need no weights, and a family's checkpoints would fill a disk
     often = planned.config.checkpoint_every or 0
     own: dict[str, Any] = {"out": str(folder), "resume": begun, "checkpoint_every": often}
     try:

@@ -1,4 +1,4 @@
-"""What people read of a study: tables of text, a figure, and the same in words."""
+"""Readable results of a study: text tables, a figure, and its description in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dtlib.study.rows import HELD
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# A kind of bytes by colour (Okabe and Ito's, which the colour-blind tell apart) and by hatch.
+# Each kind of bytes has a colour (from Okabe and Ito's colour-blind-safe palette) and a hatch.
 LOOK = {
     "parameters": ("#0072B2", ""), "gradients": ("#E69F00", "//"), "optimizer": ("#009E73", ".."),
     "fp32_copy": ("#CC79A7", "xx"), "activations": ("#BBBBBB", "--"),
@@ -25,13 +25,13 @@ Row = Mapping[str, Any]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return losses, times, bytes held and sent as text: one line a run."""
+    """Return losses, times, bytes held and bytes sent as text, one line per run."""
     head = ["strategy", "ranks", "loss", "- single", "ms/step"]
     head += [_spaced(kind) for kind in HELD] + ["sent", "on a ring"]
     lines = [head, *(_line(row) for row in rows if row["status"] == "done")]
     found = [
         "Held by rank 0 and sent in one step, in MB (10^6 bytes). Gradients: just before the",
-        "update; activations: at most; all else: between steps. Ring bytes: from the payload.",
+        "update; activations: their peak; all others: between steps. Ring bytes: from the payload.",
         aligned(lines, left=1),
     ]
     found += without_formula(rows)
@@ -44,7 +44,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def without_formula(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each strategy that ran and that `sim` does not know."""
+    """Return a sentence for each strategy that ran without a formula in `sim`."""
     names = dict.fromkeys(row["strategy"] for row in rows if row["status"] == "done")
     return [
         f"sim has no formula for strategy {name}, so what it predicts is left blank."
@@ -69,7 +69,7 @@ def _line(row: Row) -> list[str]:
 
 
 def comparison(rows: Sequence[Row], rank: int = 0) -> str:
-    """Return predicted beside measured of a rank as text, a line for each of `rows.differences`."""
+    """Compare predicted and measured bytes of a rank as text, a line per row of `differences`."""
     lines = [["strategy", "ranks", "what", "predicted", "measured", "difference", "because"]]
     before: tuple[Any, ...] = ()
     for row in rows:
@@ -88,7 +88,7 @@ def comparison(rows: Sequence[Row], rank: int = 0) -> str:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """Return bars of the bytes that a rank holds by kind; outlines are what the formula says."""
+    """Return bars of the bytes that a rank holds, by kind; outlines show the formula's values."""
     from matplotlib.figure import Figure
 
     done = [row for row in rows if row["status"] == "done"]
@@ -117,7 +117,7 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 
 def alt_text(rows: Sequence[Row]) -> str:
-    """Say in words what the figure shows, for those who do not see it."""
+    """Describe the figure in words, for readers who can't see it."""
     parts = []
     for row in rows:
         if row["status"] == "done":
@@ -127,9 +127,9 @@ def alt_text(rows: Sequence[Row]) -> str:
 
 
 def save_figure(rows: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> str:
-    """Write the figure of `rows.tidy`, see `save`, and its table beside it; return the table.
+    """Write the figure of `rows.tidy` (see `save`) and its table next to it; return the table.
 
-    Below it stand the sentences about targets, `judged`.
+    The sentences about targets, `judged`, follow below the table.
     """
     text = "\n".join([table(rows), *judged])
     save(figure(rows), path, alt_text(rows), text)
@@ -137,7 +137,7 @@ def save_figure(rows: Sequence[Row], path: Path, judged: Sequence[str] = ()) -> 
 
 
 def save(drawn: Figure, path: Path, words: str, text: str = "") -> None:
-    """Write a figure in one step, as PNG, with what it shows in words inside; a text beside it."""
+    """Write a figure as PNG with its description inside, and the text to a file next to it."""
     if text:
         write_atomically(path.with_suffix(".txt"), text + "\n")
     picture = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The tables of a study of strategies: tidy rows for CSV files, and what people read."""
+"""The tables of a study of strategies, as tidy rows for CSV files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dtlib.study.family import Outcome
 from dtlib.training.record import COLUMNS
 
 HELD = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
-"""What a table of bytes shows: each when there is most of it that the formula speaks of."""
+"""The kinds in a table of bytes, each measured at the moment that the formula describes."""
 
 LEDGER = (
     "status", "because", "loss_minus_single",
@@ -24,7 +24,7 @@ LEDGER = (
     *(f"predicted_{name}_payload_bytes" for name in COLLECTIVES),
     "wire_bytes_derived", "unexplained_bytes",
 )  # fmt: skip
-"""Columns that a study has beside `record.COLUMNS`; all bytes are rank 0's."""
+"""Columns that a study has in addition to `record.COLUMNS`; all bytes are rank 0's."""
 
 DIFFERENCES = (
     "strategy", "world_size", "rank", "what", "predicted_bytes", "measured_bytes",
@@ -34,7 +34,7 @@ UNEXPLAINED = "unexplained"
 
 
 def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
-    """Return one row a run, with `record.COLUMNS` and `LEDGER`; what was not measured is None."""
+    """Return one row per run, with `record.COLUMNS` and `LEDGER`; unmeasured values are None."""
     everything = list(outcomes)
     single = [o.run.loss for o in everything if o.run and o.planned.config.strategy == "single"]
     rows = []
@@ -66,13 +66,13 @@ def _measured(facts: Facts) -> dict[str, Any]:
         found[f"{name}_calls"] = tally.calls if tally else 0
         found[f"{name}_payload_bytes"] = tally.payload if tally else 0
     found["wire_bytes_derived"] = sum(tally.wire for tally in page.collectives.values())
-    if lines:  # without a formula nothing is explained, and nothing is unexplained
+    if lines:  # without a formula, no bytes count as explained or unexplained
         found["unexplained_bytes"] = sum(abs(line.unexplained) for line in lines)
     return found
 
 
 def shown(page: Page, kind: str) -> int:
-    """Return the bytes of a kind that a table shows: those of the moment that the formula means."""
+    """Return a kind's bytes for a table, at the moment that the formula describes."""
     moment = {
         "gradients": page.before_update, "padding": page.before_update,
         "activations": page.most, "communication": page.most,

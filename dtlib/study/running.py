@@ -1,4 +1,4 @@
-"""Carry out a study, or one part of it, and write its table and its figures."""
+"""Run a study, or one part of it, and write its table and its figures."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def study_strategies(
 ) -> int:
     """Run a study of strategies, print its tables, and write its CSV files and its figure.
 
-    `settings` are those of `RunConfig` that all runs share; no `wanted` strategy means all. Returns
-    the exit code, 0.
+    `settings` are those of `RunConfig` that all runs share; an empty `wanted` means all strategies.
+    Returns the exit code, 0.
 
     Raises
     ------
     BadInput, Unavailable
-        For settings that no run can have, a folder that holds a study of other settings, or a
-        machine that can carry out none of the runs.
+        For settings that no run can have, a folder that holds a study with other settings, or a
+        machine that can do none of the runs.
     DtlibError
-        When runs failed; the tables and figures of the others are written before.
+        When runs failed; the tables and figures of the others have been written by then.
     Stopped
         When a signal stopped a run; the same call resumes it.
     """
@@ -58,14 +58,14 @@ def study_timed(
     kind: str, settings: Mapping[str, Any], planned: Sequence[Planned], out: Path,
     part: int | None = None,
 ) -> int:  # fmt: skip
-    """Run a study of times, or one part of it, and write the table and figures of what is done.
+    """Run a timed study, or one part of it, and write the table and figures of the finished runs.
 
-    `settings` are those that may not differ when the study is continued, `planned` are all its
-    runs, and `part` is the one to carry out, from 0 (default: all). The parts may share the folder
-    `out`. Returns and raises what `study_strategies` does.
+    `settings` must not change when the study is continued, `planned` are all of its runs, and
+    `part` is the run to do, counted from 0 (default: all). The parts may share the folder `out`.
+    Returns and raises the same as `study_strategies`.
     """
     if part is not None and part >= len(planned):
-        print(f"There is no part {part}: the study has {len(planned)} runs, and nothing is left.")
+        print(f"There is no part {part}: the study has {len(planned)} runs. Nothing to do.")
         return 0
     refuse_first([one.config for one in planned], settings)
     writable_folder(out)
@@ -78,10 +78,9 @@ def study_timed(
 
 
 def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> None:
-    """Refuse, before anything starts, what would fail or show nothing once the runs are done.
+    """Refuse, before anything starts, runs that would fail or show nothing in the end.
 
-    Raises `BadInput` or `Unavailable` for a run that cannot start, or that would have no timed
-    step.
+    Raises `BadInput` or `Unavailable` for a run that can't start, or that would have no timed step.
     """
     plans: dict[RunConfig, BatchPlan] = {}
     for config in dict.fromkeys(configs):
@@ -97,7 +96,7 @@ def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> N
 
 
 def _refuse_all(configs: Sequence[RunConfig]) -> None:
-    """Refuse, before anything starts, runs of which none can start, or whose data are not there."""
+    """Refuse, before anything starts, runs if none of them can start or their data are missing."""
     plans: dict[RunConfig, BatchPlan] = {}
     refusals: list[DtlibError] = []
     for config in configs:
@@ -111,11 +110,11 @@ def _refuse_all(configs: Sequence[RunConfig]) -> None:
 
 
 def collect(kind: str, out: Path) -> None:
-    """Write a study's table and figures from the runs that are done; print what they show.
+    """Write a study's table and figures from the runs that are done, and print what they show.
 
-    Other parts may end meanwhile, each with a table of its own: whoever writes last must have seen
-    them all. So what is done is looked at again *after* writing, and written again if it grew. A
-    run that was not seen even then ends later, and its own part writes later still.
+    Other parts may end at the same time and also write a table, so the last one to write must have
+    seen all runs. Therefore the finished runs are listed again *after* writing, and the table is
+    written again if there are more. A run that ends after that is written later by its own part.
     """
     names = family.read_folder(out)["runs"]
     if not family.finished(out, names):
@@ -136,14 +135,14 @@ def show(place: Path) -> int:
 
 def _print(table: Path, text: str, written: Sequence[Path]) -> None:
     print("", text, "", sep="\n")
-    print(", ".join(map(str, [table, *written])), "and the same as text", flush=True)
+    print("Files:", ", ".join(map(str, [table, *written])), "and the tables as text", flush=True)
 
 
 def _refuse(lost: Sequence[Outcome], what: str) -> None:
-    """Raise for runs that were lost, if any."""
+    """Raise an error that names the lost runs, if any."""
     if lost:
         names = ", ".join(outcome.planned.name for outcome in lost)
-        raise DtlibError(f"{len(lost)} runs {what}: {names}; their sentences are above.")
+        raise DtlibError(f"{len(lost)} runs {what}: {names}; the reasons are printed above.")
 
 
 def _time_of_step(run: Run) -> str:
@@ -154,13 +153,13 @@ def _time_of_step(run: Run) -> str:
 def _carried_out(
     out: Path, planned: Sequence[Planned], said: Callable[[Run], str]
 ) -> list[Outcome]:
-    """Carry runs out, say what came of each, and raise what all say when none could even start."""
+    """Do the runs and print each outcome; raise the common error if none of them could start."""
     outcomes = []
     for one in family.carry_out(out, planned):
         outcomes.append(one)
         words = said(one.run) if one.run else one.because
         print(f"{one.planned.name}: {one.status}, {words}", flush=True)
     statuses = {outcome.status for outcome in outcomes}
-    if len(statuses) == 1 and statuses <= ERRORS.keys():  # it is the settings, or the machine
+    if len(statuses) == 1 and statuses <= ERRORS.keys():  # the cause is the settings or the machine
         raise ERRORS[statuses.pop()](outcomes[0].because)
     return outcomes

@@ -1,9 +1,9 @@
 """`dtlib study strong|weak`: the same model on more and more ranks, each run several times.
 
-Strong scaling keeps the global batch, weak scaling the batch of a rank. With T(N) the time of a
-step on N ranks the efficiency is T(1) / (N·T(N)) in the one and T(1) / T(N) in the other, and 1 in
-both where nothing is lost. T(1) is that of one process with no communication at all, the strategy
-`single`.
+Strong scaling keeps the global batch fixed, and weak scaling the batch per rank. If T(N) is the
+time of a step on N ranks, the efficiency of strong scaling is T(1) / (N·T(N)), that of weak scaling
+is T(1) / T(N), and both are 1 if nothing is lost. T(1) is the time of one process without any
+communication, the strategy `single`.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from dtlib.study.tables import REPEAT, Row, refuse_untimed
 
 KINDS = ("strong", "weak")
 STEPS = 25
-"""Five under the profiler, so that twenty are timed."""
+"""The profiler takes five, so that twenty are timed."""
 
 EFFICIENCY = (
     "study", "world_size", "repeats", "global_batch", "step_time_s", "step_time_s_min",
     "step_time_s_max", "throughput", "throughput_unit", "speedup", "efficiency", "efficiency_min",
     "efficiency_max", "comm_share", "data_share", "device",
 )  # fmt: skip
-"""Medians over the repeats; each repeat's efficiency is against the same repeat on one rank."""
+"""Medians over the repeats; each efficiency is relative to the same repeat on one rank."""
 
 
 def plans(
     kind: str, settings: Mapping[str, Any], ranks: Sequence[int], repeats: int
 ) -> Iterator[Planned]:
-    """Yield the runs of a study, a whole turn over the ranks for each repeat.
+    """Yield the runs of a study, one whole turn over the numbers of ranks per repeat.
 
-    So what else the machine does meanwhile meets all numbers of ranks alike.
+    That way, whatever else the machine does affects all numbers of ranks equally.
 
     Parameters
     ----------
     kind
         "strong" or "weak".
     settings
-        Those of `RunConfig` that all runs share; `global_batch` is that of one rank if weak.
+        Those of `RunConfig` that all runs share; for weak, `global_batch` is that of one rank.
     ranks
-        Numbers of ranks; one rank is always among them.
+        Numbers of ranks; one rank is always included.
     repeats
-        How often each is run.
+        How many times each run is done.
 
     Raises
     ------
@@ -63,18 +63,18 @@ def plans(
             if kind == "weak":
                 own["global_batch"] = batch * number
             config = RunConfig.from_mapping({**shared, **own})
-            config.plan(number)  # a batch that these ranks cannot share is refused at the start
+            config.plan(number)  # refuses a batch that the ranks can't share
             yield Planned(f"ranks{number}{REPEAT}{repeat}", config)
 
 
 def refuse_no_repeat(repeats: int) -> None:
-    """Refuse a study of no repeat."""
+    """Refuse a study without repeats."""
     if repeats < 1:
-        raise BadInput(f"--repeats is {repeats}; it must be at least 1, and 3 show a spread.")
+        raise BadInput(f"--repeats is {repeats}; use at least 1, or 3 to see the spread.")
 
 
 def name(row: Mapping[str, Any]) -> str:
-    """Return the name of the run that a row is of."""
+    """Return the name of a row's run."""
     return f"ranks{row['world_size']}{REPEAT}{row['repeat']}"
 
 
@@ -84,12 +84,12 @@ def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     Parameters
     ----------
     rows
-        Of one study, as `tables.of_runs` gives them.
+        The rows of one study, as `tables.of_runs` returns them.
 
     Raises
     ------
     BadInput
-        When the rows are of both kinds, have none of one rank, or a run has no timed step.
+        When the rows mix both kinds, none is of one rank, or a run has no timed step.
     """
     return [
         _of_ranks([row for row in rows if row["world_size"] == number], values)
@@ -98,22 +98,22 @@ def efficiency(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def paired(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
-    """Return the efficiencies of all repeats by number of ranks, each against its own repeat.
+    """Return the efficiencies of all repeats by number of ranks, each relative to its own repeat.
 
-    A number of ranks without a repeat that one rank has, too, is left out.
+    A number of ranks is left out if it shares no repeat with one rank.
 
-    Raises `BadInput` as `efficiency`.
+    Raises `BadInput` like `efficiency`.
     """
     kinds = {row["study"] for row in rows}
     if len(kinds) != 1 or not kinds <= set(KINDS):
         raise BadInput(
-            f"these runs are of the studies {', '.join(map(str, sorted(kinds))) or 'none'}; an"
-            " efficiency is that of strong or of weak scaling, never of both."
+            f"these runs belong to the studies {', '.join(map(str, sorted(kinds))) or 'none'};"
+            " an efficiency is defined for strong or for weak scaling, never for a mix of both."
         )
     refuse_untimed(rows)
     one = {row["repeat"]: row["step_time_s"] for row in rows if row["world_size"] == 1}
     if not one:
-        raise BadInput("no run on one rank is done, and every efficiency is against that one.")
+        raise BadInput("no run on one rank is done, and every efficiency is relative to that run.")
     found: dict[int, list[float]] = {}
     for row in sorted(rows, key=lambda row: (row["world_size"], row["repeat"])):
         if row["repeat"] in one:
@@ -139,7 +139,7 @@ def _of_ranks(rows: Sequence[Mapping[str, Any]], values: Sequence[float]) -> Row
 
 
 def of_repeats(rows: Sequence[Mapping[str, Any]]) -> Row:
-    """Return what the tables say of a setting's runs: how many, and medians of what is known."""
+    """Return a table's columns for a setting's runs: how many, and medians of known values."""
     found: Row = {"repeats": len(rows)}
     for column in ("study", "world_size", "throughput_unit", "device"):
         found[column] = rows[0][column]

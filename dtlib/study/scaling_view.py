@@ -1,4 +1,4 @@
-"""What people read of a scaling study: a table beside its targets, and a figure."""
+"""Readable results of a scaling study: a table with the targets, and a figure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Row = Mapping[str, Any]
 def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] = ()) -> str:
     """Return times, speed-ups and efficiencies as text, with their spread over the repeats.
 
-    `rows` are those of `scaling.efficiency`, `cores` the machine's, to say when ranks had to share
-    them; `judged` are sentences about targets, below the table.
+    `rows` are those of `scaling.efficiency`; `cores` is the machine's number of cores, to note when
+    ranks had to share them; `judged` are sentences about targets, below the table.
     """
     kind = rows[0]["study"]
     head = ["ranks", "global batch", "ms/step", "from", "to", rows[0]["throughput_unit"] or ""]
@@ -36,7 +36,8 @@ def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] =
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
     if cores is not None and most > cores:
         found.append(
-            f"{most} ranks shared {cores} cores: beyond that number an efficiency is the machine's."
+            f"{most} ranks shared {cores} cores: beyond {cores} ranks, the efficiency shows"
+            " the limits of the machine."
         )
     return "\n".join(found)
 
@@ -83,7 +84,7 @@ def figure(rows: Sequence[Row]) -> Figure:
 def save(
     rows: Sequence[Row], path: Path, cores: int | None = None, judged: Sequence[str] = ()
 ) -> str:
-    """Write the figure, with its numbers in words inside, and the table beside it; return that."""
+    """Write the figure, with its numbers in words inside, and the table; return the table."""
     words = "; ".join(
         f"{row['world_size']} ranks: {1e3 * row['step_time_s']:.1f} ms a step, efficiency"
         f" {row['efficiency']:.2f}"

@@ -1,8 +1,8 @@
 """`dtlib study sensitivity`: every combination of a few settings, each run several times.
 
-The full grid, so that settings which only help together are found, too. Turns are interleaved:
-each repeat goes once over the whole grid, and a setting's gain is that of its throughput over the
-first setting's *of the same turn*. What is within noise, `measure.noise` decides, as everywhere.
+It runs the full grid, to find settings that only help together. Turns are interleaved: each repeat
+goes once over the whole grid, and a setting's gain compares its throughput with that of the first
+setting *in the same turn*. As everywhere, `measure.noise` decides which gains are noise.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ AXES = {
     "bucket_cap_mb": "bucket", "global_batch": "batch", "accumulation": "accumulation",
     "precision": "", "workers": "workers",
 }  # fmt: skip
-"""What may vary, and what stands for it in the name of a run."""
+"""The settings that can vary, with their prefixes in the name of a run."""
 
 BEST = (
     "study", *AXES, "world_size", "repeats", "step_time_s", "throughput", "throughput_unit",
     "gain", "gain_min", "gain_max", "verdict", "comm_share", "data_share", "device",
 )  # fmt: skip
-"""A row a setting, most gain first; `gain` is a share of the first setting's throughput."""
+"""One row per setting, largest gain first; `gain` is relative to the first setting's throughput."""
 
 FIRST, GAIN, LOSS, NOISE, SINGLE = "first", "gain", "loss", "noise", "one repeat"
 
@@ -39,37 +39,38 @@ FIRST, GAIN, LOSS, NOISE, SINGLE = "first", "gain", "loss", "noise", "one repeat
 def plans(
     settings: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], repeats: int
 ) -> Iterator[Planned]:
-    """Yield the runs of a study, a whole turn over the grid for each repeat.
+    """Yield the runs of a study, one whole turn over the grid per repeat.
 
-    Every other turn goes backwards: what always came first would always meet the coldest machine.
+    Every other turn goes backwards: otherwise the first setting would always run on the coldest
+    machine.
 
     `settings` are those of `RunConfig` that all runs share, `axes` the values of each setting that
-    varies; the first of each make the first setting. Raises `BadInput` for fewer than one repeat, a
-    grid of one, a value twice, an axis that does not exist, or settings that no run can have.
+    varies; the first values make up the first setting. Raises `BadInput` for fewer than one repeat,
+    a grid of one, a repeated value, an unknown axis, or settings that no run can have.
     """
     refuse_no_repeat(repeats)
     for axis in axes:
         if axis not in AXES:
             raise BadInput(
-                f"{axis} cannot vary in a study of sensitivity, whose axes are"
+                f"{axis} cannot vary in a sensitivity study, whose axes are"
                 f" {', '.join(AXES)}; give it one value."
             )
     grid = list(itertools.product(*axes.values()))
     if len(grid) < 2:
         raise BadInput(
-            "the grid has one setting, and nothing to compare it with; give a setting two values,"
-            " such as --precision fp32,bf16."
+            "the grid has one combination, and nothing to compare it with; list two values of a"
+            " setting, such as --precision fp32,bf16."
         )
     shared = {"steps": STEPS, "threads": 1, "strategy": "ddp", "profile": True, **settings}
     if "workers" in axes and shared["task"] == "images":
-        # all settings take the path that has workers, so that only they differ
+        # all settings use the loader with workers, so that only their number differs
         shared = {"loader": "dataloader", **shared}
     configs = [RunConfig.from_mapping({**shared, **dict(zip(axes, one))}) for one in grid]  # noqa: B905
     names = [setting_name(vars(config), axes) for config in configs]
     for at, config in enumerate(configs):
-        config.plan(config.ranks or 1)  # refuses a batch that they cannot share
+        config.plan(config.ranks or 1)  # refuses a batch that the ranks can't share
         if names[at] in names[:at]:
-            raise BadInput(f"the setting {names[at]} stands twice in the grid; give it once.")
+            raise BadInput(f"the grid contains {names[at]} twice; give each value once.")
     for repeat in range(repeats):
         turn = list(zip(names, configs, strict=True))
         for one, config in turn[::-1] if repeat % 2 else turn:
@@ -96,7 +97,7 @@ def by_setting(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str,
 
 
 def gains(first: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return by what share each repeat has more throughput than the first setting's same repeat."""
+    """Return each repeat's gain in throughput over the first setting's same repeat, as a share."""
     against = {row["repeat"]: row["throughput"] for row in first}
     return [
         row["throughput"] / against[row["repeat"]] - 1 for row in runs if row["repeat"] in against
@@ -106,7 +107,7 @@ def gains(first: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]])
 def verdict(values: Sequence[float]) -> str:
     """Say what paired gains show: a gain or a loss beyond their own spread, or noise.
 
-    Each pair has the same change, so the pairs differ by what else the machine did.
+    All pairs make the same change, so they only differ by what else the machine did.
     """
     if len(values) < 2:
         return SINGLE
@@ -116,20 +117,20 @@ def verdict(values: Sequence[float]) -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return a row of `BEST` for each setting, the one of most gain first.
+    """Return a row of `BEST` for each setting, the largest gain first.
 
-    The rows are of one study, as `tables.of_runs` gives them: the first setting's runs come first.
-    Raises `BadInput` when they are of another study, or a run has no timed step.
+    `rows` belong to one study, as `tables.of_runs` returns them: the first setting comes first.
+    Raises `BadInput` when they belong to another study, or a run has no timed step.
     """
     if {row["study"] for row in rows} != {KIND}:
-        raise BadInput("these are no runs of a study of sensitivity; name its sensitivity.csv.")
+        raise BadInput("these are not runs of a sensitivity study; name a sensitivity.csv.")
     refuse_untimed(rows)
     found = by_setting(rows)
     first = next(iter(found))
     table = [
         _of_setting(runs, gains(found[first], runs), name == first) for name, runs in found.items()
     ]
-    # by the paired gain: a median of throughputs would also rank what else the machine did
+    # by the paired gain: a median of throughputs would also depend on the machine's other load
     return sorted(table, key=lambda row: -math.inf if row["gain"] is None else row["gain"])[::-1]
 
 

@@ -1,4 +1,4 @@
-"""What people read of a study of settings: a table, a heat map, bars of before and after."""
+"""Readable results of a sensitivity study: a table, a heat map, bars for before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BARS = "before_after.png"
 def table(rows: Sequence[Row], judged: Sequence[str] = ()) -> str:
     """Return throughputs and gains of `sensitivity.best` as text, with their spread over repeats.
 
-    Below the table stand the sentences about targets, `judged`.
+    The sentences about targets, `judged`, follow below the table.
     """
     axes = sensitivity.varying(rows)
     lines = [[*axes, rows[0]["throughput_unit"] or "", "ms/step", "gain", "from", "to", "it is"]]
@@ -48,7 +48,7 @@ def _line(row: Row, axes: Sequence[str]) -> list[str]:
 
 
 def notes(rows: Sequence[Row], count: int) -> list[str]:
-    """Say what the table cannot show: what chance does, and what is no longer the same run."""
+    """Say what the table can't show: the role of chance, and changes of the experiment."""
     found = []
     if count < 2:
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
@@ -60,14 +60,14 @@ def notes(rows: Sequence[Row], count: int) -> list[str]:
         )
     if len({row["global_batch"] for row in rows}) > 1:
         found.append(
-            "Another global batch is another experiment: its throughput compares, its loss after"
-            " as many steps does not."
+            "A different global batch is a different experiment: throughputs can be compared,"
+            " losses after the same number of steps can't."
         )
     return found
 
 
 def heat_map(rows: Sequence[Row]) -> Figure:
-    """Return throughput over the two axes of most values, the best over the others in each cell."""
+    """Draw throughput over the two axes with most values; a cell shows the best over the others."""
     from matplotlib.figure import Figure
 
     down, across = chosen(rows)
@@ -91,7 +91,7 @@ def heat_map(rows: Sequence[Row]) -> Figure:
 
 
 def chosen(rows: Sequence[Row]) -> tuple[str, str]:
-    """Return the axes of a heat map, down and across: those that have most values."""
+    """Return the axes of a heat map, down and across: the two with the most values."""
     most = sorted(sensitivity.varying(rows), key=lambda axis: -len(_values(rows, axis)))
     across = most[0]
     still = [axis for axis in sensitivity.AXES if axis != across]
@@ -99,7 +99,7 @@ def chosen(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def grid(rows: Sequence[Row], down: str, across: str) -> list[list[Row | None]]:
-    """Return the cells of a heat map: the setting of most gain in each; None where none was run."""
+    """Return the cells of a heat map: each has the setting with the largest gain, or None."""
     return [
         [
             next((row for row in rows if (row[down], row[across]) == (one, two)), None)
@@ -124,7 +124,7 @@ def _percent(row: Row) -> str:
 
 
 def bars(rows: Sequence[Row], runs: Sequence[Row]) -> Figure:
-    """Return the throughput of the first and of the best setting, with a dot for each repeat.
+    """Draw the throughput of the first and of the best setting, with a dot for each repeat.
 
     `rows` are those of `sensitivity.best`, `runs` the runs themselves.
     """
@@ -147,7 +147,7 @@ def bars(rows: Sequence[Row], runs: Sequence[Row]) -> Figure:
 
 
 def ends(rows: Sequence[Row]) -> tuple[Row, Row]:
-    """Return the first setting and the best one of the others."""
+    """Return the first setting, and the best of the others."""
     before = next(row for row in rows if row["verdict"] == FIRST)
     return before, next(row for row in rows if row["verdict"] != FIRST)
 
@@ -156,7 +156,7 @@ def gained(rows: Sequence[Row]) -> str:
     """Say what the best setting gained over the first, with its spread."""
     _, after = ends(rows)
     if after["gain"] is None:
-        return "the best setting has no repeat beside the first setting"
+        return "the best setting has no repeat in common with the first"
     spread = f"{after['gain_min']:+.1%} to {after['gain_max']:+.1%}"
     word = {NOISE: ", which is noise", LOSS: ": the first setting is the fastest"}
     return f"{after['gain']:+.1%} ({spread}){word.get(after['verdict'], '')}"

@@ -1,4 +1,4 @@
-"""How many elements of the model a rank really holds: shards are padded, or cut by rows."""
+"""How many elements of the model a rank really holds, with shards padded or cut by rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dtlib.study.facts import Facts, Sizes
 
 
 def shard(facts: Facts) -> tuple[int, str]:
-    """Return the elements of a rank's shard, and how it is cut."""
+    """Return the number of elements in a rank's shard, and how it is cut."""
     sizes = [prod(size) for _, size in facts.tensors]
     if facts.strategy == "fsdp":
         group = facts.shard_ranks or facts.ranks
@@ -26,9 +26,9 @@ def shard(facts: Facts) -> tuple[int, str]:
 
 
 def straddling(facts: Facts) -> int:
-    """Return the elements of whole tensors that reach over the ends of a rank's flat shards.
+    """Return how many elements of tensors lie beyond the ends of a rank's flat shards.
 
-    Stages 1 and 2 reduce whole tensors, so those on a border are kept whole on both sides.
+    Stages 1 and 2 reduce whole tensors, so a tensor on a border is kept whole on both sides.
     """
     beyond = 0
     for group in facts.groups:
@@ -42,9 +42,9 @@ def straddling(facts: Facts) -> int:
 
 
 def padded(facts: Facts, root: bool = False, ranks: int | None = None) -> int:
-    """Return the elements that are gathered for all tensors (of the root only), padding included.
+    """Return how many elements are gathered for all tensors (or the root's), including padding.
 
-    `ranks` are those of FSDP's shard group (default: the run's).
+    `ranks` is the size of FSDP's shard group (default: the run's).
     """
     chosen = [(name, size) for name, size in facts.tensors if not root or in_root(name)]
     if facts.strategy == "fsdp":
@@ -57,13 +57,13 @@ def padded(facts: Facts, root: bool = False, ranks: int | None = None) -> int:
 
 
 def persistent(facts: Facts) -> int:
-    """Return the elements of the tensors that DeepSpeed's stage 3 keeps whole on every rank."""
+    """Return how many elements DeepSpeed's stage 3 keeps whole on every rank."""
     threshold = facts.zero.get("stage3_param_persistence_threshold", 100_000)
     return sum(n for _, size in facts.tensors if (n := prod(size)) <= threshold)
 
 
 def sub_groups(facts: Facts) -> int:
-    """Return into how many sub-groups DeepSpeed's stage 3 cuts the two groups of the optimizer.
+    """Return the number of sub-groups of DeepSpeed's stage 3 in the optimizer's two groups.
 
     A sub-group is full as soon as its shards have `sub_group_size` elements.
     """
@@ -79,7 +79,7 @@ def sub_groups(facts: Facts) -> int:
 
 
 def in_root(name: str) -> bool:
-    """Say whether a parameter is in FSDP's root, outside all blocks."""
+    """Tell whether a parameter is in FSDP's root, outside all blocks."""
     return not name.startswith(("h.", "blocks."))
 
 

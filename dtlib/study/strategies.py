@@ -13,13 +13,13 @@ from dtlib.study.family import Planned
 
 KIND = "strategies"
 STEPS = 10
-"""The ledger watches step 3, so that seven are timed."""
+"""The ledger watches step 3, so seven steps are timed."""
 
 
 def names(wanted: Sequence[str] = ()) -> list[str]:
-    """Return the strategies of a study, aliases once, from what shards nothing to what shards all.
+    """Return a study's strategies without aliases, from sharding nothing to sharding everything.
 
-    Those that `sim` has no formula for come last.
+    Strategies for which `sim` has no formula come last.
 
     Raises `BadInput` for a strategy that does not exist.
     """
@@ -34,7 +34,7 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
 def plans(
     settings: Mapping[str, Any], ranks: Sequence[int], wanted: Sequence[str] = ()
 ) -> Iterator[Planned]:
-    """Yield the runs of a study; `single` has one rank only.
+    """Yield the runs of a study; `single` has only one rank.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tidy tables of runs as CSV files: a row a run, with the columns that all studies have."""
+"""Tidy tables of runs as CSV files: one row per run, with the columns that all studies have."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dtlib.config.sheets import read_sheet, with_point
 from dtlib.errors import BadInput, in_words
 from dtlib.training.record import COLUMNS, Run
 
-# Words, some of which look like numbers: a strategy is called infinity, a commit may be 12e4.
+# Text that may look like a number: a strategy is called infinity, a commit may be 12e4.
 TEXT = (
     "study", "task", "model", "strategy", "precision", "throughput_unit", "commit", "host",
     "device", "job_id", "measured_or_simulated", "status", "because",
 )  # fmt: skip
 
 REPEAT = "-repeat"
-"""Stands between what a run is and its number, in the name of its folder."""
+"""Separates a run's setting from its repeat in the name of its folder."""
 
 Row = dict[str, Any]
 
 
 def of_runs(kind: str, runs: Mapping[str, Run]) -> list[Row]:
-    """Return a row of `record.COLUMNS` for each run of a study, equal settings side by side.
+    """Return a row of `record.COLUMNS` for each run of a study, with equal settings together.
 
-    The runs stand by name in the order of the plan; a name ends in `REPEAT` and a number.
+    `runs` are by name, in the planned order; a name ends in `REPEAT` and a number.
     """
     first = list(dict.fromkeys(split(name)[0] for name in runs))
     names = sorted(runs, key=lambda name: (first.index(split(name)[0]), split(name)[1]))
@@ -33,31 +33,31 @@ def of_runs(kind: str, runs: Mapping[str, Run]) -> list[Row]:
 
 
 def split(name: str) -> tuple[str, int]:
-    """Return what the run of this name is, and which repeat of it."""
+    """Split a run's name into its setting and the number of its repeat."""
     what, _, repeat = name.rpartition(REPEAT)
     return what, int(repeat)
 
 
 def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse rows that have no time of a step."""
+    """Refuse rows without a step time."""
     if any(row["step_time_s"] is None for row in rows):
-        raise BadInput("a run has no timed step: give it more --steps than are left out of timing.")
+        raise BadInput("a run has no timed step: give it more --steps than the timing leaves out.")
 
 
 def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
-    """Read a CSV file of a study: whole numbers and numbers as such, None for nothing.
+    """Read a CSV file of a study; numbers become int or float, empty cells None.
 
     Parameters
     ----------
     needed
-        Columns that must be there.
+        Columns that the file must have.
     study
-        Whose table it is to be, for the sentence.
+        The kind of study, for the message.
 
     Raises
     ------
     BadInput
-        When it cannot be read, or is no such table.
+        When the file can't be read, or isn't such a table.
     """
     try:
         sheet = read_sheet(path, COLUMNS)
@@ -72,7 +72,7 @@ def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") ->
     missing = [name for name in needed if name not in (rows or [{}])[0]]
     if missing:
         raise BadInput(
-            f"{path} is no table of `dtlib study {study}`: it has no column {missing[0]}; name"
+            f"{path} is not a table of `dtlib study {study}`: it has no column {missing[0]}; name"
             f" the {study}.csv that it wrote."
         )
     return rows

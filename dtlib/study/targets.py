@@ -1,7 +1,7 @@
-"""What the study that this one follows set out to reach on GPUs, beside what was measured.
+"""Compare measurements with the targets that the study behind this course set for GPUs.
 
-A target is judged on each repeat: `reached` is what the median says, and the sentence tells in how
-many repeats. What was not measured is said to be so, and never guessed.
+A target is judged on each repeat: the median decides whether it is reached, and the sentence says
+how many repeats reach it. A value that was not measured is reported as such, and never guessed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 from dtlib.study import scaling, sensitivity
 
 RANKS = 8
-"""On how many ranks the targets of scaling are meant."""
+"""The number of ranks that the scaling targets are for."""
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 class Target(NamedTuple):
-    """A bound that shares of 1 are held to; `holds(value, bound)` says how."""
+    """A bound on a share; a value meets it if `holds(value, bound)` is true."""
 
     what: str
     bound: float
     holds: Callable[[float, float], bool] = operator.lt
 
     def met(self, value: float) -> bool:
-        """Say whether a value meets the bound."""
+        """Tell whether a value meets the bound."""
         return self.holds(value, self.bound)
 
 
@@ -56,9 +56,9 @@ def of_scaling(rows: Rows) -> list[str]:
 
 
 def of_sensitivity(gains: Sequence[float], best: Rows) -> list[str]:
-    """Return a sentence for each target of a study of settings, from the runs of the best one.
+    """Return a sentence for each target of a sensitivity study, from the runs of the best setting.
 
-    `gains` are its own against the first setting, one a repeat; none when the first one is best.
+    `gains` are its gains over the first setting, one per repeat; empty if the first one is best.
     """
     said = judge(GAIN, gains, "") if gains else "not reached: no setting is faster than the first"
     if gains and statistics.median(gains) > 0 and sensitivity.verdict(gains) == sensitivity.NOISE:
@@ -85,13 +85,13 @@ def of_shares(rows: Rows) -> list[str]:
 
 
 def judge(target: Target, values: Sequence[float], where: str) -> str:
-    """Say whether the median meets a target, in how many of the runs, and the numbers.
+    """Say whether the median meets a target, how many of the runs do, and the numbers.
 
-    There is a value a run; `where` says of what they are, such as "on 8 ranks".
+    `values` has one value per run; `where` says where they are from, such as "on 8 ranks".
     """
     met = sum(map(target.met, values))
     verdict = "reached" if target.met(statistics.median(values)) else "not reached"
-    split = f" ({met} of {len(values)} runs do)" if 0 < met < len(values) else ""
+    split = f" (by {met} of {len(values)} runs)" if 0 < met < len(values) else ""
     return f"{verdict}{split}: {_numbers(values)}{' ' if where else ''}{where}"
 
 

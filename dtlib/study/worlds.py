@@ -1,4 +1,4 @@
-"""Over how many ranks a study may spread: all GPUs of the machine, or of the Slurm allocation."""
+"""How many ranks a study can use: all GPUs of the machine, or of the Slurm allocation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dtlib.ranks.devices import available_here
 
 
 def gpus(env: Mapping[str, str] = os.environ) -> int:
-    """Return the GPUs of all nodes of the allocation, else of this machine; 0 where torch has none.
+    """Return the number of GPUs of the allocation, or of this machine; 0 if torch has none.
 
-    A notebook of a job runs on the job's first node, and its ranks on all of them.
+    A notebook in a job runs on the job's first node, and its ranks on all nodes.
     """
     here = available_here().cuda_devices
     nodes = allocation.capacity(env)
@@ -20,7 +20,7 @@ def gpus(env: Mapping[str, str] = os.environ) -> int:
 
 
 def counts(most: int, env: Mapping[str, str] = os.environ) -> list[int]:
-    """Return 1, 2, 4 … and `most`: those numbers of ranks that the nodes can share among them."""
+    """Return those of 1, 2, 4 … and `most` that fit on the first node or spread over the nodes."""
     powers = [2**k for k in range(most.bit_length()) if 2**k < most]
     whole = allocation.capacity(env)
     if whole is None:

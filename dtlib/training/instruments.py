@@ -1,6 +1,6 @@
-"""What a run measures beside its losses where it is asked to: ledger, profile, ranges, monitor.
+"""What a run measures besides its losses, on request: ledger, profile, ranges, monitor.
 
-Called on every rank.
+Every rank calls them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from dtlib.ranks.dist import World
     from dtlib.strategies.base import Strategy
 
-PROFILE = "profile"  # the folder of the traces, in the run's
-PROFILED = 5  # one step left alone, one for the profiler to warm up, three that are kept
-WATCHED = 3  # the step under the ledger: in the first two, frameworks still settle their buffers
+PROFILE = "profile"  # the folder of the traces, inside the run's folder
+PROFILED = 5  # one step unprofiled, one to warm the profiler up, three that it records
+WATCHED = 3  # the step that the ledger watches: in the first two, frameworks still set up buffers
 
 
 def untimed_steps(config: RunConfig) -> int:
-    """The first steps, which enter no timing: as many as asked for, or as measuring slows."""
+    """Return how many first steps aren't timed: those asked for, or those that measuring slows."""
     nvtx = config.nvtx_last * config.nvtx
     return max(config.untimed_steps, WATCHED * config.ledger, PROFILED * config.profile, nvtx)
 
 
 class Instruments:
-    """Measure one rank's steps, and tell the summary what they found."""
+    """Measure one rank's steps, and return the results for the summary."""
 
     def __init__(self, config: RunConfig, world: World, folder: Path) -> None:
         self.config, self.world, self.folder = config, world, folder
@@ -43,19 +43,19 @@ class Instruments:
         self._gpu_util: float | None = None
 
     def timer(self) -> StepTimer:
-        """Return the clock of the steps; a trace shows each with the device idle at both ends."""
+        """Return the clock of the steps; for a trace, it waits for the device around each step."""
         waits = self.config.profile or self.config.nvtx
         return step_timer(untimed_steps(self.config), self.world.device, waits=waits)
 
     @contextlib.contextmanager
     def around(self, left: int) -> Iterator[tuple[profiling.Recording, profiling.Steps]]:
-        """Around all steps, of which so many are left: profile, mark and monitor them."""
+        """Profile, mark and monitor all steps; `left` is how many the run still has to take."""
         self._left = left
         with self._profile(left) as recording, self._monitored(), self._marked(left) as steps:
             yield recording, steps
 
     def around_step(self, strategy: Strategy) -> contextlib.AbstractContextManager[None]:
-        """Around a step: measure the bytes of one of them, if the ledger is wanted."""
+        """Go around each step, and measure the bytes of one of them if the ledger is on."""
         self._begun += 1
         if self.config.ledger and self._begun == min(WATCHED, self._left):
             return self._watched(strategy)
@@ -69,7 +69,7 @@ class Instruments:
     def _profile(self, left: int) -> contextlib.AbstractContextManager[profiling.Recording]:
         self._profiled = self.config.profile and left >= PROFILED
         folder = self.folder / PROFILE
-        if self._profiled and dist.is_main():  # of ranks that an earlier run had, and this has not
+        if self._profiled and dist.is_main():  # traces of ranks that only an earlier run had
             profiling.forget(folder, self.world.world_size)
         return profiling.recording(folder if self._profiled else None)
 
@@ -77,9 +77,10 @@ class Instruments:
         config = self.config
         tool = profiling.nvtx() if config.nvtx else None
         if config.nvtx and tool is None and dist.is_main():
-            print("No NVTX ranges: there is no CUDA here for a profiler to look at.")
+            print("No NVTX ranges: this machine has no CUDA device to profile.")
         elif tool is not None and left < config.nvtx_first and dist.is_main():
-            print(f"Nothing is captured: nvtx_first is {config.nvtx_first} of {left} steps left.")
+            first = config.nvtx_first
+            print(f"Nothing is captured: nvtx_first is {first}, but only {left} steps are left.")
         return profiling.marked(config.nvtx_first, config.nvtx_last, tool)
 
     @contextlib.contextmanager
@@ -95,7 +96,7 @@ class Instruments:
         self._gpu_util = monitor.mean("gpu_util")
 
     def columns(self) -> dict[str, Any]:
-        """What the summary has of them; all ranks' figures, on rank 0."""
+        """Columns for the summary; on rank 0, they hold the figures of all ranks."""
         pages = dist.gather_objects(self._page.to_dict()) if self._page else []
         found = _ledger_columns(pages, self.world.device.type)
         if dist.is_main():
@@ -108,8 +109,8 @@ class Instruments:
     def _profile_columns(self) -> dict[str, Any]:
         if not self.config.profile:
             return {}
-        if not self._profiled:  # traces that are there are an earlier run's
-            print(f"No profile: it takes {PROFILED} steps, and fewer were left.")
+        if not self._profiled:  # any traces in the folder are from an earlier run
+            print(f"No profile: profiling takes {PROFILED} steps, and fewer were left.")
             return {}
         shares = profiling.shares(profiling.read(self.folder / PROFILE))
         verdict = profiling.verdict(shares)
@@ -120,11 +121,11 @@ class Instruments:
 
 
 def _ledger_columns(pages: list[dict[str, Any]], device: str) -> dict[str, Any]:
-    """What the summary has of the ledger: all pages by rank, and rank 0's columns of the table."""
+    """The ledger's part of the summary: all pages by rank, and rank 0's columns of the table."""
     if not pages:
         return {}
     found = {"ledger": pages, "payload_bytes_per_step": pages[0]["payload"]}
-    if device == "cuda":  # its allocator has told more exactly, and of more steps
+    if device == "cuda":  # its allocator gives more exact numbers, for more steps
         return found
     held = sum(pages[0]["between_steps"].values())
     return {**found, "memory_allocated_bytes": held, "memory_peak_bytes": pages[0]["peak"]}

@@ -1,13 +1,13 @@
-"""The training loop: the one place where tasks, strategies and records meet.
+"""The training loop, the one place where tasks, strategies and records meet.
 
 for each global batch
-    add up over the ranks how many samples count
+    sum over the ranks how many samples count
     for each micro-batch of this rank
         forward, backward: add its share to the gradient of the global mean
-    clip, step, note the loss; evaluate and save when it is time
+    clip, step, record the loss; evaluate and save when due
 
-Nothing in a step reads a number from the device, which would make it wait for the host. The
-recorder does so every few steps, and then also learns whether any rank was asked to stop.
+No step reads a number from the device, because that would make the device wait for the host. The
+recorder reads every few steps, and then it also learns whether any rank was asked to stop.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from dtlib.training.tasks.base import Batch, Task
 
 def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World) -> Path:
     """Take all steps of a run as one of its ranks, record them, and return the run's folder."""
-    assert config.out is not None  # `start` has decided it
+    assert config.out is not None  # `start` sets it
     folder = Path(config.out)
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
     with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
         settings = dataclasses.asdict(config) | dataclasses.asdict(plan)
-        if task.vocab_size:  # a text's
+        if task.vocab_size:  # a text task
             settings["chunked_loss"] = task.is_chunked(plan.micro_batch * task.units_per_sample)
         if told := strategy.describe():
             settings["framework"] = told
@@ -58,7 +58,7 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
         take_steps(task, strategy, recorder, checkpointer, instruments)
         figures = task.evaluate(strategy)
         recorder.evaluated(task, figures)
-        if config.checkpoint_every == 0:  # a run that was asked to stop has one all the same
+        if config.checkpoint_every == 0:  # a run that is asked to stop still writes one
             recorder.flush()
         else:
             save(checkpointer, recorder)
@@ -75,12 +75,12 @@ def take_steps(
 ) -> None:
     """Take the remaining steps of the run, with evaluations and checkpoints between them.
 
-    Raises `Stopped` when a rank was asked to stop, once a checkpoint is there.
+    Raises `Stopped` when a rank was asked to stop, after writing a checkpoint.
     """
     config, progress, total = strategy.config, recorder.progress, recorder.total
     with instruments.around(left=total - progress.step) as (profile, marked):
         batches = profile.input_of(task.steps(strategy.plan, first=progress.step))
-        recorder.read()  # from here on, a signal is heeded
+        recorder.read()  # from here on, the run responds to signals
         while progress.step < total:
             if recorder.asked_to_stop:
                 end_early(checkpointer, recorder)
@@ -92,7 +92,7 @@ def take_steps(
                     count = global_count(task, micro_batches)
                     seed_dropout(config, strategy.world.rank, progress.step)
                     loss_sum = accumulate(task, strategy, micro_batches, count)
-                    # the rate belongs to the step that moves the weights: a skipped one keeps it
+                    # the schedule counts only steps that move the weights
                     lr = learning_rate(config, progress.optimizer_steps, total)
                     with mark("optimizer"):
                         result = strategy.step(lr)
@@ -107,16 +107,16 @@ def take_steps(
 
 
 def save(checkpointer: Checkpointer, recorder: Recorder) -> None:
-    """Write a checkpoint of this step, once its losses are known to be numbers."""
+    """Write a checkpoint of this step, after checking that its losses are finite."""
     recorder.flush()
     checkpointer.save(recorder.progress, recorder.held_out_loss)
 
 
 def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
-    """Save what there is, ask to be started again, and end the run."""
+    """Write a checkpoint, mark the run to be resumed, and end it."""
     save(checkpointer, recorder)
     recorder.stopped()
-    dist.barrier()  # no rank may leave, and be taken for failed, before the files are there
+    dist.barrier()  # a rank that left before the files are written would look like a failed one
     raise Stopped(
         f"stopped after step {recorder.progress.step} of {recorder.total} with a checkpoint in"
         f" {recorder.folder}; run it again with --resume."
@@ -124,13 +124,13 @@ def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
 
 
 def seed_dropout(config: RunConfig, rank: int, step: int) -> None:
-    """Let this step's dropout follow from seed, rank and step."""
+    """Seed this step's dropout from the run's seed, the rank and the step."""
     if config.dropout:
         torch.manual_seed(seed_of("dropout", config.seed, rank, step))
 
 
 def global_count(task: Task, micro_batches: Sequence[Batch]) -> torch.Tensor:
-    """Return how many samples of the global batch count, over all ranks (0-d, on the device)."""
+    """Return how many samples of the global batch count, summed over ranks (0-d, on the device)."""
     count = torch.stack([task.count(labels) for _, labels in micro_batches]).sum()
     with mark("communication"):
         return dist.sum_over_ranks(count.to(sums_dtype(count.device)))
@@ -152,7 +152,7 @@ def accumulate(
 
 
 def choose_kernels(deterministic: bool) -> None:
-    """Take the fastest kernels, or only those that give the same bits every time."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for the latter
+    """Choose the fastest kernels, or only those that give the same bits every time."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it for the same bits
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic

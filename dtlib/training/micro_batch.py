@@ -1,8 +1,8 @@
-"""`--micro-batch auto`: the largest micro-batch that formulas say fits, and that a trial proves.
+"""`--micro-batch auto`: the largest micro-batch that the formulas predict, checked by a trial.
 
-The global batch stays: a smaller micro-batch has more accumulation. All ranks take the smallest of
-what each of them has room for. A trial trains a model that is then thrown away, so the run itself
-is, to the bit, the one that was told this micro-batch.
+The global batch stays the same: a smaller micro-batch means more accumulation. All ranks use the
+micro-batch of the rank that has the least room. A trial trains a model that is then discarded,
+so the run gives the same bits as one that was started with this micro-batch.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
     from dtlib.training.tasks.base import Batch, Task
 
-STEPS, MOST = 2, 20  # that move the weights, the second beside the optimizer's state; and tries
+STEPS, MOST = 2, 20  # steps that move the weights (the second has the optimizer's state); tries
 
 
 def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
-    """Return the settings of a run that resumes, with the micro-batch that it chose at first."""
+    """Return the settings of a resumed run, with the micro-batch that its first start chose."""
     if config.micro_batch != AUTO or not config.resume:
         return config
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         text = (Path(config.out or "") / "config.json").read_text(encoding="utf-8")
         before = int(json.loads(text)["micro_batch"])
-        if before > 0 and plan.micro_batch % before == 0:  # not so on other numbers of ranks
+        if before > 0 and plan.micro_batch % before == 0:  # may fail with another number of ranks
             return dataclasses.replace(config, micro_batch=before)
     return config
 
@@ -51,9 +51,9 @@ def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
 def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
     """Return the plan with the largest micro-batch that fits on every rank, and say why.
 
-    `plan` has the largest that there is, without accumulation. Called on every rank.
+    `plan` has the largest possible one, without accumulation. Every rank calls this.
     """
-    task = tasks.find(config.task)(config, world)  # whose data are on the device
+    task = tasks.find(config.task)(config, world)  # its data are already on the device
     micro, why = predicted(config, plan, world, task.vocab_size)
     del task
     failed: list[str] = []
@@ -64,13 +64,13 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
         gc.collect()
         if world.device.type == "cuda":
             torch.cuda.empty_cache()
-        if proved or micro == 1:  # the run itself says what is missing for that
+        if proved or micro == 1:  # if 1 doesn't fit either, the run itself reports it
             break
         failed.append(str(micro))
         micro = next(n for n in range(micro - 1, 0, -1) if plan.micro_batch % n == 0)
     if dist.is_main():
         less = f"; {' and '.join(failed)} ran out of memory" if failed else ""
-        trial = f"{STEPS} steps proved it" if proved else "but a trial ran out of memory"
+        trial = f"and a {STEPS}-step trial fits" if proved else "but a trial ran out of memory"
         print(f"micro-batch {micro} × accumulation {found.accumulation}: {why}{less}, {trial}.")
     return found
 
@@ -78,18 +78,18 @@ def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
 def predicted(
     config: RunConfig, plan: BatchPlan, world: dist.World, vocab_size: int | None
 ) -> tuple[int, str]:
-    """Return the micro-batch for which every rank has room by the formulas, and their numbers."""
+    """Return the micro-batch that should fit on every rank, and a sentence with the numbers."""
     setup = oom.setup_of(config, plan, vocab_size)
     if setup is None:
         return plan.micro_batch, "the ledger does not know this model"
     room = min(dist.gather_objects(free(world)))
     way = fitting.largest(setup, room * (1 - fitting.SPARE))
-    said = f"the ledger says {oom.in_gib(way.peak)} of {oom.in_gib(room)}"
+    said = f"the ledger predicts {oom.in_gib(way.peak)} of {oom.in_gib(room)}"
     return way.setup.micro_batch, said
 
 
 def free(world: dist.World) -> float:
-    """Bytes that a rank may still use: of its GPU, or its share of this machine's memory."""
+    """Bytes that a rank can still use: free GPU memory, or its share of this machine's memory."""
     if world.device.type == "cuda":
         return float(torch.cuda.mem_get_info(world.device)[0])
     return psutil.virtual_memory().available / world.local_world_size
@@ -107,7 +107,7 @@ def is_proved(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World)
 def _trials(
     task: Task, strategy: Strategy, micro_batches: list[Batch]
 ) -> Iterator[Callable[[], None]]:
-    """Yield first what a rank can do alone, so that one without room leaves no other waiting."""
+    """Yield local work first, so that a rank without room doesn't leave the others waiting."""
     config = strategy.config
     whole = states.DIVIDED.get(states.ALIASES.get(config.strategy, config.strategy)) in ("", "o")
     if whole and not config.static_graph:
@@ -125,7 +125,7 @@ def _trials(
 
 
 def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
-    """Forward and backward that send nothing."""
+    """Run forward and backward without communication."""
     with strategy.micro_step(last=False):
         with strategy.autocast():
             loss_sum = task.training_loss(strategy.model, *batch)

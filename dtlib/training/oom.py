@@ -1,7 +1,7 @@
-"""Out of memory, in a sentence: how much was missing, what holds the rest, and what would fit.
+"""Explain "out of memory" in a sentence: how much is missing, what holds the rest, what would fit.
 
-torch says it with an error of its own on a GPU, whose text has all the numbers, and with a
-RuntimeError on a CPU. Training knows nothing of it: `start` asks when a rank ends with an error.
+On a GPU, torch raises an error of its own, whose text has all the numbers; on a CPU, it raises a
+RuntimeError. The training loop doesn't deal with either: `start` does, when a rank ends with one.
 https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
 """
 
@@ -34,7 +34,7 @@ _NUMBERS = {
     "allocated": rf"{_SIZE} is allocated by PyTorch",
     "reserved": rf"{_SIZE} is reserved by PyTorch but unallocated",
 }
-OTHERS = 0.02  # share of a device that may be in use without anybody's being to blame
+OTHERS = 0.02  # a share of a device that is in use without being worth a sentence
 
 
 class OutOfMemory(DtlibError):
@@ -43,14 +43,14 @@ class OutOfMemory(DtlibError):
 
 @dataclass
 class Numbers:
-    """What torch's text tells, in bytes; None where it does not.
+    """The numbers in torch's text, in bytes; None for those that it doesn't contain.
 
     Attributes
     ----------
     wanted, free, total
-        What was asked for, what the device had left, and what it has.
+        What was asked for, what the device had left, and its capacity.
     in_use, allocated, reserved
-        Of this process: all of it; in tensors; kept by the allocator without a tensor in it.
+        Of this process: in total; in tensors; kept by the allocator without a tensor in it.
     peak
         The most in tensors so far.
     """
@@ -71,16 +71,16 @@ def explained(
     world: World,
     vocab_size: int | None = None,
 ) -> OutOfMemory:
-    """Return an out-of-memory error of torch's as a sentence with numbers and what would fit.
+    """Turn torch's out-of-memory error into a sentence with numbers and advice on what would fit.
 
     Parameters
     ----------
     error
-        One of which `is_out_of_memory` is true.
+        An error for which `is_out_of_memory` is true.
     config, plan, world
-        Of the run, and on which rank it met the error.
+        The run's, and the world of the rank that met the error.
     vocab_size
-        Entries of the vocabulary, once the data are there.
+        Entries of the vocabulary, if the data have been read.
     """
     found = numbers(str(error))
     if world.device.type == "cuda":
@@ -93,7 +93,7 @@ def explained(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an error is torch's for a device (or a host) without room."""
+    """Tell whether an error is torch's for a device (or a host) that is out of memory."""
     import torch
 
     words = ("DefaultCPUAllocator: can't allocate memory", "CUDA out of memory")
@@ -101,7 +101,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def numbers(text: str) -> Numbers:
-    """Read the numbers of torch's text, which it rounds to two digits after the point."""
+    """Read the numbers from torch's text, which rounds them to two decimals."""
     found = Numbers()
     for name, pattern in _NUMBERS.items():
         hit = re.search(pattern, text)
@@ -111,7 +111,7 @@ def numbers(text: str) -> Numbers:
 
 
 def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) -> Setup | None:
-    """Return a run in the words of `dtlib.sim`; None for one that it does not know."""
+    """Describe a run for `dtlib.sim`; None if it doesn't know the model."""
     own_width = config.width not in (None, shapes.RESNET.get(config.model or ""))
     if config.model is None or own_width:
         return None
@@ -139,9 +139,9 @@ def sentence(where: str, found: Numbers, setup: Setup | None) -> str:
     where
         "rank 1 ran out of memory on cuda:1".
     found
-        What torch told.
+        The numbers from torch's text.
     setup
-        The run, for `dtlib.sim`; None when it knows no such model.
+        The run, for `dtlib.sim`; None if it doesn't know the model.
     """
     parts = [_missing(where, found), *_holders(found)]
     if setup is not None:
@@ -154,41 +154,41 @@ def _missing(where: str, found: Numbers) -> str:
     if found.wanted is None:
         return words
     if found.free is None:
-        return f"{words}: {in_gib(found.wanted)} more were wanted"
+        return f"{words}: it asked for {in_gib(found.wanted)} more"
     missing = max(0.0, found.wanted - found.free)
     return (
-        f"{words}: {in_gib(found.wanted)} more were wanted and {in_gib(found.free)} are free, so"
-        f" {in_gib(missing)} are missing"
+        f"{words}: it asked for {in_gib(found.wanted)} more and {in_gib(found.free)} is free, so"
+        f" {in_gib(missing)} is missing"
     )
 
 
 def _holders(found: Numbers) -> Iterator[str]:
     if found.allocated is not None:
         at_most = f", {in_gib(found.peak)} at the peak" if found.peak else ""
-        rest = f", and {in_gib(found.reserved)} are reserved without one" if found.reserved else ""
-        yield f"{in_gib(found.allocated)} are in tensors{at_most}{rest}"
+        rest = f", and {in_gib(found.reserved)} is reserved but unused" if found.reserved else ""
+        yield f"{in_gib(found.allocated)} is in tensors{at_most}{rest}"
     if found.total and found.free is not None and found.in_use is not None:
         others = found.total - found.free - found.in_use
         if others > OTHERS * found.total:
-            yield f"other processes hold {in_gib(others)} (`nvidia-smi` names them)"
+            yield f"other processes hold {in_gib(others)} (`nvidia-smi` lists them)"
     if found.reserved and found.wanted and found.reserved > found.wanted:
         yield (
-            "more is reserved than was wanted, in pieces too small: set"
+            "the reserved memory would be enough, but its pieces are too small: set"
             " PYTORCH_ALLOC_CONF=expandable_segments:True"
         )
 
 
 def _advice(setup: Setup, found: Numbers) -> Iterator[str]:
     needed = peak(setup)
-    yield f"by `dtlib sim memory` this run needs {in_gib(needed)} on a rank"
+    yield f"`dtlib sim memory` predicts that this run needs {in_gib(needed)} per rank"
     if not found.total:
         return
     if needed <= found.total * (1 - SPARE):
-        yield f"which fits {in_gib(found.total)}: look for what else is there"
+        yield f"that fits in {in_gib(found.total)}, so look for what else uses the memory"
         return
     fitting = ways(setup, found.total)
     listed = [f"{way.flags} ({in_gib(way.peak)})" for way in fitting]
-    none = "no smaller micro-batch and no strategy fits: take more ranks, or a smaller model"
+    none = "no smaller micro-batch and no strategy fits: use more ranks, or a smaller model"
     yield f"what would fit: {' or '.join(listed)}" if listed else none
 
 

@@ -1,6 +1,6 @@
 """Write down what happens while the loop trains: steps, evaluations, and the summary at the end.
 
-It keeps the loop free of files and clocks. Its methods are called on every rank.
+It keeps files and clocks out of the loop. Every rank calls its methods.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import StepResult, Strategy
     from dtlib.training.tasks.base import Task
 
-READ_EVERY = 10  # steps at most between two readings, each of which waits for the device
-READ_WITHIN = 1.0  # seconds at most, so that a signal is heard long before a job's end
+READ_EVERY = 10  # most steps between two readings, each of which waits for the device
+READ_WITHIN = 1.0  # most seconds, so that a signal is noticed long before a job ends
 
 
 class Recorder:
@@ -36,15 +36,15 @@ class Recorder:
     Parameters
     ----------
     folder, settings
-        Of the run; every setting, JSON values only.
+        The run's folder, and all of its settings as JSON values.
     strategy
-        What the run trains with.
+        The strategy that the run trains with.
     total
-        Steps that the run takes in all.
+        Total number of steps of the run.
     timer
-        Of the steps from here on.
+        The clock for the steps from here on.
     progress
-        How far an earlier start came, or None for a new run; kept up to date from here on.
+        How far an earlier start got, or None for a new run; kept up to date from here on.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class Recorder:
         self.timer = timer
         self.asked_to_stop = False
         self._waiting: list[tuple[dict[str, Any], list[torch.Tensor]]] = []
-        self._next_reading = 0  # after which step
-        self._seconds: list[float] = []  # of the steps of the last reading
-        self._loss_step = self.progress.step  # whose loss `progress.loss` is
-        self._held_out = (-1, math.nan)  # the last evaluation: after which step, and its loss
+        self._next_reading = 0  # the step after which it comes
+        self._seconds: list[float] = []  # times of the steps in the last reading
+        self._loss_step = self.progress.step  # the step that `progress.loss` belongs to
+        self._held_out = (-1, math.nan)  # the last evaluation: its step and its loss
         resumed_from = progress.step if progress else None
         self._files = RunFiles(folder, settings, strategy.world, resumed_from=resumed_from)
 
     def step(
         self, result: StepResult, lr: float, loss_sum: torch.Tensor, count: torch.Tensor
     ) -> None:
-        """Note one step; what it left on the device stays there until the next reading."""
+        """Record one step; its results stay on the device until the next reading."""
         self.timer.stop()
         self.progress.step += 1
         self.progress.skipped_steps += result.skipped
@@ -101,10 +101,10 @@ class Recorder:
             self.read()
 
     def read(self) -> None:
-        """Read what the waiting steps left on the device, and whether any rank is to stop.
+        """Read the waiting steps' results from the device, and whether any rank was asked to stop.
 
-        The one place where training waits for the device, and one all_reduce for both. In it rank
-        0 also says how many steps away the next reading is, so that no two ranks differ in that.
+        Only here does training wait for the device, and one all_reduce serves both purposes. Rank
+        0 also sends how many steps away the next reading is, so that all ranks agree on it.
 
         Raises `DtlibError` when a loss is not finite.
         """
@@ -125,7 +125,7 @@ class Recorder:
             self._write(line | {"seconds": seconds}, total, *itertools.islice(rest, len(left)))
 
     def _steps_ahead(self) -> int:
-        """Return the number of steps until the next reading, from the times of those just read."""
+        """Return the number of steps until the next reading, based on the times just read."""
         if not self._seconds:
             return 1
         return max(1, min(READ_EVERY, int(READ_WITHIN / statistics.fmean(self._seconds))))
@@ -146,7 +146,7 @@ class Recorder:
             )
 
     def evaluated(self, task: Task, figures: Mapping[str, Any]) -> None:
-        """Note what an evaluation found."""
+        """Record the results of an evaluation."""
         self.flush()
         self._held_out = (self.progress.step, figures[task.held_out_loss])
         self._files.evaluation(self.progress.step, **figures)
@@ -158,12 +158,12 @@ class Recorder:
         return loss if step == self.progress.step else None
 
     def stopped(self) -> None:
-        """Say in the folder that the run should be resumed, and close the files."""
+        """Mark in the folder that the run should be resumed, and close the files."""
         self._files.requeue(self.progress.step)
         self._files.close()
 
     def finish(self, task: Task, figures: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
-        """Write the summary, with what instruments have measured."""
+        """Write the summary, including what the instruments measured."""
         if not dist.is_main():
             self._files.close()
             return
@@ -180,7 +180,7 @@ class Recorder:
 
 
 def loss_of(loss: float, of: int, step: int) -> dict[str, float]:
-    """Name a loss for the progress: one of an earlier step says of which, none says nothing."""
+    """Label a loss for the progress line, with its step if it is an earlier one; empty if none."""
     if of == 0 or math.isnan(loss):
         return {}
     return {"loss" if of == step else f"loss of step {of}:": loss}

@@ -1,4 +1,4 @@
-"""Where a run begins: its world, plan and folder are decided here, once, before its ranks start."""
+"""Where a run starts: it decides on world, plan and folder once, before the ranks start."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     """Train on `ranks` processes, and return the run with its results.
 
     The same call works in a notebook, in a script, and under torchrun or srun, where it joins the
-    world that is there.
+    existing world.
 
     Parameters
     ----------
     task
         "images", "text", or a whole `RunConfig`.
     ranks
-        Number of processes; default: the world that is there, else 1 for `single`, else those of
-        the Slurm allocation, else 2.
+        Number of processes. Default: those of an existing world; otherwise 1 for `single`, those
+        of the Slurm allocation, or 2.
     **settings
         Any field of `RunConfig`.
 
@@ -44,11 +44,11 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     Raises
     ------
     BadInput, Unavailable
-        When the settings cannot be run, here or at all.
+        When the settings can't be run, on this machine or at all.
     Stopped
         When a signal ended the run after a checkpoint was written.
     RankFailed
-        When a rank failed; it names the rank and what the others were doing.
+        When a rank failed; the error names it and says what the others were doing.
     """
     base = {"task": task} if isinstance(task, str) else dataclasses.asdict(task)
     given = settings if ranks is None else {**settings, "ranks": ranks}
@@ -63,17 +63,17 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run as it was decided before any of its ranks started; it travels to them.
+    """The decisions about a run that are made before its ranks start, and then sent to them.
 
     Attributes
     ----------
     config
-        The settings. `out` is the run's folder; it is None only where ranks that are there already
-        begin a new run, since they agree on its folder once they have met.
+        The settings. `out` is the run's folder; it is None only if existing ranks start a new run,
+        because they agree on its folder once they are connected.
     plan
         How the global batch is cut, and over how many ranks.
     leads
-        Whether this process writes what belongs to all ranks: it starts them, or is the first.
+        Whether this process writes the shared files: it starts the ranks, or it is the first one.
     """
 
     config: RunConfig
@@ -81,13 +81,13 @@ class Prepared:
     leads: bool
 
     def claimed(self) -> contextlib.AbstractContextManager[None]:
-        """Keep a second run out of the folder meanwhile; one process does so for all ranks."""
+        """Keep other runs out of the folder inside the block; one process does so for all ranks."""
         if self.config.out is None or not self.leads:
             return contextlib.nullcontext()
         return claimed(Path(self.config.out))
 
     def settled(self, world: dist.World) -> RunConfig:
-        """Return the settings with what only a rank knows: its device's defaults, the folder."""
+        """Return the settings, completed by what only a rank knows: device defaults and folder."""
         config = self.config.resolved(world.device.type)
         if config.out is not None:
             return config
@@ -96,11 +96,11 @@ class Prepared:
 
 
 def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
-    """Refuse all that is wrong with a run's settings; return its plan and its world.
+    """Refuse settings that can't be run; return the run's plan and its world.
 
-    Its data are read by `check_data`, since the runs of a study often share them.
+    `check_data` reads the data separately, because the runs of a study often share them.
 
-    Raises `BadInput` or `Unavailable` when the settings cannot be run, here or at all.
+    Raises `BadInput` or `Unavailable` when the settings can't be run, on this machine or at all.
     """
     strategy = strategies.find(config.strategy)
     there = launcher.world_that_is_there(config.ranks)
@@ -115,7 +115,7 @@ def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
 
 
 def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
-    """Refuse data and tokenizers that cannot be used, or are too few, looking once at each.
+    """Refuse data and tokenizers that are unusable or too small, reading each of them once.
 
     Raises `BadInput`.
     """
@@ -129,9 +129,9 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
 
 
 def prepare(config: RunConfig) -> Prepared:
-    """Decide on a run's world, plan and folder, after refusing all that is wrong with it.
+    """Decide on a run's world, plan and folder, after refusing settings that can't be run.
 
-    Raises `BadInput` or `Unavailable` as `check` and `check_data`, or when the folder cannot hold
+    Raises `BadInput` or `Unavailable` like `check` and `check_data`, or when the folder can't hold
     the run.
     """
     plan, there = check(config)
@@ -151,10 +151,10 @@ def _new_folder(config: RunConfig) -> Path:
 
 
 def train_on_rank(prepared: Prepared) -> str:
-    """Train as one rank of the world that this process is in, and return the run's folder.
+    """Train as one rank of this process's world, and return the run's folder.
 
-    Raises `OutOfMemory` in place of torch's error, when the device or the host is full; `BadInput`
-    for a file that may not be read or written.
+    Raises `OutOfMemory` instead of torch's error when the device or the host is full, and
+    `BadInput` for a file that this process may not read or write.
     """
     world, plan = dist.world(), prepared.plan
     config = prepared.settled(world)

@@ -46,8 +46,8 @@ def _label_of_no_class(folder):
 # What is wrong with the data themselves: words, what is done to the archive, the sentence.
 DATA = [
     ("text --data {story} --tokenizer characters --max-length 8 --num-samples 9999", None,
-     r"tokens to train on, which are \d+ windows of 8, fewer than the num_samples 9999;"
-     r" use --num-samples \d+, or bring more text"),
+     r"tokens to train on, enough for \d+ windows of 8 and not for num_samples 9999;"
+     r" use --num-samples \d+, or provide more text"),
     ("text --data {story} --global-batch 10000", None,
      r"hold \d+ windows of text, fewer than the global batch of 10000; use a smaller"),
     ("text --data {short}", None, "its valid split has 1 tokens, but a prediction needs"),

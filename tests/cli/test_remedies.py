@@ -62,8 +62,8 @@ REMEDIES = [
         "smaller --first",
         "profile nsys --print --first 4 -- train text --steps 4",
     ),
-    ("study weak text --parts --part x", "--parts lists them", "study weak text --parts"),
-    ("study strong text --json", "add it", "study strong text --json --parts"),
+    ("study weak text --parts --part x", "--parts lists the runs", "study weak text --parts"),
+    ("study strong text --json", "add --parts", "study strong text --json --parts"),
     ("fetch cifar10 --json", "add --urls", "fetch cifar10 --json --urls"),
     ("ops build --json", "`dtlib ops list`", "ops list --json"),
     (

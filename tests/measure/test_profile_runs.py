@@ -44,5 +44,5 @@ def test_a_run_that_is_too_short_says_so_and_is_done(tmp_path, capfd):
         == 0
     )
     out = capfd.readouterr().out
-    assert "No profile: it takes 5 steps, and fewer were left." in out
+    assert "No profile: profiling takes 5 steps, and fewer were left." in out
     assert "profile" not in json.loads(out.splitlines()[-1])

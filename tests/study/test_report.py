@@ -38,8 +38,8 @@ def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
     out = capsys.readouterr().out.splitlines()
     assert out == [
         f"Run text-001: done: 7 steps, loss {run.loss:.6g}.",
-        "  not there: figures of a GPU: the monitor was told of none",
-        f"The page: {run.folder / 'report.html'}",
+        "  missing: figures of a GPU: the monitor recorded none",
+        f"Report: {run.folder / 'report.html'}",
     ]
     page = read(run.folder / "report.html")
     words = [image["alt"] or "" for image in page.all("img")]
@@ -53,7 +53,7 @@ def test_the_page_of_a_run_has_its_figures_tables_and_verdict(run, capsys):
     ]  # fmt: skip
     assert run.summary["profile"]["verdict"] in page.text
     assert "mean use of the GPUs" in page.text and "not measured" in page.text
-    assert "no Slurm job" in page.text and "What is not there" in page.text
+    assert "no Slurm job" in page.text and "What is missing" in page.text
 
 
 def test_a_page_tells_the_newer_settings_and_none_that_nothing_read(run, tmp_path):
@@ -74,8 +74,8 @@ def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
     assert page.ended.startswith("not done: there is no summary") and "7 steps" in page.ended
     assert page.missing == [
         "results (summary.json): the run is not done",
-        "shares of a step and a verdict: run with --profile",
-        "use, memory, power and clocks of the devices: run with --monitor",
+        "shares of a step, and a verdict: train with --profile",
+        "use, memory, power and clocks of the devices: train with --monitor",
     ]
     read_page = read(write(page, tmp_path / "to" / "page.html"))
     assert "the <last> words" in read_page.text
@@ -123,10 +123,10 @@ def test_what_profilers_left_in_the_folder_is_told(run, tmp_path, capsys):
 
 @pytest.mark.parametrize(("name", "content", "said"), [
     ("monitor.rank1.csv", "time,gpu_util\n1,2\n", "monitor.rank1.csv cannot be read as a file of"),
-    ("monitor.rank1.csv", "", "monitor.rank1.csv: there is none yet"),
-    ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have another form"),
-    ("profile", {"shares": [{"rank": 0}]}, "shares of a step: the records have another form"),
-    ("timed_steps", None, "settings and results: the records have another form"),
+    ("monitor.rank1.csv", "", "monitor.rank1.csv: there are none yet"),
+    ("metrics.jsonl", '{"step": 1, "loss": 2.0}\n', "steps: the records have an unexpected format"),
+    ("profile", {"shares": [{"rank": 0}]}, "a step: the records have an unexpected format"),
+    ("timed_steps", None, "settings and results: the records have an unexpected format"),
     ("nsys.sqlite", "no database", "nsys.sqlite cannot be read"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_named_and_the_rest_is_told(name, content, said, run, tmp_path):
@@ -164,10 +164,10 @@ def test_a_folder_that_is_neither_is_refused(tmp_path, capsys):
         page_of(odd)
     with pytest.raises(BadInput, match="cannot be written"):
         write(Page("a", "b"), odd / "exit-code.r0" / "page.html")
-    with pytest.raises(BadInput, match="is a folder: give the page's own name"):
+    with pytest.raises(BadInput, match="is a folder: give a file name"):
         write(Page("a", "b"), odd)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="is no regular file and stays as it is"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         write(Page("a", "b"), tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
     with pytest.raises(BadInput, match="cannot be written"):

@@ -59,15 +59,15 @@ def test_the_page_of_a_job_has_queue_starts_and_its_runs(job, capsys):
     ]
     assert rows_of(page, "Starts") == [
         ("start 0", "2026-11-28 10:00:30", "n[1-2]",
-         "75, stopped with a checkpoint, to be started again"),
+         "75, stopped with a checkpoint, to be resumed"),
         ("start 1", "2026-11-28 10:15:00", "n[2-3]", "0, done"),
     ]  # fmt: skip
     headings = [section.heading for section in page.sections]
     assert headings[2:] == ["Run r1/runs/text-001", "Settings and results", "Steps",
                             "The end of x-41.log"]  # fmt: skip
     assert page.missing == [
-        "run r1/runs/text-001: shares of a step and a verdict: run with --profile",
-        "run r1/runs/text-001: use, memory, power and clocks of the devices: run with --monitor",
+        "run r1/runs/text-001: shares of a step, and a verdict: train with --profile",
+        "run r1/runs/text-001: use, memory, power and clocks of the devices: train with --monitor",
     ]
     read(job / "report.html")
 
@@ -100,7 +100,7 @@ def test_a_job_by_plain_sbatch_is_known_by_its_exit_codes(job, tmp_path):
 def test_a_start_that_was_killed_has_no_exit_code(job):
     (job / "exit-code.r1").unlink()
     assert rows_of(page_of(job), "Starts")[1][-1] == (
-        "none was written: it was killed, or still runs"
+        "none was written: it was killed, or is still running"
     )
 
 

@@ -65,7 +65,7 @@ def test_the_spread_is_that_of_each_repeat_against_its_own_turn() -> None:
 
 def test_a_table_that_mixes_strong_and_weak_is_refused() -> None:
     mixed = rows("strong", {1: [1.0]}) + rows("weak", {2: [1.0]})
-    with pytest.raises(BadInput, match="studies strong, weak; an efficiency is that of strong or"):
+    with pytest.raises(BadInput, match="studies strong, weak; an efficiency is defined for strong"):
         scaling.efficiency(mixed)
     with pytest.raises(BadInput, match="no run on one rank is done"):
         scaling.efficiency(rows("weak", {2: [1.0]}))
@@ -84,10 +84,10 @@ def test_a_number_of_ranks_without_a_partner_is_left_out_and_named(tmp_path, cap
     assert list(scaling.paired(table + lonely)) == [1, 2]
     write_csv(tmp_path / "strong.csv", COLUMNS, table + lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
-    said = "3 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; the same study"
+    said = "3 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1, ranks2-repeat1; start the same"
     table.pop()
     printed = capsys.readouterr().out
-    assert "2 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1; the same" in printed
+    assert "2 of 6 runs are missing: ranks4-repeat0, ranks1-repeat1; start the same" in printed
     write_csv(tmp_path / "strong.csv", COLUMNS, table + lonely)
     assert study.main(["figure", str(tmp_path)]) == 0
     assert said in capsys.readouterr().out

@@ -50,11 +50,11 @@ def test_the_whole_grid_in_turns() -> None:
 
 
 @pytest.mark.parametrize(("axes", "said"), [
-    ({}, "the grid has one setting"),
-    ({"precision": ["fp32"]}, "the grid has one setting"),
+    ({}, "the grid has one combination"),
+    ({"precision": ["fp32"]}, "the grid has one combination"),
     ({"workers": [0, 2]}, r"workers 2 has no effect with task text; leave it out\."),
-    ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a study of sensitivity"),
-    ({"bucket_cap_mb": ["1", "1.0"]}, "the setting bucket1 stands twice"),
+    ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a sensitivity study"),
+    ({"bucket_cap_mb": ["1", "1.0"]}, "the grid contains bucket1 twice"),
     ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),
     ({"precision": ["fp32", "fp8"]}, "unknown precision 'fp8'"),
 ])  # fmt: skip
@@ -85,7 +85,7 @@ def test_gains_are_paired_by_turn_and_noise_is_called_noise() -> None:
     assert {row["verdict"] for row in sensitivity.best([r for r in MADE if not r["repeat"]])} == {
         "first", "one repeat",
     }  # fmt: skip
-    with pytest.raises(BadInput, match="no runs of a study of sensitivity"):
+    with pytest.raises(BadInput, match="not runs of a sensitivity study"):
         sensitivity.best([{**MADE[0], "study": "strong"}])
 
 
@@ -124,14 +124,14 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
 def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(tmp_path) -> None:
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[:-1])
     text, _ = drawing.draw(tmp_path)
-    assert "1 of 12 runs are missing: bucket25-bf16-repeat2; the same study" in text
+    assert "1 of 12 runs are missing: bucket25-bf16-repeat2; start the same study" in text
     (tmp_path / "study.json").write_text(
         '{"study": "sensitivity", "bucket_cap_mb": ["1", "25"], "precision": ["fp32", "bf16"],'
         ' "runs": ["bucket1-fp32-repeat0", "bucket1-bf16-repeat0"]}'
     )
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[3:9])
     text, written = drawing.draw(tmp_path)
-    assert text.startswith("No gain yet: bucket1-fp32") and not written
+    assert text.startswith("No gain yet: it takes finished runs of bucket1-fp32") and not written
 
 
 def test_real_runs_of_a_grid(tmp_path: Path, capsys) -> None:

@@ -18,7 +18,7 @@ def runs(kind: str, seconds: dict[int, list[float]], **more: float | None) -> li
 @pytest.mark.parametrize(("kind", "seconds", "said"), [
     ("strong", {1: [8.0], 8: [1.25]}, "70 %: reached: 80.0% (one run, no spread) on 8 ranks"),
     ("strong", {1: [8.0] * 3, 8: [1.25, 1.6, 2.0]},
-     "70 %: not reached (1 of 3 runs do): 62.5% (50.0% to 80.0%) on 8 ranks"),
+     "70 %: not reached (by 1 of 3 runs): 62.5% (50.0% to 80.0%) on 8 ranks"),
     ("strong", {1: [8.0], 2: [5.0]},
      "70 %: not measured here (no run on 8 ranks; on 2 it is 80.0% (one run, no spread))"),
     ("weak", {1: [8.0] * 2, 8: [8.4, 8.72]}, "one rank: reached: 7.0% (5.0% to 9.0%) on 8 ranks"),
@@ -43,7 +43,7 @@ def test_shares_are_those_of_most_ranks_and_one_rank_has_no_communication() -> N
 
 @pytest.mark.parametrize(("gains", "said"), [
     ([0.25, 0.3, 0.22], "reached: 25.0% (22.0% to 30.0%)"),
-    ([0.25, 0.3, 0.1], "reached (2 of 3 runs do): 25.0% (10.0% to 30.0%)"),
+    ([0.25, 0.3, 0.1], "reached (by 2 of 3 runs): 25.0% (10.0% to 30.0%)"),
     ([0.05, 0.1, 0.06], "not reached: 6.0%"),
     ([0.4, 0.5, -0.1], "not reached: 40.0% (-10.0% to 50.0%) is within its own spread, which is"),
     ([], "not reached: no setting is faster than the first"),

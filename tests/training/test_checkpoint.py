@@ -60,7 +60,7 @@ TEAR = {
     "rank0.pt is missing": lambda path: (path / "rank0.pt").unlink(),
     "it has no complete.json": lambda path: (path / "complete.json").unlink(),
     "it cannot be read": lambda path: cut_to_half(path / "complete.json"),
-    "is not one of a checkpoint": lambda path: (path / "complete.json").write_text(FOREIGN),
+    "is not a checkpoint's marker": lambda path: (path / "complete.json").write_text(FOREIGN),
     "unexpected keyword": lambda path: (path / "complete.json").write_text('{"kind": 1}'),
 }
 
@@ -85,7 +85,7 @@ def test_torn_one_is_passed_over_for_the_one_before(tmp_path, sentence):
     assert loaded.step == 1
     assert torch.equal(loaded.shared["weights"], torch.full((3,), 1.0))
     assert len(caught) == 1
-    assert "step-00000002 is passed over" in loaded.notes[0]
+    assert "step-00000002 is skipped" in loaded.notes[0]
 
 
 @pytest.mark.parametrize("sentence", TEAR)

@@ -74,7 +74,7 @@ def test_another_model_is_refused_with_the_first_difference():
 def test_a_checkpoint_of_the_earlier_form_is_refused_with_what_to_do():
     shapes, saved = shapes_and_state(torch.nn.Linear(2, 3))
     del saved["steps"]
-    with pytest.raises(BadInput, match="written before checkpoints could change their strategy"):
+    with pytest.raises(BadInput, match="written by an older version"):
         refuse_other_model(shapes, saved, "c")
 
 
@@ -83,8 +83,8 @@ def test_what_would_not_load_again_is_named():
     state["optimizer"] = {"exp_avg": dict(state["model"])}
     assert what_is_incomplete(shapes, state) is None
     state["optimizer"]["exp_avg"]["0.bias"] = torch.zeros(2)  # a shard
-    assert what_is_incomplete(shapes, state) == "exp_avg of 0.bias is 2 instead of 3"
+    assert what_is_incomplete(shapes, state) == "0.bias (exp_avg) is 2 instead of 3"
     state["model"]["0.weight"] = torch.zeros(0)  # what stage 3 shows
-    assert what_is_incomplete(shapes, state) == "model of 0.weight is empty instead of 3×2"
+    assert what_is_incomplete(shapes, state) == "0.weight (model) is empty instead of 3×2"
     del state["model"]["0.weight"]
-    assert what_is_incomplete(shapes, state) == "model of 0.weight is missing instead of 3×2"
+    assert what_is_incomplete(shapes, state) == "0.weight (model) is missing instead of 3×2"

@@ -61,7 +61,7 @@ def test_other_number_of_ranks(tmp_path):
     drawn = launch(save_as_rank, tmp_path, 5, ranks=2, timeout=20)
     more = launch(load_as_rank, tmp_path, ranks=3, timeout=20)
     assert [own for _, own, _ in more] == [*drawn, None]
-    assert "saved by 2 ranks and goes to 3: ranks from 2 on have no state" in more[0][2][0]
+    assert "saved by 2 ranks and is loaded by 3: ranks 2 and up have no state" in more[0][2][0]
     assert load_as_rank(tmp_path) == (5, drawn[0], ())  # fewer ranks: each has its own
 
 

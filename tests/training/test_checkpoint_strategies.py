@@ -165,7 +165,7 @@ class ShowsEmpty(Single):
 def test_a_checkpoint_of_empty_tensors_is_not_written(story, tmp_path, monkeypatch):
     monkeypatch.setattr(strategies, "find", lambda name: ShowsEmpty)
     settings = {**SMALL, "strategy": "single", "data": story, "out": "empty", "steps": 1}
-    said = "no checkpoint of step 1 was written: model of wte.weight is empty instead of 27×128"
+    said = r"no checkpoint of step 1 was written: wte.weight \(model\) is empty instead of 27×128"
     with pytest.raises(DtlibError, match=said):
         start.train_on_rank(start.prepare(dtlib.RunConfig("text", **settings)))
     assert Checkpoints(tmp_path / "empty" / "checkpoints").latest() is None

@@ -93,7 +93,7 @@ def test_a_resumed_run_says_from_where(story, capsys):
 def test_a_run_is_never_written_over(story):
     first, second = (alone(little(story, steps=1, out=None)) for _ in range(2))
     assert [run.folder.name for run in (first, second)] == ["text-single-001", "text-single-002"]
-    with pytest.raises(BadInput, match="holds a run already"):
+    with pytest.raises(BadInput, match="already holds a run"):
         start.prepare(little(story, out=str(first.folder)))
 
 

@@ -64,8 +64,8 @@ def test_the_most_that_fits_by_the_formulas_is_chosen(
     monkeypatch.setattr(micro_batch, "free", lambda world: room)
     run = trained(config)
     assert (run.config["micro_batch"], run.config["accumulation"]) == (micro, accumulation)
-    said = f"micro-batch {micro} × accumulation {accumulation}: the ledger says "
-    said += f"{oom.in_gib(room * (1 - SPARE))} of {oom.in_gib(room)}, 2 steps proved it.\n"
+    said = f"micro-batch {micro} × accumulation {accumulation}: the ledger predicts "
+    said += f"{oom.in_gib(room * (1 - SPARE))} of {oom.in_gib(room)}, and a 2-step trial fits.\n"
     assert said in capsys.readouterr().out
 
 
@@ -81,13 +81,13 @@ def test_a_trial_without_room_takes_the_next_smaller(story, monkeypatch, capsys)
     full_above(3, monkeypatch)
     assert trained(asked(story)).config["micro_batch"] == 2
     said = capsys.readouterr().out
-    assert said.startswith("micro-batch 2 × accumulation 4: the ledger says ")
-    assert "; 8 and 4 ran out of memory, 2 steps proved it.\n" in said
+    assert said.startswith("micro-batch 2 × accumulation 4: the ledger predicts ")
+    assert "; 8 and 4 ran out of memory, and a 2-step trial fits.\n" in said
 
 
 def test_where_not_even_1_fits_the_run_says_what_is_missing(story, monkeypatch, capsys):
     full_above(0, monkeypatch)
-    with pytest.raises(oom.OutOfMemory, match=r"1\.0 GiB more were wanted"):
+    with pytest.raises(oom.OutOfMemory, match=r"it asked for 1\.0 GiB more"):
         trained(asked(story))
     assert "but a trial ran out of memory" in capsys.readouterr().out
 

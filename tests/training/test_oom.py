@@ -36,9 +36,10 @@ def test_the_sentence_says_what_is_missing_and_what_would_fit():
     found.peak = 37.5 * GIB
     said = oom.sentence("rank 1 ran out of memory on cuda:1", found, XL)
     assert said.startswith(
-        "rank 1 ran out of memory on cuda:1 (40.0 GiB): 2.0 GiB more were wanted and 0.5 GiB are"
-        " free, so 1.5 GiB are missing; 37.0 GiB are in tensors, 37.5 GiB at the peak, and 1.0 GiB"
-        f" are reserved without one; by `dtlib sim memory` this run needs {peak(XL) / GIB:.1f} GiB"
+        "rank 1 ran out of memory on cuda:1 (40.0 GiB): it asked for 2.0 GiB more and 0.5 GiB is"
+        " free, so 1.5 GiB is missing; 37.0 GiB is in tensors, 37.5 GiB at the peak, and 1.0 GiB is"
+        " reserved but unused; `dtlib sim memory` predicts that this run needs"
+        f" {peak(XL) / GIB:.1f} GiB per rank;"
     )
     assert "--strategy zero1" in said and "other processes" not in said and said.endswith(".")
     assert said.count(".") == said.count("GiB") + 1  # one sentence: all other points are in numbers
@@ -55,7 +56,7 @@ def test_memory_of_others_and_pieces_too_small_are_named():
 def test_a_run_that_should_fit_gets_no_advice_to_shrink():
     small = Setup("gpt2", "ddp", 4, 1, 1, "bf16")
     said = oom.sentence("here", oom.numbers(TEXT), small)
-    assert "which fits 40.0 GiB: look for what else is there" in said
+    assert "that fits in 40.0 GiB, so look for what else uses the memory" in said
     assert "would fit" not in said
 
 
@@ -135,7 +136,7 @@ def test_other_errors_pass_through(monkeypatch, tmp_path):
 
 
 def test_a_host_without_room_is_one_too(monkeypatch, tmp_path):
-    said = r"rank 0 ran out of memory on cpu: .* more were wanted"
+    said = r"rank 0 ran out of memory on cpu: it asked for .* more"
     with pytest.raises(oom.OutOfMemory, match=said):
         fails_with(lambda: torch.empty(2**60, dtype=torch.uint8), monkeypatch, tmp_path)
 
@@ -163,7 +164,7 @@ def test_a_rank_that_is_full_ends_the_run_with_the_sentence(tmp_path):
             train_with_a_full_rank, str(tmp_path / "run"), ranks=2, device="cpu", timeout=20
         )
     said = str(raised.value)
-    assert said.startswith("rank 1 ran out of memory on cpu (40.0 GiB): 2.0 GiB more were wanted")
+    assert said.startswith("rank 1 ran out of memory on cpu (40.0 GiB): it asked for 2.0 GiB more")
     assert "this run needs" in said and raised.value.exit_code == 1
 
 

@@ -170,7 +170,7 @@ def test_run_that_is_not_done_knows_no_device_and_has_no_loss(tmp_path):
 def test_second_run_in_a_folder_is_refused(tmp_path):
     record.make_folder(tmp_path / "new", resume=False)
     record_run(tmp_path, range(1, 2)).close()
-    with pytest.raises(BadInput, match="holds a run already: add --resume"):
+    with pytest.raises(BadInput, match="already holds a run: add --resume"):
         record.make_folder(tmp_path, resume=False)
     record.make_folder(tmp_path, resume=True)
 

@@ -182,7 +182,7 @@ def test_online_takes_the_key_of_the_servers_netrc(no_key, tmp_path, monkeypatch
 def test_online_without_a_network_is_a_sentence(no_key, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(Unavailable, match=r"did not reach .*refused.*take wandb offline"):
+    with pytest.raises(Unavailable, match=r"did not reach .*refused.*use wandb offline"):
         check_loggers(False, "online")
     check_loggers(False, "online", writes=False)
 
@@ -193,6 +193,6 @@ def test_online_with_a_wrong_key_is_a_sentence(no_key, tmp_path, monkeypatch, se
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", server[0])
     world = World(0, 0, 1, 1, torch.device("cpu"), None)
-    with pytest.raises(DtlibError, match=r"did not take the run .*401.*take wandb offline"):
+    with pytest.raises(DtlibError, match=r"did not accept the run .*401.*use wandb offline"):
         RunFiles(tmp_path, {"wandb": "online"}, world)
     assert not [p for p in psutil.Process().children() if "wandb-core" in p.name()]

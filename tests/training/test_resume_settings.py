@@ -50,7 +50,7 @@ def test_a_resumed_run_names_what_changes_how_it_goes_on(
     data, folder = saved_run
     shutil.copytree(folder, tmp_path / "run")
     alone(data, resume=True, out=str(tmp_path / "run"), **settings)
-    assert f"It continues as another run: {words}" in capsys.readouterr().out
+    assert f"The settings have changed: {words}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

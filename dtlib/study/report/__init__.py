@@ -1,6 +1,6 @@
-"""`dtlib report FOLDER`: one HTML page of a run or of a batch job, from the files that it left.
+"""`dtlib report FOLDER`: one HTML page about a run or a batch job, from the files in its folder.
 
-The page needs no network and no script. A part that nothing was recorded of is named as missing.
+The page needs no network and no scripts. Parts without records are listed as missing.
 """
 
 from __future__ import annotations
@@ -18,28 +18,32 @@ __all__ = ["Page", "main", "page_of", "write"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page and say where it is; returns the exit code."""
+    """Write the page and print where it is; return the exit code."""
     parser = Parser(
         prog="dtlib report",
-        description="Make one HTML page of a run or of a batch job, from the files that it left.",
+        description="Make one HTML page about a run or a batch job from the files in its folder.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="of a run, or of a job (batch/NAME-JOBID)")
-    parser.add_argument("--to", metavar="FILE", help="the page (default: FOLDER/report.html)")
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="a run's or a job's folder (batch/NAME-JOBID)"
+    )
+    parser.add_argument(
+        "--to", metavar="FILE", help="the page's file (default: FOLDER/report.html)"
+    )
     settings = parser.parse_args(list(sys.argv[1:] if argv is None else argv))
     folder = Path(settings.folder)
     page = page_of(folder)
     to = write(page, Path(settings.to) if settings.to else folder / "report.html")
     print(f"{page.title}: {page.ended}")
     for missing in page.missing:
-        print(f"  not there: {missing}")
-    print(f"The page: {to}")
+        print(f"  missing: {missing}")
+    print(f"Report: {to}")
     return 0
 
 
 def page_of(folder: str | Path) -> Page:
-    """Gather what a folder tells: of a run (`config.json`) or a job (`job.json`, `exit-code.r0`).
+    """Make a page from the folder of a run (`config.json`) or a job (`job.json`, `exit-code.r0`).
 
-    Raises `BadInput` when it is neither, or its records cannot be read.
+    Raises `BadInput` when it is neither, or its records can't be read.
     """
     folder = Path(folder)
     if (folder / "job.json").exists() or any(folder.glob("exit-code.*")):
@@ -59,7 +63,7 @@ def page_of(folder: str | Path) -> Page:
 def write(page: Page, to: Path) -> Path:
     """Write a page as HTML, and return the file.
 
-    Raises `BadInput` when it cannot be written.
+    Raises `BadInput` when it can't be written.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -71,9 +75,9 @@ def write(page: Page, to: Path) -> Path:
     try:
         if to.is_dir():
             there = to / "report.html"
-            raise BadInput(f"{to} is a folder: give the page's own name, such as {there}.")
-        if to.exists() and not to.is_file():  # a device or a pipe, which a rename would replace
-            raise BadInput(f"{to} is no regular file and stays as it is: choose another --to.")
+            raise BadInput(f"{to} is a folder: give a file name, such as {there}.")
+        if to.exists() and not to.is_file():  # a rename would replace a device or a pipe
+            raise BadInput(f"{to} is not a regular file, so it is left alone: choose another --to.")
         to.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(to, text)
     except OSError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text below a head; the first cell of a row names the row."""
+    """Rows of text below a header; the first cell of a row names the row."""
 
     caption: str
     head: Sequence[str]
@@ -17,7 +17,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing as an image address, what it shows in words, and its numbers."""
+    """A drawing as a data URL, with its description in words and its numbers."""
 
     caption: str
     image: str
@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass
 class Section:
-    """A heading and what stands below it."""
+    """A heading and the content below it."""
 
     heading: str
     sentences: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Section:
 
 @dataclass
 class Page:
-    """A whole page; `missing` names the parts of which nothing was recorded."""
+    """A whole page; `missing` names the parts without records."""
 
     title: str
     ended: str
@@ -48,13 +48,13 @@ class Page:
 
 
 def facts(caption: str, pairs: dict[str, object]) -> Table:
-    """A table of names and values; what is None was not measured."""
+    """Return a table of names and values; None means "not measured"."""
     values = ("not measured" if value is None else str(value) for value in pairs.values())
     return Table(caption, ("", "value"), list(zip(pairs, values, strict=True)))
 
 
 def spelled(seconds: float) -> str:
-    """A duration for people: "45 s", "3 min 5 s", "2 h 10 min"."""
+    """Return a duration in words: "45 s", "3 min 5 s", "2 h 10 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""Lines over steps or seconds as SVG inside the page, each with its words and its numbers."""
+"""Line charts over steps or seconds as SVG in the page, with a description and the numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dtlib.study.report.content import Figure, Table
 
 MOST_POINTS, MOST_ROWS = 800, 12
-# Okabe and Ito's colours, which the colour-blind tell apart, and dashes for who sees none
+# Okabe and Ito's colour-blind-safe palette, and dashes for readers who see no colours
 LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", ":"), ("#CC79A7", "-."))
 Line = Sequence[tuple[float, float]]
 
@@ -19,9 +19,9 @@ Line = Sequence[tuple[float, float]]
 def lines(
     caption: str, across: str, up: str, series: Mapping[str, Line], *, from_zero: bool = True
 ) -> Figure:
-    """Draw named lines of points, of many points every k-th; each line has at least one.
+    """Draw named lines of at least one point; of many points, every k-th is drawn.
 
-    `across` and `up` are what the axes are, with units.
+    `across` and `up` are the axis labels, with units.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
@@ -47,7 +47,7 @@ def lines(
 
 
 def thinned(points: Line, most: int) -> list[tuple[float, float]]:
-    """Return at most so many points: every k-th, and the last one."""
+    """Return at most `most` points: every k-th, and the last one."""
     every = -(-len(points) // most)
     kept = list(points[::every])
     if kept[-1] != points[-1]:
@@ -56,12 +56,12 @@ def thinned(points: Line, most: int) -> list[tuple[float, float]]:
 
 
 def words(caption: str, up: str, series: Mapping[str, Line]) -> str:
-    """Return what a figure shows, for who does not see it."""
+    """Describe a figure in words, for readers who can't see it."""
     parts = []
     for name, points in series.items():
         values = [y for _, y in points]
         said = f"{name}: {len(values)} points, first {values[0]:.4g}, last {values[-1]:.4g}"
-        finite = [y for y in values if math.isfinite(y)]  # nan has no place in an order
+        finite = [y for y in values if math.isfinite(y)]  # nan can't be ordered
         if len(finite) < len(values):
             said += f", {len(values) - len(finite)} of them not finite"
         if finite:
@@ -74,7 +74,7 @@ def words(caption: str, up: str, series: Mapping[str, Line]) -> str:
 
 
 def numbers(across: str, up: str, series: Mapping[str, Line]) -> Table:
-    """Return a few points of each line, evenly apart."""
+    """Return a few evenly spaced points of each line."""
     rows = [
         (name, f"{x:.6g}", f"{y:.6g}")
         for name, points in series.items()

@@ -1,4 +1,4 @@
-"""What a batch job's folder tells, and Slurm where it still knows: queue, starts, and its runs."""
+"""A batch job's page, from its folder and from Slurm's records: queue, starts and runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dtlib.study.report.content import Page, Section, Table, spelled
 from dtlib.study.report.runs import end_of, ending, sections_of
 from dtlib.training.record import Run
 
-# What slurm/common.sh prints at the begin and the end of each start
+# What slurm/common.sh prints at the beginning and the end of each start
 STARTED = re.compile(r"^(\S+ \S+) job \d+(?:, task (\d+))?, start (\d+), on (.+?);?(?: |$)", re.M)
 EXIT_CODES = {0: "done", 1: "failed", 2: "bad input", 69: "not available there",
-              75: "stopped with a checkpoint, to be started again"}  # fmt: skip
+              75: "stopped with a checkpoint, to be resumed"}  # fmt: skip
 UNKNOWN = "not known"
 
 
 class Start(NamedTuple):
-    """One start of a job; what nobody tells is None."""
+    """One start of a job; unknown values are None."""
 
     number: str
     state: str
@@ -32,9 +32,9 @@ class Start(NamedTuple):
 
 
 def page_of_job(folder: Path) -> Page:
-    """Gather a page from a job's folder, its log beside it, and what Slurm tells.
+    """Make a page from a job's folder, the log next to it, and Slurm's records.
 
-    Raises `BadInput` when the folder has not the name that `slurm/common.sh` gives it.
+    Raises `BadInput` when the folder doesn't have the name that `slurm/common.sh` gives it.
     """
     folder = folder.resolve()
     job = _job_of(folder)
@@ -56,21 +56,21 @@ def page_of_job(folder: Path) -> Page:
         page.sections += sections
         page.missing += [f"run {name}: {one}" for one in missing]
     if not runs:
-        page.missing.append("runs: no folder with metrics.jsonl lies in the job's")
+        page.missing.append("runs: the job's folder contains no metrics.jsonl")
     page.sections += [end_of(path, path.name) for path in logs]
     return page
 
 
 def _job_of(folder: Path) -> Job:
-    """The job as `dtlib batch` wrote it down; of one by plain sbatch only what its name tells."""
+    """Return the job as `dtlib batch` recorded it; after a plain sbatch, only its name and id."""
     named = re.fullmatch(r"(.+)-(\d+)", folder.name)
     if named is None:
         raise BadInput(
-            f"the folder {folder} is not named NAME-JOBID, as a job's is: give it its name back."
+            f"the folder {folder} is not named NAME-JOBID, as a job's folder is: restore its name."
         )
     if (folder / "job.json").exists():
         job = batch.read(folder / "job.json")
-        if job.folder(folder.parent) == folder:  # else a copy under another name
+        if job.folder(folder.parent) == folder:  # otherwise, it is a copy under another name
             return batch.refresh(job, folder.parent)
     return Job(int(named[2]), named[1], "", 0, state=UNKNOWN)
 
@@ -86,7 +86,7 @@ def _queue(starts: list[Start], missing: list[str]) -> Section:
     section = Section("In the queue")
     if not starts:
         missing.append("time in the queue: neither sacct nor scontrol knows the job")
-        section.sentences = ["How long it waited is not known: Slurm does not tell, or no longer."]
+        section.sentences = ["The waiting time is not known: Slurm has no record of the job."]
         return section
     rows = [
         (one.number, one.state, _between(one.submitted, one.started),
@@ -94,12 +94,12 @@ def _queue(starts: list[Start], missing: list[str]) -> Section:
         for one in starts
     ]  # fmt: skip
     head = ("job", "state", "waited", "ran", "from")
-    section.tables = [Table("What Slurm tells of each start", head, rows)]
+    section.tables = [Table("What Slurm reports for each start", head, rows)]
     return section
 
 
 def from_sacct(number: int) -> list[Start]:
-    """The starts of a job by Slurm's accounting, those before a requeue first."""
+    """Return a job's starts from Slurm's accounting, in order, including those before a requeue."""
     columns = "JobID,State,Submit,Start,End"
     words = ["-X", "-D", "-n", "-P", "-S", "2000-01-01", "-o", columns, "-j", str(number)]
     lines = [line.split("|") for line in batch.ask("sacct", *words).splitlines()]
@@ -110,7 +110,7 @@ def from_sacct(number: int) -> list[Start]:
 
 
 def from_scontrol(number: int) -> list[Start]:
-    """The last start of a job, and of each task of an array, as the controller knows it."""
+    """Return the last start of a job, or of each task of an array, from Slurm's controller."""
     found = []
     for line in batch.ask("scontrol", "-o", "show", "job", str(number)).splitlines():
         words = dict(re.findall(r"(\w+)=(\S*)", line))
@@ -138,7 +138,7 @@ def _clock(time: datetime | None) -> str:
 
 
 def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
-    """A row for each start, by the log's lines and the files of exit codes."""
+    """Return a row for each start, from the log's lines and the exit-code files."""
     text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
     begun = {(task, int(number)): (at, nodes) for at, task, number, nodes in STARTED.findall(text)}
     codes = {}
@@ -149,8 +149,8 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
     section = Section("Starts")
     keys = sorted({*begun, *codes}, key=lambda key: (int(key[0] or -1), key[1]))
     if not keys:
-        missing.append("starts: no log and no exit code lies there, so it has not begun")
-        section.sentences = ["It has not begun."]
+        missing.append("starts: there is no log and no exit code, so the job has not started")
+        section.sentences = ["The job has not started."]
         return section
     rows = [
         (f"task {task}, start {number}" if task else f"start {number}",
@@ -159,13 +159,13 @@ def _starts(folder: Path, logs: list[Path], missing: list[str]) -> Section:
     ]  # fmt: skip
     restarts = sum(number > 0 for _, number in keys)
     times = "once" if len(keys) == 1 else f"{len(keys)} times"
-    section.sentences = [f"It was started {times}; {restarts} of them are restarts."]
+    section.sentences = [f"The job was started {times}; restarts among them: {restarts}."]
     section.tables = [Table("Starts", ("start", "at", "nodes", "exit code"), rows)]
     return section
 
 
 def _code(code: str | None) -> str:
     if code is None:
-        return "none was written: it was killed, or still runs"
+        return "none was written: it was killed, or is still running"
     meaning = EXIT_CODES.get(int(code)) if code.isdigit() else None
     return f"{code}{f', {meaning}' if meaning else ''}"

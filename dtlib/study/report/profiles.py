@@ -1,4 +1,4 @@
-"""What profilers left in a run's folder: torch.profiler's shares, exports of nsys and ncu."""
+"""Profilers' results in a run's folder: torch.profiler's shares, exports of nsys and ncu."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dtlib.training.record import Run
 
 
 def shares(run: Run, missing: list[str]) -> Section | None:
-    """Every rank's shares and the verdict, from the summary."""
+    """Return every rank's shares and the verdict, from the summary."""
     profile = run.summary.get("profile")
     if not profile:
-        missing.append("shares of a step and a verdict: run with --profile")
+        missing.append("shares of a step, and a verdict: train with --profile")
         return None
     rows = tables.of_ranks([Shares(**one) for one in profile["shares"]])
     table = _table("Shares of the profiled steps", rows)
@@ -20,7 +20,7 @@ def shares(run: Run, missing: list[str]) -> Section | None:
 
 
 def systems(run: Run, missing: list[str]) -> Section | None:
-    """The exports of Nsight Systems that lie in the run's folder; there need not be any."""
+    """Return tables of the Nsight Systems exports in the run's folder, if there are any."""
     section = Section("Nsight Systems")
     for path in sorted(run.folder.glob("*.sqlite")):
         try:
@@ -36,12 +36,12 @@ def systems(run: Run, missing: list[str]) -> Section | None:
             if len(rows) > 1:
                 named = [[row[-1], *row[:-1]] for row in rows]
                 section.tables.append(_table(f"{path.name}: the longest {what}", named))
-    section.sentences = ["Kinds may overlap; exposed NCCL runs beside no other kernel."]
+    section.sentences = ["Kinds may overlap; NCCL is exposed while no other kernel runs."]
     return section if section.tables else None
 
 
 def compute(run: Run, missing: list[str]) -> Section | None:
-    """The pages of Nsight Compute that lie in the run's folder; there need not be any."""
+    """Return tables of the Nsight Compute pages in the run's folder, if there are any."""
     section = Section("Nsight Compute")
     for path in sorted(run.folder.glob("ncu*.csv")):
         try:

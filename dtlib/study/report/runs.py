@@ -1,4 +1,4 @@
-"""What a run's folder tells: how it ended, its settings and results, its steps, its devices."""
+"""A run's page, from its folder: how it ended, settings and results, steps, devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = (
     "compress_gradients", "zero_stage", "shard_ranks", "cpu_offload",
 )  # fmt: skip
 ORIGIN = ("device", "host", "nodes", "gpus_per_node", "job_id", "commit", "started", "ended")
-# a column of the monitor's files → what is drawn, its unit and by what it is divided
+# a column of the monitor's files → the caption, the unit and the divisor
 DEVICE = {
     "gpu_util": ("Use of each GPU", "%", 0.01),
     "gpu_memory_bytes": ("Memory in use on each GPU", "GB (10⁹ bytes)", 1e9),
@@ -39,7 +39,7 @@ LOG_LINES = 15
 
 
 def page_of_run(folder: Path) -> Page:
-    """Gather a page from a run's folder."""
+    """Make a page from a run's folder."""
     run = Run.load(folder)
     page = Page(f"Run {folder.resolve().name}", ending(run))
     page.sections, page.missing = sections_of(run)
@@ -47,24 +47,24 @@ def page_of_run(folder: Path) -> Page:
 
 
 def ending(run: Run) -> str:
-    """Return in a sentence how a run ended, as far as its files tell."""
+    """Return a sentence on how a run ended, as far as its files show."""
     steps = f"{len(run.history)} steps are recorded"
     if (run.folder / "requeue").exists():
         return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
         return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
-    return f"not done: there is no summary, so it failed, was killed, or still runs; {steps}."
+    return f"not done: there is no summary, so it failed, was killed, or is still running; {steps}."
 
 
 def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
-    """Return the sections of a run, and what is missing of it."""
+    """Return the sections about a run, and the parts that are missing."""
     found: list[Section] = []
     missing: list[str] = []
     for name, part in PARTS.items():
         try:
             section = part(run, missing)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:  # another's records
-            said = f"the records have another form ({type(error).__name__}: {error})"
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # foreign records
+            said = f"the records have an unexpected format ({type(error).__name__}: {error})"
             missing.append(f"{name}: {said}")
             continue
         if section is not None:
@@ -76,7 +76,7 @@ def sections_of(run: Run, level: int = 2) -> tuple[list[Section], list[str]]:
 def _results(run: Run, missing: list[str]) -> Section:
     config = {name: run.config[name] for name in SETTINGS if run.config.get(name) is not None}
     defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-    unread = without_effect({**defaults, **run.config}, config)  # such as compile_mode, uncompiled
+    unread = without_effect({**defaults, **run.config}, config)  # e.g. compile_mode
     settings = {name: value for name, value in config.items() if name not in unread}
     section = Section("Settings and results", tables=[facts("Settings", settings)])
     if not run.summary:
@@ -128,8 +128,8 @@ def _steps(run: Run, missing: list[str]) -> Section | None:
     ]
     if summary.get("warmup_steps"):
         section.sentences.append(
-            f"The first {summary['warmup_steps']} steps of a start are warm-up or were looked at:"
-            " the median above leaves them out, the figures show them."
+            f"The first {summary['warmup_steps']} steps after each start are warm-up or were"
+            " instrumented: the median above leaves them out, and the figures show them."
         )
     return section
 
@@ -146,9 +146,9 @@ def _devices(run: Run, missing: list[str]) -> Section | None:
         if some:
             samples[path.stem.replace("monitor.rank", "rank ")] = some
         else:
-            missing.append(f"samples in {path}: there is none yet")
+            missing.append(f"samples in {path}: there are none yet")
     if not files:
-        missing.append("use, memory, power and clocks of the devices: run with --monitor")
+        missing.append("use, memory, power and clocks of the devices: train with --monitor")
     if not samples:
         return None
     first = min(some[0]["time"] or 0.0 for some in samples.values())
@@ -156,7 +156,7 @@ def _devices(run: Run, missing: list[str]) -> Section | None:
     said = f"Sampled over {spelled(last - first)}, while the run took its steps."
     drawn = {field: _over_time(samples, field, first) for field in DEVICE}
     if not drawn["gpu_util"]:
-        missing.append("figures of a GPU: the monitor was told of none")
+        missing.append("figures of a GPU: the monitor recorded none")
     figures = [
         lines(DEVICE[field][0], "seconds since the first sample", DEVICE[field][1], series)
         for field, series in drawn.items()
@@ -177,7 +177,7 @@ def _over_time(samples: dict[str, list[Sample]], field: str, first: float) -> di
 
 
 def _log(run: Run, missing: list[str]) -> Section | None:
-    """The last lines of rank 0's log, where the run did not come to its end."""
+    """Return the last lines of rank 0's log, if the run has no summary."""
     path = run.folder / "rank0.log"
     if run.summary or not path.exists():
         return None
@@ -199,4 +199,4 @@ PARTS: dict[str, Callable[[Run, list[str]], Section | None]] = {
     "devices": _devices,
     "log": _log,
 }
-"""A part of the page → what makes it, and notes what is missing of it."""
+"""A part of the page → the function that makes it and notes what is missing."""

@@ -1,12 +1,12 @@
-"""Checkpoints that a crash at any moment leaves usable.
+"""Checkpoints that stay usable whenever a crash happens.
 
 A checkpoint is a folder `step-00000020` with `shared.pt` (model, optimizer, position: what all
 ranks have in common, written by rank 0 alone), one `rank{r}.pt` for each rank (its random number
-states, its shards) and `complete.json`, which names every file with its size and hash. It is made
-under a temporary name in the same place, every file is forced to the disk, the marker comes last,
-and one rename publishes it: a reader sees all of it or nothing.
+states, its shards) and `complete.json`, which lists every file with its size and hash. It is
+written under a temporary name in the same place: every file is flushed to the disk, the marker is
+written last, and one rename publishes the folder, so that a reader sees all of it or nothing.
 
-Files hold tensors and plain Python values alone, so `torch.load` reads them with
+Files hold only tensors and plain Python values, so `torch.load` reads them with
 `weights_only=True`, which runs no code from the file.
 """
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the one that it resumes from, and those that it writes."""
+"""A run's checkpoints: the one that it resumes from, and those that it writes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from dtlib.training.checkpoint.content import (
 if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
 
-# What a checkpoint's next step follows from; where these differ, it is another experiment.
+# Settings that determine the next step; if one of them differs, it is another experiment.
 SAME_ON_RESUME = (
     "task", "model", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
     "num_samples", "augment", "global_batch", "seed", "optimizer", "precision", "dropout",
 )  # fmt: skip
-# What may change, and changes how the run continues: a start that resumes names each of them.
+# Settings that may change, with an effect on how the run continues: a resumed start names them.
 NAMED_ON_RESUME = (
     "lr", "momentum", "adam_eps", "weight_decay", "warmup_steps", "schedule", "lr_floor", "clip",
     "compress_gradients", "deepspeed",
 )  # fmt: skip
-# What dropout and batch norm see: other random numbers, means over other micro-batches.
+# These affect dropout and batch norm: other random numbers, means over other micro-batches.
 CUT = ("world_size", "micro_batch")
-# Where a cosine ends; under a constant rate it only says when to stop.
+# Where a cosine schedule ends; at a constant rate, they only say when to stop.
 LENGTH = ("steps", "epochs")
 
 
@@ -50,21 +50,21 @@ class Progress:
     loss: float = math.nan
 
     def due(self, every: int | None) -> bool:
-        """Tell whether something that happens every so many steps happens now."""
+        """Tell whether something that happens every `every` steps is due now."""
         return bool(every and self.step % every == 0)
 
 
 class Checkpointer:
-    """Loads and saves the whole state of a run; every rank calls each method.
+    """Loads and saves the complete state of a run; every rank calls each method.
 
     Parameters
     ----------
     folder
         The run's folder.
     strategy
-        What has the state of the model and of the optimizer.
+        The strategy, which holds the state of the model and of the optimizer.
     settings
-        All that a checkpoint is compared by when a run resumes from it.
+        The settings that are compared with the checkpoint's when a run resumes.
     """
 
     def __init__(self, folder: Path, strategy: Strategy, settings: Mapping[str, Any]) -> None:
@@ -73,9 +73,9 @@ class Checkpointer:
         self._saved_at = -1
 
     def resume(self) -> Progress | None:
-        """Load the last complete checkpoint, and return how far the run was; None without one.
+        """Load the last complete checkpoint, and return how far the run got; None without one.
 
-        Raises `BadInput` when it is another run's, or another model's.
+        Raises `BadInput` when it belongs to another run or another model.
         """
         loaded = self._checkpoints.latest()
         progress = None
@@ -96,14 +96,14 @@ class Checkpointer:
         return progress
 
     def save(self, progress: Progress, held_out_loss: float | None) -> None:
-        """Write a checkpoint of this step, unless there is one.
+        """Write a checkpoint of this step, unless it already has one.
 
         Parameters
         ----------
         progress
             How far the run is.
         held_out_loss
-            The loss of an evaluation after this step; the lowest one's checkpoint is kept.
+            The loss of an evaluation after this step; the checkpoint with the lowest one is kept.
         """
         if self._saved_at == progress.step:
             return
@@ -136,12 +136,12 @@ class Checkpointer:
         rates = []
         for each in (saved, now):
             if progress and each["steps"]:
-                config: Any = SimpleNamespace(**each)  # has what the rate follows from
+                config: Any = SimpleNamespace(**each)  # has the settings that the rate depends on
                 rate = learning_rate(config, progress.optimizer_steps, config.steps)
                 rates.append(f"{rate:.3g}")
         if len(set(rates)) == 2:
             said += f"; the learning rate of the next step is {rates[1]} instead of {rates[0]}"
-        return f" It continues as another run: {said}."
+        return f" The settings have changed: {said}."
 
     def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
         for key in SAME_ON_RESUME:

@@ -38,19 +38,19 @@ class Loaded:
     Attributes
     ----------
     step
-        Steps that were done when it was saved.
+        Steps done when it was saved.
     shared
-        What all ranks have in common.
+        The state that all ranks have in common.
     rank_state
-        What this rank had saved for itself; None if the run had fewer ranks then.
+        The state that this rank saved for itself; None if the run had fewer ranks then.
     path
-        Its folder.
+        The checkpoint's folder.
     world_size
         Number of ranks that saved it.
     metric
-        The metric it was saved with.
+        The metric that it was saved with.
     notes
-        Sentences that the user should read: which checkpoints were passed over, and why.
+        Sentences that the user should read: which checkpoints were skipped, and why.
     """
 
     step: int
@@ -66,7 +66,7 @@ class Checkpoints:
     """The checkpoints of one run, in one folder that all ranks share.
 
     `save`, `latest` and `best` are collective: every rank of the world calls them. The last two
-    stay, and the one with the lowest metric.
+    checkpoints and the one with the lowest metric are kept.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -79,18 +79,18 @@ class Checkpoints:
         rank_state: Mapping[str, Any],
         metric: float | None = None,
     ) -> Path:
-        """Write one checkpoint; when it returns on any rank, it is there for all.
+        """Write one checkpoint; once this returns on any rank, all ranks can load it.
 
         Parameters
         ----------
         step
             Steps done so far.
         shared
-            What all ranks have in common; only rank 0's is written, others may pass `{}`.
+            The state that all ranks have in common; only rank 0's is written, others may pass `{}`.
         rank_state
-            What belongs to this rank alone, such as `rng_state()`.
+            The state of this rank alone, such as `rng_state()`.
         metric
-            Lower is better (a loss); decides which one is the best.
+            Decides which checkpoint is the best one: lower is better, as for a loss.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class Checkpoints:
         Raises
         ------
         DtlibError
-            A rank could not write; the checkpoints from before are untouched.
+            A rank could not write; earlier checkpoints are unchanged.
         """
         temporary = self.folder / f"{TEMPORARY}step-{step:08d}"
         _on_rank_0(lambda: _make_empty(self.folder, temporary))
@@ -109,14 +109,15 @@ class Checkpoints:
             return Path(_on_rank_0(lambda: self._publish(step, temporary, written, metric)))
         except DtlibError:
             if dist.is_main():
-                remove_temporary(self.folder)  # a disk that is full needs the room
+                remove_temporary(self.folder)  # the disk may be full
             raise
 
     def latest(self) -> Loaded | None:
-        """Load the last complete checkpoint, or return None where there is none at all.
+        """Load the last complete checkpoint, or return None if there are no checkpoints.
 
-        A torn one is passed over for the one before, with a warning that says what is wrong; raises
-        `BadInput` when there are checkpoints, but none is complete.
+        A damaged one is skipped for the one before it, with a warning that says what is wrong.
+
+        Raises `BadInput` when there are checkpoints, but none is complete.
         """
         return self._load_first(list_folders(self.folder))
 
@@ -126,7 +127,7 @@ class Checkpoints:
         return self._load_first(sorted(folders, key=Folder.metric))
 
     def _load_first(self, folders: list[Folder]) -> Loaded | None:
-        # Rank 0 chooses for all: ranks that chose for themselves could part on a slow file system.
+        # Rank 0 chooses for all: on a slow file system, ranks might choose different ones.
         found, notes = _on_rank_0(lambda: self._choose(folders))
         if found is None:
             return None
@@ -135,9 +136,9 @@ class Checkpoints:
         own = f"rank{world.rank}.pt"
         if marker.world_size < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker.world_size} ranks and goes to "
-                f"{world.world_size}: ranks from {marker.world_size} on have no state of their "
-                "own in it."
+                f"the checkpoint {path} was saved by {marker.world_size} ranks and is "
+                f"loaded by {world.world_size}: ranks {marker.world_size} and up have no state of "
+                "their own in it."
             )
         if dist.is_main():
             for note in notes:
@@ -153,12 +154,12 @@ class Checkpoints:
             wrong = folder.what_is_wrong(read=True)
             if wrong is None:
                 return folder, notes
-            notes.append(f"the checkpoint {folder.path} is passed over: {wrong}.")
+            notes.append(f"the checkpoint {folder.path} is skipped: {wrong}.")
         if notes:
             raise BadInput(
                 f"no checkpoint in {self.folder} is complete ({len(notes)} of {len(notes)} are "
                 f"torn; the last one, {folders[0].path.name}: {wrong}): remove the folder and "
-                "start the run anew."
+                "start the run from scratch."
             )
         return None, notes
 
@@ -191,7 +192,7 @@ def _make_empty(folder: Path, temporary: Path) -> None:
 def _write_own(
     temporary: Path, shared: Mapping[str, Any], rank_state: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Write this rank's file, on rank 0 also what is shared; return sizes and hashes by name."""
+    """Write this rank's file, and on rank 0 the shared one; return sizes and hashes by name."""
     parts: dict[str, Mapping[str, Any]] = {f"rank{dist.world().rank}.pt": rank_state}
     if dist.is_main():
         parts["shared.pt"] = shared
@@ -203,9 +204,9 @@ def _write_own(
 def _together(do: Callable[[], T]) -> list[T]:
     """Call `do` on every rank, return all results by rank; a failure is raised on every rank.
 
-    Without this a rank whose disk is full would leave the others waiting for it.
+    Otherwise the other ranks would wait for a rank whose disk is full.
     """
-    dist.barrier()  # who does not come is found by the time-out; what `do` takes is not limited
+    dist.barrier()  # a missing rank runs into the time-out here; `do` has no time limit
     try:
         mine: tuple[T | None, DtlibError | None] = do(), None
     except DtlibError as error:

@@ -1,4 +1,4 @@
-"""What goes into a checkpoint: tensors and plain values, random number states included."""
+"""What a checkpoint contains: tensors and plain values, including random number states."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def rng_state(device: torch.device | None = None) -> dict[str, Any]:
     Parameters
     ----------
     device
-        Where the model is; a GPU has a state of its own.
+        The model's device; a GPU has a state of its own.
 
     Returns
     -------
     dict
-        Plain values and tensors alone: numpy's own state object would not load with
+        Only plain values and tensors: numpy's own state object would not load with
         `weights_only=True`.
     """
     kind, keys, position, has_gauss, cached = numpy.random.get_state()
@@ -44,7 +44,7 @@ def rng_state(device: torch.device | None = None) -> dict[str, Any]:
 
 
 def restore_rng(state: Mapping[str, Any], device: torch.device | None = None) -> None:
-    """Set the states that `rng_state` returned; a GPU's only where there is one."""
+    """Set the states that `rng_state` returned; a GPU's only if there is a GPU."""
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     kind, keys, position, has_gauss, cached = state["numpy"]
@@ -57,10 +57,10 @@ def restore_rng(state: Mapping[str, Any], device: torch.device | None = None) ->
 
 
 def refuse_foreign(value: Any, name: str = "shared") -> None:
-    """Refuse what `torch.load(…, weights_only=True)` would not read back.
+    """Refuse values that `torch.load(…, weights_only=True)` would not read back.
 
-    Raises `BadInput` when something in `value` is no tensor and no plain value; the sentence says
-    where it is.
+    Raises `BadInput` when something in `value` is neither a tensor nor a plain value; the message
+    says where it is.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -73,34 +73,35 @@ def refuse_foreign(value: Any, name: str = "shared") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise BadInput(
             f"a checkpoint holds tensors and plain Python values, but {name} is a {kind}: "
-            "convert it by .item(), torch.from_numpy() or str() first."
+            "convert it with .item(), torch.from_numpy() or str() first."
         )
 
 
 def refuse_other_model(
     expected: Mapping[str, Mapping[str, Any]], saved: Mapping[str, Any], path: Path | str
 ) -> None:
-    """Refuse a checkpoint whose weights are those of another model.
+    """Refuse a checkpoint whose weights belong to another model.
 
     Parameters
     ----------
     expected
-        Shapes of "model" and "moments", by name, of the model that is to be loaded into.
+        Shapes of "model" and "moments", by name, of the model that receives the weights.
     saved
-        A strategy's state, as the checkpoint has it.
+        A strategy's state from the checkpoint.
     path
-        Where the checkpoint lies, for the message.
+        The checkpoint's path, for the message.
 
     Raises
     ------
     BadInput
-        A name is missing, or too many, or has another shape; the first such one is named. Or the
-        checkpoint is of an earlier version, which knew moments by number and not by name.
+        A name is missing, unexpected, or has another shape (the message names the first), or the
+        checkpoint is from an older version, which stored moments by number and not by name.
     """
     if "steps" not in saved:
         raise BadInput(
-            f"the checkpoint {path} was written before checkpoints could change their strategy:"
-            " finish that run with the version that began it, or start anew in another folder."
+            f"the checkpoint {path} was written by an older version, whose checkpoints could not"
+            " change strategy: finish that run with that version, or start from scratch in another"
+            " folder."
         )
     differing = _differing(expected["model"], saved["model"])
     if differing:
@@ -116,17 +117,17 @@ def refuse_other_model(
 def what_is_incomplete(
     expected: Mapping[str, Mapping[str, Any]], state: Mapping[str, Any]
 ) -> str | None:
-    """Say which tensor of a strategy's state is empty, a mere shard or missing; None if none is.
+    """Say which tensor of a strategy's state is empty, only a shard, or missing; None if none is.
 
-    Frameworks that shard weights show each rank empty tensors where the whole ones were; written
-    as they are, they make a checkpoint that loads nowhere, which is found out too late.
+    Frameworks that shard weights leave empty tensors on each rank in place of the whole ones; a
+    checkpoint of those can't be loaded, and nobody would notice until it is needed.
     """
     parts = {"model": (expected["model"], state["model"])}
     parts |= {kind: (expected["moments"], of) for kind, of in state["optimizer"].items()}
     for part, (shapes, tensors) in parts.items():
         for name in _differing(shapes, tensors):
             there, here = _say(tensors.get(name)), _say(shapes.get(name))
-            return f"{part} of {name} is {there} instead of {here}"
+            return f"{name} ({part}) is {there} instead of {here}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Hand a run's weights on to other programs, as safetensors."""
+"""Export a run's weights for other programs, as safetensors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 def export(run: Path | str, folder: Path | str) -> Path:
     """Write the weights of a run's last complete checkpoint as `model.safetensors`.
 
-    A GPT gets transformers' names and a `config.json` beside it, so that
+    A GPT gets transformers' names and a `config.json` next to the weights, so that
     `GPT2LMHeadModel.from_pretrained(folder)` loads it; other models keep the names they have here.
-    Of a vocabulary that `pad_vocab_to` filled up, GPT-2's own entries are written alone; where the
-    tokenizer is another one, `config.json` names the multiple as `pad_vocab_to`.
+    If `pad_vocab_to` padded GPT-2's vocabulary, the padding is left out; with another tokenizer,
+    it stays, and `config.json` records the multiple as `pad_vocab_to`.
 
     Parameters
     ----------
     run
         The run's folder.
     folder
-        Where the files go; it is made if it is not there.
+        Where the files go; it is created if it doesn't exist.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     Raises
     ------
     BadInput
-        There is no checkpoint in the run, or the folder cannot be written to.
+        The run has no checkpoint, or the folder can't be written to.
     """
     from safetensors.torch import save
 
@@ -61,7 +61,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
 
 
 def without_padding(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the weights without entries that no token of GPT-2's tokenizer stands for."""
+    """Return the weights without vocabulary entries that no token of GPT-2's tokenizer uses."""
     kept = dict(weights)
     if config.get("pad_vocab_to") and config["tokenizer"] == "gpt2":
         kept["wte.weight"] = kept["wte.weight"][: shapes.GPT2_VOCABULARY]
@@ -69,7 +69,7 @@ def without_padding(weights: Mapping[str, Tensor], config: Mapping[str, Any]) ->
 
 
 def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what transformers' GPT2Config needs to know, read off the weights themselves."""
+    """Return the fields of transformers' GPT2Config, read from the weights."""
     vocab_size, width = weights["wte.weight"].shape
     padded = config.get("pad_vocab_to") and config["tokenizer"] != "gpt2"
     return {

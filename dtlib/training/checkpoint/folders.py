@@ -1,4 +1,4 @@
-"""One checkpoint on disk: its name, its marker, what can be wrong with it, which ones to keep."""
+"""Checkpoints on disk: their names and markers, what can be wrong with them, which ones to keep."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dtlib.errors import in_words
 
 MARKER = "complete.json"
 TEMPORARY = ".tmp-"
-# A step that is saved a second time (a resumed run) gets a new name: replacing a folder that is
-# not empty takes two renames, and a crash between them would lose both.
+# A step that is saved a second time (by a resumed run) gets a new name: replacing a folder that
+# isn't empty takes two renames, and a crash between them would lose both.
 _NAME = re.compile(r"step-(\d{8,})(?:-again(\d+))?")
 
 
 class _Hashing:
-    """A file that hashes what is written through it, so that nothing is read a second time."""
+    """A file that hashes what is written to it, so that nothing has to be read again."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash, self.bytes = file, hashlib.sha256(), 0
@@ -35,7 +35,7 @@ class _Hashing:
         self.bytes += memoryview(data).nbytes
         try:
             return self.file.write(data)
-        except OSError as error:  # torch would only say that a position is not the expected one
+        except OSError as error:  # torch would only report an unexpected position
             self.error = error
             raise
 
@@ -44,11 +44,11 @@ class _Hashing:
 
 
 def write_tensors(path: Path, content: Any) -> dict[str, Any]:
-    """Save `content` at `path`, force it to the disk, return its size in bytes and its hash."""
+    """Save `content` at `path`, flush it to the disk, and return its size in bytes and its hash."""
     with path.open("wb") as file:
         hashing = _Hashing(file)
         try:
-            torch.save(content, hashing)  # type: ignore[arg-type]  # it needs write and flush alone
+            torch.save(content, hashing)  # type: ignore[arg-type]  # it only needs write and flush
         except RuntimeError:
             if hashing.error is None:
                 raise
@@ -59,21 +59,21 @@ def write_tensors(path: Path, content: Any) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> Any:
-    """Load tensors and plain values to the CPU, so that ranks do not meet on GPU 0.
+    """Load tensors and plain values to the CPU, so that the ranks don't all load to GPU 0.
 
-    `weights_only` keeps a file from running code.
+    `weights_only` prevents a file from running code.
     """
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What `complete.json` says: sizes and hashes by file, and what the checkpoint was saved with.
+    """Content of `complete.json`: sizes and hashes by file, step, number of ranks and metric.
 
     Raises
     ------
     ValueError
-        It says something else, so this version did not write it.
+        The content has another form, so this version did not write it.
     """
 
     step: int
@@ -85,7 +85,7 @@ class Marker:
         numbers = isinstance(self.step, int) and isinstance(self.world_size, int)
         files = isinstance(self.files, dict) and "shared.pt" in self.files
         if not numbers or not files or not isinstance(self.metric, float | int | None):
-            raise ValueError(f"{MARKER} is not one of a checkpoint")
+            raise ValueError(f"{MARKER} is not a checkpoint's marker")
 
 
 @dataclass(frozen=True, order=True)
@@ -101,15 +101,15 @@ class Folder:
         return Marker(**json.loads((self.path / MARKER).read_text(encoding="utf-8")))
 
     def what_is_wrong(self, *, read: bool) -> str | None:
-        """Say what makes this checkpoint unusable, or None.
+        """Say what makes this checkpoint unusable; None if it is complete.
 
         Parameters
         ----------
         read
-            Also read every file and compare its hash; otherwise sizes alone.
+            Also read every file and compare its hash; otherwise, only compare sizes.
         """
         if not (self.path / MARKER).exists():
-            return f"it has no {MARKER}, so its writing was cut short"
+            return f"it has no {MARKER}, so the save was interrupted"
         try:
             files = self.marker().files
             wrong = (_compare(self.path / name, told, read) for name, told in files.items())
@@ -124,7 +124,7 @@ class Folder:
 
 
 def list_folders(root: Path) -> list[Folder]:
-    """All checkpoints below `root`, complete or not, the last one first."""
+    """Return all checkpoints in `root`, complete or not, the last one first."""
     found = []
     for path in root.iterdir() if root.is_dir() else ():
         match = _NAME.fullmatch(path.name)
@@ -134,7 +134,7 @@ def list_folders(root: Path) -> list[Folder]:
 
 
 def free_name(root: Path, step: int) -> str:
-    """Name of a new checkpoint of `step`."""
+    """Return an unused name for a new checkpoint of `step`."""
     taken = [folder.again for folder in list_folders(root) if folder.step == step]
     return f"step-{step:08d}" + (f"-again{max(taken) + 1}" if taken else "")
 
@@ -142,14 +142,14 @@ def free_name(root: Path, step: int) -> str:
 def prune(root: Path) -> None:
     """Remove all but the last two complete checkpoints and the best one.
 
-    Torn ones go too, but nothing goes while there is no complete one.
+    Damaged ones are removed too, but nothing is removed while there is no complete one.
     """
     folders = list_folders(root)
     complete = [folder for folder in folders if folder.what_is_wrong(read=False) is None]
     if not complete:
         return
     keep = set(complete[:2])
-    best = min(complete, key=Folder.metric)  # of equal ones the last
+    best = min(complete, key=Folder.metric)  # the last one of equal ones
     if best.metric() < math.inf:
         keep.add(best)
     for folder in folders:
@@ -158,7 +158,7 @@ def prune(root: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder under another name: a kill halfway must not leave a torn checkpoint."""
+    """Rename a folder and then remove it, so that a kill halfway leaves no damaged checkpoint."""
     hidden = path.with_name(f"{TEMPORARY}removed-{path.name}")
     shutil.rmtree(hidden, ignore_errors=True)
     path.rename(hidden)
@@ -166,7 +166,7 @@ def remove(path: Path) -> None:
 
 
 def remove_temporary(root: Path) -> None:
-    """Remove what a killed run left half-written."""
+    """Remove half-written folders of a killed run."""
     for path in root.glob(f"{TEMPORARY}*"):
         shutil.rmtree(path, ignore_errors=True)
 

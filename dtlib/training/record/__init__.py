@@ -1,15 +1,15 @@
-"""What a run leaves behind: its folder, its steps as JSON lines, its summary, one row of a table.
+"""What a run records: its folder, its steps as JSON lines, its summary, one row of a table.
 
 A run's folder holds
 
 - `config.json`: every setting of the run;
-- `metrics.jsonl`: one line a step with the numbers of the whole world, written by rank 0;
-- `evaluations.jsonl`: one line an evaluation, the same way;
-- `rank0.jsonl`, `rank1.jsonl`, …: one line a step with what that rank saw itself;
-- `rank0.log`, `rank1.log`, …: sentences of that rank, its process id first;
-- `summary.json`: the results, and on what they were measured; there once the run is done;
-- `tensorboard/`, `wandb/`: the same numbers for these two, when asked for (`loggers.py`);
-- `requeue`: there when a signal stopped the run, which should be resumed.
+- `metrics.jsonl`: one line per step with the numbers of the whole world, written by rank 0;
+- `evaluations.jsonl`: one line per evaluation, in the same way;
+- `rank0.jsonl`, `rank1.jsonl`, …: one line per step with that rank's own numbers;
+- `rank0.log`, `rank1.log`, …: that rank's log, which starts with its process id;
+- `summary.json`: the results and where they were measured, written once the run is done;
+- `tensorboard/`, `wandb/`: the same numbers for these tools, on request (`loggers.py`);
+- `requeue`: exists if a signal stopped the run, so that it should be resumed.
 
 A number that was not measured is None here, and empty in a CSV file.
 """

@@ -1,4 +1,4 @@
-"""The files in a run's folder, written while it trains."""
+"""The files in a run's folder, written during training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class RunFiles:
     folder
         The run's folder; the same one on all ranks.
     config
-        Every setting, JSON values only.
+        All settings, JSON values only.
     world
-        Who this rank is. Rank 0 writes what belongs to all; every file of another rank has the
-        rank in its name.
+        This rank's world. Rank 0 writes the shared files; every file of another rank has the rank
+        in its name.
     resumed_from
-        Steps that the checkpoint holds, or None for a new run. Later lines are cut off, so that no
-        step stands twice.
+        The checkpoint's number of steps, or None for a new run. Later lines are removed, so that
+        no step appears twice.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class RunFiles:
             files += ["metrics", "evaluations"]
         for name in files:
             self._lines[name] = Lines(self.folder / f"{name}.jsonl", resumed_from)
-        if rank == 0:  # they read what counts of the lines
+        if rank == 0:  # they read the lines that are kept
             self._loggers = loggers_for(self.folder, config, resumed_from)
         self._log = (self.folder / f"rank{rank}.log").open("a" if resumed_from else "w")
         self.log(f"pid {os.getpid()} on {platform.node()}, rank {rank} of {world.world_size}")
 
     def step(self, step: int, **numbers: Any) -> None:
-        """Add the numbers of the whole world after step number `step`, which counts from 1."""
+        """Add the numbers of the whole world after step `step`, counted from 1."""
         self._add("metrics", "train", step, numbers)
 
     def evaluation(self, step: int, **figures: Any) -> None:
-        """Add what an evaluation of the whole world found after step number `step`."""
+        """Add the results of an evaluation by the whole world after step `step`."""
         self._add("evaluations", "evaluation", step, figures)
 
     def _add(self, file: str, kind: str, step: int, line: Mapping[str, Any]) -> None:
@@ -78,7 +78,7 @@ class RunFiles:
             logger.add(step, numbers_of(kind, line))
 
     def rank_step(self, step: int, **numbers: Any) -> None:
-        """Add what this rank saw itself in step number `step`."""
+        """Add this rank's own numbers for step `step`."""
         self._lines[f"rank{self.world.rank}"].add({"step": step, **numbers})
 
     def log(self, sentence: str) -> None:
@@ -86,12 +86,12 @@ class RunFiles:
         print(_now(), sentence, file=self._log, flush=True)
 
     def finish(self, summary: Mapping[str, Any]) -> dict[str, Any]:
-        """Write `summary.json` on rank 0 with what it was measured on, and close the files.
+        """Write `summary.json` on rank 0, including where it was measured, and close the files.
 
         Returns
         -------
         dict
-            `summary` and the origin; what the caller measured wins over what is found here.
+            `summary` and the origin; the caller's values override those found here.
         """
         own = {"measured_or_simulated": "measured", "started": self._started, "ended": _now()}
         full = {**self._origin, **own, **summary}
@@ -101,10 +101,10 @@ class RunFiles:
         return full
 
     def requeue(self, step: int) -> None:
-        """Say in the folder that the run was stopped after `step` and should be resumed."""
+        """Mark in the folder that the run was stopped after `step` and should be resumed."""
         if self.world.rank == 0:
             write_atomically(self.folder / "requeue", f"stopped after step {step}\n")
-            if "DTLIB_STOPPED" in os.environ:  # of a job, which wants to know what it has gained
+            if "DTLIB_STOPPED" in os.environ:  # set by a job, which checks how far its runs got
                 with Path(os.environ["DTLIB_STOPPED"]).open("a") as file:
                     file.write(f"{step} {self.folder.resolve()}\n")
 

@@ -1,4 +1,4 @@
-"""The folder of a run: a new one, one that may be written to, one that no other run writes to."""
+"""The folder of a run: create it, check that it is writable, keep other runs out of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dtlib.errors import BadInput
 
 
 def new_folder(root: Path, name: str) -> Path:
-    """Make and return the first free one of `root/name-001`, `root/name-002`, …"""
+    """Create and return the first unused folder of `root/name-001`, `root/name-002`, …"""
     root.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(1):
         folder = root / f"{name}-{number:03d}"
         try:
-            folder.mkdir()  # fails if another run took the number since: no look before the leap
+            folder.mkdir()  # fails if another run has just taken the number, so no check before it
         except FileExistsError:
             continue
         return folder
@@ -27,14 +27,14 @@ def new_folder(root: Path, name: str) -> Path:
 
 
 def make_folder(folder: Path, *, resume: bool) -> None:
-    """Make the run's folder, and take back the wish of an earlier start to be started again.
+    """Create the run's folder, and remove the `requeue` mark of an earlier start.
 
-    Raises `BadInput` when it cannot be made or written to, or it holds a run that this one should
-    not resume.
+    Raises `BadInput` when it can't be created or written to, or holds a run that isn't to be
+    resumed.
     """
     if not resume and (folder / "config.json").exists():
         raise BadInput(
-            f"the folder {folder} holds a run already: add --resume to resume it, "
+            f"the folder {folder} already holds a run: add --resume to resume it, "
             "or choose another --out."
         )
     try:
@@ -50,19 +50,19 @@ def make_folder(folder: Path, *, resume: bool) -> None:
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder meanwhile; the system lets go if this process is killed.
+    """Lock a folder against other runs; the system releases the lock if this process is killed.
 
-    Raises `BadInput` when another run is at work there.
+    Raises `BadInput` when another run is writing to the folder.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: nobody can be kept out
+        with contextlib.suppress(OSError):  # a file system without locks can't keep others out
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadInput(
-                    f"another run is writing to the folder {folder}: wait for its end, or choose "
-                    "another --out."
+                    f"another run is writing to the folder {folder}: wait until it ends, or "
+                    "choose another --out."
                 ) from None
         yield
     finally:

@@ -1,4 +1,4 @@
-"""JSON lines that survive a kill and a resumed run."""
+"""JSON lines that survive kills and resumes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dtlib.errors import BadInput, in_words
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines, one a step; a last line that a kill cut short is left out.
+    """Read JSON lines, one per step; a last line that a kill cut short is ignored.
 
-    Raises `BadInput` when a line is no JSON object.
+    Raises `BadInput` when a line isn't a JSON object.
     """
     if not path.exists():
         return []
@@ -24,11 +24,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         try:
             lines.append(restore(json.loads(line)))
         except (ValueError, AttributeError) as error:
-            if not line.endswith(b"\n"):  # an editor may leave out the last line's end, too
+            if not line.endswith(b"\n"):  # only checked here: an editor may omit the last newline
                 continue
             raise BadInput(
-                f"line {number} of {path} is not the record of a step: remove that line, or the "
-                "whole folder and start the run anew."
+                f"line {number} of {path} is not the record of a step: remove that line, or remove "
+                "the whole folder and start the run from scratch."
             ) from error
     return lines
 
@@ -36,14 +36,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def read_object(path: Path) -> dict[str, Any]:
     """Read a file that holds one JSON object.
 
-    Raises `BadInput` when it holds something else, or cannot be read.
+    Raises `BadInput` when it holds something else, or can't be read.
     """
     try:
         return restore(json.loads(path.read_bytes()))
     except (OSError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} cannot be read as the record of a run ({in_words(error)}): give another"
-            " folder, or start the run anew."
+            " folder, or start the run from scratch."
         ) from error
 
 
@@ -56,7 +56,7 @@ class Lines:
         self.file = path.open("a", encoding="utf-8")
 
     def add(self, line: Mapping[str, Any]) -> None:
-        # One write of a whole line, at once: a rank killed between two steps loses none.
+        # Each line is written at once, so a rank killed between two steps loses none.
         self.file.write(to_json(line) + "\n")
         self.file.flush()
 

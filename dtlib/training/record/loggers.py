@@ -1,7 +1,7 @@
-"""The numbers of a run in TensorBoard and in Weights & Biases, when asked for; rank 0 writes them.
+"""Log a run's numbers to TensorBoard and Weights & Biases, on request; rank 0 writes them.
 
-`metrics.jsonl` and `evaluations.jsonl` stay the record; the loggers show the same numbers, named
-`train/loss`, `evaluation/loss` and so on, at the same steps, also after a resume.
+`metrics.jsonl` and `evaluations.jsonl` remain the record; the loggers show the same numbers, named
+`train/loss`, `evaluation/loss` and so on, at the same steps, even after a resume.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ from dtlib.training.record.lines import read_lines
 PACKAGES = {"tensorboard": "tensorboard", "wandb": "wandb"}
 WANDB_SERVER = "https://api.wandb.ai"
 REACH = 10.0  # seconds in which the server must answer before any rank starts
-START = 30.0  # seconds that W&B may take to take the run; the other ranks wait meanwhile
-END = 60.0  # seconds that sending the rest may take; it stays in the run's folder, so none is lost
+START = 30.0  # seconds that W&B may take to accept the run while the other ranks wait
+END = 60.0  # seconds for uploading the rest; it stays in the run's folder, so nothing is lost
 
 
 class Logger(Protocol):
-    """Where numbers go beside the JSON lines."""
+    """Where numbers go in addition to the JSON lines."""
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None: ...
     def close(self) -> None: ...
 
 
 def check_loggers(tensorboard: bool, wandb: str | None, *, writes: bool = True) -> None:
-    """Refuse what cannot be logged here, before any rank starts.
+    """Refuse loggers that can't work here, before any rank starts.
 
     Parameters
     ----------
     tensorboard, wandb
         The settings of those names.
     writes
-        Whether this process may become the one that writes: only that one asks the network.
+        Whether this process may become the writer: only the writer checks the network.
 
     Raises
     ------
     Unavailable
-        When a package is missing, or W&B online has no API key or no network.
+        When a package is missing, or online W&B has no API key or no network.
     """
     for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)):
         if wanted and not _installed(PACKAGES[name]):
             raise Unavailable(
                 f"{name} needs the package {PACKAGES[name]}, which is not installed: in the "
-                "project's folder, pip install -e '.[logging]' -c constraints.txt."
+                "project's folder, run pip install -e '.[logging]' -c constraints.txt."
             )
     if wandb == "online" and writes:
         _refuse_without_key_or_network(os.environ.get("WANDB_BASE_URL") or WANDB_SERVER)
 
 
 def _installed(package: str) -> bool:
-    # A folder of that name in the working folder is found too, but has no file of its own.
+    # A folder of that name in the working directory is found too, but it has no origin.
     spec = importlib.util.find_spec(package)
     return spec is not None and spec.origin is not None
 
 
 def _refuse_without_key_or_network(server: str) -> None:
-    instead = "or take wandb offline, and send the run later with `wandb sync`."
+    instead = "or use wandb offline and upload the run later with `wandb sync`."
     if not _has_key(server):
         raise Unavailable(
             f"wandb online needs an API key for {server}, and there is none: set WANDB_API_KEY, "
@@ -82,7 +82,7 @@ def _refuse_without_key_or_network(server: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(
-            f"wandb online did not reach {server} within {REACH:g} s ({reason}): see to the "
+            f"wandb online did not reach {server} within {REACH:g} s ({reason}): check the "
             f"network or the proxy, {instead}"
         ) from None
 
@@ -99,8 +99,8 @@ def _has_key(server: str) -> bool:
 
 
 def loggers_for(folder: Path, config: Mapping[str, Any], resumed_from: int | None) -> list[Logger]:
-    """Open the loggers that `config` asks for; of an earlier start they keep the steps up to
-    `resumed_from` and no later ones."""
+    """Open the loggers that `config` asks for; they keep an earlier start's steps up to
+    `resumed_from` and drop later ones."""
     loggers: list[Logger] = []
     if config.get("tensorboard"):
         loggers.append(TensorBoard(folder / "tensorboard", resumed_from))
@@ -110,7 +110,7 @@ def loggers_for(folder: Path, config: Mapping[str, Any], resumed_from: int | Non
 
 
 def numbers_of(kind: str, line: Mapping[str, Any]) -> dict[str, float]:
-    """Return what of a JSON line can be drawn, as `kind/name`; words and empty values cannot."""
+    """Return the numbers of a JSON line as `kind/name`; text and empty values are left out."""
     found = {}
     for name, value in line.items():
         if name != "step" and (isinstance(value, int | float) or hasattr(value, "item")):
@@ -124,24 +124,24 @@ class TensorBoard:
     def __init__(self, folder: Path, resumed_from: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        # Readers forget what an earlier start wrote from this step on: it did not count.
+        # Readers drop what an earlier start wrote from this step on, because it was undone.
         self._writer = SummaryWriter(str(folder), purge_step=(resumed_from or 0) + 1)
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
         for name, number in numbers.items():
             self._writer.add_scalar(name, number, step)
-        self._writer.flush()  # a rank that is killed between two steps loses none
+        self._writer.flush()  # a rank killed between two steps loses none
 
     def close(self) -> None:
         self._writer.close()
 
 
 class WeightsAndBiases:
-    """A W&B run whose files lie in `wandb/` of the run's folder; offline it asks no network.
+    """A W&B run with its files in `wandb/` in the run's folder; offline, it uses no network.
 
-    Its own system metrics, console log and copies of code are left out: the record has what it was
-    measured on. W&B cannot take back a step, so a resumed run is written anew from the JSON lines
-    that count, under its old id; online, the server leaves out the steps that it has.
+    W&B's own system metrics, console log and code copies are off: the record says where the run
+    was measured. W&B can't undo a step, so a resumed run is written again from the JSON lines that
+    were kept, under its old id; online, the server skips the steps that it already has.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -157,8 +157,8 @@ class WeightsAndBiases:
         except wandb.Error as error:
             wandb.teardown()
             raise DtlibError(
-                f"W&B did not take the run ({' '.join(str(error).split())}): see `wandb login`, "
-                "or take wandb offline."
+                f"W&B did not accept the run ({' '.join(str(error).split())}): check "
+                "`wandb login`, or use wandb offline."
             ) from error
         for step, numbers in _kept(folder):
             self.add(step, numbers)
@@ -189,7 +189,7 @@ class WeightsAndBiases:
 
 
 def _kept(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """What the record holds already, in the order in which it was written."""
+    """Return what the record already holds, in the order in which it was written."""
     rows = []
     for order, kind in enumerate(("train", "evaluation")):
         name = "metrics" if kind == "train" else "evaluations"
@@ -199,14 +199,14 @@ def _kept(folder: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 def _run_id(path: Path) -> str:
-    """The id under which W&B knows the run, the same in every start."""
+    """Return the run's id for W&B, which is the same in every start."""
     if not path.exists():
         path.write_text(uuid.uuid4().hex[:8])
     return path.read_text()
 
 
 def _import_wandb(cache: Path) -> Any:
-    """Import it so that the temporary folders that it makes at once, and leaves, lie in `cache`."""
+    """Import W&B so that the temporary folders it creates and leaves behind are in `cache`."""
     usual, tempfile.tempdir = tempfile.tempdir, str(cache.resolve())
     try:
         import wandb
@@ -217,8 +217,8 @@ def _import_wandb(cache: Path) -> Any:
 
 @contextlib.contextmanager
 def _environment(cache: Path) -> Iterator[None]:
-    """W&B's variables while it starts, unless the user set them: it otherwise writes to the home
-    folder, and reports its errors to its makers."""
+    """Set W&B's variables while it starts, unless the user has set them: otherwise, it writes to
+    the home folder and reports its errors to its developers."""
     ours = {"WANDB_CACHE_DIR": str(cache.resolve()), "WANDB_ERROR_REPORTING": "false"}
     ours = {name: value for name, value in ours.items() if name not in os.environ}
     os.environ.update(ours)

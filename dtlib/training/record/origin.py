@@ -1,4 +1,4 @@
-"""On what a run was measured."""
+"""Where a run was measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def origin(world: World) -> dict[str, Any]:
-    """On what a run was measured: commit, versions, host, device, Slurm job."""
+    """Return where a run was measured: commit, versions, host, device, Slurm job."""
     import torch
 
     import dtlib
@@ -38,7 +38,7 @@ def origin(world: World) -> dict[str, Any]:
 
 
 def commit(package: Path = Path(__file__).parents[2]) -> str | None:
-    """Commit of the checkout that `package` lies in ("-dirty" if it was changed), else None."""
+    """Return the commit of the checkout that contains `package` ("-dirty" if changed), or None."""
     git = ["git", "-C", str(package)]
     # A package installed into a virtual environment may lie inside somebody else's checkout.
     tracked = run([*git, "ls-files", "--error-unmatch", "__init__.py"], 10)

@@ -1,4 +1,4 @@
-"""A finished run, and its row of a table."""
+"""A run's records, and its row in a table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COLUMNS = (
     "payload_bytes_per_step", "comm_share", "data_share", "gpu_util", "mfu", "loss", "metric",
     "seed", "commit", "host", "device", "job_id", "measured_or_simulated",
 )  # fmt: skip
-"""Columns of a table of runs, in order; `warmup_steps` are those left out of the timing."""
+"""Columns of a table of runs, in order; `warmup_steps` are the steps left out of the timing."""
 
-# A setting with the name of a column, but another meaning: the schedule's warm-up is no timing.
+# A setting with a column's name but another meaning: it is the warm-up of the lr schedule.
 _NOT_FROM_CONFIG = {"warmup_steps"}
 
 
@@ -30,15 +30,15 @@ class Run:
     Attributes
     ----------
     folder
-        Where its records lie.
+        The folder with its records.
     config
         Its settings.
     summary
-        Its results; empty while it is not done.
+        Its results; empty until the run is done.
     history
-        The lines of `metrics.jsonl`, one dict a step.
+        The lines of `metrics.jsonl`, one dict per step.
     evaluations
-        The lines of `evaluations.jsonl`, one dict an evaluation, the last one at the end.
+        The lines of `evaluations.jsonl`, one dict per evaluation, the last one at the end.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Run:
         Raises
         ------
         BadInput
-            There is no run in `folder`, or its records cannot be read.
+            There is no run in `folder`, or its records can't be read.
         """
         folder = Path(folder)
         if not (folder / "config.json").exists():
@@ -90,6 +90,6 @@ class Run:
     def row(self) -> dict[str, Any]:
         """One row of a table: a value, or None, for each of `COLUMNS`."""
         row = {name: self.config.get(name) for name in COLUMNS if name not in _NOT_FROM_CONFIG}
-        row["device"] = None  # what was asked for ("auto") is not what it ran on
+        row["device"] = None  # the setting ("auto") isn't the device that it ran on
         found = {name: value for name, value in self.summary.items() if value is not None}
         return {name: found.get(name, row.get(name)) for name in COLUMNS}

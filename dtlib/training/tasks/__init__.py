@@ -1,4 +1,4 @@
-"""What is learnt: a task is a model, its data, its loss and its evaluation, one file a task."""
+"""Tasks: a model with its data, its loss and its evaluation, one file per task."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from dtlib.training.tasks.base import Task
 
 
 def find(name: str) -> type[Task]:
-    """Return the task of that name, one of `config.CHOICES["task"]`; its file is loaded now."""
+    """Return the task of that name, one of `config.CHOICES["task"]`; this imports its file."""
     return importlib.import_module(f"{__name__}.{name}").TASK

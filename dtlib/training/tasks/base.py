@@ -1,4 +1,4 @@
-"""What the loop asks of a task: micro-batches, a summed loss, an exact evaluation."""
+"""What the loop needs from a task: micro-batches, a summed loss, an exact evaluation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Share(NamedTuple):
-    """What this rank takes of a global batch: its indices, and the slice of each micro-batch."""
+    """This rank's share of a global batch: the indices, and the slice of each micro-batch."""
 
     step: int
     indices: torch.Tensor
@@ -38,16 +38,16 @@ class Task(ABC):
     Attributes
     ----------
     model
-        on the CPU, in fp32, its weights drawn from the seed alone: the same on every rank.
+        On the CPU, in fp32, with weights drawn from the seed alone: the same on every rank.
     train_size
-        samples (pictures, windows of text) in the training data.
+        Number of samples (pictures, windows of text) in the training data.
     sample, units_per_sample, unit
-        what a sample is called; what a throughput counts: the tokens of a window and "tokens/s".
+        What a sample is called, and what a throughput counts: a window's tokens, "tokens/s".
     vocab_size
-        entries of a text's vocabulary; None for pictures.
+        Entries of a text's vocabulary; None for pictures.
     metric, held_out_loss
-        names of two of the evaluation's figures: what a table shows, what the best checkpoint is
-        chosen by.
+        Names of two of the evaluation's figures: the one that tables show, and the one that
+        decides which checkpoint is the best.
     """
 
     model: torch.nn.Module
@@ -66,20 +66,20 @@ class Task(ABC):
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
-        """Refuse a configuration that this task cannot serve, before any rank starts."""
+        """Refuse a configuration that this task can't run, before any rank starts."""
         del config
 
     @classmethod
     @abstractmethod
     def check_data(cls, config: RunConfig) -> int:
-        """Refuse data that cannot be used, before any rank starts; return their training samples.
+        """Refuse unusable data before any rank starts; return the number of training samples.
 
         Raises `BadInput`.
         """
 
     @classmethod
     def refuse_few(cls, size: int, plan: BatchPlan) -> None:
-        """Refuse training data that have not even one global batch."""
+        """Refuse training data that are smaller than one global batch."""
         if size < plan.global_batch:
             raise BadInput(
                 f"the training data hold {size} {cls.sample}, fewer than the global"
@@ -92,11 +92,11 @@ class Task(ABC):
 
     @abstractmethod
     def evaluation_batches(self) -> int:
-        """Return into how many batches the evaluation is cut; the cut knows nothing of ranks."""
+        """Return the evaluation's number of batches, which does not depend on the ranks."""
 
     @abstractmethod
     def evaluation_batch(self, number: int) -> Batch:
-        """Return that batch of the evaluation, on the device."""
+        """Return batch `number` of the evaluation, on the device."""
 
     @abstractmethod
     def figures(self, loss: float, accuracy: float) -> dict[str, Any]:
@@ -107,23 +107,23 @@ class Task(ABC):
         return {}
 
     def steps_per_epoch(self, plan: BatchPlan) -> int:
-        """Return how many whole global batches an epoch has; the rest of it is dropped.
+        """Return how many whole global batches an epoch has; the remaining samples are dropped.
 
-        Raises `BadInput` when there is not even one.
+        Raises `BadInput` when there are none.
         """
         self.refuse_few(self.train_size, plan)
         return self.train_size // plan.global_batch
 
     def steps(self, plan: BatchPlan, first: int) -> Iterator[list[Batch]]:
-        """Yield this rank's micro-batches for each step from `first` on, without end."""
+        """Yield this rank's micro-batches for each step from `first` on, forever."""
         batches = self.train_batches(self.shares(plan, first))
         while True:
             yield list(itertools.islice(batches, plan.accumulation))
 
     def shares(self, plan: BatchPlan, first: int) -> Iterator[Share]:
-        """Yield what this rank takes in each step from `first` on, without end.
+        """Yield this rank's share of each step from `first` on, forever.
 
-        It follows from (seed, step) alone: the order is that of the *global* batches, and each
+        It depends on (seed, step) alone: the samples are ordered into *global* batches, and each
         rank cuts out its parts, so one rank and four see the same samples, resumed or not.
         """
         parts = [plan.micro_slice(a, self.world.rank) for a in range(plan.accumulation)]
@@ -143,11 +143,11 @@ class Task(ABC):
     def training_loss(
         self, model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
-        """Return `loss_sum` of what the model gives for a micro-batch."""
+        """Return the summed loss of the model on a micro-batch."""
         return self.loss_sum(model(inputs), labels)
 
     def is_chunked(self, positions: int) -> bool:
-        """Tell whether a loss over so many predictions never has all of its logits at once."""
+        """Tell whether the loss over `positions` predictions is computed in chunks of logits."""
         del positions
         return False
 
@@ -156,12 +156,12 @@ class Task(ABC):
         return (labels != IGNORE).sum()
 
     def evaluate(self, strategy: Strategy) -> dict[str, Any]:
-        """Score every held-out sample once, whatever the number of ranks; the same on all of them.
+        """Score every held-out sample once, with any number of ranks; return the same on all.
 
-        Whole batches are dealt out to the ranks, then sums and counts are added up: no rank's mean
-        is averaged. Every rank scores equally many batches, since a sharded model gathers its
-        weights in each; one that has run out repeats the first with all labels ignored, which adds
-        nothing.
+        The ranks share out whole batches, and then sums and counts are added up, so no means of
+        ranks are averaged. Every rank scores the same number of batches, because a sharded model
+        gathers its weights in each; a rank that has run out repeats the first batch with all labels
+        ignored, which adds nothing.
         """
         device = self.world.device
         sums = torch.zeros(3, dtype=sums_dtype(device), device=device)

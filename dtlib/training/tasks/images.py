@@ -1,4 +1,4 @@
-"""Pictures: a ResNet-18 that names what is on them."""
+"""Pictures: a ResNet-18 that classifies them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVALUATION_BATCH = 250  # divides 2,000 and 10,000, and is small enough for any 
 
 
 class Images(Task):
-    """Pictures [b, 3, 32, 32] to logits [b, classes]; a summary tells test loss and accuracy."""
+    """Pictures [b, 3, 32, 32] to logits [b, classes]; the summary has test loss and accuracy."""
 
     sample = "pictures"
     unit = "images/s"
@@ -51,8 +51,8 @@ class Images(Task):
     def check(cls, config: RunConfig) -> None:
         if config.model is not None and config.model not in shapes.RESNET:
             raise BadInput(
-                f"unknown model {config.model!r} for images; there is {', '.join(shapes.RESNET)}."
-                f"{did_you_mean(config.model, shapes.RESNET)}"
+                f"unknown model {config.model!r} for images; choose from "
+                f"{', '.join(shapes.RESNET)}.{did_you_mean(config.model, shapes.RESNET)}"
             )
 
     @classmethod
@@ -65,7 +65,7 @@ class Images(Task):
 
     def _cut(self, shares: Iterable[Share]) -> Iterator[tuple[torch.Tensor, Augmentation | None]]:
         for share in shares:
-            # drawn for the global batch, then cut: how many ranks there are changes no picture
+            # drawn for the global batch, then cut: the number of ranks changes no picture
             changes = augmentation(len(share.indices), self.config.seed, share.step)
             for part in share.parts:
                 yield share.indices[part], changes.rows(part) if self.config.augment else None
@@ -90,9 +90,9 @@ class Images(Task):
 
 
 def linear_accuracy(train: DeviceImages, test: DeviceImages, epochs: int = 10) -> float:
-    """Return the test accuracy of a linear model on the pixels: what needs no network to be known.
+    """Return the test accuracy of a linear model on the pixels, as a baseline for the network.
 
-    Softmax regression, fitted by AdamW over `epochs` passes with a rate that falls to 0.
+    It is a softmax regression, fitted with AdamW in `epochs` passes with a rate that falls to 0.
     """
     count, batch = len(train), 256
     torch.manual_seed(0)

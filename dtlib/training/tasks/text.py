@@ -1,4 +1,4 @@
-"""Text: a GPT that says which token comes next."""
+"""Text: a GPT that predicts the next token."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.ranks.dist import World
 
-EVALUATION_TOKENS = 4096  # in a batch; the logits of GPT-2's 50,257 tokens then take 0.8 GB
+EVALUATION_TOKENS = 4096  # per batch; the logits of GPT-2's 50,257 tokens then take 0.8 GB
 
 
 class Text(Task):
-    """Windows of tokens [b, s] to logits [b, s, vocabulary]; a summary tells the perplexity.
+    """Windows of tokens [b, s] to logits [b, s, vocabulary]; the summary has the perplexity.
 
-    Held-out text is cut into windows of s tokens that do not overlap. Every token but the first of
-    the text is predicted exactly once, from the tokens before it in its window and no others.
+    Held-out text is cut into windows of s tokens that don't overlap. Every token except the text's
+    first is predicted exactly once, only from the tokens before it in its window.
     """
 
     sample = "windows of text"
@@ -73,8 +73,8 @@ class Text(Task):
         if tokens is not None and wanted is not None and wanted > there:
             remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
             raise BadInput(
-                f"the text {data} has {tokens} tokens to train on, which are {there} windows of"
-                f" {context}, fewer than the num_samples {wanted}; {remedy}, or bring more text."
+                f"the text {data} has {tokens} tokens to train on, enough for {there} windows of"
+                f" {context} and not for num_samples {wanted}; {remedy}, or provide more text."
             )
         return wanted or there
 
@@ -114,7 +114,7 @@ class Text(Task):
             "protocol": f"{self.data.protocol}; windows of {self.units_per_sample} tokens",
         }
         if self.data.grammar is not None:
-            # the same text scored by the grammar itself, which no model beats in the long run
+            # the grammar's own score on this text, which no model beats in the long run
             best = self.data.grammar.surprisals(self.data.valid.tolist())[1:].mean()
             found["entropy"] = self.data.grammar.entropy
             found["sampling_error"] = self.data.grammar.sampling_error(tokens)
