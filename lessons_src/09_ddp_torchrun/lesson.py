@@ -194,13 +194,14 @@ Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
 import os
 import runpy
 import sys
+from pathlib import Path
 
 import torch.distributed as dist
 
 names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS"
 values = " ".join(f"{name}={os.environ[name]}" for name in names)
 rank, start = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
-with open(f"{sys.argv[3]}/rank{rank}.log", "a") as log:
+with Path(sys.argv[3], f"rank{rank}.log").open("a") as log:
     print(f"start {start}: {values}", file=log)
 barrier = dist.barrier
 

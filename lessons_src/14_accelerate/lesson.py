@@ -359,6 +359,7 @@ if not torch.cuda.is_available():
 # Here the learning rate falls along a line over 40 steps, on one process and
 # on four:
 
+
 # %%
 def rates(make, steps):
     """Return the learning rate of each optimizer step under Accelerate."""

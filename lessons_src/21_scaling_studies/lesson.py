@@ -417,10 +417,11 @@ for n in (2, 8, 64):
 # computation, so it can hide at most that much:
 
 # %%
+from lesson.pictures import draw_border
+
 from dtlib.sim import hardware
 from dtlib.sim.collectives import ring_all_reduce_time
 from dtlib.sim.estimate import Setup, estimate
-from lesson.pictures import draw_border
 
 nvlink, infiniband = hardware.DEVICES["h100"]["link"], 50e9  # bytes/s
 rate = 0.4 * hardware.peak("h100", "bf16")

@@ -630,9 +630,11 @@ for name in chain:
     rows.append(
         [name, f"{rates[name]:.0f}", sent[name], f"{step:.2f}"]
         + [f"{x:.2f}" for x in proof[name]]
-        + ["" if name == "slow" else noise(
-            proof[name][0], *(turns[one][1:] for one in two)
-        )]
+        + [
+            ""
+            if name == "slow"
+            else noise(proof[name][0], *(turns[one][1:] for one in two))
+        ]
     )
 learn.table(
     rows,

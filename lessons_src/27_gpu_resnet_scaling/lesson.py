@@ -171,12 +171,14 @@ learn.table(
 # A CPU has no such queue, but its operations show the same fixed cost:
 
 # %%
+import functools
+
 from lesson import launches
 
 calls = {}
 for elements in (1, 100, 10_000, 1_000_000):
-    x = torch.ones(elements)
-    calls[elements] = launches.seconds_of(lambda: x.add_(1))
+    call = functools.partial(torch.ones(elements).add_, 1)
+    calls[elements] = launches.seconds_of(call)
 learn.table(
     [[n, 1e6 * took, 1e9 * took / n] for n, took in calls.items()],
     ["elements", "µs of a call", "ns per element"],
@@ -388,6 +390,7 @@ def studied(kind, axes=None, **own):
 rows = studied("strong", global_batch=together)
 strong = scaling.efficiency(rows)
 
+
 # %%
 def noise_of(rows):
     """Seconds of a step where repeats differ most, on any number of ranks."""
@@ -564,8 +567,7 @@ if record or size == "full":
     place = folder("batches")
     wide = {"model": "resnet18"} if size == "full" else {"width": 8}
     curves = {
-        str(batch): plan.curve(place, batch, EPOCHS, wide)
-        for batch in BATCHES
+        str(batch): plan.curve(place, batch, EPOCHS, wide) for batch in BATCHES
     }
     if record:
         learn.keep_record("27_batches", {"curves": curves})

@@ -849,6 +849,7 @@ learn.check("diagnose", diagnose)
 # A worked example: 2 ranks take 2 seconds for two windows of 8 positions, with
 # 3 and 5 tokens. These are 8 tokens in 2 s, so return `(4.0, 2.0)`.
 
+
 # %% tags=["exercise", "stretch"]
 def tokens_per_second(steps, ranks, warmup):
     """(tokens/s of all ranks, tokens/s of one), medians of timed steps."""
