@@ -80,7 +80,7 @@ def _line(template: Any, names: dict[str, Any]) -> str:
 def _own_number(own: dict[str, Any], runs: list[dict[str, str]]) -> float | None:
     for row in reversed(runs):
         if row["what"] == own["what"] and row["lesson"] == str(own.get("lesson", row["lesson"])):
-            if row["source"].endswith(progress.NOISE):
+            if row.get("source", "").endswith(progress.NOISE):
                 break
             try:
                 return float(row["measured"])
