@@ -142,19 +142,13 @@ assert distance < 1e-6
 # The last step could be luck. Here are all steps.
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_losses
 
 curves = {
     "one rank": [line["loss"] for line in one.history],
     "two ranks": [line["loss"] for line in two.history],
 }
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.plot(curves["one rank"], "o", mfc="none", ms=9, label="one rank")
-axes.plot(curves["two ranks"], "x", ms=6, label="two ranks")
-axes.set(xlabel="step", ylabel="loss (nats per token)")
-axes.set_xticks(range(0, steps, max(1, steps // 5)))
-axes.legend()
-plt.show()
+draw_losses(curves)
 
 # %%
 learn.table(

@@ -25,3 +25,21 @@ def draw_step(n=4, samples=16):
     axes.text(5.55, (n - 1) / 2, "all_reduce", rotation=90, ha="center", va="center")
     key(figure, ["gradients", "communication", "weights"])
     return figure
+
+
+def draw_losses(curves):
+    """Losses of two runs by step, as marks that lie in one another where they agree."""
+    names, steps = list(curves), len(next(iter(curves.values())))
+    figure, axes = canvas(
+        "The losses of both runs agree in every step",
+        alt=f"Loss by step for {' and '.join(names)}: each cross lies in a circle, "
+        f"from {curves[names[0]][0]:.2f} in the first step to {curves[names[0]][-1]:.2f}.",
+        size=(6, 3),
+    )
+    marks = ({"marker": "o", "mfc": "none", "ms": 9}, {"marker": "x", "ms": 6})
+    for name, mark in zip(names, marks, strict=True):
+        axes.plot(curves[name], linestyle="", label=name, **mark)
+    axes.set(xlabel="step", ylabel="loss, nats per token")
+    axes.set_xticks(range(0, steps, max(1, steps // 5)))
+    axes.legend(frameon=False)
+    return figure

@@ -127,7 +127,6 @@ assert second.between_steps["gradients"] == 0
 # out the memory of all tensors.
 
 # %%
-import matplotlib.pyplot as plt
 
 
 def over_time(page):
@@ -140,20 +139,9 @@ def over_time(page):
     return [[value / 1e6 for value in row] for row in rows]
 
 
-kinds = "weights", "optimizer", "gradients", "activations"
 both = [a + b for a, b in zip(over_time(first), over_time(second))]
-figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
-areas = axes.stackplot(range(len(both[0])), *both, labels=kinds)
-for area, hatch in zip(areas, ("xx", "//", "..", "")):
-    area.set(hatch=hatch, edgecolor="white")
-half = len(first.timeline)
-for k, page in enumerate((first, second)):
-    ends = k * half, k * half + len(page.timeline) - 1
-    label = "the allocator's peak" if k == 0 else None
-    axes.hlines(peak(page) / 1e6, *ends, "black", "dashed", label=label)
-axes.set(xlabel="events of step 1, then of step 2", ylabel="MB")
-axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-plt.show()
+peaks = [peak(page) / 1e6 for page in (first, second)]
+pictures.draw_events(both, len(first.timeline), peaks)
 
 # %%
 rows = []
@@ -166,7 +154,7 @@ for k, page in enumerate((first, second), start=1):
         rows.append([f"step {k}, {when}", *values, sum(values)])
 learn.table(
     [[row[0], *(f"{value:.1f}" for value in row[1:])] for row in rows],
-    ["MB", *kinds, "sum"],
+    ["MB", *pictures.KINDS, "sum"],
     "The same two steps at three moments",
 )
 
@@ -507,13 +495,12 @@ for name, way in ways.items():
     flop[name] = counter.get_total_flops()
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-for name, style in ("plain", "-"), ("yours", "--"):
-    line = [moment[0] / 1e6 for moment in pages[name].timeline]
-    axes.plot(line, style, label=name)
-axes.set(xlabel="events of one step", ylabel="activations, MB")
-axes.legend()
-plt.show()
+pictures.draw_activations(
+    {
+        name: [moment[0] / 1e6 for moment in pages[name].timeline]
+        for name in ("plain", "yours")
+    }
+)
 
 # %%
 learn.table(

@@ -1,7 +1,7 @@
 """The pictures of lesson 05: what fills a card, and what a block keeps."""
 
 from dtlib.learn import charts
-from dtlib.learn.drawing import bare, box, canvas, key
+from dtlib.learn.drawing import INK, LOOKS, bare, box, canvas, key
 
 # Operations of a block, what each keeps in units of h numbers a position, and the tensor's name.
 ATTENTION = (("norm", 1, "x"), ("qkv", 1, "in"), ("attention", 3, "q, k, v"), ("out", 1, "in"))
@@ -51,4 +51,44 @@ def draw_block():
     axes.set_yticks([0, 1], ["operation", "keeps"])
     axes.tick_params(axis="y", length=0)
     key(figure, ["activations"])
+    return figure
+
+
+KINDS = ("weights", "optimizer", "gradients", "activations")
+
+
+def draw_events(held, border, peaks):
+    """MB of each of `KINDS` over the events of two steps, the second from `border`, and peaks."""
+    highest = max(map(sum, zip(*held, strict=True)))
+    figure, axes = canvas(
+        "Activations rise in forward and fall in backward",
+        alt="MB held over the events of two steps, stacked: weights, optimizer, gradients, and "
+        f"activations, which rise and fall in each step; at most {highest:.0f} MB together. "
+        f"Dashed: the allocator's peaks, {peaks[0]:.0f} and {peaks[1]:.0f} MB.",
+        size=(7, 3.4),
+    )
+    events = range(len(held[0]))
+    areas = axes.stackplot(events, *held, colors=[LOOKS[kind].colour for kind in KINDS])
+    for area, kind in zip(areas, KINDS, strict=True):
+        area.set(hatch=LOOKS[kind].hatch, edgecolor=INK, linewidth=0.5)
+    for begin, end, top in ((0, border - 1, peaks[0]), (border, events[-1], peaks[1])):
+        axes.hlines(top, begin, end, INK, "dashed")
+    axes.annotate("the allocator's peak", (0, peaks[0]), (0, 3), textcoords="offset points")
+    axes.set(xlabel="events of step 1, then of step 2", ylabel="MB", ylim=(0, 1.15 * max(peaks)))
+    key(figure, KINDS)
+    return figure
+
+
+def draw_activations(curves):
+    """MB of activations over the events of a step, by name of the run."""
+    tops = {name: max(line) for name, line in curves.items()}
+    figure, axes = canvas(
+        f"Checkpointing keeps {tops['yours']:.3g} MB at most instead of {tops['plain']:.3g}",
+        alt="Activations in MB over the events of one step: "
+        + "; ".join(f"{name} reaches {top:.3g} MB" for name, top in tops.items())
+        + ".",
+        size=(7, 3.2),
+    )
+    charts.lines(axes, {name: (range(len(line)), line) for name, line in curves.items()})
+    axes.set(xlabel="events of one step", ylabel="activations, MB")
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dtlib.learn.charts import lines
 from dtlib.learn.drawing import INK, bare, box, canvas, key, send
 
 LISTS = ("scatter", "reduce_scatter", "all_to_all")  # these begin with a number for each rank
@@ -100,4 +101,20 @@ def draw_node() -> Any:
             axes.plot([x + 0.45] * 2, [2.6, 3.45], color=INK, linestyle="-", linewidth=1)
     box(axes, 0.3, 3.8, 9.8, "other", "InfiniBand switches, 50 GB/s per adapter")
     axes.text(5.2, 3.05, "adapters", color=INK, va="center", ha="center")
+    return figure
+
+
+def draw_messages(sizes: Sequence[float], measured: Sequence[float], line: Sequence[float]) -> Any:
+    """Microseconds of one message by its bytes: measured as dots, the fitted line dashed."""
+    figure, axes = canvas(
+        "A small message costs α; a large one costs its bytes",
+        alt=f"Microseconds for one message by its size, both on logarithmic axes: measured from "
+        f"{measured[0]:.3g} µs at {sizes[0]} bytes to {measured[-1]:.3g} µs at {sizes[-1]:,}; the "
+        "line α + Sβ is flat at first and then rises with the size.",
+        size=(6, 3.2),
+    )
+    axes.set(xscale="log", yscale="log", xlabel="S, bytes", ylabel="µs for one message")
+    axes.plot(sizes, measured, "o", label="measured")
+    lines(axes, {"α + Sβ": (sizes, line)}, linestyle="--")
+    axes.legend(frameon=False, handles=axes.get_lines()[:1])
     return figure

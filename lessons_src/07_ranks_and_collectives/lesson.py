@@ -481,17 +481,12 @@ seconds = dtlib.launch(ping_pong, sizes, repeats, ranks=2)[0]
 # messages count as much as large ones.
 
 # %%
-import matplotlib.pyplot as plt
 from lesson import what_if as collectives
+from lesson.boards import draw_messages
 
 alpha, beta = collectives.fit_line(sizes, seconds)
-figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-axes.loglog(sizes, [s * 1e6 for s in seconds], "o", label="measured")
 line = [(alpha + size * beta) * 1e6 for size in sizes]
-axes.loglog(sizes, line, "--", label="α + Sβ")
-axes.set(xlabel="S, bytes", ylabel="µs for one message")
-axes.legend()
-plt.show()
+draw_messages(sizes, [s * 1e6 for s in seconds], line)
 
 # %%
 learn.table(

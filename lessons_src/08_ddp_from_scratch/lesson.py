@@ -567,11 +567,9 @@ def over_the_link(way, cap):
 runs = {way: over_the_link(way, cap) for way in ways}
 
 # %%
-import matplotlib.pyplot as plt
-from lesson.pictures import draw_ways
+from lesson.pictures import draw_buckets, draw_ways
 
-figure = draw_ways(runs)
-plt.show()
+draw_ways(runs)
 
 # %%
 learn.table(
@@ -620,16 +618,7 @@ for size in caps:
     swept.append((size, len(run.rows), run.done))
 
 # %%
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-counts, steps = [row[1] for row in swept], [row[2] for row in swept]
-axes.plot(counts, steps, "o-", label="all gradients there, simulated")
-end = runs["overlap"].backward
-axes.axhline(end, color="black", ls=":", label="backward, as above")
-axes.set(xscale="log", xlabel="buckets", ylabel="ms since backward began")
-axes.set(xticks=counts, xticklabels=counts, ylim=(0, None))
-axes.minorticks_off()
-axes.legend(fontsize=8)
-plt.show()
+draw_buckets(swept, runs["overlap"].backward)
 
 # %%
 learn.table(

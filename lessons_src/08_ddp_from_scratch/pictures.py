@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dtlib.learn.charts import lines
 from dtlib.learn.drawing import INK, bare, box, canvas, key, ranks, send
 
 from .timed import Timeline
@@ -68,3 +69,26 @@ def _ticks() -> Any:
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
+
+
+def draw_buckets(swept: Sequence[tuple[int, int, float]], backward: float) -> Any:
+    """Ms until all gradients are there, by the number of buckets; `swept` has (cap, count, ms)."""
+    counts, done = [row[1] for row in swept], [row[2] for row in swept]
+    best = counts[done.index(min(done))]
+    figure, axes = canvas(
+        f"{best} buckets are the best of these: fewer leave late, more pay α often",
+        alt="Milliseconds from the start of backward until all gradients are there, simulated: "
+        + ", ".join(f"{c} buckets {ms:.1f}" for c, ms in zip(counts, done, strict=True))
+        + f"; backward itself ends after {backward:.1f} ms.",
+        size=(6.4, 3),
+    )
+    axes.set(xscale="log", xlabel="buckets", ylabel="ms since backward began")
+    rising = sorted(zip(counts, done, strict=True))
+    curves = {
+        "gradients there": ([count for count, _ in rising], [ms for _, ms in rising]),
+        "backward": ((rising[0][0], rising[-1][0]), (backward, backward)),
+    }
+    axes.set(xticks=counts, xticklabels=counts, ylim=(0, 1.1 * max(done)))
+    axes.minorticks_off()
+    lines(axes, curves, simulated=["gradients there"])
+    return figure

@@ -386,14 +386,9 @@ seen = {
 }
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_rates
 
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-for (n, values), mark in zip(seen.items(), ("-", "--")):
-    axes.plot(values, mark, label=f"{n} process{'es' * (n > 1)}")
-axes.set(xlabel="step of the optimizer", ylabel="learning rate")
-axes.legend()
-plt.show()
+draw_rates(seen)
 
 # %%
 learn.table(

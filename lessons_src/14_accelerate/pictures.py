@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dtlib.learn.charts import lines
 from dtlib.learn.drawing import bare, box, canvas, key, ranks, send
 
 Batches = Sequence[Sequence[Sequence[int]]]  # of each rank, in each round: the samples
@@ -99,3 +100,20 @@ def _said(name: str, batches: Batches) -> str:
         for r, rank in enumerate(batches)
     ]
     return f"{name}: {', '.join(parts)}."
+
+
+def draw_rates(seen: Mapping[int, Sequence[float]]) -> Any:
+    """The learning rate of each optimizer step, by the number of processes."""
+    many = max(seen)
+    zero = next((k for k, rate in enumerate(seen[many]) if rate == 0), len(seen[many]))
+    figure, axes = canvas(
+        f"On {many} processes the rate reaches 0 in step {zero} of {len(seen[many])}",
+        alt="Learning rate by optimizer step: "
+        + "; ".join(f"{n} process{'es' * (n > 1)}: from {rates[0]:g} to {rates[-1]:g}"
+                    for n, rates in seen.items()) + f"; on {many} it is 0 from step {zero} on.",
+        size=(6, 3),
+    )  # fmt: skip
+    axes.set(xlabel="step of the optimizer", ylabel="learning rate")
+    points = {f"{n} process{'es' * (n > 1)}": (range(len(r)), r) for n, r in seen.items()}
+    lines(axes, points)
+    return figure

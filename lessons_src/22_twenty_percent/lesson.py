@@ -463,21 +463,13 @@ apart = {
 }
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_gains
 
 names = list(gains)[1:]
-figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-hatches = ["" if told[name].real else "//" for name in names]
-middles = [gains[name][0] for name in names]
-axes.barh(names, middles, color="C0", alpha=0.5, hatch=hatches)
-for row, name in enumerate(names):
-    middle, low, high = gains[name]
-    axes.plot([low, high], [row, row], color="black", marker="|")
-axes.axvline(1, color="black", linewidth=1)
-axes.axvline(1.2, color="black", linewidth=1, linestyle="--")
-axes.invert_yaxis()
-axes.set(xlabel="times the throughput; dashed: 1.2, hatched: within the noise")
-plt.show()
+draw_gains(
+    {name: gains[name] for name in names},
+    [name for name in names if told[name].real],
+)
 
 # %%
 learn.table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtlib.learn.drawing import INK, box, canvas, key, ranks, timeline
@@ -71,4 +71,28 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
     timeline(axes, spans, names=list(steps))
     axes.set_xlabel("ms of a step, its parts added up")
     key(figure, list(KINDS.values()), {kind: part for part, kind in KINDS.items()})
+    return figure
+
+
+def draw_gains(
+    gains: Mapping[str, tuple[float, float, float]], real: Sequence[str], goal: float = 1.2
+) -> Any:
+    """Gain of each lever (median, smallest, largest); those not in `real` are within noise."""
+    over = [name for name in real if gains[name][0] >= goal]
+    figure, axes = canvas(
+        f"{len(over)} of {len(gains) - 1} levers alone make training {100 * (goal - 1):.0f} % faster",
+        alt="Gain in throughput of each lever, median from smallest to largest: "
+        + "; ".join(f"{name} {middle:.2f} ({low:.2f} to {high:.2f})"
+                    + ("" if name in real else ", within the noise")
+                    for name, (middle, low, high) in gains.items()) + ".",
+        size=(7, 3.8),
+    )  # fmt: skip
+    for row, (name, (middle, low, high)) in enumerate(gains.items()):
+        box(axes, 0, row, middle, "other" if name in real else "waiting", height=0.7)
+        axes.plot([low, high], [row, row], color=INK, marker="|", linestyle="-")
+    axes.axvline(1, color=INK, linewidth=1)
+    axes.axvline(goal, color=INK, linewidth=1, linestyle="--")
+    axes.set_yticks(range(len(gains)), list(gains))
+    axes.set(xlim=(0, None), ylim=(len(gains) - 0.4, -0.6))
+    axes.set(xlabel=f"times the throughput; dashed: {goal:g}, crossed: within the noise")
     return figure

@@ -418,21 +418,9 @@ noise["weak"] = noise_of(rows)
 weak = scaling.efficiency(rows)
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import draw_efficiency
 
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-for rows, mark, line in ((strong, "o", "-"), (weak, "s", "--")):
-    numbers = [row["world_size"] for row in rows]
-    middle = [100 * row["efficiency"] for row in rows]
-    low = [100 * row["efficiency_min"] for row in rows]
-    high = [100 * row["efficiency_max"] for row in rows]
-    axes.plot(numbers, middle, mark + line, label=rows[0]["study"])
-    axes.fill_between(numbers, low, high, alpha=0.2)
-axes.axhline(100, color="k", ls=":", label="ideal")
-axes.set(xlabel="ranks", ylabel="efficiency, %", xticks=ranks)
-axes.set_ylim(bottom=0)
-axes.legend()
-plt.show()
+draw_efficiency(strong, weak)
 
 # %%
 learn.table(
@@ -575,13 +563,10 @@ else:
     curves = learn.recorded("27_batches")["curves"]
 
 # %%
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+from lesson.pictures import draw_accuracy
+
 epochs = range(1, EPOCHS + 1)
-for batch, mark in zip(curves, "os^"):
-    axes.plot(epochs, curves[batch], mark + "-", label=f"batch {batch}")
-axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1))
-axes.legend()
-plt.show()
+draw_accuracy(curves)
 
 # %%
 learn.table(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dtlib.learn.charts import lines
 from dtlib.learn.drawing import INK, bare, box, canvas, key
 from dtlib.sim import hardware
 
@@ -82,4 +84,50 @@ def draw_ladder(
     axes.set(ylim=(len(shares) - 0.4, -0.6), xlim=(0, min(100, 1.25 * most)))
     size = f"{peak / 1e9:.0f} GFLOP/s" if cpu else f"{peak / 1e12:.0f} TFLOP/s"
     axes.set_xlabel(f"MFU: % of {of} ({size})")
+    return figure
+
+
+def draw_efficiency(*studies: Sequence[Mapping[str, Any]]) -> Any:
+    """Efficiency by ranks of each study's rows: the median as a line, lowest to highest as bars."""
+    last = {rows[0]["study"]: rows[-1] for rows in studies}
+    ranks = studies[0][-1]["world_size"]
+    told = ", ".join(f"{100 * row['efficiency']:.0f} % ({name})" for name, row in last.items())
+    figure, axes = canvas(
+        f"{ranks} ranks: efficiency {told}",
+        alt=f"Efficiency in percent by the number of ranks. On {ranks}: " + "; ".join(
+            f"{name} {100 * row['efficiency']:.0f}, from {100 * row['efficiency_min']:.0f} to "
+            f"{100 * row['efficiency_max']:.0f}" for name, row in last.items()) + "; ideal 100.",
+        size=(6.4, 3),
+    )  # fmt: skip
+    axes.set(xlabel="ranks", ylabel="efficiency, %")
+    axes.set_xticks([row["world_size"] for row in studies[0]])
+    axes.set_ylim(
+        0, 1.05 * max(100, *(100 * row["efficiency_max"] for row in itertools.chain(*studies)))
+    )
+    lines(axes, {
+        rows[0]["study"]: (
+            [row["world_size"] for row in rows], [100 * row["efficiency"] for row in rows]
+        )
+        for rows in studies
+    }, marker="o")  # fmt: skip
+    for row in itertools.chain(*studies):
+        ends = 100 * row["efficiency_min"], 100 * row["efficiency_max"]
+        axes.plot([row["world_size"]] * 2, ends, color=INK, marker="_", linestyle="-")
+    axes.axhline(100, color=INK, linestyle=":")
+    return figure
+
+
+def draw_accuracy(curves: Mapping[str, Sequence[float]]) -> Any:
+    """Test accuracy after each epoch, by batch."""
+    best = max(curves, key=lambda batch: curves[batch][-1])
+    figure, axes = canvas(
+        f"After {len(curves[best])} epochs, batch {best} has learnt the most",
+        alt="Test accuracy by epoch: " + "; ".join(
+            f"batch {batch} ends at {line[-1]:.2f}" for batch, line in curves.items()) + ".",
+        size=(6.4, 3),
+    )  # fmt: skip
+    axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    points = {f"batch {b}": (range(1, len(line) + 1), line) for b, line in curves.items()}
+    lines(axes, points, marker="o")
     return figure

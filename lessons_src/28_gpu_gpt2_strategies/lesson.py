@@ -244,31 +244,26 @@ if not full:
 # for the last model that ran:
 
 # %%
-import matplotlib.pyplot as plt
+from lesson.pictures import HELD, draw_held
 
-KINDS = ["parameters", "gradients", "optimizer", "fp32_copy"]
 shown = [row for row in done if row["model"] == done[-1]["model"]]
-labels = [row["strategy"] for row in shown]
-figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
-bottom, outline = [0.0] * len(shown), [0.0] * len(shown)
-for kind, hatch in zip(KINDS, ["", "//", "..", "xx"]):
-    held = [row[f"{kind}_bytes"] / 1e6 for row in shown]
-    rule = [(row[f"predicted_{kind}_bytes"] or 0) / 1e6 for row in shown]
-    name = kind.replace("_", " ")
-    axes.bar(labels, held, 0.5, bottom, hatch=hatch, label=name)
-    frame = {"fill": False, "edgecolor": "black"}
-    axes.bar(labels, rule, 0.8, outline, **frame)
-    bottom = [low + add for low, add in zip(bottom, held)]
-    outline = [low + add for low, add in zip(outline, rule)]
-axes.set(ylabel="MB held by rank 0", ylim=(0, 1.25 * max(bottom)))
-axes.legend(fontsize=8, ncols=4, title="measured; outlines: the formulas")
-plt.show()
+draw_held(shown)
+
 
 # %%
+def totals(row):
+    """MB by the formulas, and as measured."""
+    keys = [f"{kind}_bytes" for kind in HELD.values()]
+    return [
+        sum(row[how + key] or 0 for key in keys) / 1e6
+        for how in ("predicted_", "")
+    ]
+
+
 learn.table(
     [
-        [row["strategy"], *pair, row["unexplained_bytes"]]
-        for row, *pair in zip(shown, outline, bottom)
+        [row["strategy"], *totals(row), row["unexplained_bytes"]]
+        for row in shown
     ],
     ["", "formula, MB", "measured, MB", "unexplained bytes"],
     f"States of {shown[-1]['model']} on rank 0 of {world}",

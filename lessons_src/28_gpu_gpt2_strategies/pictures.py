@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtlib.learn.charts import heat
-from dtlib.learn.drawing import canvas
+from dtlib.learn.charts import heat, stacks
+from dtlib.learn.drawing import INK, canvas
 
 from .what_if import GIB, GPT2, STRATEGIES, computing, held
 
@@ -50,4 +50,31 @@ def draw_fits(
     for patch in axes.patches:
         patch.set_linestyle("--")  # nothing here was measured
     axes.set_xlabel("GiB on each card, simulated; crossed out: more than a card has")
+    return figure
+
+
+HELD = {"weights": "parameters", "gradients": "gradients", "optimizer": "optimizer",
+        "other": "fp32_copy"}  # fmt: skip
+
+
+def draw_held(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """MB that rank 0 holds under each strategy, by kind, in outlines of what formulas predict."""
+
+    def amounts(row: Mapping[str, Any], what: str) -> dict[str, float]:
+        return {kind: (row[what.format(name)] or 0) / 1e6 for kind, name in HELD.items()}
+
+    measured = {row["strategy"]: amounts(row, "{}_bytes") for row in rows}
+    predicted = [amounts(row, "predicted_{}_bytes") for row in rows]
+    totals = ", ".join(f"{name} {sum(kinds.values()):.1f}" for name, kinds in measured.items())
+    figure, axes = canvas(
+        "Filled: what rank 0 holds (other: an fp32 copy). Outlines: the formulas",
+        alt=f"MB held by rank 0 of weights, gradients, optimizer state and an fp32 copy: {totals}.",
+        size=(7, 3.4),
+    )
+    stacks(axes, measured, "MB held by rank 0")
+    floor = [0.0] * len(rows)
+    for kind in HELD:
+        rule = [kinds[kind] for kinds in predicted]
+        axes.bar(range(len(rows)), rule, 0.86, floor, fill=False, edgecolor=INK)
+        floor = [low + more for low, more in zip(floor, rule, strict=True)]
     return figure
