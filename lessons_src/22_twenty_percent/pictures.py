@@ -80,7 +80,7 @@ def draw_gains(
     """Gain of each lever (median, smallest, largest); those not in `real` are within noise."""
     over = [name for name in real if gains[name][0] >= goal]
     figure, axes = canvas(
-        f"{len(over)} of {len(gains) - 1} levers alone make training {100 * (goal - 1):.0f} % faster",
+        f"{len(over)} of {len(gains) - 1} levers alone reach {goal:g} times the throughput",
         alt="Gain in throughput of each lever, median from smallest to largest: "
         + "; ".join(f"{name} {middle:.2f} ({low:.2f} to {high:.2f})"
                     + ("" if name in real else ", within the noise")
