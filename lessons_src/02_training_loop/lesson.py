@@ -34,8 +34,9 @@ draw_luck()
 
 # %% [markdown]
 # Each bar shows where the accuracy of a model may lie by the luck of its test
-# pictures alone: two standard errors on either side, by a formula that you
-# meet near the end.
+# pictures alone: two **standard errors** on either side. A standard error is
+# how far such a share typically lies from its true value; its formula is near
+# the end.
 #
 # `steps` is the length of the run near the end, which is repeated for each of
 # `seeds` seeds. If you have more time or a GPU, raise `steps`, or set `width`
@@ -68,8 +69,9 @@ learn.predict("last_picture")
 # ## The loop, line by line
 #
 # The data are computer-drawn pictures in ten classes, 3 × 32 × 32 numbers
-# each. The model is a narrow ResNet-18. `logits` holds ten numbers for each
-# picture, one per class; the class with the largest is the model's answer.
+# each. The model is a narrow ResNet-18, a network of 18 layers; the first ones
+# keep `width` numbers (channels) for each pixel. `logits` holds ten numbers
+# for each picture, one per class; the class with the largest is the answer.
 
 # %%
 import torch
@@ -134,6 +136,8 @@ from dtlib.measure.ledger.saved import SavedTensors
 
 def kept_by_losses(count, use):
     """Bytes of activations behind `count` losses, after `use` of each."""
+    # Not counted: pictures, weights and averages are in memory anyway. Two
+    # tensors that share their memory have the same data_ptr, its address.
     own = [x, y, *model.parameters(), *model.buffers()]
     known = {tensor.untyped_storage().data_ptr() for tensor in own}
     with SavedTensors(lambda storage: storage.data_ptr() in known) as saved:
@@ -166,13 +170,15 @@ learn.my_run(
 # %% [markdown]
 # `backward` frees the activations, even while you still hold the loss: what
 # remains is the record of operations, without data. **A loss that never went
-# backward keeps everything**, and that is how a validation loop that collects
-# its losses as tensors runs out of memory. `.item()` frees nothing by
+# backward keeps everything.** That is how a validation loop runs out of memory
+# if it collects its losses as tensors and torch records their graphs
+# (`torch.no_grad()`, below, turns that off). `.item()` frees nothing by
 # itself; it hands you a plain number, so that you need not keep the tensor.
 #
 # ## Exercise 1: one step
 #
-# ●●○ *8 minutes.* A colleague's step raises no error. Watch it train.
+# ●●○ *8 minutes.* A colleague's step raises no error. Watch it train. (With
+# `momentum=0.9` each step of the optimizer also repeats 0.9 of the last one.)
 
 
 # %%
@@ -184,14 +190,13 @@ def her_step(model, optimizer, x, y):
     return F.cross_entropy(model(x), y)
 
 
-torch.manual_seed(0)
 hers = resnet18(width).to(device)
 optimizer = torch.optim.SGD(hers.parameters(), lr=0.05, momentum=0.9)
 [round(her_step(hers, optimizer, x, y).item(), 3) for _ in range(4)]
 
 # %% [markdown]
 # Not one weight moves. There are five mistakes: two in the order of its
-# lines, one in what the list of losses would keep in memory, one in *which*
+# lines, one in what the returned loss would keep in memory, one in *which*
 # loss it returns, and one line is missing altogether. Write the step as it
 # should be. The model may come from an evaluation, still in evaluation mode,
 # and with old gradients. Return the loss from *before* the update, as a plain
@@ -247,7 +252,7 @@ def softmax_twice(model, optimizer, x, y):
 
 
 def overfit(take_step, steps=25):
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # for the shuffled labels
     model = resnet18(width).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     return [take_step(model, optimizer, x, y) for _ in range(steps)]
@@ -286,9 +291,10 @@ assert min(min(losses) for losses in list(curves.values())[1:]) > 1.4
 
 # %% [markdown]
 # All four begin near 2.30, and the three with a bug get nowhere near 0. With
-# the last bug the loss has a floor that no training can break: after softmax
-# all numbers lie between 0 and 1, so the right class gets at best $e^1$
-# against nine times $e^0$, and the loss is at least $-\ln\frac{e}{e + 9}$:
+# the last bug the loss has a floor that no training can break. After softmax
+# all numbers lie between 0 and 1, and `cross_entropy` exponentiates them once
+# more. So the right class gets at best $e^1$ against nine times $e^0$, and the
+# loss is at least $-\ln\frac{e}{e + 9}$:
 
 # %%
 floor = -math.log(math.e / (math.e + 9))
@@ -298,8 +304,9 @@ floor
 # %% [markdown]
 # ## Where random numbers come from
 #
-# There are three streams of random numbers: Python's `random`, NumPy's, and
-# torch's. Each has its own seed, and seeding one leaves the others alone.
+# Three libraries have streams of random numbers: Python's `random`, NumPy and
+# torch. Seeding one library leaves the others alone. torch has one stream for
+# the CPU and one for each GPU; `torch.manual_seed` seeds all of them.
 # There is also more than one process: a **worker** of a DataLoader is a
 # process that prepares batches. On many systems it starts from scratch and
 # imports the code that it runs, so the next cell writes a file. It defines a
@@ -365,11 +372,13 @@ assert same == ["default_rng(0)"]
 # %% [markdown]
 # Old advice says that all workers draw the same numbers from `np.random`.
 # That was true once (https://github.com/pytorch/pytorch/issues/5059). Today
-# the DataLoader seeds Python, NumPy and torch in every worker, from torch's
-# seed and the worker's number. It knows nothing of a generator that your
-# dataset keeps: every worker gets a copy in the same state. And unless you set
+# the DataLoader draws a new number from torch's stream for every epoch. From
+# it and the worker's number it seeds Python, NumPy and torch in each worker.
+# It knows nothing of a generator that your dataset keeps: every worker gets a
+# copy in the same state. And unless you set
 # `persistent_workers`, workers are started again in every epoch, so the copy
-# repeats its draws. A `worker_init_fn` fixes both:
+# repeats its draws. Each worker calls a `worker_init_fn` when it starts, which
+# can give the copy a seed of its own:
 
 # %%
 mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
@@ -385,8 +394,8 @@ learn.table(
 )
 
 # %% [markdown]
-# This is the second trap: two **ranks** (the processes of one training run)
-# with the same seed crop and flip their pictures alike. Ranks need equal
+# There is another trap: two **ranks** (processes of one training run) with the
+# same seed crop and flip their pictures alike. Ranks need equal
 # weights at the start and different draws afterwards:
 
 # %%
@@ -401,8 +410,9 @@ print("own seed ", torch.rand(3))
 # %% [markdown]
 # A worked example with NumPy's stream alone. Both ranks of seed 0 make their
 # weights, then draw two numbers, say for a crop. The seed of the draws has to
-# depend on both `seed` and `rank`. Their sum won't do: rank 1 of seed 0 would
-# draw what rank 0 of seed 1 draws. `seed_of` mixes them into one large number.
+# depend on both `seed` and `rank`. Their sum keeps the ranks of one run apart,
+# but rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs that you
+# compare share numbers. `seed_of` mixes both into one large number instead.
 
 # %%
 import random
@@ -462,14 +472,14 @@ one, huge = torch.tensor(1.0), torch.tensor(1e8)
 
 # %% [markdown]
 # Another number of threads cuts a sum into other pieces, so the order of
-# addition changes. Same seed, same pictures, six steps with one thread and
-# with two:
+# addition changes. Here are six steps with one thread and with two, on the
+# same pictures. The weights start equal: `resnet18` has a seed of its own.
 
 
 # %%
 def six_steps(threads):
     torch.set_num_threads(threads)
-    model = resnet18(8)
+    model = resnet18(8, seed=0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     inputs, labels = x.cpu(), y.cpu()
     losses = [step(model, optimizer, inputs, labels) for _ in range(6)]
@@ -499,8 +509,12 @@ learn.table(
 #
 # Some operations are not even repeatable on one machine.
 # `torch.use_deterministic_algorithms(True)` makes torch choose a repeatable
-# algorithm, or raise an error if there is none. One such operation is `put_`,
-# here with two values for the same place:
+# algorithm, or raise an error if there is none. On a GPU that alone is not
+# always enough: with `torch.backends.cudnn.benchmark = True`, for example,
+# cuDNN times its algorithms and may choose another one in the next run
+# (https://docs.pytorch.org/docs/stable/notes/randomness.html lists what else
+# to set). An operation that raises the error is `put_`, here with two values
+# for the same place:
 
 # %%
 torch.use_deterministic_algorithms(True)
@@ -581,8 +595,8 @@ learn.check("accumulate", accumulate)
 # %% [markdown]
 # Is it exact on the real model, too? **Batch norm** normalizes with averages
 # over the micro-batch, so the model computes another function when the batch
-# is cut. **Group norm** looks at one picture at a time, and in fp64 there is
-# next to no rounding:
+# is cut. **Group norm** normalizes each picture by itself, and in fp64 (64
+# bits for each number, where fp32 has 32) there is next to no rounding:
 
 
 # %%
@@ -698,18 +712,23 @@ test_x = (test.pixels / 255 - 0.5).to(device)
 test_batches = list(zip(test_x.split(100), test.labels.to(device).split(100)))
 
 
+def make_model():  # resnet18's own seed is drawn from torch's stream
+    return resnet18(width, seed=torch.randint(2**31, ()).item())
+
+
 def run(seed, log):
-    model = start(lambda: resnet18(width, seed=seed), seed, 0).to(device)
+    model = start(make_model, seed, 0).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for k in range(steps):
         rows = torch.randperm(len(data))[:32]  # from the seeded stream
         inputs = (data.pixels[rows] / 255 - 0.5).to(device)
         loss = step(model, optimizer, inputs, data.labels[rows].to(device))
         log.writerow([seed, k + 1, loss])
-    return score(model, test_batches)
+    return [float(value) for value in score(model, test_batches)]
 
 
-with Path("metrics.csv").open("w", newline="") as file:
+# buffering=1: each line goes to the file at once, and not in blocks
+with Path("metrics.csv").open("w", buffering=1, newline="") as file:
     log = csv.writer(file)
     log.writerow(["seed", "step", "loss"])
     scores = [run(seed, log) for seed in range(seeds)]
@@ -743,19 +762,27 @@ assert len(rows) == steps * seeds
 
 # %% [markdown]
 # A dozen steps teach the model next to nothing: guessing is right once in
-# ten. Only the seed differs between these runs, so a change of yours has to
-# bring more than this spread. Part of the spread comes from the test set: with
-# $n$ pictures and a true accuracy $p$, the share that is right has the
-# standard error $\sqrt{p(1-p)/n}$, by the binomial distribution. Were the 3
-# points of the beginning luck? Try 62 % on 500 pictures, and on 5000. The
-# what-if assumes that each model is tested on its own pictures. On the same
-# pictures, both models share most of their luck, and the difference varies
-# less. The luck of the seed comes on top.
+# ten. Only the seed differs between these runs, so two single runs that differ
+# by no more than this spread show nothing about a change of yours. Means over
+# $k$ seeds show smaller differences: the standard error of a mean is the
+# standard deviation over seeds divided by $\sqrt{k}$.
+#
+# Part of the spread comes from the test set: with $n$ pictures and a true
+# accuracy $p$, the share that is right has the standard error
+# $\sqrt{p(1-p)/n}$, by the binomial distribution. Were the 3 points of the
+# beginning luck? Try 62 % on 500 pictures, and on 5000. The what-if assumes
+# that each model is tested on its own pictures, so the standard error of the
+# difference is $\sqrt{2}$ times that of one. On the same pictures, both models
+# share most of their luck, and the difference varies less. The luck of the
+# seed comes on top.
 
 # %%
 learn.what_if("luck")
 
 # %% [markdown]
+# On 500 pictures, luck makes up to 6.1 points, so the 3 points may be luck. On
+# 5000 it makes up to 1.9 points, and 3 are more than that.
+#
 # ## Which learning rate? A range test
 #
 # Multiply the learning rate by the same factor after every step, and record
@@ -763,13 +790,13 @@ learn.what_if("luck")
 # the loss explodes. (The idea comes from Smith, 2017,
 # https://arxiv.org/abs/1506.01186, who raises the rate by equal amounts.) The
 # test below uses the sixteen pictures; two dozen steps on one batch give no
-# more than a first guess.
+# more than a first guess. Test with the optimizer that you train with: with
+# momentum 0.9, a step becomes up to ten times as long.
 
 # %% tags=["stretch"]
 rates = [1e-4 * 10 ** (k / 5) for k in range(24)]
-torch.manual_seed(0)
 model = resnet18(width).to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=rates[0])
+optimizer = torch.optim.SGD(model.parameters(), lr=rates[0], momentum=0.9)
 found = []
 for rate in rates:
     optimizer.param_groups[0]["lr"] = rate
@@ -882,7 +909,8 @@ learn.quiz()
 #   threads, ranks, kernels and versions.
 # - A mean of means has to weigh each by its count, in accumulation and in a
 #   score.
-# - A difference counts when it is larger than what another seed does.
+# - Two single runs show nothing if another seed makes as large a difference.
+#   Compare means over several seeds, with their standard errors.
 
 # %%
 learn.take_away()

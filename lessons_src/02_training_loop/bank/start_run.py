@@ -21,7 +21,21 @@ def by_a_fork(make_model, seed, rank):
         return make_model()
 
 
+# Wrong: one stream for all ranks, in which each begins a little later.
+def by_burning(make_model, seed, rank):
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    model = make_model()
+    for _ in range(rank):
+        random.random(), np.random.rand(), torch.rand(())
+    return model
+
+
+BURNT = "torch.manual_seed(seed); torch.rand(100 + rank)"
 ALSO_WRONG = [
+    ("shifted", by_burning),
+    ("shifted", {"torch.manual_seed(own)": BURNT}),
     ("weights_unseeded", {FIRST: "pass"}),
     ("weights_by_rank", {FIRST: "torch.manual_seed(1000 * seed + rank)"}),
     ("weights_no_seed", {FIRST: "torch.manual_seed(0)"}),

@@ -78,9 +78,20 @@ ALSO_WRONG = [
     ("step_first", {BACK + STEP: STEP + BACK}),
     ("cleared", {CLEAR: "", BACK: BACK + CLEAR}),
     ("loss_after", {"loss.item()": f"{LOSS}.item()"}),
+    (
+        "loss_eval",
+        {
+            "model.train()": f"model.eval()\n    own = {LOSS}.item()\n    model.train()",
+            "loss.item()": "own",
+        },
+    ),
     ("loss_sum", {"loss.item()": "loss.item() * len(y)"}),
     ("loss_other", {"loss.item()": "loss.item() / len(y)"}),
     ("unrecognised", {"(x), y)": "(x), y) / 3"}),
+    (
+        "passes",
+        {f"{BACK}{STEP}": f"{BACK}    own = {LOSS}.item()\n{STEP}", "loss.item()": "own"},
+    ),
     ("graph", {"loss.item()": "loss"}),
     ("none", {"return loss": "loss"}),
     ("no_number", {"loss.item()": 'f"{loss:.3f}"'}),

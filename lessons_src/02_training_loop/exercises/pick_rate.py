@@ -54,6 +54,13 @@ def steepest(rates, losses):
     return rates[min(falls)[1] if falls else 0] / 10
 
 
+def against_previous(rates, losses):
+    """A mistake: 4 times the loss before."""
+    pairs = enumerate(itertools.pairwise(losses), 1)
+    end = next((k for k, (a, b) in pairs if not b <= 4 * a), None)
+    return rates[losses.index(min(losses[:end]))] / 10
+
+
 def nan_wins(rates, losses):
     """A mistake: nan is the smallest of all."""
     found = [rate for rate, loss in zip(rates, losses, strict=True) if loss != loss]
@@ -87,6 +94,8 @@ EXERCISE = Answer(
         case("4.5 times the lowest, and then a lower number",
              [0.003, 0.04, 0.5, 6.0], [2.3, 1.0, 4.5, 0.9]),
         case("up to less than 4 times the first", [0.005, 0.06, 0.7, 8.0], [2.3, 0.5, 3.0, 0.1]),
+        case("up by less than 4 times in each step",
+             [0.001, 0.02, 0.3, 4.0, 5.0], [2.3, 1.0, 3.0, 5.0, 0.5]),
     ],
     mistakes=[
         Mistake("nan", lambda rates, losses: NAN, when=lambda got: math.isnan(got[0])),
@@ -96,6 +105,7 @@ EXERCISE = Answer(
         ("index", lambda rates, losses: place(rates, losses) / 10),
         ("loss", lambda rates, losses: losses[place(rates, losses)] / 10),
         ("nan_wins", nan_wins),
+        ("against_previous", against_previous),
         ("against_first", {"4 * best": "4 * losses[0]"}),
         ("after_divergence", {"break": "continue"}),
         ("any_rise", {"4 * best": "best"}),

@@ -19,14 +19,16 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 MANY = 128  # ranks; of 1024 seeds two are alike with a probability of 0.9996
+AHEAD = 256  # draws that are compared: streams that overlap there are one stream
 STREAMS = ("Python's random", "NumPy", "torch")
 
 
 class Drawn(NamedTuple):
-    """The weights that came back, and the next draw of each stream."""
+    """The weights that came back, and the next draws of each stream."""
 
     weights: Tensor
     streams: tuple[float, ...]
+    words: tuple[list, ...]  # what each stream gives next, by 32 bits of its generator
 
 
 @contextlib.contextmanager
@@ -61,6 +63,11 @@ def _drawn(answer, call, before):
     return Drawn(
         weights,
         (random.random(), float(np.random.rand()), torch.rand((), dtype=torch.float64).item()),
+        (
+            [random.getrandbits(32) for _ in range(AHEAD)],
+            np.random.randint(2**32, size=AHEAD, dtype=np.uint32).tolist(),
+            torch.rand(AHEAD).tolist(),
+        ),
     )
 
 
@@ -90,7 +97,7 @@ def ranks(got):
         if got[a].streams[i] == got[b].streams[i]
     ]
     if not same:
-        return True
+        return _apart(got)
     names = list(dict.fromkeys(which for which, *_ in same))
     _, a, b, value = same[0]
     key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
@@ -98,6 +105,20 @@ def ranks(got):
     which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
     case = f"seed 0, ranks {a} and {b}"
     return Wrong(key, case, which=which, a=a, b=b, value=value, n=len(got))
+
+
+def _apart(got):
+    """No stream is another rank's, begun at a later place: three draws in a row are 72 bits."""
+    for i, which in enumerate(STREAMS):
+        owner = {}
+        for rank, drawn in enumerate(got):
+            words = drawn.words[i]
+            for three in zip(words, words[1:], words[2:], strict=False):
+                other = owner.setdefault(three, rank)
+                if other != rank:
+                    case = f"seed 0, ranks {other} and {rank}"
+                    return Wrong("shifted", case, which=which, a=other, b=rank)
+    return True
 
 
 def seeds(got):
@@ -113,7 +134,10 @@ def seeds(got):
 
 def passed(got):
     """With a remark, where rank 1 of seed 0 draws what rank 0 of seed 1 draws."""
-    note = "Same weights on four ranks, and streams of their own in Python, NumPy and torch."
+    note = (
+        f"Same weights on {MANY} ranks. In Python, NumPy and torch no two of them share numbers"
+        f" among the next {AHEAD}."
+    )
     if any(a == b for a, b in zip(got[1][1].streams, got[2][1].streams, strict=True)):
         note += (
             " A remark: rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs with seeds in a"
