@@ -135,8 +135,8 @@ def seeds(got):
 def passed(got):
     """With a remark, where rank 1 of seed 0 draws what rank 0 of seed 1 draws."""
     note = (
-        f"Same weights on {MANY} ranks. In Python, NumPy and torch no two of them share numbers"
-        f" among the next {AHEAD}."
+        f"Same weights on {MANY} ranks. In Python, NumPy and torch, no two ranks' streams overlap"
+        f" in the next {AHEAD} draws."
     )
     if any(a == b for a, b in zip(got[1][1].streams, got[2][1].streams, strict=True)):
         note += (
