@@ -93,7 +93,8 @@ learn.predict("another_cut")
 # - **Restarts**: when a rank fails, its torchrun ends all ranks of its node.
 #   `--max-restarts=1` then starts them once more, at your last checkpoint.
 #   With c10d the other nodes learn of it and restart too; with `--node-rank`
-#   they do not, and their ranks wait in a collective until it times out.
+#   they do not, and their ranks notice only when a collective fails or times
+#   out.
 # - **Logs**: `--log-dir` and `--redirects=3` put each rank's output into files
 #   of its own.
 # - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
@@ -161,8 +162,9 @@ for epoch in range(first, epochs):
 
 # %% [markdown]
 # And this is what changes for any number of ranks: six numbered places. Lines
-# with `-` go and lines with `+` come. A **barrier** is a collective that only
-# waits: no rank leaves it before all have come.
+# with `-` go and lines with `+` come. Batch norm keeps **running averages** of
+# what it sees in training and uses them in evaluation. A **barrier** is a
+# collective that only waits: no rank leaves it before all have come.
 
 # %%
 import difflib
@@ -372,6 +374,7 @@ learn.table(
 # just trained and, so that there is padding, eleven test pictures:
 
 # %%
+import torch.distributed as dist
 from torch.nn import functional as F
 
 from dtlib.data import open_images
@@ -396,10 +399,8 @@ losses.tolist()
 # once, on every rank. A worked case: 5 samples on 3 ranks are 2 values each,
 # and the second one of rank 2 stands at place 5, which does not count.
 
+
 # %% tags=["exercise"]
-import torch.distributed as dist
-
-
 def exact_mean(values, samples):
     """The mean over all samples. `values`: this rank's, a 1-D tensor."""
     ### BEGIN SOLUTION
@@ -709,11 +710,10 @@ assert furthest > 0.01
 # pictures. (With three ranks or more the sum may be added in another order,
 # and the last bits differ.)
 #
-# But batch norm also keeps **running averages** of its statistics, which it
-# uses in evaluation. One process updates them with every micro-batch, and rank
-# 0 only with its own half of them. So they differ, and with them scores and
-# checkpoints. (`dtlib` averages them over the ranks before it evaluates, so
-# that every rank's pictures count.)
+# But batch norm's running averages do differ: one process updates them with
+# every micro-batch, and rank 0 only with its own half of them. So scores and
+# checkpoints differ, too. (`dtlib` averages them over the ranks before it
+# evaluates, so that every rank's pictures count.)
 #
 # But now split the batch differently, and let one rank take all 32 at once:
 

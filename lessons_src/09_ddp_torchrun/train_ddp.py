@@ -35,8 +35,8 @@ def pictures(split):
     return TensorDataset(images.pixels / 255 - 0.5, images.labels)
 
 
-# 2. Every rank opens all pictures and draws its own share of them; a step still
-# takes 50 pictures, whatever the number of ranks, so the learning rate can stay.
+# 2. Every rank opens all pictures and draws its own share of them. All ranks
+# together still take some 50 for a step, so the learning rate can stay.
 train, test = pictures("train"), pictures("test")
 sampler = DistributedSampler(train, seed=0)
 loader = DataLoader(train, batch_size=50 // world_size, sampler=sampler)
