@@ -11,7 +11,7 @@
 #   - say when two ranks give the same bits as one process, and when not
 # minutes: {read: 30, exercises: 44}
 # needs: [laptop]
-# builds_on: ["00", "07"]
+# builds_on: ["00", "02", "07"]
 # ---
 
 # %% [markdown]
@@ -19,12 +19,12 @@
 # four GPUs each. **Which lines have to change, and how do you know that what
 # it learns is still the same?**
 #
-# PyTorch brings two tools: `torchrun` starts the script on every GPU, and
+# PyTorch brings two tools: `torchrun` starts the script once for each GPU, and
 # DistributedDataParallel (**DDP**) averages the gradients. Six places of the
-# script change, and each has its classic mistake. You write the ones that go
-# wrong most often yourself, and then prove that two ranks train what one rank
-# trains. Exercises 1 and 2 are the core and fit into an hour with the reading;
-# 3 and 4 are *stretch*.
+# script need a decision, and each has its classic mistake. You write the ones
+# that go wrong most often yourself, and then prove that two ranks train what
+# one rank trains. Exercises 1 and 2 are the core and fit into an hour with the
+# reading; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -69,9 +69,10 @@ learn.predict("another_cut")
 # %% [markdown]
 # ## What torchrun does
 #
-# `torchrun` runs once on every node and starts your script there once for
-# each GPU. It tells each process who it is, by the **environment variables**
-# of the picture above: named texts that a process is given when it starts.
+# You run `torchrun` once on every node. There it starts your script as often
+# as `--nproc-per-node` says: once by default, and once per GPU with `gpu`. It
+# tells each process who it is, by the **environment variables** of the picture
+# above: named texts that a process is given when it starts.
 #
 # | variable | what it says | two nodes of four, the last rank |
 # | --- | --- | --- |
@@ -85,17 +86,21 @@ learn.predict("another_cut")
 # It does four things more:
 #
 # - **Rendezvous**: before any rank starts, the torchruns of all nodes meet and
-#   agree on who is which node. With `--rdzv-backend=c10d` you give them one
-#   address and one name for the run, and they number themselves in the order
-#   in which they agree; with `--node-rank` you number them.
-# - **Restarts**: when a rank fails, it ends *all* ranks. `--max-restarts=1`
-#   then starts all of them once more; they begin at your last checkpoint.
+#   agree on who is which node. With `--node-rank` you number them. With
+#   `--rdzv-backend=c10d`, a rendezvous that can be repeated, you give them one
+#   address and one name for the run, and they number themselves by their host
+#   names.
+# - **Restarts**: when a rank fails, its torchrun ends all ranks of its node.
+#   `--max-restarts=1` then starts them once more, at your last checkpoint.
+#   With c10d the other nodes learn of it and restart too; with `--node-rank`
+#   they do not, and their ranks notice only when a collective fails or times
+#   out.
 # - **Logs**: `--log-dir` and `--redirects=3` put each rank's output into files
 #   of its own.
 # - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
 #   it, so that the ranks of a node do not fight for its cores.
 #
-# Further down one of your ranks fails, and you see the last three.
+# Further down one of your ranks fails, and you see restart, logs and threads.
 #
 # ## Six places
 #
@@ -157,7 +162,9 @@ for epoch in range(first, epochs):
 
 # %% [markdown]
 # And this is what changes for any number of ranks: six numbered places. Lines
-# with `-` go and lines with `+` come.
+# with `-` go and lines with `+` come. Batch norm keeps **running averages** of
+# what it sees in training and uses them in evaluation. A **barrier** is a
+# collective that only waits: no rank leaves it before all have come.
 
 # %%
 import difflib
@@ -176,11 +183,12 @@ Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
 
 # %% [markdown]
 # `torch.accelerator` is whichever kind of GPU this build of torch is for, so
-# the script names no vendor. The **backend** carries out the collectives:
-# NCCL (NVIDIA's library of collectives) between NVIDIA GPUs, gloo between
-# CPUs. `device_id` ties this process's
-# group to one GPU: NCCL then connects at once, so an error shows here and not
-# in the first step, and `barrier` knows which GPU to use.
+# the script names no vendor. A node with fewer GPUs than ranks computes on its
+# CPU, so the script prints what it uses. The **backend** carries out the
+# collectives: NCCL (NVIDIA's library of collectives) between NVIDIA GPUs, gloo
+# between CPUs. `device_id` ties this process's group to one GPU: NCCL then
+# connects at once, so an error shows here and not in the first step, and
+# `barrier` knows which GPU to use.
 
 # %% [markdown]
 # Now run it with torchrun, on two ranks, for two **epochs**: passes over all
@@ -217,9 +225,10 @@ runpy.run_path("train_ddp.py")
 
 # %% [markdown]
 # `learn.shell` runs a command as a terminal would, and raises an error if it
-# fails. Its two variables: `-u` takes away the number of threads that it sets
-# itself; the other one gives each start a new address book, because in this
-# version of torch a rank may otherwise look for another one at its old address
+# fails. `env -u` removes the number of threads that the notebook has set.
+# `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` gives each start a new store of the
+# ranks' addresses, because in this version of torch a restarted rank may
+# otherwise look for another one at its old address
 # (https://github.com/pytorch/pytorch/issues/135712).
 
 # %%
@@ -238,8 +247,9 @@ for path in sorted(Path("logs").rglob("stdout.log")):
     print(*path.parts[-3:-1], "|", path.read_text().strip())
 
 # %% [markdown]
-# In both attempts only rank 0 prints. Each rank also writes a log of its own,
-# because lines from several ranks in one file would be mixed up:
+# In both attempts only rank 0 prints. (After so few steps the score is no
+# better than guessing.) Each rank also writes a log of its own, because lines
+# from several ranks in one file would be mixed up:
 
 # %%
 for path in sorted(Path("by_hand").glob("*.log")):
@@ -253,12 +263,26 @@ for path in sorted(Path("by_hand").glob("*.log")):
 # `set_epoch` gets the epoch's true number, the order of the pictures is new,
 # and the same as in a run without a break.
 #
-# On two nodes you would run torchrun on each of them, and nothing in the
-# script changes. `slurm/ddp_baseline.sbatch` does so by `srun`:
+# On two nodes you run torchrun on each of them, and nothing in the script
+# changes. In a Slurm job `srun` does so, and c10d restarts both:
 #
 # ```
-# torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$SLURM_NODEID
-#   --master-addr=$first_node --master-port=29500 train_ddp.py …
+# first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 \
+#   --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID \
+#   --rdzv-endpoint=$first_node:29400 --max-restarts=1 train_ddp.py …
+# ```
+#
+# `slurm/ddp_baseline.sbatch` numbers the nodes instead, and when a node fails
+# it lets `srun` end the job. `$SLURM_NODEID` differs between the nodes, but
+# the job's script runs on the first one and would fill in 0 for all. So a
+# shell on each node reads it: the quotes keep it whole until then.
+#
+# ```
+# export first_node
+# srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c 'torchrun \
+#   --nnodes=2 --nproc-per-node=4 --node-rank=$SLURM_NODEID \
+#   --master-addr=$first_node --master-port=29500 train_ddp.py …'
 # ```
 #
 # ## Who gets which picture?
@@ -284,12 +308,16 @@ learn.measured("rows_counted", sum(map(len, dealt)))
 
 # %% [markdown]
 # Pictures 0 and 1 come twice. **All ranks need equally many batches**, because
-# each backward is a collective: a rank with one more batch would wait forever.
-# So the sampler adds **padding**, rows that only fill up: it repeats the first
-# pictures. Training can bear that.
+# each backward is a collective: a rank with one more batch would wait until
+# the time-out, or add its gradient to whatever the others all-reduce next. So
+# the sampler adds **padding**, rows that only fill up: it repeats the first
+# pictures. Training can bear that. (Inside `with ddp.join():` ranks that have
+# run out answer the others' all-reduces with zeros instead.)
 #
 # With `shuffle=True` the cards are shuffled first, by a generator with the
-# seed `seed + epoch`. All ranks shuffle alike, so they deal from one pack:
+# seed `seed + epoch`. All ranks shuffle alike, so they deal from one pack. The
+# sum makes epoch 1 of seed 0 the same order as epoch 0 of seed 1: harmless in
+# one run, but runs with neighbouring seeds share orders.
 
 # %%
 import torch
@@ -306,9 +334,9 @@ print("after set_epoch(1):", list(sampler), "of", pack.tolist())
 #
 # ●○○ *10 minutes.* Write the sampler. Each rank calls this with its own
 # `rank`. No picture is left out, all ranks get lists of the same length, and
-# as few pictures as possible come twice. Each epoch has an order of its own;
-# asked again for the same epoch, you return the same order. There may be fewer
-# pictures than ranks.
+# as few pictures as possible come twice. Shuffle anew for each epoch and each
+# seed; asked again for the same two, you return the same order. There may be
+# fewer pictures than ranks.
 
 
 # %% tags=["exercise"]
@@ -330,7 +358,7 @@ learn.check("my_indices", my_indices)
 indices = learn.given("my_indices")
 learn.table(
     [
-        [epoch, *(str(indices(10, 0, epoch, rank, 3)) for rank in range(3))]
+        [epoch, *(str([*indices(10, 0, epoch, r, 3)]) for r in range(3))]
         for epoch in range(3)
     ],
     ["epoch", "rank 0", "rank 1", "rank 2"],
@@ -342,10 +370,11 @@ learn.table(
 #
 # Ten pictures, twelve rows: a score that is averaged over the rows counts two
 # pictures twice. It then depends on the number of ranks, so nobody can compare
-# it with another run's. How bad is it? The model that you have just trained,
-# and the losses of eleven test pictures:
+# it with another run's. How bad is it? Take the model that you have
+# just trained and, so that there is padding, eleven test pictures:
 
 # %%
+import torch.distributed as dist
 from torch.nn import functional as F
 
 from dtlib.data import open_images
@@ -364,16 +393,14 @@ losses.tolist()
 # ## Exercise 2: padding never counts
 #
 # ●●○ *10 minutes.* The samples were dealt like cards, without shuffling, and
-# padded: your k-th value, k = 0, 1, …, belongs to place
+# padded: on N ranks your k-th value, k = 0, 1, …, belongs to place
 # $\text{rank} + k \cdot N$ in the row of all samples, and every place from
 # `samples` on is padding. Return the mean over the samples, each counted
 # once, on every rank. A worked case: 5 samples on 3 ranks are 2 values each,
 # and the second one of rank 2 stands at place 5, which does not count.
 
+
 # %% tags=["exercise"]
-import torch.distributed as dist
-
-
 def exact_mean(values, samples):
     """The mean over all samples. `values`: this rank's, a 1-D tensor."""
     ### BEGIN SOLUTION
@@ -516,8 +543,8 @@ print(one_weight(uneven[rank], loss_of))
 # - **Clipping** needs nothing new: after `backward` every rank holds the same
 #   mean gradient, so `clip_grad_norm_` finds the same norm everywhere.
 # - `SyncBatchNorm.convert_sync_batchnorm(model)` computes a batch norm's
-#   statistics over all ranks, on GPUs only. Each such layer then costs a
-#   collective.
+#   statistics over all ranks, on GPUs only. Each such layer then costs two
+#   collectives a step: an all-gather in forward, an all-reduce in backward.
 
 # %%
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -613,9 +640,9 @@ learn.check("save_once", save_once)
 #
 # `curve` trains a small ResNet-18 for eight steps of 32 pictures. Inside
 # `no_sync` DDP only adds up; gradients travel with the last micro-batch. The
-# two ranks first train three curves together. Then each of them trains two
-# more alone, in a **process group** (the ranks that a collective reaches) of
-# its own: that is what one process trains.
+# two ranks first train the three settings of `together` as one group. Then
+# each trains its row of `by_one` alone, as one process would: in a **process
+# group** (the ranks that a collective reaches) of one rank.
 
 # %%
 from contextlib import nullcontext
@@ -624,7 +651,7 @@ train = open_images(data, "train", count=256)
 
 
 def curve(norm, dtype, micro_batch, group=None):
-    """Losses, the first step's gradient, and the weights at the end."""
+    """Losses, the first gradient; at the end weights and running averages."""
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     model = resnet18(8, norm).to(dtype)
     weights = list(model.parameters())
@@ -645,7 +672,9 @@ def curve(norm, dtype, micro_batch, group=None):
         optimizer.zero_grad()
         dist.all_reduce(mean, group=group)
         losses.append(mean.item())
-    return losses, gradients[0], torch.nn.utils.parameters_to_vector(weights)
+    end = torch.nn.utils.parameters_to_vector(weights)
+    averages = [b for name, b in model.named_buffers() if "running" in name]
+    return losses, gradients[0], end, averages
 
 
 def curves(together, by_one):
@@ -670,12 +699,21 @@ same_bits = torch.equal(one[0][2], two[0][2])
 words = "identical, bit for bit" if same_bits else "different"
 learn.measured("two_against_one", words)
 assert same_bits and one[0][0] == two[0][0]
+pairs = zip(one[0][3], two[0][3])
+furthest = max(float((a - b).norm() / a.norm()) for a, b in pairs)
+print(f"running averages of batch norm, up to {furthest:.0%} apart")
+assert furthest > 0.01
 
 # %% [markdown]
-# **Not one bit differs** after eight steps, batch norm included, because each
-# micro-batch's statistics are those of the same 16 pictures. (With three
-# ranks or more the sum may be added in another order, and the last bits
-# differ.)
+# **Not one bit of the weights differs** after eight steps, batch norm
+# included, because each micro-batch's statistics are those of the same 16
+# pictures. (With three ranks or more the sum may be added in another order,
+# and the last bits differ.)
+#
+# But batch norm's running averages do differ: one process updates them with
+# every micro-batch, and rank 0 only with its own half of them. So scores and
+# checkpoints differ, too. (`dtlib` averages them over the ranks before it
+# evaluates, so that every rank's pictures count.)
 #
 # But now split the batch differently, and let one rank take all 32 at once:
 
@@ -728,7 +766,7 @@ assert max(apart["32 at once, group norm, fp64"]) < 1e-10
 # passes the whole gradient on, at $-10^{-9}$ none of it. If rounding moves one
 # of its many inputs over zero, the gradient *jumps*. `amplification` nudges
 # all weights of a small network by a relative ε, in fp64 so that rounding
-# itself plays no part, and asks how many times ε the gradient changes. Beside
+# itself plays no part, and divides the gradient's relative change by ε. Beside
 # it the same network with GELU (the Gaussian error linear unit), which has no
 # kink.
 
@@ -756,11 +794,11 @@ assert max(row[1] for row in rows) > 3 * max(row[2] for row in rows)
 
 # %% [markdown]
 # Without a kink the answer is the same at every ε. With ReLU it is, too, as
-# long as no unit switches; one that does makes a small nudge hundreds of
-# times larger. fp32 nudges by about $10^{-7}$ in each step, and a real model
-# has millions of ReLU inputs, so sooner or later it happens. **Two healthy
-# fp32 runs that split the batch differently may drift apart; compare their
-# first gradients, or run both in fp64.**
+# long as no unit switches; one that does makes the change hundreds of times as
+# large as the nudge. fp32 nudges by about $10^{-7}$ in each step, and a real
+# model has millions of ReLU inputs, so sooner or later it happens. **Two
+# healthy fp32 runs that split the batch differently may drift apart; compare
+# their first gradients, or run both in fp64.**
 #
 # ## For real
 #
@@ -817,15 +855,17 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - torchrun starts a script on every rank, tells it who it is, and ends and
-#   restarts all ranks together. The script picks its device by `LOCAL_RANK`,
-#   and its duties by `RANK`.
+# - On each node torchrun starts as many processes as `--nproc-per-node` says,
+#   tells each who it is, and ends and restarts them together; other nodes
+#   follow only with c10d. The script picks its device by `LOCAL_RANK`, and its
+#   duties by `RANK`.
 # - `set_epoch` before every epoch, with the epoch's true number, also after a
 #   resume.
 # - Sums and counts travel, not means: for a score, and for a gradient when
 #   ranks have unequal numbers of samples.
 # - One of all ranks writes; the others wait for it, and learn when it fails.
-# - Same micro-batches: same bits. Another cut: the same first gradient up to
+# - Two ranks, deterministic kernels, the same micro-batches: weights of the
+#   same bits. Another cut, without batch norm: the same first gradient up to
 #   rounding, and in fp64 the same run.
 
 # %%

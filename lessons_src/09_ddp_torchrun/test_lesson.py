@@ -9,6 +9,7 @@ from dtlib.learn.quiz import drawn
 from dtlib.ranks.launcher import launch
 from tests.prediction_cases import right_options
 
+from .bank import indices as bank
 from .exercises import ddp_loss, exact_mean, indices
 
 LESSON = source.find("09")
@@ -64,6 +65,12 @@ def test_the_reference_deals_like_torchs_sampler():
             sampler = DistributedSampler(range(samples), n, rank, seed=3)
             sampler.set_epoch(epoch)
             assert indices.EXERCISE.reference(samples, 3, epoch, rank, n) == list(sampler)
+
+
+def test_only_an_answer_that_seeds_the_global_generator_gets_a_remark():
+    check = indices.EXERCISE.check
+    notes = [check(one).note for one in (bank.seeds_everything, bank.torchs_own, bank.by_numpy)]
+    assert ["remark" in note for note in notes] == [True, False, False]
 
 
 def gradient(loss_of):

@@ -1,6 +1,5 @@
 import os
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -25,8 +24,10 @@ else:
     device = torch.device("cpu")
 backend = dist.get_default_backend_for_device(device)
 mine = None if device.type == "cpu" else device
-dist.init_process_group(backend, timeout=timedelta(minutes=2), device_id=mine)
+dist.init_process_group(backend, device_id=mine)
 rank, world_size = dist.get_rank(), dist.get_world_size()
+if rank == 0:
+    print(f"{world_size} ranks on {device.type}, backend {backend}")
 
 
 def pictures(split):
@@ -34,10 +35,11 @@ def pictures(split):
     return TensorDataset(images.pixels / 255 - 0.5, images.labels)
 
 
-# 2. Every rank opens all pictures and draws its own share of them.
+# 2. Every rank opens all pictures and draws its own share of them. All ranks
+# together still take some 50 for a step, so the learning rate can stay.
 train, test = pictures("train"), pictures("test")
 sampler = DistributedSampler(train, seed=0)
-loader = DataLoader(train, batch_size=25, sampler=sampler)
+loader = DataLoader(train, batch_size=50 // world_size, sampler=sampler)
 
 # 3. DDP starts all ranks from rank 0's weights, and averages gradients.
 model = resnet18(width=8).to(device)
@@ -46,7 +48,7 @@ optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
 
 first, checkpoint = 0, folder / "last.pt"
 if checkpoint.exists():
-    # 4. Load onto my own device, not onto that of the rank that wrote the file.
+    # 4. All ranks load, each onto its own device.
     saved = torch.load(checkpoint, map_location=device)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
@@ -63,8 +65,8 @@ for epoch in range(first, epochs):
         optimizer.step()
     print(f"epoch {epoch} began with {list(sampler)[:5]}", file=log)
 
-    # 5. Sums and counts travel, not means. Unlike model(x), ddp(x) also gives
-    # every rank the running statistics of rank 0's BatchNorm.
+    # 5. Sums and counts travel, not means. The ranks' batch norms have seen
+    # different pictures; ddp(x) first copies rank 0's averages to all ranks.
     ddp.eval()
     x, y = (tensor[rank::world_size].to(device) for tensor in test.tensors)
     with torch.no_grad():

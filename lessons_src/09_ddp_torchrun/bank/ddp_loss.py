@@ -45,6 +45,7 @@ ALSO_WRONG = [
         "early",
         {RETURN: f"if not len(losses):\n        return count.requires_grad_()\n    {RETURN}"},
     ),
+    ("early", {RETURN: f"if not len(losses): return count.requires_grad_() * 0\n    {RETURN}"}),
     ("detached", without_the_graph),
     ("vector", {SUM: "losses"}),
     ("none", {RETURN: "losses"}),

@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import torch
 from torch.utils.data import DistributedSampler
 
 # Words of the solution.
@@ -21,7 +22,20 @@ def shuffles_later_epochs_by_itself(samples, seed, epoch, rank, world_size):
     return (pack * world_size)[: each * world_size][rank::world_size]
 
 
+def turns(samples, seed, epoch, rank, world_size):
+    each = -(-samples // world_size)
+    rows = range(rank, each * world_size, world_size)
+    return [(i + 7 * seed + 5 * epoch) % samples for i in rows]
+
+
 # Right.
+def seeds_everything(samples, seed, epoch, rank, world_size):
+    torch.manual_seed(seed + epoch)
+    pack = torch.randperm(samples).tolist()
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 def torchs_own(samples, seed, epoch, rank, world_size):
     sampler = DistributedSampler(range(samples), world_size, rank, seed=seed)
     sampler.set_epoch(epoch)
@@ -48,7 +62,12 @@ ALSO_WRONG = [
     ("no_seed", {"seed + epoch": "epoch"}),
     ("no_seed", {"seed + epoch": "epoch or seed"}),
     ("unshuffled", {MIX: "list(range(samples))"}),
+    ("unshuffled", turns),
+    ("unshuffled", {MIX: "list(range(samples))[:: -1 if epoch % 2 else 1]"}),
+    ("turned", {"seed + epoch": "seed", MIX: f"(lambda p: p[epoch:] + p[:epoch])({MIX})"}),
+    ("turned", {"seed + epoch": "seed + epoch // 2", MIX: f"{MIX}[:: 1 - 2 * (epoch % 2)]"}),
     ("no_epoch", {"seed + epoch": "seed"}),
+    ("no_epoch", {"seed + epoch": "seed + min(epoch, 1)"}),
     ("same_pictures", {MIX: "list(range(samples))",
                        MINE: f"[{MINE}[i] for i in torch.randperm(each, generator=generator)]"}),
     ("kind", {MINE: f"set({MINE})"}),
@@ -58,7 +77,8 @@ ALSO_WRONG = [
     ("own_packs", shuffles_later_epochs_by_itself),
     ("none", {MINE: "None"}),
 ]  # fmt: skip
-ALSO_RIGHT = [{MINE: "pack[rank * each : (rank + 1) * each]"}, torchs_own, by_numpy]
+ALSO_RIGHT = [{MINE: "pack[rank * each : (rank + 1) * each]"}, torchs_own, by_numpy,
+              seeds_everything]  # fmt: skip
 
 DEAL = """\
 def my_indices(samples, seed, epoch, rank, world_size):

@@ -27,6 +27,18 @@ def looks_for_the_file(state, path):
         time.sleep(0.01)
 
 
+def trusts_any_file(state, path):
+    problem = None
+    if dist.get_rank() == 0:
+        try:
+            torch.save(state, path)
+        except OSError as error:
+            problem = error
+    dist.barrier()
+    if problem or not Path(path).exists():
+        raise OSError("no checkpoint")
+
+
 # Right.
 def renames(state, path):
     told = None
@@ -73,6 +85,8 @@ def others_go_first(state, path):
 ALSO_WRONG = [
     ("silent", {RAISE: "if False"}),
     ("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}),
+    ("some_raise", trusts_any_file),
+    ("writer_quiet", {RAISE: f"{RAISE} and dist.get_rank() != 0"}),
     ("nobody", {SAVE: "pass"}),
     ("all_write", {f"{RANK} 0": "True"}),
     ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),

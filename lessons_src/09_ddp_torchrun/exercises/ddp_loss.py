@@ -43,10 +43,10 @@ def run(answer, x):
     loss, everyone = None, torch.zeros(1)
     try:
         loss = answer(ddp(x[:, None]).flatten())
-        everyone += what_is_missing(loss) is None
+        everyone += what_is_missing(loss, model.weight) is None
     finally:  # DDP runs a collective in backward: no rank may call it alone
         dist.all_reduce(everyone, dist.ReduceOp.MIN, group=group)
-    missing = what_is_missing(loss)
+    missing = what_is_missing(loss, model.weight)
     if missing is not None and loss is not None:
         many = "vector" if "numbers" in missing else "detached"
         raise Wrong(many if len(x) else "early", rank=dist.get_rank(), what=missing)
@@ -59,19 +59,45 @@ def run(answer, x):
     return gradient.flatten() if loss.isfinite() else torch.tensor([math.nan])
 
 
-def what_is_missing(loss):
+def what_is_missing(loss, weight):
     """Say why `backward()` cannot be called on the loss; None when it can."""
     if not isinstance(loss, torch.Tensor):
         return f"a {type(loss).__name__}"
     if loss.grad_fn is None:
         return "a tensor without a graph"
-    return None if loss.numel() == 1 else f"a tensor of {loss.numel()} numbers"
+    if loss.numel() != 1:
+        return f"a tensor of {loss.numel()} numbers"
+    return None if reaches(loss, weight) else "a tensor whose graph does not reach the weights"
+
+
+def reaches(loss, weight):
+    """Whether backward from the loss comes to the weight."""
+    nodes, known = [loss.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if getattr(node, "variable", None) is weight:
+            return True
+        known.add(node)
+        nodes += [n for n, _ in node.next_functions if n is not None and n not in known]
+    return False
 
 
 def nan(got, x):
     """nan, where a rank has no sample."""
     empty = [rank for rank, own in enumerate(x) if not len(own)]
     return bool(empty) and any(map(math.isnan, got)) and {"rank": empty[0]}
+
+
+def leaves_early(losses):
+    return ddp_loss(losses) if len(losses) else losses.sum()
+
+
+def left_early(seen, x):
+    """The ranks that hold samples wait in a collective that the empty rank never called."""
+    calls = [len(one.collectives) for one in seen]
+    empty = [r for r, own in enumerate(x) if not len(own) and calls[r] < max(calls)]
+    hung = any(one.failure and not one.failure.own for one in seen)
+    return bool(hung and empty) and {"rank": empty[0]}
 
 
 def twice(seen):
@@ -104,6 +130,7 @@ EXERCISE = RankAnswer(
         Mistake("backward_inside", {"return losses": "loss = losses",
                                     "/ count": "/ count\n    loss.backward()\n    return loss"},
                 when=twice),
+        Mistake("left_early", leaves_early, when=left_early, hangs=True),
         Mistake("nan", {"losses.sum()": "losses.mean() * len(losses)"}, when=nan),
         ("mean_of_means", lambda losses: losses.mean() if len(losses) else losses.sum()),
         ("divided_twice", {TIMES: ""}),
@@ -111,6 +138,7 @@ EXERCISE = RankAnswer(
         ("sum", {TIMES: "", " / count": ""}),
         ("own_count", {"/ count": "/ max(1, len(losses))"}),
         ("times_n_twice", {TIMES: f"{TIMES} ** 2"}),
+        ("largest_count", {"all_reduce(count)": "all_reduce(count, dist.ReduceOp.MAX)"}),
     ],
     facts=facts,
     passed=passed,

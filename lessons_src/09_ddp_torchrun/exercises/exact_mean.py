@@ -5,6 +5,7 @@ the first one twice.
 """
 
 import math
+import re
 
 import torch
 import torch.distributed as dist
@@ -55,9 +56,26 @@ def uneven_gather(seen, values, samples):
     """The ranks' tensors did not match in a collective, and without padding some are shorter."""
     counts = [len(own) for own in real(values, samples)]
     short = [rank for rank, own in enumerate(values) if counts[rank] < len(own)]
-    if not short or not any(one.failure and one.failure.mismatch for one in seen):
+    told = [one.failure.message for one in seen if one.failure and one.failure.mismatch]
+    if not short or not any("ALLGATHER" in words for words in told):
         return False
     return {"first": counts[0], "rank": short[-1], "other": counts[short[-1]]}
+
+
+def dtypes(seen):
+    """The ranks' tensors in one collective were of different kinds."""
+    told = " ".join(one.failure.message for one in seen if one.failure and one.failure.mismatch)
+    kinds = sorted({kind.lower() for kind in re.findall(r"TensorDtypes=(\w+)", told)})
+    return len(kinds) > 1 and {"kinds": " and ".join(kinds)}
+
+
+def own_count(got, values, samples):
+    """Each rank divided the sum over all samples by a count of its own."""
+    total = sum(map(sum, real(values, samples)))
+    for hands in (real(values, samples), values):
+        if all(near(value * len(own), total) for value, own in zip(got, hands, strict=True)):
+            return {"count": len(hands[0])}
+    return False
 
 
 def nan(got, samples, n):
@@ -104,6 +122,9 @@ EXERCISE = RankAnswer(
         *(case(n, samples) for n in (3, 4) for samples in (PAINTED, ALIKE, SINGLE)),
     ],
     mistakes=[
+        Mistake("dtypes", {"torch.tensor(float(len(mine)))])": "torch.tensor(float(len(mine)))])\n"
+                           "    sum_and_count = sum_and_count.to([torch.float32, torch.int64]"
+                           "[len(mine) == 0])"}, when=dtypes),
         Mistake("uneven_gather", gathers_uneven, when=uneven_gather),
         Mistake("left_early",
                 lambda values, samples: (
@@ -119,6 +140,7 @@ EXERCISE = RankAnswer(
         ("padding_in_count", {"len(mine)": "len(values)"}),
         ("mean_of_means", {"mine.sum()": "mine.sum() / max(1, len(mine))", "/ count": "/ n"}),
         ("by_ranks", {"/ count": "/ n"}),
+        Mistake("own_count", {"/ count": "/ max(1, len(values))"}, when=own_count),
         ("sum_only", {" / count": ""}),
         ("order_of_ranks", lambda values, samples: gathered(values)[:samples].mean()),
         ("unique", lambda values, samples: gathered(values).unique().mean()),

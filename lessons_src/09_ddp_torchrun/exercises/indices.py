@@ -5,6 +5,7 @@ Before each call the global generator gets another seed, which reveals an order 
 anything but seed and epoch.
 """
 
+import itertools
 import operator
 
 import torch
@@ -15,18 +16,24 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 # Samples, seed and epoch of each call that a case makes.
 TWICE = ((12, 0, 0), (12, 0, 0))
-EPOCHS = ((12, 0, 0), (12, 0, 1))
+EPOCHS = tuple((12, 0, epoch) for epoch in range(5))
 SEEDS = ((12, 0, 0), (12, 1, 0))
 LATER = ((12, 0, 1), (12, 1, 1))
 ASKED = (
     ("12 pictures, seed 0, epoch 0", TWICE),
     ("10 pictures, seed 0, epoch 0", ((10, 0, 0),)),
     ("1 picture, seed 0, epoch 0", ((1, 0, 0),)),
-    ("12 pictures, epochs 0 and 1", EPOCHS),
+    ("12 pictures, epochs 0 to 4", EPOCHS),
     ("12 pictures, seed 1, epoch 0", SEEDS),
     ("12 pictures, seed 1, epoch 1", LATER),
 )
 SHOWN = 4  # numbers of a long list that a sentence repeats
+
+
+class Hand(list):
+    """The pictures of a rank; `reseeded`: dealing them seeded torch's global generator."""
+
+    reseeded = False
 
 
 def run(answer, asked, n):
@@ -47,10 +54,12 @@ def hand(answer, asked, rank, n, seed):
     if not isinstance(numbers, (list, tuple, range)):
         raise Wrong("kind", rank=rank, n=n, got=a(got))
     try:
-        return [operator.index(i) for i in numbers]
+        own = Hand(operator.index(i) for i in numbers)
     except TypeError:
         odd = next(i for i in numbers if not hasattr(i, "__index__"))
         raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {odd!r:.20}") from None
+    own.reseeded = torch.initial_seed() != seed
+    return own
 
 
 def a(thing):
@@ -70,7 +79,7 @@ def judge(got, asked, n):
         if wrong:
             return wrong
     if asked == EPOCHS:
-        return other_epoch(got[0], got[1], n) or True
+        return other_epochs(got, n) or True
     if asked in (SEEDS, LATER) and got[0] == got[1]:
         return Wrong("no_seed", got=some(got[0][0]))
     return True
@@ -122,12 +131,31 @@ def left_out(hands, samples):
     return Wrong("left_out", missing=min(missing), rows=rows, samples=samples) if missing else None
 
 
-def other_epoch(one, two, n):
-    if one == two:
-        in_order = all(own == sorted(own) for own in one)
-        return Wrong("unshuffled" if in_order else "no_epoch", got=some(one[0]))
-    if n > 1 and [set(own) for own in one] == [set(own) for own in two]:
+def other_epochs(got, n):
+    """Each epoch is shuffled, and has an order that no other epoch gives away."""
+    for epoch, (own, *_) in enumerate(got if n == 1 else ()):
+        if (how := moved([*range(len(own))], own)) is not None:
+            return Wrong("unshuffled", later=epoch, got=some(own), how=how and f", {how}")
+    one, two = got[:2]
+    if n > 1 and one != two and [set(own) for own in one] == [set(own) for own in two]:
         return Wrong("same_pictures", got=", ".join(map(str, sorted(one[0]))))
+    for (first, one), (later, two) in itertools.combinations(enumerate(got), 2):
+        facts = {"first": first, "later": later, "got": some(two[0])}
+        if one == two:
+            return Wrong("no_epoch", **facts)
+        if n == 1 and (how := moved(one[0], two[0])):
+            return Wrong("turned", **facts, how=how)
+    return None
+
+
+def moved(one, two):
+    """How an order comes from another one without shuffling, in words; None if it does not."""
+    if two == one:
+        return ""
+    back = one[::-1]
+    for how, order in (("begun at another place", one), ("read backwards", back)):
+        if two in [order[k:] + order[:k] for k in range(len(order))]:
+            return how
     return None
 
 
@@ -137,10 +165,13 @@ def some(own):
 
 def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
-    return Passed(
-        (("rows of 10 pictures on 4 ranks", rows, 12, ""),),
-        "Lists of equal length, no picture left out, another order in each epoch.",
-    )
+    note = "Lists of equal length, no picture left out, another order in each epoch."
+    if any(own.reseeded for case in got for hands in case for own in hands):
+        note += (
+            " A remark: you seed torch's global generator, so after each call all ranks draw the"
+            " same dropout masks again; a torch.Generator of your own leaves it alone."
+        )
+    return Passed((("rows of 10 pictures on 4 ranks", rows, 12, ""),), note)
 
 
 EXERCISE = Answer(

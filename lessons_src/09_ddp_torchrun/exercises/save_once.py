@@ -25,6 +25,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 SLOW = 0.3  # seconds that a save takes here, far more than a barrier
 PATIENCE = 3.5  # seconds, more than a rank of a check waits for another
 NODES = {1: 1, 3: 1, 4: 2}
+OLD = "old"  # the disk is full, and a file of an earlier epoch is at `path`
 # Words of the solution, and what may stand in their place.
 MEET, BARRIER = "    dist.broadcast_object_list(told)", "    dist.barrier()"
 
@@ -40,6 +41,8 @@ def run(answer, weight, full):
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
     with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted(full) as events:
         folders, wrote = [folder], [False] * n
+        if full == OLD:
+            Path(folder, "last.pt").write_bytes(b"an earlier epoch's")
         dist.broadcast_object_list(folders, group=group)
         path = Path(folders[0], "last.pt")
         try:
@@ -144,6 +147,11 @@ def some_raise(got, full):
     return full[0] and len(quiet) < len(got) and {"quiet": quiet[0]}
 
 
+def writer_quiet(got, full):
+    """All ranks raised an error but the one that met it."""
+    return full[0] and without(got) == got[0][2] and {"writer": got[0][2][0]}
+
+
 def leaves_them_waiting(state, path):
     if dist.get_rank() == 0:
         torch.save(state, path)
@@ -168,7 +176,8 @@ def passed(seen):
 
 
 def case(n, full=False):
-    words = f"{NODES[n]} node{'s' * (NODES[n] > 1)}" + ", its disk is full" * full
+    words = f"{NODES[n]} node{'s' * (NODES[n] > 1)}" + ", its disk is full" * bool(full)
+    words += ", and an earlier epoch's file is there" * (full == OLD)
     return n, words, lambda rank, n: (torch.tensor([10.0**rank]), full)
 
 
@@ -176,12 +185,13 @@ EXERCISE = RankAnswer(
     solution("save_once", globals()),
     run=run,
     judge=lambda got: got[1] and len(got[2]) == 1,
-    cases=[case(1), case(3), case(3, full=True), case(4)],
+    cases=[case(1), case(3), case(3, full=True), case(3, full=OLD), case(4)],
     # Each is recognised by what the ranks did. Of a program the check would run them all beside an
     # answer, a slow save each: those that return are in the bank.
     mistakes=[
         Mistake("left_waiting", leaves_them_waiting, when=left_waiting, hangs=True),
         Mistake("silent", when=lambda got, full: full[0] and len(without(got)) == len(got)),
+        Mistake("writer_quiet", when=writer_quiet),
         Mistake("some_raise", when=some_raise),
         Mistake("nobody", when=lambda got: not got[0][2]),
         Mistake("all_write", when=lambda seen, n: len(writers(seen)) == n > 1),
