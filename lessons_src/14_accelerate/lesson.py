@@ -75,13 +75,14 @@ learn.predict("tail_gradient")
 # | --- | --- |
 # | `accelerator = Accelerator()` | finds this process's rank and device |
 # | `prepare(model, optimizer, loader)` | wraps the model, gives each rank its own batches, moves model and batches to the device |
-# | `accelerator.backward(loss)` | replaces `loss.backward()`: divides the loss by the number of accumulation steps, and scales it for fp16 |
+# | `accelerator.backward(loss)` | replaces `loss.backward()`: divides the loss by the number of accumulation steps, and in fp16 multiplies it so that small gradients do not round to 0 |
 # | `accelerator.reduce`, `gather_for_metrics` | combine the ranks' numbers for whatever you print or score |
 #
-# The next cell writes a script. On GPUs, `rehearsal.accelerator()` is
-# `Accelerator()`. On a laptop it also gives CPU ranks what the configuration
-# asks for; Accelerate 1.15 itself does that only for GPUs and similar
-# devices, as you will see in trap 1.
+# The next cell writes a script. Besides the four lines it divides a batch of
+# 32 among the ranks and, after the loop, counts what a rank holds. On GPUs,
+# `rehearsal.accelerator()` is `Accelerator()`. Accelerate 1.15 turns FSDP on
+# only for GPUs and similar devices, as you will see in trap 1. On CPU ranks,
+# `rehearsal` turns it on, and from there on Accelerate's own code runs.
 
 # %%
 # %%writefile train_accelerate.py
@@ -99,7 +100,7 @@ from dtlib.data import open_images
 
 samples = int(sys.argv[1])
 accelerator = rehearsal.accelerator()
-set_seed(0)
+set_seed(0)  # the same first weights on every rank
 
 images = open_images("pictures", "train", count=samples)
 data = TensorDataset(images.pixels / 255 - 0.5, images.labels)
@@ -107,6 +108,7 @@ loader = DataLoader(data, batch_size=32 // accelerator.num_processes)
 model = nn.Sequential(
     nn.Flatten(), nn.Linear(3072, 64), nn.GELU(), nn.Linear(64, 10)
 )
+set_seed(0, device_specific=True)  # other draws on each rank: dropout, crops
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 everything = sum(p.numel() for p in model.parameters())
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
@@ -141,7 +143,10 @@ rehearsal.leave(accelerator)  # on GPUs: accelerator.end_training()
 
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you what
-# you want and writes one. Here you write three, which differ in a few lines:
+# you want and writes one. Here you write three, which differ in a few lines.
+# Port 0 means any free port. `SIZE_BASED_WRAP` lets FSDP gather every layer
+# of more than `fsdp_min_num_params` weights by itself. `zero_stage: 2` cuts
+# gradients and optimizer state into shards.
 
 # %%
 from pathlib import Path
@@ -180,9 +185,10 @@ print(Path("fsdp.yaml").read_text())
 # %% [markdown]
 # `accelerate launch` reads the file, turns it into **environment variables**,
 # and starts the script with torchrun's machinery, on CPU ranks as well:
-# `MULTI_GPU` only says that there are several. You launch all three files and,
-# to compare, run the script on one rank. (The course installs DeepSpeed on
-# Linux only; without it there is no row `zero2`.)
+# `MULTI_GPU` only says that there are several ranks. You launch all three
+# files and, to compare, run the script on one rank; each start imports all
+# libraries anew, so the cell takes a minute or so. (The course installs
+# DeepSpeed on Linux only; without it there is no row `zero2`.)
 
 # %%
 import importlib.util
@@ -242,12 +248,14 @@ for name, (_, _, loss, weights, moments, _) in results.items():
 # ## Several ways at once: the mesh
 #
 # Large runs combine strategies. A `ParallelismConfig` arranges the ranks in a
-# **mesh**, a grid with a size for each strategy: `dp_replicate_size` whole
-# copies, each cut into `dp_shard_size` shards, and `tp_size` ranks that share
-# each layer (**tensor parallelism**; `cp_size` and `sp_size` share each
-# sequence). The product of the sizes must be the number of ranks. Four ranks
-# can be 2 copies of 2 shards, or 2 shards with 2 ranks for each layer. (On
-# CPU ranks Accelerate refuses a mesh; `rehearsal` builds the same one there.)
+# **mesh**, a grid with a size for each strategy. `dp_replicate_size` is the
+# number of whole copies of the model, and `dp_shard_size` the number of shards
+# of each copy. `tp_size` ranks compute each layer together (**tensor
+# parallelism**); `cp_size` and `sp_size` ranks share each sequence. The
+# product of the sizes must be the number of ranks. With four ranks you can
+# have 2 copies of 2 shards, or 2 shards, each on 2 ranks that compute every
+# layer together. (On CPU ranks Accelerate refuses a mesh; `rehearsal` builds
+# the same one there.)
 
 
 # %%
@@ -353,7 +361,8 @@ if not torch.cuda.is_available():
 #
 # When you step a prepared scheduler once, Accelerate steps it once **for each
 # process**. The reason is that `batch_size` is per process, and Accelerate
-# assumes that your schedule counts the batches of a run on one process
+# assumes that you planned the schedule for one process, which takes N times
+# as many steps for the same data
 # (https://huggingface.co/docs/accelerate/concept_guides/performance).
 # (With `split_batches=True`, see trap 3, it steps once.)
 # Here the learning rate falls along a line over 40 steps, on one process and
@@ -413,6 +422,12 @@ assert first_zero == 40 // 4
 learn.what_if("prepared")
 
 # %% [markdown]
+# The simplest cure is to leave the scheduler out of `prepare`, or to say
+# `Accelerator(step_scheduler_with_optimizer=False)`: one call is then one
+# step. But such a scheduler also steps where the optimizer does not, between
+# two steps of an accumulation and where fp16 skips one. In exercise 1 you
+# keep the prepared one, and write a schedule that counts as it does.
+#
 # ## Exercise 1: a schedule that ends when training does
 #
 # ●○○ *10 minutes.* Return a torch scheduler that lowers the rate along a
@@ -425,7 +440,7 @@ learn.what_if("prepared")
 
 # %% tags=["exercise"]
 def scheduler_for(optimizer, steps, num_processes):
-    """A torch scheduler; an optimizer step calls its `step()` N times."""
+    """A torch scheduler, stepped num_processes times per optimizer step."""
     ### BEGIN SOLUTION
     total = steps * num_processes
 
@@ -451,7 +466,9 @@ assert max(abs(a - b) for a, b in zip(mended, seen[1])) < 1e-9
 # batch**, which is all of their batches together, grows, and an epoch has
 # fewer steps. The learning rate has to suit the global batch. With
 # `split_batches=True` the loader's batch is split among the processes
-# instead. This is what the ranks get:
+# instead; if their number does not divide it, you get a ValueError. In the
+# loop, `accumulate()` counts the micro-batches, and `sync_gradients` is true
+# for the last one of each step. This is what the ranks get:
 
 
 # %%
@@ -645,12 +662,14 @@ assert kept == list(range(7))
 # %% [markdown]
 # Training sees samples 0 to 4 twice. With `even_batches=False` nothing comes
 # twice, but rank 0 has one batch more: its all-reduce waits for ranks that
-# have ended. (Under DDP `accelerator.join_uneven_inputs` helps.)
+# have ended. (On GPUs, under DDP, `accelerator.join_uneven_inputs` helps; on
+# CPU ranks it only warns that it has no effect.)
 #
 # `gather_for_metrics` knows how many rows of the **last round** are new, and
 # keeps that many. So it can only help if you gather rows, one for each
-# sample. Here the model is right on the last four samples, and you score it in
-# three ways. The third is yours to write:
+# sample. Here the model is right on the last four samples. The next cell
+# defines three ways to score it; the third, `exact`, is the function that you
+# write in exercise 4, and then all three run:
 
 # %% tags=["stretch"]
 from lesson.exercises.accuracy import AnswersOne
@@ -716,9 +735,13 @@ learn.table(
 #
 # `save_state` writes a **checkpoint**: the weights, the optimizer's state, a
 # schedule if there is one, and the state of each rank's random numbers.
-# `load_state` reads it. How far the loader had come is not in it, so a script
-# that resumes in the middle of an epoch has to say how many batches to skip.
-# Save after 3 of 8 steps, then resume with and without skipping:
+# `load_state` reads it. By default, how far the loader had come is not in it,
+# so a script that resumes in the middle of an epoch has to say how many
+# batches to skip. (It is in the checkpoint with the package torchdata and
+# `DataLoaderConfiguration(use_stateful_dataloader=True)`.) The loader that
+# `skip_first_batches` returns is for the resumed epoch only: take the old one
+# for the next epoch. Save after 3 of 8 steps, then resume with and without
+# skipping:
 
 
 # %%
@@ -793,7 +816,8 @@ learn.quiz()
 # - `batch_size` is per process, a prepared scheduler steps once for each
 #   process, and `backward` divides by one number that you set in advance.
 # - Gather rows, then reduce. Nobody can take a sample out of a mean again.
-# - A checkpoint does not hold the place in the loader: skip those batches.
+# - By default a checkpoint does not hold the place in the loader: skip the
+#   batches that are done.
 # - What changes the result (clipping, batch size, learning rate) belongs in
 #   the script, where it holds for every configuration.
 

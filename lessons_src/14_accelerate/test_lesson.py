@@ -1,6 +1,7 @@
 """What lesson 14 says of Accelerate is true: of its loaders, its schedules, its silence."""
 
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from dtlib.learn import source
 from dtlib.ranks.launcher import launch
 from tests.prediction_cases import right_options
 
-from .exercises import batches, schedule
+from .exercises import accuracy, batches, schedule
 from .what_if import prepared_schedule, rate_left
 
 SIDECAR = source.find("14").sidecar
@@ -194,3 +195,11 @@ def test_the_words_that_the_lesson_measures_are_options() -> None:
     for words in ("DDP, each rank holding all of the model, without a word",
                   "FSDP, each rank holding a half of the model"):  # fmt: skip
         assert words in texts and words in lesson
+
+
+@pytest.mark.parametrize(("messages", "note"), [([], accuracy.ALONE), ([object()], "")])
+def test_scoring_the_whole_data_set_on_every_rank_gets_a_remark(
+    messages: list[Any], note: str
+) -> None:
+    rank = SimpleNamespace(got=0.5, want=0.5, messages=messages)
+    assert accuracy.passed([[rank]]).note == note

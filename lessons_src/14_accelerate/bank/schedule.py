@@ -1,6 +1,13 @@
 """More answers to `scheduler_for`, for the tests alone."""
 
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, MultiplicativeLR
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    OneCycleLR,
+    ReduceLROnPlateau,
+)
 
 
 def rate_for_factor(optimizer, steps, num_processes):
@@ -17,7 +24,19 @@ def factor_by_factor(optimizer, steps, num_processes):
     return MultiplicativeLR(optimizer, lambda k: max(0, total - k) / max(1, total - k + 1))
 
 
+def one_cycle(optimizer, steps, num_processes):
+    return OneCycleLR(optimizer, optimizer.param_groups[0]["lr"], total_steps=steps * num_processes)
+
+
+def table(optimizer, steps, num_processes):
+    total = steps * num_processes
+    return LambdaLR(optimizer, [1 - k / total for k in range(total)].__getitem__)
+
+
 ALSO_WRONG = [
+    ("starts_elsewhere", one_cycle),
+    ("stopped", table),
+    ("stopped", lambda optimizer, steps, n: ReduceLROnPlateau(optimizer)),
     ("squared", rate_for_factor),
     ("beyond", lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: abs(1 - k / steps / n))),
     ("starts_elsewhere", lambda optimizer, steps, n: LinearLR(optimizer, total_iters=steps * n)),

@@ -14,7 +14,15 @@ def by_a_dot_product(losses, samples, num_processes, accumulation):
     return losses @ torch.full_like(losses, weight).detach()
 
 
+def calls_backward(losses, samples, num_processes, accumulation):
+    loss = loss_for_backward(losses, samples, num_processes, accumulation)
+    loss.backward(retain_graph=samples > 4)
+    return loss
+
+
 ALSO_WRONG = [
+    ("backward_inside", calls_backward),
+    ("backward_inside", lambda *given: loss_for_backward(*given).backward()),
     ("detached", lambda *given: loss_for_backward(*given).item()),
     ("detached", lambda *given: loss_for_backward(*given).detach()),
     ("vector", lambda losses, samples, n, full: losses * n * full / samples),

@@ -13,7 +13,7 @@ from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.verdicts import Passed, Wrong, innermost
 
 RATE = 0.5  # not 1, so that a rate returned in place of a factor shows
 STEPS = 6
@@ -41,12 +41,24 @@ def run(answer, optimizer, steps, num_processes):
         raise Wrong("no_scheduler", got=type(scheduler).__name__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of a step that no optimizer step preceded
-        for _ in range(steps + AFTER):
-            seen.append(float(optimizer.param_groups[0]["lr"]))
-            optimizer.step()
-            for _ in range(num_processes):
-                scheduler.step()
+        for call in range((steps + AFTER) * num_processes):
+            if call % num_processes == 0:
+                seen.append(float(optimizer.param_groups[0]["lr"]))
+                optimizer.step()
+            if call < getattr(scheduler, "total_steps", math.inf):  # as Accelerate does
+                step(scheduler, call + 1)
     return seen
+
+
+def step(scheduler, call):
+    """Step once; an error in a line of the student's own has a sentence already."""
+    try:
+        scheduler.step()
+    except Exception as error:
+        if innermost(error).name:
+            raise
+        name, message = type(error).__name__, str(error).rstrip(".")
+        raise Wrong("stopped", call=call, error=name, message=message) from error
 
 
 def near(got, want):

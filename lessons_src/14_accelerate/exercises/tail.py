@@ -21,7 +21,10 @@ def run(answer, full, ranks):
     samples = sum(len(micro) for rank in ranks for micro in rank)
     for micro in (micro for rank in ranks for micro in rank):
         losses = w * torch.tensor(micro, dtype=torch.float32)
+        before = w.grad and float(w.grad)
         loss = answer(losses, samples, len(ranks), full)
+        if (w.grad and float(w.grad)) != before:
+            raise Wrong("backward_inside")
         if loss is None:
             raise Wrong("none")
         if not isinstance(loss, torch.Tensor):
@@ -42,12 +45,12 @@ EXERCISE = Answer(
     same=1e-5,
     cases=[
         ("one process, one sample", (1, [[[3]]])),
-        ("3 processes, a full group of 2",
+        ("3 processes, 2 micro-batches each, accumulation 2",
          (2, [[[1, 3, 2, 2], [5, 7, 6, 6]], [[5, 7, 8, 4], [2, 2, 1, 3]],
               [[9, 17, 12, 14], [8, 6, 7, 7]]])),
-        ("one process, the last 2 micro-batches where 4 make a group", (4, [[[1, 3], [5, 7]]])),
-        ("one process, the last micro-batch is short", (2, [[[1, 3, 5], [7]]])),
-        ("4 processes, 3 micro-batches where 4 make a group, unequal",
+        ("one process, 2 micro-batches, accumulation 4", (4, [[[1, 3], [5, 7]]])),
+        ("one process, micro-batches of 3 and 1 samples, accumulation 2", (2, [[[1, 3, 5], [7]]])),
+        ("4 processes, 3 unequal micro-batches each, accumulation 4",
          (4, [[[1], [2, 4], [6]], [[3], [5], [7]], [[9, 9], [1], [1]], [[2], [8], [4, 4, 4]]])),
     ],
     mistakes=[
@@ -64,6 +67,7 @@ EXERCISE = Answer(
     facts=lambda got, want, full, ranks: {
         "n": len(ranks), "taken": len(ranks[0]), "times": words(got / want),
         "count": sum(len(micro) for rank in ranks for micro in rank),
+        "total": sum(x for rank in ranks for micro in rank for x in micro),
     },
     passed=lambda got, want: Passed(
         (("gradient of the uneven tail on 4 processes", words(got[-1]), words(want[-1]), ""),)
