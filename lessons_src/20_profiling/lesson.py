@@ -35,8 +35,8 @@ draw_question()
 # %% [markdown]
 # `delay` is how long a step is held up on purpose, in seconds: long enough to
 # show even on cores that other programs use, too. `repeats` is the number of
-# calls that are timed. With `device = "cuda"` they run on a GPU; the runs
-# that are slowed down stay on the CPU.
+# calls that are timed. With `device = "cuda"` they run on a GPU, as do the
+# roofline's operators. Whatever is recorded stays on the CPU.
 
 # %% tags=["parameters"]
 delay = 0.15
@@ -70,7 +70,7 @@ import dtlib
 torch.set_num_threads(1)  # here as on the ranks, one core for each process
 
 
-def training_step(rows=64, width=256):
+def training_step(rows=64, width=256, device=device):
     """A function that takes one step of a small model."""
     layers = [torch.nn.Linear(width, width, device=device) for _ in range(4)]
     model = torch.nn.Sequential(*layers)
@@ -105,9 +105,13 @@ effect = compare(first / typical, later)
 learn.measured("first_call", first / typical, effect=effect)
 
 # %% [markdown]
-# The first call allocates memory, chooses algorithms, creates the state of
-# AdamW and loads code. This happens once in a process, so it does not belong
-# in the time of *a step*.
+# `compare` sets this effect beside a **placebo**, in which nothing changes:
+# the slowest of the later calls over the fastest. If the effect is no larger,
+# your numbers alone prove nothing; repeat them on a quiet machine.
+#
+# A first call has work of its own: it allocates memory, chooses algorithms,
+# creates the state of AdamW and loads code. This happens once in a process, so
+# it does not belong in the time of *a step*.
 #
 # A GPU adds a second trap. **It has a queue**: a call returns as soon as its
 # **kernels**, the functions that run on the GPU, are on the queue, and not
@@ -132,7 +136,8 @@ for _ in range(3):
 # %% [markdown]
 # ## Exercise 1: fix a benchmark
 #
-# ●●○ *10 minutes.* This benchmark reports 1 ms for a call that takes 21:
+# ●●○ *10 minutes.* This benchmark reports 1 ms for a call that takes 21, of
+# which the launch takes 1 and the device is busy for 20:
 #
 # ```
 # def median_seconds(launch, synchronize, clock, repeats):
@@ -146,6 +151,7 @@ for _ in range(3):
 #
 # Fix it. The first call must not count, a single disturbed call must not
 # change the result, and the queue must be empty whenever you read the clock.
+# (After a `synchronize` it stays empty until the next launch.)
 
 
 # %% tags=["exercise"]
@@ -166,6 +172,14 @@ def median_seconds(launch, synchronize, clock, repeats):
 
 # %% tags=["check"]
 learn.check("median_seconds", median_seconds)
+
+# %% [markdown]
+# This is the *latency* of a call. A training loop does not empty the queue
+# after each step: the CPU runs ahead and launches the next step while the GPU
+# still works. For the time of a step in a loop, synchronise before and after
+# many steps and divide by their number, or put a CUDA event
+# (`torch.cuda.Event(enable_timing=True)`) on the queue at both ends: the GPU
+# notes the time when it gets there.
 
 # %%
 import time
@@ -197,15 +211,19 @@ for number in range(6):
     print(f"step {number}: {plan(number).name}")
 
 # %% [markdown]
-# `RECORD_AND_SAVE` is the last active step. With `repeat=0` step 5 would wait
-# again, and so on to the end of the run. Without a schedule the profiler
-# keeps every step, until the memory is full.
+# `NONE` is a step that is left alone, `RECORD_AND_SAVE` the last active one.
+# With `repeat=1` the profiler leaves everything from step 5 on alone. With
+# `repeat=0` step 5 would be the first of another such cycle, and so on to the
+# end of the run. Without a schedule the profiler keeps every step, until the
+# memory is full.
 #
 # A training script needs four additions: `profile` around the loop,
 # `profiler.step()` at the end of each step, `on_trace_ready`, a function that
 # is called when the last active step is over, and `record_function`, which
 # puts a named **range** around a part of the step
-# (https://docs.pytorch.org/docs/stable/profiler.html):
+# (https://docs.pytorch.org/docs/stable/profiler.html). This script runs on the
+# CPU. On a GPU add `ProfilerActivity.CUDA` to the activities, and read an
+# operator's `self_device_time_total`: its CPU time is only the time to launch.
 
 # %%
 import os
@@ -214,26 +232,23 @@ from pathlib import Path
 from torch.profiler import ProfilerActivity, profile, record_function
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler's own messages
-activities = [ProfilerActivity.CPU]
-if device == "cuda":
-    activities.append(ProfilerActivity.CUDA)
 
 
 def record_script(rows, width):
     """Six steps of a script of which three are kept."""
-    layers = [torch.nn.Linear(width, width, device=device) for _ in range(4)]
+    layers = [torch.nn.Linear(width, width) for _ in range(4)]
     model = torch.nn.Sequential(*layers)
     optimizer = torch.optim.AdamW(model.parameters())
-    x = torch.ones(rows, width, device=device)
+    x = torch.ones(rows, width)
     path = Path(f"traces/width {width}, {rows} rows/rank0.json")
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def save(profiler):
-        print(f"{profiler.step_num} steps are over: {path}")
+        print(f"saved after step {profiler.step_num - 1}: {path}")
         profiler.export_chrome_trace(str(path))
 
     with profile(
-        activities=activities, schedule=plan, on_trace_ready=save
+        activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=save
     ) as profiler:
         for _ in range(6):
             with record_function("forward"):
@@ -330,7 +345,7 @@ def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
     layers = [torch.nn.Linear(width, width) for _ in range(4)]
     model = torch.nn.Sequential(*layers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    network = DelayedLink(link / 2, 0.0)
+    network = DelayedLink(link / 2, 0.0)  # 2 ranks: 2 messages, one by one
 
     def batches():
         for _ in range(5):
@@ -344,6 +359,7 @@ def run(folder, loader=(0.0, 0.0), link=0.0, rows=64):
             flat = torch.cat([p.grad.flatten() for p in model.parameters()])
             with profiling.communication():
                 network.all_reduce(flat).wait()
+            # only the time matters here, so the sums are not put into p.grad
             optimizer.step()
             step()
 
@@ -435,9 +451,9 @@ learn.my_run("operators added up over busy time", plain / union(spans))
 # the function for the dtype and the device. If the arithmetic takes less time
 # than that, the processor is busy with calls. On a GPU, the CPU makes the
 # calls and puts kernels on the queue. If a kernel ends before the next one is
-# on the queue, the GPU has to wait: in the trace, the row of the kernels has
-# a gap before each one, and the row of the CPU has none. Such a step is
-# **launch-bound**.
+# on the queue, the GPU has to wait: in the trace, there is a gap before each
+# kernel, which begins just after its launch. The CPU never waits for the GPU
+# (there is no long `cudaStreamSynchronize`). Such a step is **launch-bound**.
 #
 # On a CPU you see the same cost as gaps between operators. Record your script
 # with a small model, and compare the two forward passes:
@@ -464,7 +480,8 @@ paths[128, 16], _ = record_script(rows=128, width=16)
 found_gaps = []
 for (rows, width), path in paths.items():
     forward = shortest_step(path)["forward"]
-    seconds = min(profiling.seconds_of(training_step(rows, width), 20))
+    step = training_step(rows, width, device="cpu")
+    seconds = min(profiling.seconds_of(step, 20))
     found_gaps.append(
         [
             f"width {width}, {rows} rows",
@@ -491,8 +508,8 @@ learn.table(
 # waits for a batch, and **compute** the time that it computes outside of that.
 # **Communication** is only what is *exposed*: nothing else goes on meanwhile.
 # What is left is **idle**. Communication at the same time as computation is
-# counted separately, as *hidden*: it adds no time of its own, although it may
-# slow down the computation, with which it shares cores or memory.
+# *hidden*. It is not a fifth part, as its time is in compute already, although
+# it may slow down the computation, with which it shares cores or memory.
 
 # %%
 found = {name: profiling.shares(profiling.read(f"traces/{name}"))
@@ -536,16 +553,20 @@ assert most.rank == 0
 # **The healthy rank looks ill.** It waits in the all-reduce until the other
 # one arrives. That is why a profile of one rank proves nothing about the
 # network, and why the table has a column `waited`: the time that a rank
-# spends in a collective before the last rank arrives.
+# spends in a collective before the last rank arrives. It compares the clocks
+# of ranks. Those of two nodes often differ by more than a collective takes.
+# Then compare durations: the rank that spends the least time in a collective
+# came last.
 #
 # ## The verdict
 #
 # A verdict is a rule applied to these numbers, so that two people reach the
 # same one. Our rule has three steps:
 #
-# 1. If some rank waits for at least a fifth of its steps, while another one
-#    hardly waits (less than a third as long), judge that other one. Otherwise
-#    judge the mean of all ranks.
+# 1. Take the rank that waits most for other ranks (`waited`) and the rank that
+#    waits least. If the first `waited` is at least a fifth of a step, and the
+#    second less than a third of the first, judge the rank that waits least:
+#    the others wait for it. Otherwise judge the mean of all ranks.
 # 2. Subtract what was waited from the exposed communication. If the rest, or
 #    input, takes at least a fifth of a step, the larger of the two bounds the
 #    run.
@@ -578,9 +599,10 @@ learn.what_if("bounds")
 # wait for memory: an operator also moves bytes between memory and processor.
 # Its **arithmetic intensity** $I$ is its FLOP divided by these bytes. A
 # device with a peak of $P$ FLOP/s and a bandwidth of $B$ bytes per second
-# does at most $\min(P, B \cdot I)$ FLOP/s. This curve is its **roofline**,
-# with a kink at the **balance** $P/B$: below it memory is the limit, above it
-# arithmetic. These balances follow from data sheets:
+# does at most $\min(P, B \cdot I)$ FLOP/s. This curve is its **roofline**.
+# It rises up to the **balance** $P/B$, where memory is the limit, and is flat
+# from there on, where arithmetic is. These balances follow from data sheets;
+# the laptop's are those of all 8 cores and of its main memory, not of caches:
 
 # %%
 from dtlib.sim.hardware import DEVICES
@@ -610,7 +632,9 @@ learn.table(
 #
 # These are the fewest bytes that are possible; an operator that keeps
 # intermediate results in memory moves more. The FLOP/s are measured here: the
-# fastest of ten calls, on one core (or on the GPU).
+# fastest of ten calls, on one core (or on the GPU). So on a CPU expect points
+# far below the roof of 8 cores, but small products can lie above where it
+# rises: from the second call on their numbers come from the cache.
 
 # %%
 import functools
@@ -662,9 +686,10 @@ learn.table(
 
 # %%
 for label, (peak, bandwidth) in roofs.items():
-    per_n = 3 * (2 if "bf16" in label else 4) / 2  # bytes: 3 n² numbers
-    print(f"{label}: products reach the balance at n = "
-          f"{peak / bandwidth * per_n:.0f}")  # fmt: skip
+    size = 2 if "bf16" in label else 4  # bytes of a number
+    # intensity: 2 n³ FLOP / (3 n² numbers * size) = 2 n / (3 * size)
+    n = peak / bandwidth * 3 * size / 2
+    print(f"{label}: products reach the balance at n = {n:.0f}")
     for name in ("layer norm", "AdamW"):
         assert found_points[name][0][0] < peak / bandwidth
 
@@ -672,8 +697,11 @@ for label, (peak, bandwidth) in roofs.items():
 # The intensity of layer norm and of the update does not depend on their size
 # and lies below every balance, so more FLOP/s don't make them faster. Fewer
 # bytes do: numbers in bf16, or a **fused** operator, which does several steps
-# each time it reads a number. A product exceeds the balance if it is large
-# enough, which is another reason for a larger micro-batch.
+# each time it reads a number. A product of two large matrices exceeds the
+# balance. A linear layer that is w wide computes $2rw^2$ FLOP for r rows, and
+# moves $2rw + w^2$ numbers. More rows, so a larger micro-batch, raise its
+# intensity, but never above w FLOP per number. In bf16 a layer of 512 stays
+# below 256 FLOP per byte, which is less than an H100's balance.
 #
 # ## Exercise 3: communication that nothing hides
 #
@@ -699,9 +727,9 @@ learn.check("exposed", exposed)
 
 # %% [markdown]
 # Back to the third prediction: 30 ms of products, one after another, and 20
-# ms of all-reduce took 40 ms. So at least 10 ms of them overlap, and at most
-# the rest of the all-reduce is exposed. The products take as long without the
-# all-reduce, so an infinitely fast network saves no more than this:
+# ms of all-reduce took 40 ms. In 30 of the 40 ms a product runs, so at most 10
+# ms of the all-reduce are exposed. An infinitely fast network leaves the 30 ms
+# of products, and saves those 10 at most:
 
 # %%
 bare = learn.given("exposed")
@@ -754,10 +782,12 @@ assert seconds[0] > seconds[1]
 # records every kernel on every **stream**, which is one of the GPU's queues.
 # `nsys export --type sqlite` turns the recording into a database. The one
 # below was **made by a script**, not recorded; it has two of an export's
-# tables with times, one for kernels and one for copies. (Your NVTX ranges
-# would be in the table `NVTX_EVENTS`.) Times are in nanoseconds. A kernel's
-# name is stored as a number, and the table `StringIds` has the text for it.
-# The all-reduce here is a kernel of NCCL:
+# tables with times, one for kernels and one for copies (of bytes, between the
+# memories of CPU and GPU). They are called after CUPTI, NVIDIA's library that
+# records. (Your NVTX ranges would be in the table `NVTX_EVENTS`.) Times are in
+# nanoseconds. A kernel's `shortName` is a number, and `StringIds` has the text
+# for each number: `JOIN` puts the two side by side. The all-reduce here is a
+# kernel of NCCL:
 
 # %% tags=["stretch"]
 from lesson.made_export import made_export
@@ -776,8 +806,9 @@ query = """
 """
 for row in database.execute(query):
     print(row)
-for row in database.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_MEMCPY"):
-    print("copy", row[:2])
+copies = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY"
+for row in database.execute(copies):
+    print("copy", row)
 
 # %% [markdown]
 # The whole is the time from the first start to the last end. Return the share
@@ -823,8 +854,8 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - Warm up, empty the queue both times before you read the clock, and take
-#   the median.
+# - A call's latency: warm up, empty the queue both times before you read the
+#   clock, and take the median. A step in a loop: do so around many steps.
 # - Profile a few steps, with a schedule, on every rank.
 # - Gaps between small operators, and a batch that costs nothing more: the
 #   step is launch-bound.

@@ -207,7 +207,7 @@ def draw_roofline(
         best, at = max(zip(y, x, strict=True))
         said.append(f"{label} reaches {best / 1e9:.3g} GFLOP/s at {at:.3g} FLOP per byte")
     figure, axes = canvas(
-        "Left of a kink memory is the limit, right of it arithmetic",
+        "Where a roof rises memory is the limit, where it is flat arithmetic",
         f"FLOP/s over arithmetic intensity, both axes logarithmic. {'; '.join(said)}.",
         size=(7, 4),
     )
@@ -215,9 +215,9 @@ def draw_roofline(
              ylabel="GFLOP/s")  # fmt: skip
     ends = []
     for label, (peak, bandwidth) in roofs.items():
-        kink = [low, balances[label], high]
-        roof = [min(peak, bandwidth * at) / 1e9 for at in kink]
-        axes.plot(kink, roof, "--", color=INK)
+        bend = [low, balances[label], high]
+        roof = [min(peak, bandwidth * at) / 1e9 for at in bend]
+        axes.plot(bend, roof, "--", color=INK)
         ends.append((f"{label} (computed)", (high, roof[-1]), INK))
     for number, (label, (x, y)) in enumerate(measured.items()):
         reached = [value / 1e9 for value in y]

@@ -23,6 +23,8 @@ def test_step_time(given: tuple[float, ...], expected: tuple[float, ...]) -> Non
 
 
 def test_the_slider_says_what_bounds() -> None:
-    assert what_bounds(25, 20, 50, 60, 0)["says"].endswith("Most of it is waiting for a batch.")
-    assert what_bounds(25, 20, 50, 60, 4)["says"].endswith("Most of it is computing.")
-    assert what_bounds(25, 80, 20, 60, 16)["says"].endswith("Most of it is waiting for messages.")
+    assert what_bounds(25, 20, 50, 60, 0)["says"].endswith("it is input-bound.")
+    assert what_bounds(25, 20, 50, 60, 4)["says"].endswith("it is communication-bound.")
+    assert what_bounds(25, 80, 20, 60, 16)["says"].endswith("it is communication-bound.")
+    assert what_bounds(25, 10, 50, 60, 4)["says"].endswith("it is compute-bound.")
+    assert what_bounds(25, 20, 50, 60, 1)["says"].endswith("it is input-bound.")

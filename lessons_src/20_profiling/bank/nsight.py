@@ -14,6 +14,14 @@ def by_library(database):
     return {**shares, "idle": 1 - length(union(everything)) / whole}
 
 
+def all_summed(database):
+    kinds = spans_of(database)
+    everything = [span for spans in kinds.values() for span in spans]
+    whole = max(end for _, end in everything) - min(begin for begin, _ in everything)
+    shares = {kind: sum(e - b for b, e in spans) / whole for kind, spans in kinds.items()}
+    return {**shares, "idle": max(0.0, 1 - sum(shares.values()))}
+
+
 def by_nanoseconds(database):
     kinds = {
         kind: [(round(b * 1e9), round(e * 1e9)) for b, e in some]
@@ -32,5 +40,8 @@ def by_nanoseconds(database):
 ALSO_WRONG = [
     ("not_shares", lambda database: gpu_shares(database)["compute"]),
     ("other", lambda database: dict.fromkeys(KINDS, 0.25)),
+    ("summed", all_summed),
+    ("summed", lambda database: gpu_shares(database) | {"nccl": all_summed(database)["nccl"]}),
+    ("summed", lambda database: gpu_shares(database) | {"copy": all_summed(database)["copy"]}),
 ]
 ALSO_RIGHT = [by_library, by_nanoseconds]

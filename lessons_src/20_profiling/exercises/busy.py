@@ -12,15 +12,15 @@ from dtlib.learn.verdicts import Passed, Wrong
 SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # parts of the solution
 BEYOND = "max(0.0, end - max(begin, reached))"
 NEIGHBOUR = {LATEST: "end", BEYOND: "end - max(begin, reached)"}
-# Each case adds one thing: a gap, an overlap, disorder, one inside another, two that touch and
+# Each case has one thing: a gap, none, an overlap, disorder, one inside another, two that touch and
 # begin or end between whole seconds, three at once.
 CASES = (
-    [(2, 5)],
     [(0, 2), (6, 9)],
+    [(2, 5)],
     [(0, 4), (3, 6)],
     [(6, 9), (0, 2), (1, 3)],
     [(0, 10), (1, 2), (3, 4), (12, 13)],
-    [(0.5, 2), (2, 3.5), (2, 3.5)],
+    [(0.25, 2), (2, 3.5), (2, 3.5)],
     [(0, 6), (1, 5), (2, 4)],
 )
 
@@ -52,6 +52,23 @@ def less_each_pair(intervals):
     return sum(end - begin for begin, end in intervals) - shared
 
 
+def without_the_last(intervals):
+    """A mistake: a stretch is counted when the next one begins, and none begins after the last."""
+    total, stretch = 0, None
+    for begin, end in sorted(intervals):
+        if stretch and begin <= stretch[1]:
+            stretch = stretch[0], max(stretch[1], end)
+            continue
+        total += stretch[1] - stretch[0] if stretch else 0
+        stretch = begin, end
+    return total
+
+
+def whole_seconds(intervals):
+    """A mistake: seconds as whole numbers."""
+    return len({t for begin, end in intervals for t in range(int(begin), int(end))})
+
+
 EXERCISE = Answer(
     busy,
     run=lambda answer, intervals: asked(answer, intervals),
@@ -69,6 +86,9 @@ EXERCISE = Answer(
         ("unsorted", {SORTED: "intervals", **NEIGHBOUR}),
         ("longest", {BEYOND: "max(0.0, end - begin - total)"}),
         ("pairs", less_each_pair),
+        ("last_one", without_the_last),
+        ("by_end", {SORTED: "sorted(intervals, key=lambda one: one[1])"}),
+        ("whole_seconds", whole_seconds),
         ("empty", {"return total": "return total if intervals else float('nan')"}),
     ],
     other="busy",

@@ -1,8 +1,8 @@
 """Exercise 20.1: time what a device does, and not how fast it is told to do it.
 
 The device is simulated, with a virtual clock, so that an answer gets the same numbers on every
-machine. A call is on the queue at once and done later. Calls count from 0: call 0 takes long, calls
-3, 7, … are quicker than the others, and calls 4, 8, … take longer.
+machine. A call is on the queue at once and done later. Calls count from 0: call 0 takes long, and
+the later ones take the times of their case again and again.
 """
 
 import statistics  # noqa: F401 (the solution uses it)
@@ -20,7 +20,7 @@ QUICK = 0.6  # of the usual work
 MOST = 1000
 # parts of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
-TIMED = "clock() - begin"
+TIMED, ROUNDS = "clock() - begin", "range(repeats)"
 UNEMPTIED = {"synchronize()\n        begin": "begin"}
 LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
 COLD = {WARM: "seconds"}
@@ -28,11 +28,20 @@ COLD = {WARM: "seconds"}
 median_seconds = solution("median_seconds", globals())
 
 
+def usual(work):
+    """How long the calls keep a device busy of which most calls take equally long."""
+    return (LATE, work, work, QUICK * work)
+
+
+UNEVEN = (0.020, 0.010, 0.040)  # any three in a row have the same median
+EVEN = (0.040, 0.010, 0.030, 0.020)  # any four in a row do
+
+
 class Device:
     """A queue with its own clock: `launch` adds work, `synchronize` waits until it is empty."""
 
-    def __init__(self, work=WORK):
-        self.work = work
+    def __init__(self, works=None):
+        self.works = works or usual(WORK)
         self.now = 100.0  # a clock that does not begin at 0
         self.free = self.now
         self.takes = []  # seconds of each call, from its launch to its end
@@ -44,7 +53,7 @@ class Device:
         if k == MOST:
             raise Wrong("too_many", got=MOST)
         self.now += LAUNCH
-        work = FIRST if k == 0 else (LATE, self.work, self.work, QUICK * self.work)[k % 4]
+        work = self.works[k % len(self.works)] if k else FIRST
         self.free = max(self.free, self.now) + work
         self.takes.append(LAUNCH + work)
 
@@ -73,19 +82,19 @@ class Timed:
         return any(abs(self.seconds - value) < 1e-9 for value in values)
 
 
-def case(repeats, work):
+def case(repeats, works):
     """How often a call is timed, and how long it takes."""
+    each = ", ".join(f"{work * 1e3:.0f}" for work in (*works[1:], works[0]))
     return (
         f"repeats = {repeats}; a call is launched in {LAUNCH * 1e3:.0f} ms and keeps the device"
-        f" busy for {work * 1e3:.0f}, but call 0 for {FIRST * 1e3:.0f}, calls 3, 7, … for"
-        f" {QUICK * work * 1e3:.0f}, and calls 4, 8, … for {LATE * 1e3:.0f}",
-        (repeats, work),
+        f" busy for {FIRST * 1e3:.0f} ms (call 0), then {each}, and the same again",
+        (repeats, works),
     )
 
 
-def run(answer, repeats, work):
+def run(answer, repeats, works):
     """Time calls of a new device."""
-    device = Device(work)
+    device = Device(works)
     got = answer(device.launch, device.synchronize, device.clock, repeats)
     if got is None:
         raise Wrong("none")
@@ -126,8 +135,12 @@ EXERCISE = Answer(
     run=run,
     judge=judge,
     same=lambda a, b: a.is_(b.seconds),
-    # The second case has another device, whose last call takes long; the third, more repeats.
-    cases=[case(5, WORK), case(4, WORK / 2), case(9, WORK)],
+    # The second case has another device, whose last call takes long; the third, more repeats. In
+    # the last two all times differ: it matters which calls are timed, and which is in the middle.
+    cases=[
+        case(5, usual(WORK)), case(4, usual(WORK / 2)), case(9, usual(WORK)), case(3, UNEVEN),
+        case(4, EVEN),
+    ],
     mistakes=[
         ("launch_only", LAUNCHED),
         ("launch_only", {**LAUNCHED, MEDIAN: "sum(seconds)"}),
@@ -141,17 +154,22 @@ EXERCISE = Answer(
                 when=lambda got, repeats: got.is_(
                     total := sum(got.takes[:repeats]), total / repeats)),
         ("cold", {**COLD, MEDIAN: "sum(seconds)"}),
+        ("cold", {**COLD, ROUNDS: "range(repeats + 1)"}),
+        ("one_more", {ROUNDS: "range(repeats + 1)"}),
+        ("even", {MEDIAN: "sorted(seconds)[len(seconds) // 2]"}),
+        ("even", {MEDIAN: "sorted(seconds)[(len(seconds) - 1) // 2]"}),
         Mistake("total", {MEDIAN: "sum(seconds)"},
                 when=lambda got, repeats: got.is_(sum(got.takes[1:][-repeats:]))),
         ("total", {MEDIAN: f"repeats * {MEDIAN}"}),
         ("wait_only", {"begin = clock()\n        launch()": "launch()\n        begin = clock()"}),
         Mistake("old_queue", UNEMPTIED,
                 when=lambda got: got.busy_reads and {"got": got.busy_reads}),
-        Mistake("kept", when=lambda got, work: work != WORK and got.is_(LAUNCH + WORK)),
+        Mistake("kept",
+                when=lambda got, works: works == usual(WORK / 2) and got.is_(LAUNCH + WORK)),
         Mistake("last_call", {MEDIAN: "seconds[-1]"}, when=lambda got: got.is_(got.takes[-1])),
         # for calls that were put on the queue together
         Mistake("mean", when=lambda got, want: want.seconds < got.seconds < max(got.takes[1:])),
-        ("too_few", {"range(repeats)": "range(1)"}),
+        ("too_few", {ROUNDS: "range(1)"}),
     ],
     facts=facts,
     passed=passed,

@@ -14,7 +14,8 @@ from .busy import busy as union  # noqa: F401 (the solution uses it)
 
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
-# Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies.
+# Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies,
+# other streams with two nccl kernels at once, two copies at once.
 CASES = (
     ("one kernel, 0–80 ns", [(7, GEMM, 0, 80)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
@@ -28,6 +29,15 @@ CASES = (
         [(10, "", 0, 20), (7, GEMM, 10, 60), (9, NCCL, 50, 100), (10, "", 120, 130),
          (7, SOFTMAX, 160, 200)],
     ),
+    (
+        "a kernel 0–30 on stream 9, nccl 20–60 on stream 13 and 40–90 on stream 14, a kernel"
+        " 100–110 ns on stream 9",
+        [(9, GEMM, 0, 30), (13, NCCL, 20, 60), (14, NCCL, 40, 90), (9, SOFTMAX, 100, 110)],
+    ),
+    (
+        "a copy to the device 0–40, a copy from it 20–70, a kernel 60–100 ns",
+        [(10, "", 0, 40), (11, "", 20, 70), (7, GEMM, 60, 100)],
+    ),
 )  # fmt: skip
 KINDS = ("compute", "nccl", "copy", "idle")
 query = """
@@ -38,6 +48,8 @@ query = """
 SHARE, IDLE, NAMED = "union(spans) / whole", "1 - union(everything) / whole", '"nccl" in name'
 NORMALISED = "return {kind: share / sum(shares.values()) for kind, share in shares.items()}"
 SUMMED = {"union(spans)": "sum(e - b for b, e in spans)"}
+BOUNDS = "min(b for b, _ in everything), max(e for _, e in everything)"
+KERNELS = '(kinds["compute"] + kinds["nccl"])'
 
 gpu_shares = solution("gpu_shares", globals())
 
@@ -64,14 +76,22 @@ def first_wrong(got, want):
     return next(kind for kind in KINDS if not near(got[kind], want[kind]))
 
 
-def one(key, program):
+def by_stream(database):
+    """A mistake: NCCL's kernels are those on stream 9."""
+    kernels = database.execute("SELECT streamId, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL")
+    copies = database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY")
+    rows = [(stream, NCCL if stream == 9 else GEMM, *span) for stream, *span in kernels]
+    return gpu_shares(made_export([*rows, *((10, "", *span) for span in copies)]))
+
+
+def one(key, program, also=lambda got: True):
     """A mistake, known by the first wrong share; the others may be wrong for other reasons, too."""
     errs = altered(gpu_shares, program) if isinstance(program, dict) else program
 
     def when(got, want, database):
         kind = first_wrong(got, want)
         value = errs(database)[kind]
-        return near(got[kind], value) and not near(value, want[kind])
+        return near(got[kind], value) and not near(value, want[kind]) and also(got)
 
     return Mistake(key, errs, when)
 
@@ -89,8 +109,8 @@ EXERCISE = Answer(
     cases=[(label, lambda rows=rows: (made_export(rows),)) for label, rows in CASES],
     mistakes=[
         one("from_zero", {"whole = end - begin": "whole = end"}),
+        one("summed", {NAMED: "False", **SUMMED}),
         one("nccl_in_compute", {NAMED: "False"}),
-        one("nccl_in_compute", {NAMED: "False", **SUMMED}),
         one("of_the_busy", {SHARE: "union(spans) / union(everything)"}),
         one("summed", SUMMED),
         one("not_found", lambda database: gpu_shares(database) | {"nccl": 0}),
@@ -100,7 +120,9 @@ EXERCISE = Answer(
             "copies_are_idle",
             {IDLE: IDLE.replace("everything", 'kinds["compute"] + kinds["nccl"]')},
         ),
+        one("window", {BOUNDS: BOUNDS.replace("everything", KERNELS)}, lambda got: got["copy"] > 0),
         one("no_copies", {"database.execute(copies).fetchall()": "[]"}),
+        one("by_stream", by_stream),
         ("exchanged", {NAMED: '"nccl" not in name'}),
         one("normalised", {"return shares": NORMALISED}),
         one("nanoseconds", {SHARE: "union(spans)"}),
@@ -108,6 +130,6 @@ EXERCISE = Answer(
     ],
     facts=facts,
     passed=lambda got, want: Passed(
-        tuple((kind, words(got[-1][kind]), words(want[-1][kind]), "") for kind in KINDS)
+        tuple((kind, words(got[4][kind]), words(want[4][kind]), "") for kind in KINDS)
     ),
 )
