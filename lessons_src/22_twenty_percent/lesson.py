@@ -33,8 +33,10 @@ from lesson.pictures import draw_question
 draw_question()
 
 # %% [markdown]
-# Two settings that are compared run in turns: `steps` is the number of steps
-# in a turn, and `repeats` is the number of pairs of turns. On a GPU node, use
+# A **setting** is one choice of everything that the script can vary. Settings
+# that you compare take **turns** of `steps` steps each. A **round** is one
+# turn of every setting, and two turns of the same round are a **pair**.
+# `repeats` is the number of rounds; keep it even. On a GPU node, use
 # `device = "cuda"`, as many `ranks` as GPUs, and longer turns. With
 # `with_compile = True` the lesson also measures `torch.compile`, which needs
 # a C++ compiler and a minute or two.
@@ -71,8 +73,8 @@ learn.predict("two_levers")
 # which DDP (DistributedDataParallel) collects gradients before it sends them,
 # are small, because a small bucket can be sent sooner. And each micro-batch
 # reports its loss. The network is small on purpose: it stands for a larger
-# one on a fast GPU, where the computation is over soon and everything else
-# shows.
+# one on a GPU that computes so quickly that loading and sending take most of
+# the step.
 
 # %%
 import contextlib
@@ -130,8 +132,8 @@ slow = dict(
 )
 
 # %% [markdown]
-# A lever changes one entry of `slow`. A `Run` trains with one choice of all
-# the entries, a **setting**. Which pictures a step uses, and how they are
+# `slow` is the setting to beat, and a lever changes one entry of it. A `Run`
+# trains with one setting. Which pictures a step uses, and how they are
 # cropped, depends only on the step's number and on the global batch (lesson
 # 02). So all settings with the same global batch see the same pictures.
 
@@ -207,8 +209,10 @@ class Run:
 # As in lesson 20, you record a few steps on every rank and take them apart.
 # The last column shows the most that you could gain from each part: if a part
 # with the share s took no time at all, the step would be 1 / (1 − s) times as
-# fast. Recording slows down many small operations, so read these numbers as
-# estimates.
+# fast. While a rank waits in a collective for one that is late, it is
+# *waiting*, which no network can shorten, so this is not a part of
+# communication here. Recording slows down many small operations, so read these
+# numbers as estimates.
 
 # %%
 from pathlib import Path
@@ -232,11 +236,14 @@ def parts_of(name, setting):
     dtlib.launch(recorded, folder, setting, ranks=ranks, device=device)
     found = profiling.shares(profiling.read(folder))
     print(profiling.verdict(found))
-    parts = "input", "compute", "communication", "idle"
-    return {
+    parts = "input", "compute", "communication", "waited", "idle"
+    mean = {
         part: sum(getattr(one, part) for one in found) / len(found)
         for part in parts
     }
+    mean["waiting"] = mean.pop("waited")
+    mean["communication"] -= mean["waiting"]
+    return mean
 
 
 mean = parts_of("patient", slow)
@@ -258,8 +265,9 @@ learn.table(
 # - **Interleave.** All settings are ready at once and take turns, so that if
 #   the machine is slow for a minute, it is slow for all of them. The first
 #   step of a turn is not timed. With a loader worker (a process that prepares
-#   pictures) two more steps are not timed, because the worker prepared two
-#   batches in advance while the other settings had their turns.
+#   pictures) the next two steps are not timed either: the worker prepared
+#   their batches while the other settings had their turns, so they would look
+#   too fast.
 # - **Pair.** Compare a turn with the other setting's turn in the same round.
 # - **Reverse the order** in every other round, so that no setting is always
 #   first.
@@ -314,8 +322,9 @@ learn.table(
 
 # %% [markdown]
 # Both columns come from the same program; on a CPU even the losses agree to
-# the last bit. If you divide the columns row by row, you see how large a
-# "gain" can be when nobody changed anything:
+# the last bit. Such a comparison of a program with itself is a **placebo**. If
+# you divide the columns row by row, you see how large a "gain" can be when
+# nobody changed anything:
 
 # %%
 if device == "cpu":  # a GPU may add in another order each time
@@ -337,12 +346,15 @@ learn.measured("same_again", ratios[-1] / ratios[0])
 # (4, 2), (4, 2.5) and (4, 4) have the gains 2, 1.6 and 1, so the answer
 # is (1.6, 1, 2).
 #
-# The smallest gain is worth more than it seems. If the median gain of a change
-# were g or less, each pair would exceed g at most half of the time, and all n
-# pairs would exceed g in at most 1 of 2ⁿ experiments: for 8 pairs, in 1 of
-# 256. This is the **sign test**. It assumes nothing about the times except
-# that the pairs are independent of each other. Another user's job that lasts
-# for several pairs breaks that assumption.
+# The smallest gain is worth more than it seems. Suppose that the true median
+# gain were only g. Then a pair would lie above g at most as often as a coin
+# shows heads, and all n pairs would lie above g at most as often as n coins
+# all show heads: in 1 of 2ⁿ experiments, for 8 pairs in 1 of 256. This is the
+# **sign test**. It assumes that the pairs are independent, and that the median
+# gain is the same in each. Another user's job that lasts for several pairs
+# breaks the first assumption. If it is an advantage to go first, that breaks
+# the second; but in an even number of rounds, whose order is reversed every
+# other time, neither setting has that advantage more often.
 
 
 # %% tags=["exercise"]
@@ -386,8 +398,10 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # Write the step again, with the same arguments, the same weights afterwards
 # and one micro-batch in memory at a time. Send the gradients once and the loss
 # once, and return the mean loss over all ranks as a tensor, so that whoever
-# logs it can read it later. The check counts what you send and read; it does
-# not measure time.
+# logs it can read it later. The check counts collectives, and reads by
+# `.item()`, `float()` and `.numpy()`; it does not measure time. A sum of
+# losses without `detach()` passes, too: the backward passes have freed the
+# activations, but such a sum keeps what is left of each graph alive.
 
 
 # %% tags=["exercise"]
@@ -486,12 +500,15 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Look at three things. **The ends:** if the line on a bar crosses 1, the gain
-# may be luck; the row "the same again" shows how far luck can go. **Levers
-# that lose:** a loader worker helps if a core is idle, and with two ranks on
-# two cores none is. Whether bf16 pays off depends on the processor, and you
-# find out only by measuring. **The losses:** a gain belongs to *this*
-# experiment only if the loss curve stays the same.
+# Look at three things. **The noise:** a gain or a loss that is no larger than
+# the placebo's largest ratio over its smallest is marked *within the noise*,
+# even if all of its pairs lie above 1. This rule is strict, and more pairs
+# make it stricter, because the range of the placebo can only grow; longer
+# turns make the range smaller. It helps you choose; the proof below rests on
+# the sign test instead. **Levers that lose:** a loader worker helps if a core
+# is idle, and with two ranks on two cores none is. Whether bf16 pays off
+# depends on the processor, and you find out only by measuring. **The losses:**
+# a gain belongs to *this* experiment only if the loss curve stays the same.
 
 # %%
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
@@ -505,12 +522,12 @@ for name in free:  # the same numbers except for the order of sums
 # %% [markdown]
 # fp32 rounds each number to about 6·10⁻⁸ of its size, and a loss is the result
 # of thousands of additions, so on a CPU the first two losses agree to 10⁻⁵. A
-# GPU that computes convolutions in TF32, a shortened fp32, keeps 11 bits, so
-# there the cell asks only for 10⁻². Later losses may drift further apart,
-# because a seed does not fix the order of sums (lesson 02). bf16 has 8 bits of
-# precision instead of 24, so mention it when you report its gain. With twice
-# the batch, the same pictures give half as many updates: that is a fast answer
-# to a different question.
+# GPU that computes convolutions in TF32, a shortened fp32, keeps 11 bits (it
+# stores 10; the first is always 1), so there the cell asks only for 10⁻².
+# Later losses may drift further apart, because a seed does not fix the order
+# of sums (lesson 02). bf16 has 8 bits of precision instead of 24, so mention
+# it when you report its gain. With twice the batch, the same pictures give
+# half as many updates: that is a fast answer to a different question.
 #
 # ## What a lever can give
 #
@@ -559,10 +576,13 @@ amdahl = learn.given("bound")
 alone, both = amdahl([(0.2, math.inf)]), amdahl([(0.2, math.inf)] * 2)
 learn.measured("two_levers", both)
 assert abs(alone - 1.25) < 1e-9 and abs(both - 1 / 0.6) < 1e-9
-clear = [name for name in free if told[name].real]
-product = math.prod(gains[name][0] for name in clear)
-print(f"{len(clear)} single gains above exceed the noise.", end=" ")
-print(f"Multiplied, they would make {product:.2f} times.")
+clear = [n for n in free if told[n].real and gains[n][0] > 1]
+if clear:
+    product = math.prod(gains[name][0] for name in clear)
+    print("Gains above that exceed the noise:", *clear, sep="\n- ")
+    print(f"Multiplied, they would make {product:.2f} times.")
+else:
+    print("No single gain above exceeds the noise.")
 
 # %% [markdown]
 # ## Together, and proven
@@ -570,11 +590,14 @@ print(f"Multiplied, they would make {product:.2f} times.")
 # Now pull the levers one after another, the one with the largest gain first,
 # and keep each one. After each lever the shares change: a part that was 20 %
 # of a step is 40 % of a step that takes half as long. So judge each lever by
-# what it adds to the levers before it.
+# what it adds to the levers before it. The cell is less careful: it takes
+# every lever that gained more than 5 % alone, noise or not, and keeps it even
+# if it loses on top of the others.
 #
 # You *chose* these levers by the numbers above, and the best of nine noisy
 # numbers tends to look better than it is. So the numbers that you chose by
-# prove nothing, and you need fresh turns.
+# prove nothing, and you need fresh turns. Fix their number before you look: if
+# you repeat the experiment until it succeeds, luck is enough.
 
 # %%
 worth = [name for name in free if gains[name][0] > 1.05] or [
@@ -597,7 +620,15 @@ from statistics import median
 
 from lesson.pictures import draw_steps
 
-effect = compare(proof[exact][0], *(turns[name][1:] for name in two))
+
+def coins(name, goal):
+    """Pairs above a gain, and outcomes of n coins with so many heads."""
+    fresh = list(zip(turns["slow"], turns[name]))[1:]
+    over = sum(before / after > goal for before, after in fresh)
+    luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
+    return over, luck
+
+
 shares = {"before": mean, "after": parts_of("cured", chain[exact])}
 steps_ms = {
     when: {
@@ -606,7 +637,7 @@ steps_ms = {
     }
     for when, name in (("before", "slow"), ("after", exact))
 }
-draw_steps(steps_ms, effect.real)
+draw_steps(steps_ms, coins(exact, 1)[1] / 2**repeats < 0.05)
 
 # %% [markdown]
 # The lengths of the bars are measured without the profiler; the shares of the
@@ -622,32 +653,33 @@ for name in chain:
     rows.append(
         [name, f"{rates[name]:.0f}", sent[name], f"{step:.2f}"]
         + [f"{x:.2f}" for x in proof[name]]
-        + [
-            ""
-            if name == "slow"
-            else noise(proof[name][0], *(turns[one][1:] for one in two))
-        ]
+        + [coins(name, 1.2)[0]]
     )
 learn.table(
     rows,
     ["", "pictures/s", "all-reduces", "over the last", "gain", "smallest",
-     "largest", ""],
-    f"Before and after, {repeats} fresh pairs; gain against slow",
+     "largest", "above 1.2"],
+    f"Before and after, {repeats} fresh pairs; gain against slow; pairs above"
+    " 1.2",
 )  # fmt: skip
 
 # %% [markdown]
-# Read the column *over the last* from top to bottom. Within one round of
-# turns these gains multiply, because each is measured on top of the levers
-# before it; their medians nearly do. A lever with a large gain alone may add
-# nothing here. Your step saves the messages of all micro-batches but the last,
-# so with a single micro-batch there is nothing to save. And if pictures are
-# cropped in batches, a worker has nothing to do.
+# Read the column *over the last* from top to bottom. Within one round these
+# gains multiply to the gain against slow, because each is measured on top of
+# the levers before it. The table shows medians over all rounds, whose product
+# noise can move far from the column *gain*. A lever with a large gain alone
+# may add nothing here. Your step saves the messages of all micro-batches but
+# the last, so with a single micro-batch it saves none; on a GPU it still
+# saves the wait for `.item()`. And if pictures are cropped in batches, a
+# worker has nothing to do.
 #
 # Now the verdict. A single disturbed pair can pull the smallest gain below
 # 1.2, and more pairs can never raise it again. So count how many of the
-# n pairs lie above 1.2 instead. Then compare with n coins: of their 2ⁿ
-# outcomes, count those with at least as many heads as you have pairs above
-# 1.2. That is the sign test for the case that not all pairs agree.
+# n pairs lie above 1.2 instead. Then count in how many of their 2ⁿ outcomes n
+# fair coins show at least that many heads. That is the sign test for the case
+# that not all pairs agree. If it does not prove 20 %, report that
+# attempt as well. For the next one, decide beforehand on longer turns, which
+# are disturbed less, or on more pairs.
 
 # %%
 middle, low, high = proof[exact]
@@ -655,21 +687,20 @@ drift = max(abs(a - b) for a, b in zip(losses["slow"], losses[exact]))
 print(f"All levers up to '{exact}' give {middle:.2f} times the throughput,")
 print(f"in {repeats} pairs between {low:.2f} and {high:.2f} times,")
 print(f"and losses that differ by at most {drift:.0e}.")
-fresh = list(zip(turns["slow"], turns[exact]))[1:]
-over = sum(before / after > 1.2 for before, after in fresh)
-luck = sum(math.comb(repeats, k) for k in range(over, repeats + 1))
+over, luck = coins(exact, 1.2)
+proven = luck / 2**repeats < 0.05
 print(f"{over} of {repeats} pairs lie above 1.2. If the true median were 1.2,")
 print(f"so many would in at most {luck} of {2**repeats} experiments.")
-print(f"Compared with no change at all: {effect}.")
-if effect.real and luck / 2**repeats < 0.05:
+if proven:
     print("At least 20 %: proven here, as far as a sign test proves it.")
 else:
-    print("At least 20 %: not proven here. Take longer turns, and more.")
+    print("At least 20 %: not proven by this attempt.")
+effect = compare(middle, *(turns[name][1:] for name in two))
 learn.my_run(
     "gain of all levers that keep the numbers",
     middle,
     "times",
-    effect=effect,
+    effect=None if proven else effect,
 )
 
 # %% [markdown]
@@ -793,21 +824,22 @@ learn.table(
 )
 
 # %% [markdown]
-# The price is seconds, and a step saves a millisecond or less. If a step gains
-# at all, such a price pays off in long runs, or if the next run finds the
-# compiled code in a cache that you keep (`TORCHINDUCTOR_CACHE_DIR`). `inf`
-# means: not in a million steps. *Within the noise* means that the plain
-# version differs from itself by as much as from the compiled one, so there is
-# no gain to divide by. By default, `torch.compile` compiles a second time when
-# it meets a second size, and then for any size, so the price is usually due
-# twice. Or leave the last, smaller batch out (`drop_last=True`).
+# On our machine the price was about a minute, and a step saved a millisecond
+# or less. If a step gains at all, such a price pays off after hundreds of
+# thousands of steps, or if the next run finds the compiled code in a cache
+# that you keep (`TORCHINDUCTOR_CACHE_DIR`). `inf` means: not in a million
+# steps. *Within the noise* means that the plain version differs from itself by
+# as much as from the compiled one, so there is no gain to divide by. By
+# default, `torch.compile` compiles a second time when it meets a second size,
+# and then for any size, so the price is usually due twice. Or leave the last,
+# smaller batch out (`drop_last=True`).
 #
 # ## What a GPU adds: CUDA graphs
 #
 # For a GPU the CPU only **launches** operations: Python calls PyTorch, PyTorch
 # chooses a kernel (lesson 20), and the driver puts it on the GPU's queue. If a
 # kernel takes less time than its launch, the GPU waits for the CPU. A **CUDA
-# graph** removes that wait: all launches of a step are recorded once, and from
+# graph** shortens that wait: a sequence of launches is recorded once, and from
 # then on the CPU replays the recording with a single call. No kernel becomes
 # faster.
 #
@@ -816,8 +848,13 @@ learn.table(
 # `.item()` cannot be inside, because there the CPU would have to look at a
 # number. `torch.compile(model, mode="reduce-overhead")` makes the recordings
 # (https://docs.pytorch.org/docs/stable/generated/torch.compile.html), and only
-# on a GPU. What you can count here is what it has to do: how many operations a
-# CPU issues in a step. Each of them is at least one launch on a GPU:
+# on a GPU: one for each piece that it compiles, such as forward and backward.
+# Code that it cannot compile splits the pieces, and so do DDP's buckets. Loss
+# and optimizer are not in the compiled model, so they are launched as before,
+# unless you compile or record them as well. A `torch.cuda.CUDAGraph` that you
+# record yourself can hold a whole step. What you can count here is what it has
+# to do: how many operations a CPU issues in a step. Each of them is at least
+# one launch on a GPU:
 
 # %% tags=["stretch"]
 patient = network()
@@ -851,10 +888,11 @@ print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 # %% [markdown]
 # Fused AdamW and the compiler remove operations that have little to compute.
 # The network's step has as many as before, because most of its operations call
-# a library, whose kernels a compiler does not join. (Ten of them add to the
-# gradients of the step before, which that measurement never clears.) A CUDA
-# graph turns all that are left into one launch. That pays if the profile of
-# *your* step shows a GPU that is idle between short kernels (lesson 20).
+# a library, whose kernels a compiler does not join. (That measurement never
+# clears the gradients, so ten of its operations add a new gradient to the old
+# one.) A CUDA graph replaces the launches of each recorded piece by one
+# replay. That pays if the profile of *your* step shows a GPU that is idle
+# between short kernels (lesson 20).
 #
 # ## Exercise 5: is it still the same experiment?
 #
@@ -870,7 +908,9 @@ print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 # - otherwise `"numbers"` if the precision differs: this is the same experiment
 #   with different rounding, and a report has to mention it;
 # - otherwise `"same"`. Buckets, workers and the way a batch is cut change at
-#   most the order of sums.
+#   most the order of sums, because here crops depend only on the step. (With
+#   random crops drawn in the workers, or with dropout, the number of workers
+#   and the cut would change what is drawn.)
 #
 # A worked example: twice the ranks with half the accumulation is the same.
 
@@ -916,17 +956,17 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - First measure the program against itself. A gain has to exceed that spread.
+# - First measure the program against itself: that spread needs no lever.
 # - Interleave the turns, compare them in pairs, and leave the warm-up out. If
 #   the median gain is g or less, all n pairs are above g in at most 1 of 2ⁿ
-#   experiments.
+#   experiments. Fix n beforehand, and report every attempt.
 # - 20 % less time is 25 % more throughput. Say which of the two you mean.
 # - A lever gives at most 1 / (1 − share). Begin with the largest share, and
 #   look at the shares again after each change.
 # - Make one change at a time. Numbers that made you choose a change cannot
 #   prove it; fresh ones can.
-# - Fewer operations are fewer launches: fuse them, compile them, or replay
-#   them as a CUDA graph. Compiling has a price for each new shape.
+# - Launches cost time: fuse operations, compile them, or replay them as a
+#   CUDA graph. Compiling has a price for each new shape.
 # - Send gradients once a step, and read losses only when somebody asks.
 # - The loss curve decides whether it is still the same experiment.
 

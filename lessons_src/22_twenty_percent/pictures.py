@@ -8,7 +8,7 @@ from typing import Any
 from dtlib.learn.drawing import INK, box, canvas, key, ranks, timeline
 
 KINDS = {"input": "other", "compute": "outline", "communication": "communication"}
-KINDS |= {"idle": "waiting"}
+KINDS |= {"waiting": "waiting", "idle": "waiting"}
 
 
 def draw_question() -> Any:
@@ -43,9 +43,9 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
     Parameters
     ----------
     steps
-        For each step its parts in ms: input, compute, communication, idle.
+        For each step its parts in ms: input, compute, communication, waiting, idle.
     real
-        Whether the difference of the steps exceeds the noise.
+        Whether the last step is proven to be faster than the first.
     """
     whole = {name: sum(parts.values()) for name, parts in steps.items()}
     first, *_, last = steps
@@ -58,7 +58,7 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
         for name, parts in steps.items()
     )
     figure, axes = canvas(
-        title if real else f"A step takes {told}: within the noise",
+        title if real else f"A step takes {told}: not proven to be faster",
         f"The mean step of the ranks as a bar of its parts, added up. {said}.",
         size=(7, 2.3),
     )
@@ -70,7 +70,8 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
             start += ms
     timeline(axes, spans, names=list(steps))
     axes.set_xlabel("ms of a step, its parts added up")
-    key(figure, list(KINDS.values()), {kind: part for part, kind in KINDS.items()})
+    told = {kind: part for part, kind in KINDS.items()} | {"waiting": "waiting or idle"}
+    key(figure, list(told), told)
     return figure
 
 

@@ -98,7 +98,8 @@ def test_the_shares_of_the_quiz_fit_in_a_step() -> None:
 
 def test_the_verdict_counts_pairs_as_coins() -> None:
     """With all pairs above, 1 of 2ⁿ; more pairs cannot lift the smallest, only the count."""
-    (line,) = [text for text in LESSON.text.splitlines() if text.startswith("luck = ")]
+    lines = map(str.strip, LESSON.text.splitlines())
+    (line,) = [text for text in lines if text.startswith("luck = ")]
     luck = line.removeprefix("luck = ")
     for repeats, over, found in ((8, 8, 1), (8, 7, 9), (3, 0, 8)):
         assert eval(luck, {"math": math, "repeats": repeats, "over": over}) == found

@@ -18,7 +18,7 @@ def test_the_part_that_saves_most_is_in_the_title() -> None:
 
 def test_steps_that_noise_may_have_made_differ_say_so() -> None:
     figure = draw_steps({"before": BEFORE, "after": AFTER}, real=False)
-    assert figure.get_suptitle().endswith("19 ms after: within the noise")
+    assert figure.get_suptitle().endswith("19 ms after: not proven to be faster")
 
 
 def test_the_question_is_drawn_with_words() -> None:

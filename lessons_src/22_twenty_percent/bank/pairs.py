@@ -42,6 +42,7 @@ ALSO_WRONG = [
     ("warm_up", lambda before, after: gain([0, *before], [1, *after])),
     ("gain", lambda before, after: (2 * gain(before, after)[0], *gain(before, after)[1:])),
     ("gain", {"len(ratios) // 2": "round(len(ratios) / 2)"}),
+    ("gain", lambda before, after: [ratios_of(before, after)[k] for k in (0, -1)] + [1.25]),
     ("ends", ends_from_the_deviation),
     ("changed", throws_the_first_away),
     ("one_number", lambda before, after: gain(before, after)[0]),

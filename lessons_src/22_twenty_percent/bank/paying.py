@@ -39,6 +39,14 @@ def counts_from_zero(compile_seconds, before, after, sizes):
     return break_even(compile_seconds, before, after, sizes) - 1
 
 
+def compiles_or_saves(compile_seconds, before, after, sizes):
+    behind, last = 0.0, 0
+    for k, size in enumerate(sizes):
+        behind += after - before if size in sizes[:k] else compile_seconds
+        last = k + 1 if behind > 0 else last
+    return last + 1 if last < len(sizes) else math.inf
+
+
 def divides_by_the_price(compile_seconds, before, after, sizes):
     steps = break_even(compile_seconds, before, after, sizes)
     return steps if 1 / compile_seconds else 0
@@ -46,6 +54,7 @@ def divides_by_the_price(compile_seconds, before, after, sizes):
 
 ALSO_WRONG = [
     ("raised", divides_by_the_price),
+    ("compile_alone", compiles_or_saves),
     ("none_for_never", none_at_all),
     ("changed", empties_the_list),
     ("too_early", counts_from_zero),

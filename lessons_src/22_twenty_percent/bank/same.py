@@ -22,6 +22,12 @@ def another_cut_is_other_numbers(before, after):
     return "numbers" if word == "same" and cut else word
 
 
+def batch_norm_if_it_grows(before, after):
+    if before["micro_batch"] > after["micro_batch"]:
+        before, after = ({**one, "norm": "group"} for one in (before, after))
+    return same_experiment(before, after)
+
+
 def takes_out_precision(before, after):
     other = before.pop("precision") != after.pop("precision")
     return "numbers" if other else "same"
@@ -61,6 +67,7 @@ ALSO_WRONG = [
     ("precision_ignored", {SAME: SAME.replace("==", "<=")}),
     ("precision_is_another", {"(batch, ": '(batch, one["precision"], '}),
     ("batch_norm", {SEEN: "None"}),
+    ("batch_norm", batch_norm_if_it_grows),
     ("unchanged", lambda before, after: "another"),
     ("speed_only", lambda before, after: "same" if before == after else "another"),
     ("worst", {"learnt = []": f"if not ({SAME}):\n        return 'numbers'\n    learnt = []"}),

@@ -55,6 +55,8 @@ EXERCISE = Answer(
         ("rest", {"left = 1.0": "left = 0.0", REST: ""}),
         ("average", {PART: "share * speedup", GAIN: "return left"}),
         ("share_of_speedup", lambda levers: sum(s * f for s, f in levers)),
+        ("subtracted_rest", {"left += share / speedup - share": "left -= share / speedup"}),
+        ("added_rest", {REST: ""}),
         ("limit", lambda levers: 1 / (1 - sum(s for s, _ in levers))),
         ("speedup", lambda levers: max(f for _, f in levers)),
         ("multiplied", alone(math.prod)),

@@ -72,8 +72,8 @@ EXERCISE = Answer(
     same=1e-9,
     read=read,
     # One size: whole, a fraction, never within the run, no saving, a loss. Two sizes: behind
-    # again, behind at the end, saved in advance, an old size that comes back. One size: level at
-    # the very end, no price.
+    # again, behind at the end, saved in advance, an old size that comes back. Three sizes. One
+    # size: level at the very end, no price.
     cases=[
         case(4.5, 1.25, 0.5, (10, 32)),
         case(1.0, 1.0, 0.25, (4, 32)),
@@ -84,6 +84,7 @@ EXERCISE = Answer(
         case(1.0, 0.5, 0.25, (6, 32), (1, 20)),
         case(0.5, 0.5, 0.25, (6, 32), (2, 20)),
         case(1.0, 0.5, 0.25, (2, 32), (2, 20), (2, 32), (10, 20)),
+        case(1.0, 0.5, 0.25, (4, 32), (4, 20), (5, 24)),
         case(1.0, 0.5, 0.25, (4, 32)),
         case(0.0, 0.5, 0.25, (3, 32)),
     ],
@@ -99,9 +100,11 @@ EXERCISE = Answer(
         ("first_time", first_time),
         ("one_price", {"size not in seen": "k == 1"}),
         ("one_price", divided(lambda sizes: 1)),
+        ("two_prices", {"size not in seen": "size not in seen and len(seen) < 2"}),
         ("every_change", {"seen.add(size)": "seen = {size}"}),
         ("in_advance", divided(lambda sizes: len(set(sizes)))),
         ("compile_instead", {PAYS: f"{PAYS} - after"}),
+        ("compile_alone", {PAYS: f"{PAYS} + before - after"}),
         ("per_step_before", {"after - before": "-before"}),
         ("per_step_after", {"after - before": "-after"}),
         ("seconds", {LAST: f"({LAST}) * before"}),

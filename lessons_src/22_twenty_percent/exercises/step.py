@@ -105,6 +105,8 @@ def spent(taken, k):
     if taken.calls > 2 and k > 1 and taken.payload >= k * GRADIENTS:
         raise Wrong("forward_outside" if taken.entered else "every_micro_batch", **told)
     if taken.calls > 2:
+        if taken.barriers or (taken.calls == 3 and taken.payload <= GRADIENTS + NUMBER):
+            raise Wrong("extra_calls", **told)
         several = taken.payload > GRADIENTS + NUMBER
         raise Wrong("loss_messages" if several else "one_by_one", **told)
 
@@ -145,9 +147,9 @@ def passed(seen):
     slow = k * (GRADIENTS + NUMBER)
     return Passed(
         (
-            (f"all-reduces a step, where the slow step has {2 * k}", found.calls, 2, ""),
+            (f"all-reduces a step; slow_step has {2 * k} on this small model", found.calls, 2, ""),
             (f"bytes in them, where it has {slow}", found.payload, GRADIENTS + NUMBER, "bytes"),
-            (f"numbers read in the step, where it reads {k}", found.reads, 0, ""),
+            (f"numbers read in the step, where slow_step reads {k}", found.reads, 0, ""),
         ),
         "The weights are those of one process, under SGD with momentum and under AdamW.",
     )

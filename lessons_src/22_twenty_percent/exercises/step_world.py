@@ -1,15 +1,16 @@
 """The world of exercise 22.2: painted models under DDP, two steps, and a record of their costs.
 
-It counts the collectives and their bytes, how often a number is read from a tensor (`.item()` and
-`float(…)` wait for the device), how many micro-batches are in memory at once, and the optimizer's
-steps. It does not measure time. A painted gradient is a plain number that shows where it comes
-from.
+It counts the collectives and their bytes, how often a number is read from a tensor (`.item()`,
+`float(…)` and `.numpy()`, before which a GPU has to be done), how many micro-batches are in memory
+at once, and the optimizer's steps. It does not measure time. A painted gradient is a plain number
+that shows where it comes from.
 """
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -41,6 +42,7 @@ class Taken:
     weights: list[list[float]]
     calls: int
     payload: int
+    barriers: int
     reads: int
     held: float  # the most micro-batches whose activations were held at once
     steps: int  # of the optimizer
@@ -54,6 +56,21 @@ class Reads(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
+        plain = torch.Tensor.numpy
+
+        def numpy(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            return plain(*args, **kwargs)
+
+        self.patch = mock.patch.object(torch.Tensor, "numpy", numpy)
+
+    def __enter__(self) -> Any:
+        self.patch.start()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.patch.stop()
+        super().__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += func is torch.ops.aten._local_scalar_dense.default
@@ -120,8 +137,10 @@ def take(student: Callable[..., Any], label: str) -> Taken | None:
         # without the broadcast that DDP itself sends when it rebuilds its buckets
         sent = [tally for name, tally in log.tallies.items() if name != "broadcast"]
         calls, payload = (sum(getattr(t, what) for t in sent) for what in ("calls", "payload"))
+        barriers = sum(tally.calls for name, tally in log.tallies.items() if name == "barrier")
         held = ddp.most / ROWS
-        first = first or [calls, payload, reads.count, held, len(steps), ddp.entered, loss]
+        costs = calls, payload, barriers, reads.count, held, len(steps), ddp.entered
+        first = first or [*costs, loss]
     return Taken(weights, *first)
 
 
