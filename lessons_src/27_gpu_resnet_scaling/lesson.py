@@ -15,8 +15,8 @@
 # ---
 
 # %% [markdown]
-# A ResNet-18 on CIFAR-10 is the laboratory mouse of scaling studies: small
-# enough to train in minutes, real enough to argue about. Somebody shows you
+# Many scaling studies use a ResNet-18 on CIFAR-10: it is small enough to train
+# in minutes, and real enough to argue about. Somebody shows you
 # eight GPUs that are 6.5 times as fast as one. **Is that good, what did it
 # cost, and was the one GPU any good to begin with?**
 
@@ -32,7 +32,8 @@ draw_question()
 
 # %% [markdown]
 # The first row is a published run (its source follows below): a standard
-# ResNet-18 uses a quarter of an A100. The second row multiplies it by 6.5/8.
+# ResNet-18 computes at a quarter of an A100's peak. In the second row each of
+# eight GPUs does 6.5/8 of what one does alone: a fifth of its peak.
 #
 # This is a lesson for GPUs. On a laptop it is a **rehearsal**: the same calls
 # with a narrow network and two ranks on your cores. Exercises 1 and 2 are the
@@ -45,7 +46,7 @@ draw_question()
 # scheduler, which starts it again) repeats none that is done. `record=True`
 # trains the curves of the last part again, which takes minutes on a laptop.
 # All pictures are generated from a seed and are as large as those of CIFAR-10,
-# so a step takes as long.
+# so a step takes as long as with CIFAR-10.
 
 # %% tags=["parameters"]
 size = "rehearsal"
@@ -90,7 +91,8 @@ learn.predict("bigger_batch")
 # ## What an image costs
 #
 # Count before you measure. torch counts the floating-point operations (FLOP)
-# of whatever it runs:
+# of products, convolutions and attention, and leaves out the rest, such as
+# norms and additions, which have few:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -119,7 +121,9 @@ assert 2.9 < both / (forward.get_total_flops() / 1e9) < 3
 # ## What share of the peak?
 #
 # The **peak** in a data sheet is what a GPU could compute in a second if
-# nothing held it up. The **MFU** (model FLOP/s utilisation, Chowdhery et al.
+# nothing held it up. Take the *dense* peak: an H100's sheet prints 1,979
+# TFLOP/s in bf16 "with sparsity" (half of the weights are zeros), and halved
+# that is 989. The **MFU** (model FLOP/s utilisation, Chowdhery et al.
 # 2022, https://arxiv.org/abs/2204.02311) compares the images per second that
 # you reach with those that the peak would allow:
 #
@@ -127,9 +131,9 @@ assert 2.9 < both / (forward.get_total_flops() / 1e9) < 3
 # {\text{GPUs} \cdot \text{peak}}$$
 #
 # Only the FLOP that the *model* needs count, forward and backward. So nobody
-# can raise the MFU by computing something twice. This is what the published
-# run reaches; its source reports 32.3 PFLOP in 7 minutes, and divided by the
-# FLOP of an image that gives the images per second:
+# can raise the MFU by computing something twice. The published run computes
+# 32.3 PFLOP in 7 minutes. Divided by 420 s and by the FLOP of an image, that
+# is about 23,000 images per second:
 
 # %%
 from dtlib.sim import hardware
@@ -143,7 +147,7 @@ def mfu(images_per_second, gpus, peak, flop=PER_IMAGE):
 
 
 A100, H100 = (hardware.peak(gpu, "bf16") for gpu in ("a100-80", "h100"))
-published = {"A100": 23_100, "H100": 23_100 * H100 / A100}
+published = {"A100": 23_000, "H100": 23_000 * H100 / A100}
 learn.table(
     [
         ["airbench's baseline, ResNet-18, A100", published["A100"]]
@@ -158,9 +162,13 @@ learn.table(
 # %% [markdown]
 # The second row is arithmetic, not a measurement. Where do the other three
 # quarters go? A GPU runs one **kernel** after another: a convolution, a norm,
-# an addition. Two things make a kernel slower than its FLOP. The first is
-# memory: an addition computes almost nothing, but it reads and writes whole
-# tensors. The second is the CPU, which *launches* each kernel: it chooses the
+# an addition. Three things keep it from the peak. The first is that even a
+# large product never gets there: at full power the GPU lowers its clock, and
+# the tiles into which a product is cut rarely fill all units. The best
+# products that were measured reach 271 of an A100's 312 TFLOP/s, and 794 of an
+# H100's 989 (https://github.com/stas00/ml-engineering). The second is memory:
+# an addition computes almost nothing, but it reads and writes whole tensors.
+# The third is the CPU, which *launches* each kernel: it chooses the
 # kernel, passes the arguments, and puts it into the GPU's queue. It does not
 # wait for the kernel to end, so as long as the queue holds work, launches cost
 # no time. But a launch takes the CPU some microseconds, however small the
@@ -198,7 +206,7 @@ print(f"calling them takes at least {1e3 * step.count * calls[1]:.2f} ms here")
 # not the addition. The number of calls of a step depends neither on the width
 # of the network nor on the batch. So whatever makes kernels longer or fewer
 # helps: a larger batch, a wider network, or `torch.compile`, which merges
-# neighbouring operations into one kernel.
+# neighbouring operations, such as a norm and its ReLU, into one kernel.
 #
 # ## Exercise 1: where does the peak go?
 #
@@ -233,48 +241,61 @@ learn.check("share_of_peak", share_of_peak)
 
 # %% [markdown]
 # Apply it to a step of the whole ResNet-18. `launches.kernels` lists three
-# products for each convolution, and a norm and a ReLU in both directions;
-# `fused=True` merges the latter into the products, as a compiler would at
-# best. A launch of 5 µs is assumed:
+# products for each convolution (for simplicity also for the first), and a norm
+# and a ReLU in both directions. `fused=True` leaves norms and ReLUs out, as if
+# they were free inside the products. Hand-written kernels might come close at
+# the very best: a norm needs the mean of the whole output before it can begin,
+# and torch.compile fuses norms and ReLUs only with each other. Each launch
+# takes 5 µs:
 
 # %%
 share = learn.given("share_of_peak")
 H100_BYTES = hardware.DEVICES["h100"]["bandwidth"]
 
 
-def simulated(batch, launch, fused=False):
-    """MFU in per cent of a step on an H100, simulated."""
+def simulated(batch, launch, fused=False, speed=H100):
+    """MFU in % of a step on an H100, simulated with products at `speed`."""
     kernels = launches.kernels(batch, fused)
-    return 100 * share(kernels, launch, H100, H100_BYTES)
+    return 100 * share(kernels, launch, speed, H100_BYTES) * speed / H100
 
 
 learn.table(
     [
         [batch, simulated(batch, 5e-6), simulated(batch, 0.0)]
         + [simulated(batch, 5e-6, True), simulated(batch, 0.0, True)]
+        + [simulated(batch, 5e-6, speed=hardware.DEVICES["h100"]["reached"])]
         for batch in (8, 32, 128, 512, 2048)
     ],
-    ["batch", "MFU, %", "without launches", "fused", "fused, no launches"],
-    "Simulated: ResNet-18 on an H100, 5 µs a launch, no other losses",
+    ["batch", "MFU, %", "without launches", "fused", "fused, no launches"]
+    + ["products at 794 TFLOP/s"],
+    "Simulated: ResNet-18 on an H100, 5 µs a launch, no other losses; products"
+    " at the peak, except in the last column",
 )
 
 # %% [markdown]
 # At a small batch, launches decide. At a large one, memory does: the norms and
 # ReLUs, which compute nothing that counts, take half of the time, and only
-# fewer bytes help against that. In this simulation every product runs at the
-# peak, so take the numbers for upper limits.
+# fewer bytes help against that. All of these are upper limits. From batch 128
+# on, even the last column stays above the published quarter: a convolution
+# rarely is as fast as the best product, and the simulation leaves out
+# additions, the loss and the update.
 #
 # ## One GPU first
 #
 # Eight GPUs multiply what one GPU does, including its waste. And a slow
-# baseline flatters every speed-up: the longer a step computes, the smaller the
-# share of it that the exchange of gradients takes. So you try one setting
-# after another, with the same pictures and the same batch. `channels_last`
-# stores the channels of each pixel side by side in memory, and `bf16` lets
-# products compute with 16 bits. `fp32` here really means fp32: by default,
-# torch lets convolutions on an NVIDIA GPU use **TF32** (factors rounded to 10
-# bits of mantissa), but not matrix products
+# baseline makes every speed-up look better: the longer a step computes, the
+# smaller the share of it that the exchange of gradients takes. So you try one
+# setting after another, with the same pictures and the same batch.
+# `channels_last` stores the channels of each pixel side by side in memory, and
+# `bf16` lets products compute with 16 bits. `fp32` here really means fp32: by
+# default, torch lets convolutions on an NVIDIA GPU use **TF32** (factors
+# rounded to 10 bits of mantissa, or 11 with the leading one that is not
+# stored), but not matrix products
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html).
+#
+# How large must a gain be? The setting whose repeats differ most is the
+# **placebo**: nothing changed between them, and yet the speed did. What is
+# no larger than that is noise.
 
 # %%
 from pathlib import Path
@@ -326,7 +347,7 @@ if peak is None:  # what a product of two matrices reaches here
 
 
 def noisiest(groups):
-    """The repeats of the setting that differs most from itself: a placebo."""
+    """The repeats of the setting that differs most from itself."""
     return max(groups, key=lambda found: max(found) / min(found))
 
 
@@ -358,20 +379,23 @@ best = statistics.median(rates[fastest])
 learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 
 # %% [markdown]
-# Whether bf16 helps depends on the processor: it pays off where the hardware
-# has units for it; elsewhere it only costs conversions (lesson 04). The
-# DataLoader prepares pictures one by one on the CPU; the course's default
-# keeps all of them on the training device and slices whole batches there.
+# On a GPU, each MFU is a share of the bf16 peak, so that the rows compare: in
+# fp32, an H100 could reach 7 % at most. Whether bf16 helps depends on the
+# processor: it pays off where the hardware has units for it; elsewhere it only
+# costs conversions (lesson 04). The DataLoader prepares pictures one by one on
+# the CPU; the course's default keeps all of them on the training device and
+# slices whole batches there.
 #
 # ## Strong scaling
 #
-# In **strong scaling**, more ranks share the same global batch; here they use
-# the fastest setting from above. Each GPU keeps at least 128 images, because
-# with fewer, launch overhead takes over. A study runs each number of ranks
-# several times, in turns, so that a busy minute affects all of them alike. In
-# a terminal you type `dtlib study strong images --ranks 1,2 --repeats 3`. In a
-# rehearsal, processes take longer to start than to train, so neighbouring runs
-# with the same number of ranks share theirs.
+# In **strong scaling**, more ranks share the same global batch. Here they use
+# the setting with the largest median above, even if its lead is noise. Each
+# GPU keeps at least 128 images, because with fewer, launch overhead takes
+# over. A study runs each number of ranks several times, in turns, so that a
+# busy minute affects all of them alike. In a terminal you type
+# `dtlib study strong images --ranks 1,2 --repeats 3`. In a rehearsal,
+# processes take longer to start than to train, so if two runs in a row have
+# the same number of ranks, the same processes do both.
 
 # %%
 from dtlib.study import scaling, sensitivity
@@ -463,9 +487,9 @@ assert round(4451 / (2 * 4507), 2) == 0.49
 # gradients), the batch, the precision, the loader's workers. A rehearsal
 # compares two settings; the array at the end of this lesson makes twenty-four
 # runs of eight settings. Every gain is measured against the first setting in
-# the same turn; where the repeats do not agree on its sign, the study calls it
-# noise. Two repeats often agree by chance, so the cell below also compares the
-# gain with a **placebo**: a setting against itself, in which nothing changed.
+# the same turn. If one repeat shows a gain and another a loss, the study calls
+# it noise. Two repeats often agree by chance, so the cell below also compares
+# the gain with the placebo.
 
 # %%
 axes = {"bucket_cap_mb": [0.1, 25.0]}
@@ -534,7 +558,9 @@ for deadline in (2 * alone, 0.7 * alone, 0.01 * alone):
 # %% [markdown]
 # More GPUs cost more GPU hours whenever the efficiency is below one: you pay
 # for an earlier deadline. Move the sliders to see how the exchange of
-# gradients sets that price, computed for a ring and 100,000 steps:
+# gradients sets that price, computed for a ring and 100,000 steps. The formula
+# lets the computation shrink in proportion to the number of GPUs and knows no
+# launches. So it is too optimistic where little work is left for each GPU:
 
 # %%
 learn.what_if("bill")
@@ -587,9 +613,12 @@ learn.measured(
 )
 
 # %% [markdown]
-# Each batch has one seed and no tuning beyond the scaled rate, so this is no
-# law: the curves do not tell whether batch 1024 suffers from its few steps or
-# from its learning rate of 0.8. (Guessing is right once in ten.) But they show
+# In the recorded run, batch 1024 never learnt more than guessing, which is
+# right once in ten: it has 48 steps, and the rate warms up in the first 4 (one
+# epoch; Goyal et al. warm up for five). Each batch has one seed and no tuning
+# beyond the scaled rate, so this is no law: the curves do not tell whether
+# batch 1024 suffers from its few steps, its learning rate of 0.8, its short
+# warm-up, or a batch norm over 1,024 pictures instead of 64. But they show
 # what images per second leave out: for the same pictures, batch 1024 took a
 # sixteenth of the steps that batch 64 took. What counts is the **time to
 # accuracy**: how long it takes until the model is good enough.
@@ -619,15 +648,31 @@ learn.check("hours_to_accuracy", hours_to_accuracy)
 
 # %% [markdown]
 # Suppose that each rank keeps a batch of 64: then 256 is the global batch of 4
-# ranks, and 1024 that of 16. It grows with the ranks, so the efficiency of
-# *weak* scaling tells how fast they are (here, as you measured it on your
-# largest number of ranks):
+# ranks, and 1024 that of 16. Each rank keeps its batch, so how fast 4 or 16
+# ranks are follows from *weak* scaling, measured here at 64 a rank. The
+# efficiency of your largest number of ranks stands for all others, so with two
+# ranks the speed of 16 is a guess.
+#
+# The accuracies come from *one* process, whose batch norm averages over
+# the whole batch. Each of 16 ranks would average over its own 64 pictures,
+# which lesson 22 calls another experiment; group norm would avoid that. Strong
+# scaling, too, shrinks the batch of the norm.
 
 # %%
 hours = learn.given("hours_to_accuracy")
 target = 0.4
+if base["global_batch"] == 64:
+    at_64 = weak
+else:  # with fewer images a GPU, launches cost more
+    asked = {**scaled, "global_batch": 64}
+    place = folder("weak-64")
+    found = plan.study(place, "weak", asked, ranks, repeats, None, rehearsal)
+    at_64 = scaling.efficiency(found)
 for batch in curves:
-    rate = plan.grown(weak, int(batch) // 64)
+    n = int(batch) // 64
+    rate = plan.grown(at_64, n)
+    if n not in [row["world_size"] for row in at_64]:
+        print(f"The speed of {n} ranks is extrapolated from {ranks[-1]}.")
     found = hours(curves[batch], 4096, rate, target)
     said = "never, in these epochs"
     if found is not None:
@@ -638,21 +683,29 @@ for batch in curves:
 # ## On the cluster
 #
 # Here are the same studies as Slurm arrays: each run is one task of an array,
-# and the results end up in one table. Put into `fast` the setting that was the
+# and the results end up in one table. `--array=0-11` makes twelve tasks: four
+# numbers of ranks, three times each. Put into `fast` the setting that was the
 # fastest on *your* GPU:
 #
 # ```
 # fast="--model resnet18 --precision bf16 --channels-last --compile"
-# sbatch --nodes=2 --gpus-per-node=4 --array=0-11 \
+# node="--gpus-per-node=4 --cpus-per-task=32 --mem=128G"
+# sbatch --nodes=2 $node --array=0-11 \
 #   slurm/ddp_strong_scaling.sbatch images --ranks 1,2,4,8 \
 #   --global-batch 1024 $fast
-# sbatch --nodes=2 --gpus-per-node=4 --array=0-11 \
+# sbatch --nodes=2 $node --array=0-11 \
 #   slurm/ddp_weak_scaling.sbatch images --ranks 1,2,4,8 \
 #   --global-batch 1024 $fast
-# sbatch --gpus-per-node=4 --array=0-23 \
+# sbatch $node --array=0-23 \
 #   slurm/ddp_sensitivity.sbatch images --ranks 4 $fast \
 #   --bucket-cap-mb 1,25 --global-batch 512,1024 --precision fp32,bf16
 # ```
+#
+# All tasks of an array reserve the same, so the runs on one GPU also reserve
+# (and are billed for) eight. And the tasks run on whichever nodes are free, at
+# different times. The table still divides repeat 2 by repeat 2, but these two
+# were no neighbours: the spread then includes that of nodes and hours. The job
+# at the top of this lesson runs them in turns on the same nodes.
 #
 # On 8 GPUs, this course's own study aims for an efficiency of at least 70 % in
 # strong scaling, and for a step that is at most 10 % longer in weak scaling.

@@ -138,5 +138,5 @@ def test_the_lesson_scales_the_fastest_and_repeats_thrice_at_full_size():
     text = source.find("27").text
     assert "scaled = {**base, **settings[fastest]}" in text
     assert "wanted = {**scaled, **own}" in text and "repeats = repeats or 3" in text
-    assert "plan.grown(weak, " in text and "plan.curve(place, " in text
+    assert "plan.grown(at_64, n)" in text and "plan.curve(place, " in text
     assert RunConfig("images", **plan.full(8)).untimed_steps == 10

@@ -47,6 +47,6 @@ def bill(milliseconds, megabytes, gigabytes_per_second, microseconds, hidden, ra
         "x": "GPUs",
         "y": "hours of 100,000 steps",
         "log_x": True,
-        "says": f"On {ranks} GPUs: {mine:.2f} h and {ranks * mine:.1f} GPU hours, an efficiency of"
-        f" {100 * efficiency:.0f} %.",
+        "says": f"On {ranks} GPU{'s' if ranks > 1 else ''}: {mine:.2f} h and {ranks * mine:.1f} GPU"
+        f" hours, an efficiency of {100 * efficiency:.0f} %.",
     }

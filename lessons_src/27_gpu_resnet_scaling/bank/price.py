@@ -26,6 +26,11 @@ def adds_a_column(rows, images, deadline):
     return cheapest_in_time(rows, images, deadline)
 
 
+def times_gpus(rows, images, deadline):
+    own = [{**row, "images_per_second": row["images_per_second"] * row["gpus"]} for row in rows]
+    return cheapest_in_time(own, images, deadline)
+
+
 def by_sorting(rows, images, deadline):
     found = costs_in_time(rows, images, deadline)
     return min(found)[::-1] if found else None
@@ -48,5 +53,9 @@ ALSO_WRONG = [
     ("pair", lambda *asked: (found := cheapest_in_time(*asked)) and found[0]),
     ("cost", cost_as(lambda gpus, cost, hours: cost + 0.1)),
     ("changed", adds_a_column),
+    ("rounded", cost_as(lambda gpus, cost, hours: math.ceil(cost))),
+    ("rounded", cost_as(lambda gpus, cost, hours: round(cost, 3))),
+    ("rounded", cost_as(lambda gpus, cost, hours: gpus * round(hours[gpus], 1))),
+    ("times_gpus", times_gpus),
 ]
 ALSO_RIGHT = [by_sorting, by_loop]

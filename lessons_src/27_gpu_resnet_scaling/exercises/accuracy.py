@@ -15,6 +15,13 @@ HOURS = "epoch * images / images_per_second / 3600"  # words of the solution
 hours_to_accuracy = solution("hours_to_accuracy", globals())
 
 
+def case(curve, images, images_per_second, target):
+    """A case, with its curve in words."""
+    told = ", ".join(map(str, curve))
+    speed = f"{images:,.0f} images at {images_per_second:,.0f} a second"
+    return f"curve {told}; {speed}, target {target}", (curve, images, images_per_second, target)
+
+
 def whole_hours(epochs):
     """A mistake: if the target is reached, the hours of as many epochs as `epochs` says."""
 
@@ -22,6 +29,19 @@ def whole_hours(epochs):
         return epochs(curve) * images / rate / 3600 if max(curve) >= target else None
 
     return program
+
+
+def all_below(curve, images, images_per_second, target):
+    """A mistake: counts all epochs below the target, also those after it was reached, and one."""
+    epochs = 1 + sum(accuracy < target for accuracy in curve)
+    return whole_hours(lambda _: epochs)(curve, images, images_per_second, target)
+
+
+def for_good(curve, images, images_per_second, target):
+    """A mistake: waits for the epoch after which no accuracy is below the target."""
+    below = [k for k, accuracy in enumerate(curve, start=1) if accuracy < target]
+    epoch = below[-1] + 1 if below else 1
+    return epoch * images / images_per_second / 3600 if epoch <= len(curve) else None
 
 
 def between(curve, images, images_per_second, target):
@@ -60,12 +80,12 @@ EXERCISE = Answer(
     changed="changed",
     read=lambda got: None if got is None else number(got),
     cases=[
-        ("one epoch", ([0.7], HOUR, 1000.0, 0.6)),
-        ("a curve that dips", (CURVE, HOUR, 1000.0, 0.6)),
-        ("a target that is reached exactly", (CURVE, HOUR, 1000.0, 0.5)),
-        ("twice the pictures at four times the speed", (CURVE, 2 * HOUR, 4000.0, 0.66)),
-        ("a speed that does not divide the pictures evenly", (CURVE, 50_000, 7300.0, 0.6)),
-        ("a target out of reach", (CURVE, HOUR, 1000.0, 0.9)),
+        case([0.7], HOUR, 1000.0, 0.6),
+        case(CURVE, HOUR, 1000.0, 0.6),
+        case(CURVE, HOUR, 1000.0, 0.5),
+        case(CURVE, 2 * HOUR, 4000.0, 0.66),
+        case(CURVE, 50_000, 7300.0, 0.6),
+        case(CURVE, HOUR, 1000.0, 0.9),
     ],
     mistakes=[
         ("seconds", {" / 3600": ""}),
@@ -75,6 +95,8 @@ EXERCISE = Answer(
         ("counted_from_0", {"start=1": "start=0"}),
         ("whole_curve", whole_hours(len)),
         ("best_epoch", whole_hours(lambda curve: curve.index(max(curve)) + 1)),
+        ("all_below", all_below),
+        ("for_good", for_good),
         ("above_alone", {">=": ">"}),
         ("epochs_alone", {HOURS: "epoch"}),
         ("no_epochs", {"epoch * images": "images"}),

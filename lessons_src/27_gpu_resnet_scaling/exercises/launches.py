@@ -50,6 +50,17 @@ def all_launches(kernels, launch, peak, bandwidth):
     return sum(flop for flop, _ in kernels) / (max(len(kernels) * launch, busy) * peak)
 
 
+def short_queue(kernels, launch, peak, bandwidth):
+    """A mistake: the CPU launches the next kernel only after the GPU has begun this one."""
+    launched = begun = done = work = 0.0
+    for flop, size in kernels:
+        launched = max(launched, begun) + launch
+        begun = max(done, launched)
+        done = begun + max(flop / peak, size / bandwidth)
+        work += flop
+    return work / (done * peak)
+
+
 def mean_of_shares(kernels, launch, peak, bandwidth):
     """A mistake: the mean of the kernels' own shares, however long each takes."""
     shares = [flop / peak / max(launch, flop / peak, size / bandwidth) for flop, size in kernels]
@@ -96,6 +107,9 @@ EXERCISE = Answer(
         ("no_queue", {QUEUE: "max(done, done + launch) +"}),
         ("longest_of_both", {f"{QUEUE} {LIMIT}": f"done + max(launch, {LIMIT})"}),
         ("one_launch", {QUEUE: "max(done, launch) +"}),
+        ("short_queue", short_queue),
+        ("skipped", {LAUNCHED: f"if not flop:\n            continue\n        {LAUNCHED}"}),
+        ("skipped", {LAUNCHED: f"{LAUNCHED}\n        if not flop:\n            continue"}),
         ("one_limit", one_limit),
         ("all_launches", all_launches),
         ("busy_share", busy_share),

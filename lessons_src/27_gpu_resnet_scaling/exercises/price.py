@@ -4,14 +4,14 @@ import math
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import short
+from dtlib.learn.ratios import near, short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 WORK = 36e6  # pictures: 10 hours on one GPU
-ON_THE_DOT = "a deadline that is met to the second"
 IN_TIME, CHEAPER = "hours <= deadline", "cost < found[1]"  # words of the solution
+COST, SPEED = 'row["gpus"] * hours', 'row["images_per_second"]'
 
 cheapest_in_time = solution("cheapest_in_time", globals())
 
@@ -26,6 +26,16 @@ MIXED = table(g8=4800, g1=1000, g16=5200, g2=1900, g4=3400)
 # Two GPUs that are more than twice as fast as one, because what each holds fits its cache.
 SUPER = table(g1=100, g2=210, g4=380)
 ONE = table(g1=1000)
+
+
+def case(rows, images, deadline):
+    """A case, with its table in words."""
+    told = ", ".join(f"{row['images_per_second']:,} on {row['gpus']}" for row in rows)
+    label = f"images/s by GPUs: {told}; {images:,.0f} images within {deadline} hours"
+    return label, (rows, images, deadline)
+
+
+ON_THE_DOT = case(ONE, WORK, 10)
 
 
 def hours_of(rows, images):
@@ -70,13 +80,35 @@ def chosen(which):
     return when
 
 
+def is_rounded(got, want):
+    """Whether the GPU hours, or the hours before they were multiplied, are rounded in any way."""
+    if got is None or want is None or got[0] != want[0]:
+        return False
+    pairs = [(got[1], want[1]), (got[1] / got[0], want[1] / want[0])]
+    return any(
+        near(mine * 10**digits, way(right * 10**digits))
+        for mine, right in pairs
+        for digits in range(6)
+        for way in (round, math.ceil, math.floor)
+    )
+
+
+def apart(one, other):
+    """Two numbers in as many digits as it takes to tell them apart, at least four."""
+    for digits in range(4, 12):
+        told = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if told[0] != told[1]:
+            break
+    return told
+
+
 def facts(got, want, rows, images):
     """The row that was chosen and the right one; if they are the same, the two costs."""
     if got is None or want is None:
         return {"got": repr(got), "n": want and want[0]}
     hours, (gpus, cost), (right, cheap) = hours_of(rows, images), got, want
     if gpus == right:
-        seen = {"got": short(cost), "want": short(cheap)}
+        seen = dict(zip(("got", "want"), apart(cost, cheap), strict=True))
         return seen | {"n": gpus, "hours": short(hours[gpus])}
     seen = {"got": short(gpus), "want": right, "cheap": short(cheap), "n": short(cost)}
     took = hours.get(gpus, 0.0)
@@ -98,23 +130,24 @@ EXERCISE = Answer(
     changed="changed",
     read=read,
     cases=[
-        ("one GPU, all the time in the world", (ONE, WORK, 100)),
-        ("five numbers of GPUs, 6 hours", (USUAL, WORK, 6)),
-        ("five numbers of GPUs, 2.5 hours", (USUAL, WORK, 2.5)),
-        ("two GPUs that are 2.1 times as fast, 100 hours", (SUPER, 3.6e6, 100)),
-        ("the rows in another order, 6 hours", (MIXED, WORK, 6)),
-        (ON_THE_DOT, (ONE, WORK, 10)),
-        ("five numbers of GPUs, 1 hour", (USUAL, WORK, 1)),
+        case(ONE, WORK, 100),
+        case(USUAL, WORK, 6),
+        case(USUAL, WORK, 2.5),
+        case(SUPER, 3.6e6, 100),
+        case(MIXED, WORK, 6),
+        ON_THE_DOT,
+        case(USUAL, WORK, 1),
     ],
     mistakes=[
         Mistake("nothing_is_in_time", lambda rows, images, deadline: (
             cheapest_in_time(rows, images, deadline) or cheapest_in_time(rows, images, math.inf)),
             when=lambda want: want is None),
         Mistake("on_the_dot", {IN_TIME: "hours < deadline"},
-                when=lambda got, case: got is None and case == ON_THE_DOT),
+                when=lambda got, case: got is None and case == ON_THE_DOT[0]),
         Mistake("gave_up", {f"if {IN_TIME}": f"if hours > deadline:\n            return None\n"
                             f"        if {IN_TIME}"}, when=lambda got: got is None),
         ("swapped", lambda *asked: (found := cheapest_in_time(*asked)) and found[::-1]),
+        ("times_gpus", {SPEED: f'({SPEED} * row["gpus"])'}),
         Mistake("not_measured", when=chosen(lambda gpus, hours, deadline: gpus not in hours)),
         Mistake("as_if_linear", linear, when=chosen(lambda gpus, hours, deadline: (
             hours[gpus] > deadline >= hours[1] / gpus))),
@@ -125,13 +158,14 @@ EXERCISE = Answer(
                     gpus == min(n for n in hours if hours[n] <= deadline)))),
         Mistake("fastest", {CHEAPER: 'row["gpus"] > found[0]'},
                 when=chosen(lambda gpus, hours, deadline: hours[gpus] == min(hours.values()))),
+        ("fastest", {COST: "hours"}),
         Mistake("dearer", when=chosen(lambda gpus, hours, deadline: True)),
         ("wall_hours", cost_as(lambda gpus, cost, hours: cost / gpus)),
         ("seconds", cost_as(lambda gpus, cost, hours: 3600 * cost)),
         ("per_gpu", cost_as(lambda gpus, cost, hours: cost / gpus**2)),
         ("ideal", cost_as(lambda gpus, cost, hours: hours[1])),
-        ("rounded", cost_as(lambda gpus, cost, hours: round(cost))),
-        ("rounded", cost_as(lambda gpus, cost, hours: math.ceil(cost))),
+        ("rounded", cost_as(lambda gpus, cost, hours: math.floor(cost))),
+        Mistake("rounded", cost_as(lambda gpus, cost, hours: round(cost, 2)), when=is_rounded),
     ],
     other="cost",
     facts=facts,
