@@ -55,9 +55,13 @@ def unusable(error: OSError) -> BadInput:
     return BadInput(f"{error.filename} cannot be used: {in_words(error)}.")
 
 
+_SYNONYMS = {"gpu": "cuda"}
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near."""
-    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    known = list(choices)
+    near = difflib.get_close_matches(_SYNONYMS.get(word, word), known, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

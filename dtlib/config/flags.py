@@ -32,8 +32,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         hint = f" `{self.prog} --help` lists all settings."
-        match = re.match(r"unrecognized arguments: (\S+)", message)
-        if match:
+        if match := re.match(r"argument \S+: invalid choice: (\S+) \(choose from (.*)\)", message):
+            word, known = match[1].strip("'"), re.findall(r"[\w-]+", match[2])
+            message = f"unknown word {word!r}; choose from {', '.join(known)}"
+            hint = did_you_mean(word, known)
+        elif match := re.match(r"unrecognized arguments: (\S+)", message):
             word = match[1].partition("=")[0]
             message = f"unknown setting {word!r}"
             if word.startswith("-"):

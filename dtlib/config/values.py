@@ -58,6 +58,7 @@ AT_MOST = {  # the limits of numpy, torch and gloo, and the number of ZeRO's sta
     "threads": 1024,
     "timeout": 1e9,
     "zero_stage": 3,
+    "lr_floor": 1,
 }
 NOUN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 MAY_BE_NONE = ("compress_gradients", "wandb")
@@ -82,6 +83,8 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     for key, most in AT_MOST.items():
         if values[key] is not None and values[key] > most:
             raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
+    if values["out"] == "":  # as from a variable of the shell that is not set
+        raise BadInput("out is empty; name a folder, or leave it out.")
     if values["micro_batch"] == AUTO and values["accumulation"] is not None:
         raise BadInput(
             f"micro_batch auto chooses the accumulation too, and accumulation is"
@@ -102,6 +105,8 @@ def typed(key: str, value: Any, hint: Any) -> Any:
     for kind in (int, float):
         if kind in kinds and type(value) in (int, float, str):
             with contextlib.suppress(ValueError, OverflowError):
+                if kind is int and str(value).strip().lstrip("+-").isdecimal():
+                    return int(value)  # as a float, a long one would lose digits
                 number = float(value)
                 if kind is float or number.is_integer():
                     return kind(number)

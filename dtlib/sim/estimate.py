@@ -99,9 +99,10 @@ class Setup:
         if self.micro_batch > MOST:  # `fitting` tries all smaller ones
             raise BadInput(f"micro_batch is {self.micro_batch}; it must be at most {MOST}.")
         if self.is_text and self.sequence > shapes.GPT[self.model]["context"]:
+            context = shapes.GPT[self.model]["context"]
             raise BadInput(
                 f"max_length {self.max_length} exceeds the context of {self.model}, which is"
-                f" {shapes.GPT[self.model]['context']} tokens."
+                f" {context} tokens; use at most {context}."
             )
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
         for field in dataclasses.fields(self):

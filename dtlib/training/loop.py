@@ -119,7 +119,7 @@ def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
     dist.barrier()  # a rank that left before the files are written would look like a failed one
     raise Stopped(
         f"stopped after step {recorder.progress.step} of {recorder.total} with a checkpoint in"
-        f" {recorder.folder}; run it again with --resume."
+        f" {recorder.folder}; start it again to resume it (`dtlib train` with --resume)."
     )
 
 

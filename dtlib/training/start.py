@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ from dtlib.config.plan import BatchPlan
 from dtlib.config.values import AUTO
 from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
+from dtlib.ranks.foresee import foresee
 from dtlib.training import micro_batch, oom, tasks
+from dtlib.training.checkpoint.checkpointer import refuse_another_run
 from dtlib.training.loop import choose_kernels, train_task
 from dtlib.training.record import Run, check_loggers, claimed, make_folder, new_folder
 
@@ -128,6 +131,16 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
         task.refuse_few(sizes[asked], plan)
 
 
+def _refuse_another_run(config: RunConfig, world_size: int) -> None:
+    """Refuse to resume another run before ranks start; the ranks look at the checkpoint itself."""
+    folder = Path(config.out or "")
+    if any(folder.glob("checkpoints/step-*")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            saved = json.loads((folder / "config.json").read_bytes())
+            kind, _ = foresee(world_size, config.device)
+            refuse_another_run(folder, saved, dataclasses.asdict(config.resolved(kind)))
+
+
 def prepare(config: RunConfig) -> Prepared:
     """Decide on a run's world, plan and folder, after refusing settings that can't be run.
 
@@ -135,6 +148,8 @@ def prepare(config: RunConfig) -> Prepared:
     the run.
     """
     plan, there = check(config)
+    if config.resume:
+        _refuse_another_run(config, plan.world_size)
     check_data([(config, plan)])
     config = micro_batch.kept(config, plan)
     plan = config.plan(plan.world_size)

@@ -48,11 +48,15 @@ def page_of_run(folder: Path) -> Page:
 
 def ending(run: Run) -> str:
     """Return a sentence on how a run ended, as far as its files show."""
-    steps = f"{len(run.history)} steps are recorded"
+    count = len(run.history)
+    steps = "1 step is recorded" if count == 1 else f"{count} steps are recorded"
     if (run.folder / "requeue").exists():
         return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
-        return f"done: {run.summary['steps']} steps, loss {run.loss:.6g}."
+        taken = run.summary["steps"]
+        return f"done: {taken} step{'s' * (taken != 1)}, loss {run.loss:.6g}."
+    if (run.folder / "summary.json").exists():
+        return f"its summary.json has no number of steps or no loss; {steps}."
     return f"not done: there is no summary, so it failed, was killed, or is still running; {steps}."
 
 

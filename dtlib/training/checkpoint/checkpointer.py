@@ -80,7 +80,7 @@ class Checkpointer:
         loaded = self._checkpoints.latest()
         progress = None
         if loaded is not None:
-            self._refuse_another_run(loaded.shared["config"])
+            refuse_another_run(self._folder, loaded.shared["config"], self._settings)
             state = loaded.shared["strategy"]
             refuse_other_model(self._strategy.shapes, state, loaded.path)
             self._strategy.load_state(state)
@@ -89,10 +89,12 @@ class Checkpointer:
             if loaded.rank_state is not None:
                 restore_rng(loaded.rank_state["rng"], self._strategy.world.device)
         if dist.is_main():
-            where = f"from {loaded.path.name}" if loaded else "since there is no checkpoint yet"
-            step = progress.step if progress else 0
-            changed = self._changed(loaded.shared["config"], progress) if loaded else ""
-            print(f"Resuming {self._folder} after step {step}, {where}.{changed}")
+            if loaded is None or progress is None:
+                print(f"{self._folder} has no checkpoint yet, so training starts from scratch.")
+            else:
+                changed = self._changed(loaded.shared["config"], progress)
+                after = f"after step {progress.step}, from {loaded.path.name}"
+                print(f"Resuming {self._folder} {after}.{changed}")
         return progress
 
     def save(self, progress: Progress, held_out_loss: float | None) -> None:
@@ -121,7 +123,7 @@ class Checkpointer:
         self._checkpoints.save(progress.step, shared, own, held_out_loss)
         self._saved_at = progress.step
 
-    def _changed(self, saved: Mapping[str, Any], progress: Progress | None) -> str:
+    def _changed(self, saved: Mapping[str, Any], progress: Progress) -> str:
         """Say which settings differ from the checkpoint's and change how the run continues."""
         now = self._settings
         names = list(NAMED_ON_RESUME)
@@ -135,7 +137,7 @@ class Checkpointer:
         said = ", ".join(f"{name} was {saved[name]} and is now {now[name]}" for name in differ)
         rates = []
         for each in (saved, now):
-            if progress and each["steps"]:
+            if each["steps"]:
                 config: Any = SimpleNamespace(**each)  # has the settings that the rate depends on
                 rate = learning_rate(config, progress.optimizer_steps, config.steps)
                 rates.append(f"{rate:.3g}")
@@ -143,12 +145,13 @@ class Checkpointer:
             said += f"; the learning rate of the next step is {rates[1]} instead of {rates[0]}"
         return f" The settings have changed: {said}."
 
-    def _refuse_another_run(self, saved: Mapping[str, Any]) -> None:
-        for key in SAME_ON_RESUME:
-            then, now = saved[key], self._settings[key]
-            if then != now:
-                kind = "another model's" if key == "model" else "another run's"
-                raise BadInput(
-                    f"the checkpoint in {self._folder} is {kind}: {key} was {then} and is now"
-                    f" {now}; resume with the settings in its config.json, or choose another out."
-                )
+
+def refuse_another_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse settings that make another experiment of the run whose settings were saved."""
+    for key in SAME_ON_RESUME:
+        if saved[key] != now[key]:
+            kind = "another model's" if key == "model" else "another run's"
+            raise BadInput(
+                f"the checkpoint in {folder} is {kind}: {key} was {saved[key]} and is now"
+                f" {now[key]}; resume with the settings in its config.json, or choose another out."
+            )

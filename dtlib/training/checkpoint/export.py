@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,15 +42,23 @@ def export(run: Path | str, folder: Path | str) -> Path:
     Raises
     ------
     BadInput
-        The run has no checkpoint, or the folder can't be written to.
+        The run has no checkpoint, or the folder is a run's own or can't be written to.
     """
     from safetensors.torch import save
 
-    loaded = Checkpoints(Path(run) / "checkpoints").latest()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it warns of is printed below
+        loaded = Checkpoints(Path(run) / "checkpoints").latest()
     if loaded is None:
         raise BadInput(f"{run} holds no checkpoint; give the folder that `dtlib train` printed.")
     weights, config = loaded.shared["strategy"]["model"], loaded.shared["config"]
+    if (Path(folder) / "metrics.jsonl").exists():
+        raise BadInput(f"{folder} is the folder of a run; choose another FOLDER for the weights.")
     folder = writable_folder(Path(folder), "FOLDER")
+    for note in loaded.notes:
+        print(note[0].upper() + note[1:])
+    replaced = " in place of those that are there" * (folder / "model.safetensors").exists()
+    print(f"Exporting the weights of step {loaded.step}{replaced}.")
     if config["task"] == "text":
         weights = without_padding(weights, config)
         described = json.dumps(describe_gpt2(weights, config), indent=2)

@@ -60,7 +60,7 @@ class Text(Task):
         if config.max_length is not None and config.max_length > context:
             raise BadInput(
                 f"max_length {config.max_length} exceeds the context of {config.model}, which is"
-                f" {context} tokens."
+                f" {context} tokens; use at most {context}."
             )
 
     @classmethod
