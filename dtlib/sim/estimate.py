@@ -98,12 +98,10 @@ class Setup:
                 raise BadInput(f"{name} is {value}; it must be at least 1.")
         if self.micro_batch > MOST:  # `fitting` tries all smaller ones
             raise BadInput(f"micro_batch is {self.micro_batch}; it must be at most {MOST}.")
-        if self.is_text and self.sequence > shapes.GPT[self.model]["context"]:
-            context = shapes.GPT[self.model]["context"]
-            raise BadInput(
-                f"max_length {self.max_length} exceeds the context of {self.model}, which is"
-                f" {context} tokens; use at most {context}."
-            )
+        context = shapes.GPT[self.model]["context"] if self.is_text else self.sequence
+        if self.sequence > context:
+            wrong = f"max_length {self.max_length} exceeds the context of {self.model}"
+            raise BadInput(f"{wrong}, which is {context} tokens; use at most {context}.")
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -148,14 +148,14 @@ def prepare(config: RunConfig) -> Prepared:
     the run.
     """
     plan, there = check(config)
-    if config.resume:
-        _refuse_another_run(config, plan.world_size)
     check_data([(config, plan)])
     config = micro_batch.kept(config, plan)
     plan = config.plan(plan.world_size)
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
     make_folder(Path(config.out or RUNS), resume=config.resume)
+    if config.resume:
+        _refuse_another_run(config, plan.world_size)
     if config.out is None and not there:
         config = dataclasses.replace(config, out=str(_new_folder(config)))
     return Prepared(config, plan, leads)

@@ -91,7 +91,8 @@ def test_the_recorded_ablation_tells_the_lessons_story():
         for second in result["seconds"]
     ]
     found = gains.gains(runs)
-    assert found["precision"] > 1 > found["stage"]
+    # Two baselines that are alike differ by more than the tenth that is allowed here.
+    assert found["precision"] > 1.5 > 1.1 > found["stage"]
 
 
 def test_deepspeed_is_hidden_by_the_folder_of_this_test():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,9 +57,9 @@ def export(run: Path | str, folder: Path | str) -> Path:
         raise BadInput(f"{folder} is the folder of a run; choose another FOLDER for the weights.")
     folder = writable_folder(Path(folder), "FOLDER")
     for note in loaded.notes:
-        print(note[0].upper() + note[1:])
+        print(note[0].upper() + note[1:], file=sys.stderr)
     replaced = " in place of those that are there" * (folder / "model.safetensors").exists()
-    print(f"Exporting the weights of step {loaded.step}{replaced}.")
+    print(f"Exporting the weights of step {loaded.step}{replaced}.", file=sys.stderr)
     if config["task"] == "text":
         weights = without_padding(weights, config)
         described = json.dumps(describe_gpt2(weights, config), indent=2)
