@@ -70,8 +70,8 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
             start += ms
     timeline(axes, spans, names=list(steps))
     axes.set_xlabel("ms of a step, its parts added up")
-    told = {kind: part for part, kind in KINDS.items()} | {"waiting": "waiting or idle"}
-    key(figure, list(told), told)
+    words = {kind: part for part, kind in KINDS.items()} | {"waiting": "waiting or idle"}
+    key(figure, list(words), words)
     return figure
 
 

@@ -7,7 +7,7 @@ function does not seed shows. Afterwards they are put back: a check changes no r
 import contextlib
 import itertools
 import random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -110,7 +110,7 @@ def ranks(got):
 def _apart(got):
     """No stream is another rank's, begun at a later place: three draws in a row are 72 bits."""
     for i, which in enumerate(STREAMS):
-        owner = {}
+        owner: dict[tuple[Any, ...], int] = {}
         for rank, drawn in enumerate(got):
             words = drawn.words[i]
             for three in zip(words, words[1:], words[2:], strict=False):
