@@ -127,8 +127,6 @@ assert second.between_steps["gradients"] == 0
 # out the memory of all tensors.
 
 # %%
-
-
 def over_time(page):
     """Weights, optimizer, gradients, activations at each event, in MB."""
     kept, gradients, *_ = zip(*page.timeline)
