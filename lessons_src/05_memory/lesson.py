@@ -127,6 +127,9 @@ assert second.between_steps["gradients"] == 0
 # out the memory of all tensors.
 
 # %%
+border = len(first.timeline)
+
+
 def over_time(page):
     """Weights, optimizer, gradients, activations at each event, in MB."""
     kept, gradients, *_ = zip(*page.timeline)
@@ -139,7 +142,7 @@ def over_time(page):
 
 both = [a + b for a, b in zip(over_time(first), over_time(second))]
 peaks = [peak(page) / 1e6 for page in (first, second)]
-pictures.draw_events(both, len(first.timeline), peaks)
+pictures.draw_events(both, border, peaks)
 
 # %%
 rows = []
