@@ -66,7 +66,7 @@ def choose_backend(
     BadInput
         For an unknown device, or several ranks on mps.
     Unavailable
-        When this machine lacks the device, or has fewer GPUs than local ranks.
+        When this machine does not have the device, or has fewer GPUs than local ranks.
     """
     if device not in DEVICES:
         raise BadInput(

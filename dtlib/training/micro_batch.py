@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from dtlib.sim import fitting, states
 from dtlib.strategies.optim import make_optimizer
 from dtlib.training import oom, tasks
 from dtlib.training.loop import accumulate, global_count
+from dtlib.training.record import settings_of
 
 if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
@@ -40,11 +40,9 @@ def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
     """Return the settings of a resumed run, with the micro-batch that its first start chose."""
     if config.micro_batch != AUTO or not config.resume:
         return config
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        text = (Path(config.out or "") / "config.json").read_text(encoding="utf-8")
-        before = int(json.loads(text)["micro_batch"])
-        if before > 0 and plan.micro_batch % before == 0:  # may fail with another number of ranks
-            return dataclasses.replace(config, micro_batch=before)
+    before = settings_of(Path(config.out or "")).get("micro_batch")
+    if isinstance(before, int) and before > 0 and plan.micro_batch % before == 0:
+        return dataclasses.replace(config, micro_batch=before)
     return config
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,16 @@ from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
 from dtlib.ranks.foresee import foresee
 from dtlib.training import micro_batch, oom, tasks
-from dtlib.training.checkpoint.checkpointer import refuse_another_run
+from dtlib.training.checkpoint.checkpointer import SAME_ON_RESUME, refuse_another_run
 from dtlib.training.loop import choose_kernels, train_task
-from dtlib.training.record import Run, check_loggers, claimed, make_folder, new_folder
+from dtlib.training.record import (
+    Run,
+    check_loggers,
+    claimed,
+    make_folder,
+    new_folder,
+    settings_of,
+)
 
 
 def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> Run:
@@ -134,11 +140,10 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
 def _refuse_another_run(config: RunConfig, world_size: int) -> None:
     """Refuse to resume another run before ranks start; the ranks look at the checkpoint itself."""
     folder = Path(config.out or "")
-    if any(folder.glob("checkpoints/step-*")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            saved = json.loads((folder / "config.json").read_bytes())
-            kind, _ = foresee(world_size, config.device)
-            refuse_another_run(folder, saved, dataclasses.asdict(config.resolved(kind)))
+    saved = settings_of(folder)
+    if any(folder.glob("checkpoints/step-*")) and saved.keys() >= set(SAME_ON_RESUME):
+        kind, _ = foresee(world_size, config.device)
+        refuse_another_run(folder, saved, dataclasses.asdict(config.resolved(kind)))
 
 
 def prepare(config: RunConfig) -> Prepared:

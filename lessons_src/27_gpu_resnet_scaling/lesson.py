@@ -444,7 +444,12 @@ weak = scaling.efficiency(rows)
 # %%
 from lesson.pictures import draw_efficiency
 
-draw_efficiency(strong, weak)
+sure = [
+    rows[0]["study"]
+    for rows in (strong, weak)
+    if compare(rows[-1]["efficiency"], noise[rows[0]["study"]]).real
+]
+draw_efficiency([strong, weak], sure)
 
 # %%
 learn.table(

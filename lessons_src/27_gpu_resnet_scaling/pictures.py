@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dtlib.learn.charts import lines
@@ -87,11 +87,17 @@ def draw_ladder(
     return figure
 
 
-def draw_efficiency(*studies: Sequence[Mapping[str, Any]]) -> Any:
-    """Efficiency by ranks of each study's rows: the median as a line, lowest to highest as bars."""
+def draw_efficiency(studies: Sequence[Sequence[Mapping[str, Any]]], sure: Collection[str]) -> Any:
+    """Efficiency by ranks of each study's rows: the median as a line, lowest to highest as bars.
+
+    On the most ranks, only the efficiency of the studies in `sure` differs from 1 beyond the noise.
+    """
     last = {rows[0]["study"]: rows[-1] for rows in studies}
     ranks = studies[0][-1]["world_size"]
-    told = ", ".join(f"{100 * row['efficiency']:.0f} % ({name})" for name, row in last.items())
+    noisy = {name: ", within noise" * (name not in sure) for name in last}
+    told = ", ".join(
+        f"{100 * row['efficiency']:.0f} % ({name}{noisy[name]})" for name, row in last.items()
+    )
     figure, axes = canvas(
         f"{ranks} ranks: efficiency {told}",
         alt=f"Efficiency in percent by the number of ranks. On {ranks}: " + "; ".join(

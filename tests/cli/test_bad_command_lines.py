@@ -54,3 +54,17 @@ def test_no_traceback_the_right_code_nothing_started_nothing_lost(line, capsys, 
     said = capsys.readouterr().err
     assert re.match(r"dtlib: .+[.?]\n", said) and "Traceback" not in said
     assert tree(place) == before
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("train text --out=", "out is empty; name a folder, or leave it out."),
+    ("train text --seed 99999999999999999999999", "seed is 99999999999999999999999; it must be"),
+    ("train text --lr-floor 2", "lr_floor is 2.0; it must be at most 1."),
+    ("train text --device gpu", "Did you mean 'cuda'?"),
+    ("train text --max-length 65", "which is 64 tokens; use at most 64."),
+    ("lessons lst", "choose from list, "),
+    ("lessons lst", "Did you mean 'list'?"),
+])  # fmt: skip
+def test_a_hurried_user_is_told_what_to_type(line, words, capsys):
+    assert cli.main(line.split()) == 2
+    assert words in capsys.readouterr().err

@@ -81,6 +81,9 @@ def test_a_run_that_was_killed_is_not_called_done(run, tmp_path):
     assert "the <last> words" in read_page.text
     # without a summary nobody knows the tokens of a step, but its samples
     assert any("(samples/s)" in (image["alt"] or "") for image in read_page.all("img"))
+    (folder / "summary.json").write_text("{}")
+    said = "its summary.json has no number of steps or no loss; 7 steps are recorded."
+    assert page_of(folder).ended == said
     (folder / "requeue").write_text("stopped after step 7\n")
     assert page_of(folder).ended.startswith("stopped by a signal with a checkpoint")
 

@@ -1,6 +1,7 @@
 """A run's weights in other programs' hands: safetensors, and transformers' GPT-2."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,10 @@ from dtlib.training.checkpoint.content import rng_state
 from dtlib.training.checkpoint.export import export
 
 
-def save(run: Path, model: torch.nn.Module, config: RunConfig) -> None:
+def save(run: Path, model: torch.nn.Module, config: RunConfig, step: int = 3) -> None:
     state = {"model": model.state_dict(), "optimizer": {}, "steps": 3}
     shared = {"strategy": state, "config": dataclasses.asdict(config.resolved("cpu"))}
-    Checkpoints(run / "checkpoints").save(3, shared, {"rng": rng_state()})
+    Checkpoints(run / "checkpoints").save(step, shared, {"rng": rng_state()})
 
 
 def test_transformers_loads_an_exported_gpt_and_computes_the_same(tmp_path, capsys):
@@ -70,6 +71,22 @@ def test_an_exported_resnet_keeps_its_names_and_bits(tmp_path):
     assert found.keys() == model.state_dict().keys()
     assert all(torch.equal(found[name], value) for name, value in model.state_dict().items())
     assert not (tmp_path / "out" / "config.json").exists()
+
+
+def test_a_damaged_checkpoint_is_named_and_the_step_that_is_exported(tmp_path, capsys):
+    config, run, out = RunConfig("images", width=8), tmp_path / "run", tmp_path / "out"
+    save(run, resnet.resnet18(8), config)
+    save(run, resnet.resnet18(8), config, step=4)
+    (run / "checkpoints/step-00000004/shared.pt").write_bytes(b"")
+    assert main(["export", str(run), str(out)]) == 0
+    damaged, exported = capsys.readouterr().err.splitlines()
+    assert re.match("The checkpoint .*step-00000004 is skipped: shared.pt has 0 bytes", damaged)
+    assert exported == "Exporting the weights of step 3."
+    assert main(["export", str(run), str(out)]) == 0
+    assert "step 3 in place of those that are there." in capsys.readouterr().err
+    (out / "metrics.jsonl").touch()
+    with pytest.raises(BadInput, match="is the folder of a run; choose another FOLDER"):
+        export(run, out)
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from dtlib.config import RunConfig
+from dtlib.errors import BadInput
+from dtlib.ranks import launcher
 from dtlib.training import start
 from dtlib.training.checkpoint import Checkpointer, checkpointer
 from tests.toy import write_story
@@ -51,6 +53,19 @@ def test_a_resumed_run_names_what_changes_how_it_goes_on(
     shutil.copytree(folder, tmp_path / "run")
     alone(data, resume=True, out=str(tmp_path / "run"), **settings)
     assert f"The settings have changed: {words}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"seed": 1}, "seed was 0 and is now 1"), ({"global_batch": 8}, "global_batch was 6")],
+)
+def test_another_run_is_refused_before_any_rank_starts(settings, words, saved_run, monkeypatch):
+    data, folder = saved_run
+    asked = RunConfig("text", **{**PLAIN, "data": data, "resume": True, "out": str(folder),
+                                 "strategy": "single", "steps": 2, **settings})  # fmt: skip
+    monkeypatch.setattr(launcher, "launch", None)  # calling it would be a TypeError
+    with pytest.raises(BadInput, match=words):
+        start.train(asked)
 
 
 @pytest.mark.parametrize(

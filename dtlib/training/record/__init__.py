@@ -17,12 +17,12 @@ A number that was not measured is None here, and empty in a CSV file.
 from dtlib.measure.timing import StepTimer, memory_columns
 from dtlib.training.record.files import RunFiles
 from dtlib.training.record.folders import claimed, make_folder, new_folder
-from dtlib.training.record.lines import read_lines, to_json
+from dtlib.training.record.lines import read_lines, settings_of, to_json
 from dtlib.training.record.loggers import check_loggers
 from dtlib.training.record.origin import commit, origin
 from dtlib.training.record.run import COLUMNS, Run
 
 __all__ = [
     "COLUMNS", "Run", "RunFiles", "StepTimer", "check_loggers", "claimed", "commit", "make_folder",
-    "memory_columns", "new_folder", "origin", "read_lines", "to_json",
+    "memory_columns", "new_folder", "origin", "read_lines", "settings_of", "to_json",
 ]  # fmt: skip

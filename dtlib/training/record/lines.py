@@ -47,6 +47,14 @@ def read_object(path: Path) -> dict[str, Any]:
         ) from error
 
 
+def settings_of(folder: Path) -> dict[str, Any]:
+    """Return the settings that a run's folder records, or none where they can't be read."""
+    try:
+        return read_object(folder / "config.json")
+    except BadInput:
+        return {}
+
+
 class Lines:
     """A file of JSON lines that a resumed run continues."""
 

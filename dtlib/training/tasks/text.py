@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 EVALUATION_TOKENS = 4096  # per batch; the logits of GPT-2's 50,257 tokens then take 0.8 GB
 
 
+def _model(config: RunConfig) -> str:
+    """Return the model, which by default is the same on every device."""
+    return config.model or DEFAULTS["text"]["model"]["other"]
+
+
 class Text(Task):
     """Windows of tokens [b, s] to logits [b, s, vocabulary]; the summary has the perplexity.
 
@@ -54,20 +59,18 @@ class Text(Task):
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
-        if config.model is None:
-            return
-        context = gpt.shape(config.model).context
+        model = _model(config)
+        context = gpt.shape(model).context
         if config.max_length is not None and config.max_length > context:
             raise BadInput(
-                f"max_length {config.max_length} exceeds the context of {config.model}, which is"
+                f"max_length {config.max_length} exceeds the context of {model}, which is"
                 f" {context} tokens; use at most {context}."
             )
 
     @classmethod
     def check_data(cls, config: RunConfig) -> int:
         data, wanted = config.data or DEFAULTS["text"]["data"], config.num_samples
-        model = config.model or DEFAULTS["text"]["model"]["other"]
-        context = config.max_length or gpt.shape(model).context
+        context = config.max_length or gpt.shape(_model(config)).context
         tokens = check_text(data, config.tokenizer)
         there = ((GRAMMAR_TOKENS["train"] if tokens is None else tokens) - 1) // context
         if tokens is not None and wanted is not None and wanted > there:
