@@ -187,7 +187,7 @@ print(Path("fsdp.yaml").read_text())
 # and starts the script with torchrun's machinery, on CPU ranks as well:
 # `MULTI_GPU` only says that there are several ranks. You launch all three
 # files and, to compare, run the script on one rank; each start imports all
-# libraries anew, so the cell takes a minute or so. (The course installs
+# libraries anew, so the cell is a slow one. (The course installs
 # DeepSpeed on Linux only; without it there is no row `zero2`.)
 
 # %%

@@ -91,8 +91,7 @@ def test_the_recorded_ablation_tells_the_lessons_story():
         for second in result["seconds"]
     ]
     found = gains.gains(runs)
-    # Two baselines that are alike differ by more than the tenth that is allowed here.
-    assert found["precision"] > 1.5 > 1.1 > found["stage"]
+    assert found["precision"] > 1 > found["stage"]
 
 
 def test_deepspeed_is_hidden_by_the_folder_of_this_test():
