@@ -24,7 +24,10 @@ SOURCES = sorted((ROOT / "dtlib").rglob("*.py"))
 
 def make(*words: str, folder: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
     # what an outer make was told on its command line reaches an inner one through the environment
-    ours = ("VENV", "MAKEFLAGS", "MAKELEVEL", "PYTEST_FLAGS", "EXTRAS", "PIP_FLAGS", "PYTHON")
+    ours = (
+        "VENV", "MAKEFLAGS", "MAKELEVEL", "PYTEST_FLAGS", "PYTEST_JOBS", "LESSON", "EXTRAS",
+        "PIP_FLAGS", "PYTHON",
+    )  # fmt: skip
     clean = {k: v for k, v in os.environ.items() if k not in ours}
     return subprocess.run(
         ["make", *words], cwd=folder, env=clean | env, capture_output=True, text=True, timeout=60

@@ -171,8 +171,9 @@ class Script:
         assert self.popen.stdout is not None
         self.pids: list[int] = []
         while len(self.pids) < 2:  # a rank that is early says first that it is stepping
-            last = self.popen.stdout.readline().split()[-1]
-            self.pids += [int(last)] * last.isdigit()
+            line = self.popen.stdout.readline()
+            assert line, self.popen.communicate(timeout=60)
+            self.pids += map(int, re.findall(r"pid (\d+)$", line))
         self.pids += [p.pid for p in psutil.Process(self.popen.pid).children(recursive=True)]
         if what == "wait":
             wait_until_they_wait(self.pids[:2])  # one in its collective, the other in its sleep
