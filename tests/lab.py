@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import free_port
 
 CHROMIUM = Path("/usr/bin/chromium")
 START = 90.0  # seconds in which the server answers
@@ -71,12 +71,6 @@ def serving(home: Path, notebooks: Mapping[str, str], **env: str) -> Iterator[La
     finally:
         server.terminate()
         server.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:

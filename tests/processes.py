@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,6 +46,15 @@ def python(
 ) -> subprocess.CompletedProcess[str]:
     """Run this Python with these words to its end, as `run` does."""
     return run(sys.executable, *words, timeout=timeout, cwd=cwd, env=env)
+
+
+def free_port() -> int:
+    """A port for a server that starts later: no program's outgoing connection is given it."""
+    while True:
+        port = random.randrange(20_000, 32_000)  # Linux gives 32768 and above to connections
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def living(pids: list[int]) -> list[int]:

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import run
+from processes import free_port, run
 
 from dtlib import cli
 from dtlib.cli.launched import without_local_rank
 from dtlib.errors import BadInput
-from tests.lab import free_port
 
 WORDS = ["--local_rank=1", "train", "text", "--lr", "1e-3"]
 

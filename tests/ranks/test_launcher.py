@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import rank_functions as on_ranks
 import torch
+from processes import free_port
 from scripts import run_script
 
 import dtlib
@@ -131,9 +132,7 @@ def test_a_port_that_is_none_is_refused() -> None:
 
 @pytest.mark.any_start
 def test_a_port_can_be_chosen() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = launch(on_ranks.environment, "MASTER_PORT", ranks=2, port=port)
     assert env == [{"MASTER_PORT": str(port)}] * 2
 

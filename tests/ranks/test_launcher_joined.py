@@ -1,12 +1,11 @@
 """Ranks that torchrun or srun started: `launch` joins them in place, and starts none."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from processes import python
+from processes import free_port, python
 from scripts import HERE, run_script
 from torch.distributed import TCPStore
 
@@ -37,24 +36,23 @@ def test_torchrun_is_joined_in_place(tmp_path: Path) -> None:
 def test_srun_is_joined_in_place(tmp_path: Path) -> None:
     """Two processes with the variables of a Slurm step on one host, as srun starts them."""
     (tmp_path / "script.py").write_text(TORCHRUN)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     step = {
         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
     }  # fmt: skip
     tasks = [
         subprocess.Popen(
-            [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "script.py"], cwd=tmp_path, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**os.environ, **step, "PYTHONPATH": str(HERE), "SLURM_PROCID": task,
                  "SLURM_LOCALID": task},
         )
         for task in "01"
     ]  # fmt: skip
-    for task in tasks:
-        out, _ = task.communicate(timeout=90)
-        assert task.returncode == 0
+    for task in tasks:  # longer than a rank waits for the others, and says for whom
+        out, _ = task.communicate(timeout=150)
+        assert task.returncode == 0, out
         assert "ranks=3 contradicts the world of 2" in out
 
 
@@ -91,9 +89,7 @@ def said_of(rank: int, port: int, who: str) -> str:
 
 def test_a_rank_that_has_not_come_yet_is_waited_for_and_then_named(tmp_path: Path) -> None:
     """It never starts: it might still load its modules, so no network is blamed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     assert late(tmp_path, 0, port) == said_of(0, port, "another rank")
     # torchrun's agent is the server, and lets each rank in at once
     agent = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
