@@ -6,7 +6,8 @@
 #   estimate days, memory and money of a training run, and say why one GPU is
 #   not enough
 # objectives:
-#   - estimate days, GPU hours and money of a training run from five numbers
+#   - estimate days and GPU hours of a training run from five numbers, and its
+#     cost from a sixth
 #   - say what a model needs in memory and how many GPUs hold it
 #   - compute the share of the peak that a run reaches, here and in papers
 # minutes: {read: 30, exercises: 39}
@@ -105,10 +106,12 @@ assert (forward / pairs, both / pairs) == (2, 6)
 #
 # $$\text{FLOP} \approx 6\,\Psi\,D$$
 #
-# The ≈ hides two things. Attention also multiplies tokens by tokens, and no
-# weight takes part in that. And embeddings are looked up rather than
-# multiplied; a GPT multiplies by them only once, at the end, to compute the
-# **logits**: one score for each word of its vocabulary.
+# The ≈ hides two things. First, in **attention** every token of a sequence is
+# compared with every other one. That is a product of tokens with tokens, in
+# which no weight takes part. Second, the first layer only looks up a row of
+# numbers for each token (its **embedding**), which costs no FLOP. A GPT uses
+# the same table again as its last layer, and there it does multiply, to
+# compute the **logits**: one score for each word of its vocabulary.
 #
 # How much do these two matter? On the `meta` device a tensor has a shape but
 # no numbers, so torch can count the FLOP of a large model without running it.
@@ -130,12 +133,13 @@ def count(config):
 
 # %% [markdown]
 # `flops.gpt_step` is a formula for the same count. The last row is a GPT with
-# the width, depth and sequence length $s$ of Llama 2 7B.
+# the width, depth and sequence length $s$ of Llama 2 7B; its layers are of
+# another kind, so its size is a little different.
 
 # %%
 llama = dict(width=4096, layers=32, heads=32, context=4096, vocab_size=32_000)
 shapes = {"gpt2": shape("gpt2"), "gpt2-xl": shape("gpt2-xl")}
-shapes["7B"] = shape("gpt2", **llama)
+shapes["like Llama 2 7B"] = shape("gpt2", **llama)
 rows = []
 for name, config in shapes.items():
     parameters, counted = count(config)
@@ -154,9 +158,10 @@ learn.table(
 )
 
 # %% [markdown]
-# The formula is exact. The rule of 6Ψ leaves out attention, which is 9 to
-# 14 % of the FLOP here. (The count includes the whole square of attention,
-# although the causal mask makes half of it superfluous.) For the back of an
+# `flops.gpt_step` agrees with torch exactly. The rule of 6Ψ is lower because
+# it leaves out attention, which is 9 to 14 % of the FLOP here. (Torch counts
+# all $s \times s$ pairs of tokens, although a token of a GPT may look only at
+# itself and at earlier ones, about half of the pairs.) For the back of an
 # envelope 6Ψ is good enough, because it needs nothing but Ψ.
 #
 # ## Which parameters count
@@ -179,11 +184,12 @@ print(f"{per_token / everything:g} per parameter and token")
 assert per_token == 6 * active
 
 # %% [markdown]
-# And how many tokens should a model see? For a fixed number of FLOP, the best
-# loss comes with about 20 tokens per parameter
-# ([Hoffmann et al. 2022](https://arxiv.org/abs/2203.15556), whose model is
-# called Chinchilla). Llama models get far more: more training than that
-# optimum pays off later, because a small model is cheaper to use.
+# And how many tokens should a model see? For a fixed number of FLOP, a model
+# makes the smallest error with about 20 tokens per parameter ([Hoffmann et al.
+# 2022](https://arxiv.org/abs/2203.15556), whose model is called Chinchilla).
+# Small Llama models get far more, Llama 2 7B almost 300. A larger model would
+# have reached a lower loss (a smaller error) with the same FLOP, but the small
+# one is cheaper to use afterwards.
 
 # %%
 trained = {  # active parameters, tokens
@@ -217,8 +223,9 @@ assert round(days) == 21
 # %% [markdown]
 # They do. But before a run, nobody knows its tokens per second. You know the
 # peak of the GPU from its data sheet, and you know that a run reaches only a
-# part of that peak. This part, counted with the FLOP that the model needs, is
-# the **MFU** (model FLOP utilization), a number from 0 to 1.
+# part of that peak. This part is the **MFU** (model FLOP utilization), a
+# number from 0 to 1. It counts only the FLOP that the model needs, 6ΨD; later
+# you see that hardware sometimes computes more.
 #
 # ## Exercise 1: days from a data sheet
 #
@@ -281,9 +288,12 @@ learn.table(
 #
 # Training has to store more than the weights. In **mixed precision** the
 # forward and backward passes compute with 16-bit numbers, and 32-bit numbers
-# (fp32) hold whatever must not be rounded away. The optimizer Adam is used in
-# most such runs. While it updates the weights, memory holds for each parameter
-# ([Rajbhandari et al. 2020](https://arxiv.org/abs/1910.02054), section 3.1):
+# (fp32) hold whatever must not be rounded away. The **optimizer** is the part
+# that changes the weights by means of the gradients. Plain SGD uses only the
+# newest gradient, SGD with momentum also keeps a running mean of past ones,
+# and Adam, which most such runs use, keeps a second one of their squares.
+# While Adam updates the weights, memory holds for each parameter ([Rajbhandari
+# et al. 2020](https://arxiv.org/abs/1910.02054), section 3.1):
 #
 # | what | bytes | why |
 # | --- | --- | --- |
@@ -306,8 +316,9 @@ print(f"the GPU {memory / 1e9:.1f} GB, {memory / 2**30:.0f} GiB")
 
 # %% [markdown]
 # The same bytes, in two units: 1 GB is $10^9$ bytes, and 1 **GiB** is $2^{30}$
-# bytes, 7 % more. The A100 that is sold as "80 GB" has 80 GiB. This course
-# always says which of the two it means.
+# bytes, 7 % more. The A100 that is sold as "80 GB" has 80 GiB, which are 85.9
+# GB. Up to here, "80 GB" was the name on the box; from here on, GB and GiB
+# mean what you just read.
 
 # %%
 fits = "yes, states and room to spare"
@@ -367,8 +378,9 @@ learn.table(
 )
 
 # %% [markdown]
-# So autocast stores 4 + 4 + 8 bytes where the paper stores 2 + 2 + 12, and the
-# 2 bytes of the temporary copy come on top until backward has used it. From
+# So autocast stores 4 bytes of weight, 4 of gradient and 8 of moments, while
+# the paper stores 2, 2 and 12 (copy and moments). With autocast, the 2 bytes
+# of the temporary copy come on top until the backward pass has used it. From
 # here on, *mixed* means the paper's version.
 #
 # ## Exercise 2: who stores what
@@ -463,10 +475,11 @@ learn.check("mfu", mfu)
 # %% [markdown]
 # ## Measured here
 #
-# Your machine has no data sheet, so you measure its peak: the best time of a
-# large matrix product, in the precision of the training. Then you time the
-# steps of a small GPT. Each rank plays one GPU: it runs on one core, with one
-# thread. The first two runs of each are a warm-up and do not count.
+# You have no data sheet for one core of your machine, so you measure its peak:
+# the best time of a large matrix product, in the precision of the training.
+# Then you time the steps of a small GPT. Each rank plays one GPU: it runs on
+# one core, with one thread. Product and step each run twice before the clock
+# counts.
 
 # %%
 import statistics
@@ -490,8 +503,9 @@ def timed(work, repeats):
 
 
 # %% [markdown]
-# A step is forward, backward, an all-reduce of each gradient (lesson 07: it
-# replaces every rank's gradient by the mean over all ranks), and the update.
+# A step consists of the forward pass, the backward pass, an all-reduce of each
+# gradient and the update. Lesson 07's all-reduce gave every rank the sum; with
+# `ReduceOp.AVG` it gives every rank the mean.
 
 
 # %%
@@ -554,12 +568,12 @@ learn.measured("share_here", 100 * here[1], "%")
 #
 # | run | what was published | where |
 # | --- | --- | --- |
-# | LLaMA 13B | 10¹² tokens in 135,168 hours of A100 | [arXiv:2302.13971](https://arxiv.org/abs/2302.13971) |
+# | LLaMA 13B | 10¹² tokens in 135,168 A100 hours | [arXiv:2302.13971](https://arxiv.org/abs/2302.13971) |
 # | LLaMA 65B | 380 tokens/s on each A100 | the same |
-# | Llama 2 7B, 70B | 2·10¹² tokens in 184,320 and 1,720,320 hours of A100 | [model card](https://github.com/meta-llama/llama/blob/main/MODEL_CARD.md) |
-# | Llama 3.1 405B | 15.6·10¹² tokens in 30.84·10⁶ hours of H100 | [model card](https://github.com/meta-llama/llama-models/blob/main/models/llama3_1/MODEL_CARD.md), [arXiv:2407.21783](https://arxiv.org/abs/2407.21783) |
-# | DeepSeek-V3 | 14.8·10¹² tokens in 2.664·10⁶ hours of H800 | [arXiv:2412.19437](https://arxiv.org/abs/2412.19437) |
-# | BLOOM 176B | 2048 × 2048 tokens in 104.7 s on 384 A100, all of forward recomputed | [bigscience](https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml) |
+# | Llama 2 7B, 70B | 2·10¹² tokens in 184,320 and 1,720,320 A100 hours | [model card](https://github.com/meta-llama/llama/blob/main/MODEL_CARD.md) |
+# | Llama 3.1 405B | 15.6·10¹² tokens in 30.84·10⁶ H100 hours | [model card](https://github.com/meta-llama/llama-models/blob/main/models/llama3_1/MODEL_CARD.md), [arXiv:2407.21783](https://arxiv.org/abs/2407.21783) |
+# | DeepSeek-V3 | 14.8·10¹² tokens in 2.664·10⁶ H800 hours | [arXiv:2412.19437](https://arxiv.org/abs/2412.19437) |
+# | BLOOM 176B | 2048 × 2048 tokens in 104.7 s on 384 A100, the whole forward pass recomputed | [bigscience](https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml) |
 # | PaLM 540B | 238,300 tokens/s on 6144 TPU v4 of 275 TFLOP/s | [arXiv:2204.02311](https://arxiv.org/abs/2204.02311) |
 #
 # A model's name rounds its size: Llama 2 "7B" has 6.74 billion parameters, and
@@ -629,13 +643,15 @@ learn.table(
 
 # %% [markdown]
 # The best teams reach a third to a half on the best hardware; that is where
-# the 0.4 above comes from. PaLM reports 46.2 % with attention counted and
-# 45.7 % without, and an HFU of 57.8 %. BLOOM's log says 149.8 TFLOP/s per
-# GPU, which is 48 % of the peak: its forward pass ran twice, so 6/8 of that
-# is the MFU. The hours of Llama 3.1 and DeepSeek-V3 also contain restarts and
-# pauses. DeepSeek-V3 computed much of its work in 8 bits, where the peak is
-# twice as high. And with all of its 671 billion parameters in place of the
-# active 37 billion, its MFU would come out above 6, which no hardware can do.
+# the 0.4 above comes from. PaLM reports 46.2 % with attention counted and 45.7
+# % without, and an HFU of 57.8 %. BLOOM's log says 149.8 TFLOP/s per GPU,
+# which is 48 % of the peak: its forward pass ran twice, so it computed 2 + 2 +
+# 4 = 8 FLOP where the model needs 6, and 6/8 of that is the MFU. The hours of
+# Llama 3.1 and DeepSeek-V3 also contain restarts and pauses. DeepSeek-V3
+# computed much of its work in 8 bits, where the peak is twice as high, so its
+# share of *that* peak is lower than the bar says. And with all of its 671
+# billion parameters in place of the active 37 billion, its MFU would come out
+# above 600 %, and no share can be above 100 %.
 
 # %%
 assert abs(shares["PaLM 540B"] - 0.457) < 0.0005
@@ -646,10 +662,11 @@ assert shares["DeepSeek-V3"] * 671 / 37 > 6
 # %% [markdown]
 # ## Four ways to use four GPUs
 #
-# The 7B model needs many GPUs, both for the time and for the memory. What
-# does each of them do? The picture shows four ways to train a model of four
-# layers, with a batch of four samples, on four GPUs. Each grid is the model
-# on one GPU, with a row for each layer; the batch is beneath it.
+# The 7B model needs many GPUs, both for the time and for the memory. What does
+# each of them do? The picture shows four ways to train a model of four layers,
+# with a batch of four samples, on four GPUs. Each grid is the model on one
+# GPU. A row is a layer, cut into four pieces (the columns), so the model has
+# 16 pieces; the batch is beneath it.
 
 # %%
 figure = pictures.draw()
@@ -685,8 +702,9 @@ learn.table(
 # nothing. Every GPU needs its own activations, however many ranks there are.
 #
 # Worked example: $10^9$ parameters at stage 1, on GPUs with 10 GB of which
-# activations take 2 GB. Every rank stores 4 GB whole, so 4 GB are left for its
-# part of the divided 12 GB. Three ranks are enough, and two are not:
+# activations take 2 GB. Weights and gradients, 2 + 2 GB, are whole on every
+# rank. Of its 10 GB, 10 − 2 − 4 = 4 GB are left for a rank's part of the 12 GB
+# that are divided. Three ranks are enough, and two are not:
 
 # %% tags=["stretch"]
 for n in (2, 3):
@@ -694,7 +712,8 @@ for n in (2, 3):
 
 # %% [markdown]
 # ●●● *12 minutes, stretch.* What is the smallest number of ranks on which
-# everything fits, to the last byte? Return `None` if no number is enough.
+# everything fits? (A GPU that is full to the last byte is enough.) Return
+# `None` if no number is enough.
 
 
 # %% tags=["exercise", "stretch"]
@@ -755,8 +774,8 @@ learn.quiz()
 # %% [markdown]
 # ## The map
 #
-# Each of the following lessons builds one piece of this estimate. Here are the
-# lessons of your copy of the course, in the order of its path.
+# These are all lessons of your copy of the course, in the order of its path.
+# Those after this one explain and measure the numbers that you estimated here.
 
 # %%
 from dtlib.learn import source

@@ -102,6 +102,9 @@ def draw() -> Any:
     for gpu, panel in enumerate(panels[0]):
         panel.set_title(f"GPU {gpu}", fontsize=10)
     _legend(figure)
+    figure.suptitle(
+        "Data copies the model, tensor cuts each layer,\npipeline deals out layers, sharded borrows"
+    )
     return figure
 
 

@@ -18,8 +18,8 @@
 # The smallest GPT-2 has 124 million weights: half a gigabyte in fp32. Somebody
 # trains it on eight sequences of 1,024 tokens, on a GPU with 11 GB of free
 # memory, and the run ends with *out of memory*. **When does a step need the
-# most memory, what fills the other ten gigabytes, and which of them can you
-# do without?**
+# most memory, what are the other ten or eleven gigabytes, and which of them
+# can you do without?**
 #
 # You watch one step byte by byte, count by hand what it keeps, write the
 # remedy yourself, and predict which batch fits. Exercises 1 and 2 are the
@@ -73,7 +73,8 @@ learn.predict("logits")
 # tensor was computed; this record is the **graph**, and backward walks through
 # it from its end. With the graph, torch keeps the tensors that backward will
 # need: the **activations**. `ledger.watch` counts the bytes of each kind
-# during the step. Here are the first two steps of a run:
+# during the step. Two steps of a run are watched, and this is the page of the
+# second:
 
 # %%
 import torch
@@ -110,10 +111,13 @@ first, second = watched_step(micro_batch), watched_step(micro_batch)
 second
 
 # %% [markdown]
-# *Between steps* the weights and the optimizer's states remain. AdamW stores
-# two fp32 numbers for each weight, its *moments*. (*Counters* count its steps;
-# *other* is the batch and its loss.) The gradients exist from backward until
-# `zero_grad()`, which by default frees them:
+# Each column is a point of the step: *at most*, the largest amount of a kind
+# at any time; *before the update*, when all gradients are there; *between
+# steps*, after `zero_grad()`. Between steps the weights (the *parameters*) and
+# the optimizer's states remain. AdamW stores two fp32 numbers for each weight,
+# its *moments*. (*Counters* count its steps; *other* is the batch and its
+# loss.) The gradients exist from backward until `zero_grad()`, which by
+# default frees them:
 
 # %%
 print(f"{second.before_update['gradients']:,} bytes before the update,")
@@ -121,10 +125,10 @@ print(f"{second.between_steps['gradients']:,} after zero_grad()")
 assert second.between_steps["gradients"] == 0
 
 # %% [markdown]
-# The page's timeline shows when everything comes and goes. It has an event
-# whenever torch keeps a tensor for backward, or uses one. The dashed line is
-# the largest amount that torch's **allocator** had given out at once; it hands
-# out the memory of all tensors.
+# The page's timeline shows when everything comes and goes. An event is a
+# moment at which torch keeps a tensor for backward, or uses one. The
+# **allocator** is the part of torch that hands out the memory of all tensors;
+# the dashed line is the most that it had given out at once.
 
 # %%
 border = len(first.timeline)
@@ -149,14 +153,14 @@ rows = []
 for k, page in enumerate((first, second), start=1):
     lines = over_time(page)
     top = lines[3].index(max(lines[3]))
-    moments = ("backward begins", top), ("before update", -2), ("end", -1)
-    for when, at in moments:
+    points = ("backward begins", top), ("before update", -2), ("end", -1)
+    for when, at in points:
         values = [line[at] for line in lines]
         rows.append([f"step {k}, {when}", *values, sum(values)])
 learn.table(
     [[row[0], *(f"{value:.1f}" for value in row[1:])] for row in rows],
     ["MB", *pictures.KINDS, "sum"],
-    "The same two steps at three moments",
+    "The same two steps at three points",
 )
 
 # %% [markdown]
@@ -181,7 +185,8 @@ learn.my_run("peak of a step over what stays", peak(second) / stays, "times")
 # ## Estimated beside measured
 #
 # `dtlib.sim` has a formula for each kind and runs nothing. What it calls
-# *logits* are three tensors of the same size, of which forward keeps one.
+# *logits* are three tensors as large as the logits: forward keeps one of them
+# for backward, and backward makes two more.
 
 # %%
 setup = Setup(
@@ -221,16 +226,18 @@ assert in_kept == named["labels, int64"] + 4
 assert abs(rest) < 0.01 * peak(second)
 
 # %% [markdown]
-# So the estimate knows what lies between the four kinds and the peak: two more
-# tensors as large as the **logits**, which exist only while backward begins.
-# You meet them again below.
+# This answers the question above. Between the coloured sum and the dashed line
+# are those two tensors as large as the **logits**, which exist only while
+# backward begins. You meet them again below.
 #
 # ## By hand
 #
 # A GPT is a row of $L$ equal blocks. Each block is attention followed by an
 # **MLP**: two linear layers with an activation function (GELU or ReLU) between
-# them. Which tensors does an operation keep? Those that its derivative needs.
-# A *position* is one token of one sequence, so there are $bs$ positions.
+# them. (Despite its name, an activation *function* is an operation;
+# *activations* are all the tensors that are kept.) Which tensors does an
+# operation keep? Those that its derivative needs. A *position* is one token of
+# one sequence, so there are $bs$ positions.
 #
 # | operation | keeps |
 # | --- | --- |
@@ -300,13 +307,14 @@ pictures.draw_block()
 
 # %% [markdown]
 # Attention, the first half of a block, compares every position with every
-# other one. For each of its $a$ heads that gives a table of $s \times s$
-# weights. **FlashAttention** (https://arxiv.org/abs/2205.14135) computes this
-# table piece by piece and never stores it: it keeps its output and one number
-# for each head and position, and computes the pieces again in backward. On a
-# CPU, torch has such an implementation, but uses it only without dropout
-# (which sets randomly chosen numbers to zero). On a GPU it covers dropout,
-# too.
+# other one. It makes three tensors from its input (q, k and v) and splits each
+# into $a$ *heads*. In each head, every row of q is compared with every row of
+# k, which gives a table of $s \times s$ scores. **FlashAttention**
+# (https://arxiv.org/abs/2205.14135) computes this table piece by piece and
+# never stores it: it keeps its output and one number for each head and
+# position, and computes the pieces again in backward. On a CPU, torch has such
+# an implementation, but uses it only without dropout (which sets randomly
+# chosen numbers to zero). On a GPU it covers dropout, too.
 
 # %%
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -331,7 +339,7 @@ piecewise = [SDPBackend.FLASH_ATTENTION, table]  # the first that can do it
 kinds_of = {
     "piece by piece": (0.0, piecewise),
     "whole table": (0.0, table),
-    "dropout 0.1": (0.1, piecewise),
+    "whole table, dropout": (0.1, piecewise),
 }
 rows, growth = [], {}
 for name, how in kinds_of.items():
@@ -340,21 +348,24 @@ for name, how in kinds_of.items():
     rows.append([name, *(f"{value:,.0f}" for value in each), growth[name]])
 learn.table(
     rows,
-    ["bytes per position", "s = 64", "s = 128", "s = 256", "per further s"],
+    ["bytes per position", "s = 64", "s = 128", "s = 256", "growth per s"],
     f"Attention with {heads} heads, causal, fp32",
 )
 
 # %%
 assert growth["piece by piece"] == 0
 assert growth["whole table"] == 4 * heads
-assert growth["dropout 0.1"] == 3 * 4 * heads == 48
+assert growth["whole table, dropout"] == 3 * 4 * heads == 48
 
 # %% [markdown]
-# Without FlashAttention each position keeps 4 bytes per head for every
-# position that it is compared with: the $s^2$ of attention. Dropout keeps
-# three such tables, namely the weights, the mask and their product, so that
-# these are $12a$ bytes, here 48. In 16 bits with a mask of one byte they are
-# $5a$, the $5as/h$ of published formulas (https://arxiv.org/abs/2205.05198).
+# Piece by piece, a position keeps the same whatever $s$ is: $4h$ bytes of
+# output and 4 for each head. The whole table adds 4 bytes per head for every
+# position that it is compared with: the $s^2$ of attention. Dropout forces
+# torch to store the whole table here, three times over: the scores after
+# softmax, the mask, and their product, $3 \cdot 4a$ bytes for each pair of
+# positions, here 48. With 16-bit numbers and a mask of one byte, $2 + 2 + 1$
+# bytes make $5a$. Papers divide by $bsh$, which gives their $5as/h$
+# (https://arxiv.org/abs/2205.05198).
 #
 # ## Throw it away, compute it again
 #
@@ -515,17 +526,18 @@ learn.table(
         ]
         for name in ways
     ],
-    ["", "kept, MB", "at most, MB", "GFLOP", "ms (median, here)"],
+    ["", "kept, MB", "allocator, MB", "GFLOP", "ms (median, here)"],
     "Forward and backward of one GPT, its blocks called in three ways",
 )
 
 # %% [markdown]
 # With checkpointing, forward adds one input per block. Then the line has a
-# tooth for each block: the activations of the block come back, are used, and
-# go. *Kept* is what waits when backward begins: the input of each block,
-# $4bsh$ bytes, and everything outside the blocks. *At most* is what the
-# allocator gave out on top of the weights. And no bit of the gradients
-# differs:
+# large tooth for each block: the activations of the block come back, are used,
+# and go. *Kept* is what waits when backward begins: the input of each block,
+# $4bsh$ bytes, and everything outside the blocks. (In the picture the teeth
+# rise above that, because one block's activations are back for a while.)
+# *Allocator* is the most that was given out on top of the weights; it also
+# counts gradients and temporary tensors. And no bit of the gradients differs:
 
 # %%
 with saved_for_backward(*gpt.parameters()) as saved:
@@ -581,11 +593,12 @@ assert rise["yours"] < rise["selective"] < rise["plain"]
 # ## The logits that estimators forget
 #
 # The last layer computes a number for each of the $V$ words at each position,
-# and GPT-2 has $V = 50{,}257$. The loss keeps their log-probabilities. When
-# backward begins, the gradients of the log-probabilities and of the logits
-# come on top: three tensors of $4bsV$ bytes in fp32. This table is computed
-# for the step in the first lines of this lesson; further down you measure such
-# a loss on 256 positions.
+# and GPT-2 has $V = 50{,}257$. The loss computes their log-probabilities and
+# keeps those; the logits themselves are freed. When backward begins, the
+# gradients of the log-probabilities and of the logits come on top. That makes
+# three tensors of $4bsV$ bytes in fp32. (The $V$ entries of the vocabulary are
+# tokens, "words" for short.) This table is computed for the step in the first
+# lines of this lesson; further down you measure such a loss on 256 positions.
 
 # %%
 size = {row.kind: row.size for row in gpt2.rows}
@@ -597,11 +610,17 @@ begins = [
     if "when backward begins" in row.moments
 ]
 begins.append(["sum", f"{gpt2.peak()[1] / 1e9:.2f}", gpt2.peak()[0]])
-learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
+learn.table(
+    begins,
+    ["kind", "GB", "what it is"],
+    "What GPT-2 in fp32 holds when backward begins, b = 8, s = 1,024",
+)
 
 # %% [markdown]
-# Here are the other ten gigabytes. For training with Adam in fp32,
-# `accelerate estimate-memory` multiplies the weights by four
+# This is the rest: activations and logits. (`dtlib train` computes so large a
+# loss in chunks, as you do in exercise 3; the table is about the usual loss.)
+# For training with Adam in fp32, `accelerate estimate-memory` multiplies the
+# weights by four
 # (https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator).
 # That gives 2 GB: weights, gradients and optimizer, without anything that
 # depends on the batch.
@@ -617,10 +636,11 @@ learn.table(begins, ["", "GB", ""], "GPT-2 in fp32, b = 8, s = 1,024")
 # positions, and `weight` has one for each word, so `hidden @ weight.T` are the
 # logits. Return the mean loss over the positions whose label is not -100, the
 # label that `F.cross_entropy` skips. Never hold the logits of more than
-# `chunk` positions, and keep none until backward. As above,
-# `torchs(f, a, b, use_reentrant=False)` calls `f(a, b)` as a checkpoint: it
-# calls `f` again in backward, so any variable that `f` takes from outside must
-# still have the same value then.
+# `chunk` positions, and keep none until backward. As above, `torchs(f, a, b,
+# use_reentrant=False)` calls `f(a, b)` as a checkpoint: it calls `f` again in
+# backward, so any variable that `f` takes from outside must still have the
+# same value then. Inside a `for`, for instance, the loop's variable has its
+# last value by then: pass it as an argument.
 
 
 # %% tags=["exercise", "stretch"]
@@ -692,21 +712,23 @@ ratio = rows[1][1] / rows[0][1]
 learn.my_run("peak of a chunked loss over a whole one", ratio)
 
 # %% [markdown]
-# In the chunked loss only the gradient of the weight is left. It is as large
-# as the weight (26 MB), and autograd holds it three times: the sum so far, the
-# part of the next chunk, and the sum of both. A smaller chunk does not change
-# that. Torch's version computes the gradients in forward and adds them up in
-# place, so it holds one. In return it rules out second derivatives and
-# `torch.func.grad`. A **kernel**, a function written for GPUs, goes further:
-# for Gemma 2 with 2 billion weights, its authors report 1 MB for the loss in
+# In the chunked loss, the gradient of the weight makes the peak. It is as
+# large as the weight (26 MB), and autograd holds it three times, 77 MB: the
+# sum so far, the part of the next chunk, and the sum of both. (The logits of
+# one chunk are gone by then.) A smaller chunk does not change that. Torch's
+# version computes the gradients in forward and adds them up in place, so it
+# holds one. In return it rules out second derivatives and `torch.func.grad`. A
+# **kernel**, a function written for GPUs, goes further: the authors of one
+# such kernel report, for Gemma 2 with 2 billion weights, 1 MB for the loss in
 # place of 24 GB (https://arxiv.org/abs/2411.09009).
 #
 # ## What fits?
 #
 # The whole picture, computed for models with GPT-2's vocabulary and with
-# FlashAttention; each line stands on the one below. Which sliders move the
-# logits, and which do not? What does checkpointing leave? When is the
-# optimizer's step the peak?
+# FlashAttention; the lines are stacked, each on the one below, and show the
+# moment when backward begins. The sentence beneath them also gives the memory
+# of the optimizer's step. Which sliders move the logits, and which do not?
+# What does checkpointing leave? When is the optimizer's step the peak?
 
 # %%
 learn.what_if("step")
@@ -811,8 +833,8 @@ learn.quiz()
 #   FlashAttention keeps tables of $s^2$ numbers.
 # - Checkpointing keeps a block's input, for at most a third more FLOP and the
 #   same gradients, as long as it draws the same random numbers.
-# - Logits are $4bsV$ bytes in fp32, three times over; a chunked loss holds
-#   those of a few positions.
+# - The loss holds three tensors as large as the logits, $4bsV$ bytes each in
+#   fp32; a chunked loss holds those of a few positions.
 # - A peak is a fixed amount plus the same amount for each sample: two short
 #   runs predict what fits.
 

@@ -49,7 +49,11 @@ def draw_collectives(shared: Mapping[str, Sequence[Sequence[float]]]) -> Any:
         _panel(axes, name, shared["before, a list" if name in LISTS else "before"], shared[name])
     for axes in panels.flat[len(names) :]:
         axes.remove()
-    key(figure, ["outline", "gradients"], {"outline": "as it was brought", "gradients": "a sum"})
+    key(
+        figure,
+        ["outline", "gradients", "waiting"],
+        {"outline": "as it was brought", "gradients": "a sum", "waiting": "left over, no result"},
+    )
     return figure
 
 
@@ -59,14 +63,17 @@ def _panel(axes: Any, name: str, before: Sequence[Any], after: Sequence[Any]) ->
     axes.tick_params(axis="y", length=0)
     axes.set_title(name, loc="left")
     for rank, (had, has) in enumerate(zip(before, after, strict=True)):
-        _numbers(axes, 0.1, rank, had)
-        send(axes, (3.2, rank), (4.3, rank))
-        _numbers(axes, 4.4, rank, has)
+        if name != "scatter" or rank == 0:  # nobody reads the other lists
+            _numbers(axes, 0.1, rank, had)
+        send(axes, (3.2, 0 if name == "scatter" else rank), (4.3, rank))
+        _numbers(axes, 4.4, rank, has, left_over=name in ("reduce", "gather") and rank > 0)
 
 
-def _numbers(axes: Any, x: float, rank: int, values: Sequence[float]) -> None:
+def _numbers(
+    axes: Any, x: float, rank: int, values: Sequence[float], left_over: bool = False
+) -> None:
     for k, value in enumerate(values):
-        kind = "gradients" if value in SUMS else "outline"
+        kind = "waiting" if left_over else "gradients" if value in SUMS else "outline"
         box(axes, x + k, rank, 0.94, kind, f"{value:g}", height=0.8)
 
 

@@ -13,10 +13,11 @@
 # ---
 
 # %% [markdown]
-# Sixty-four GPUs train one model. After each step each of them holds a
-# gradient of 400 MB, and all need the mean of the 64. If one rank collected
-# them it would receive 63 × 400 MB = 25.2 GB, and the other 63 would wait.
-# **How little can each rank send, so that all of them end with the sum?**
+# Sixty-four GPUs train one model, and each belongs to one rank. After each
+# step every rank holds a gradient of 400 MB, and all need the mean of the 64:
+# the sum, divided by 64. If one rank collected them it would receive 63 × 400
+# MB = 25.2 GB, and the other 63 would wait. **How little can each rank send,
+# so that all of them end with the sum?**
 #
 # You measure the answer, build the algorithm that reaches it, and find out
 # when another one is better. The core is exercises 1 and 3; with the reading
@@ -45,8 +46,9 @@ repeats = 10
 # %% [markdown]
 # ## Your predictions
 #
-# Commit both before you go on. An **all-reduce** leaves the sum over all
-# ranks on every rank. $S$ is the size of the tensor in bytes.
+# Commit to both before you go on; a third question follows later. An
+# **all-reduce** leaves the sum over all ranks on every rank. $S$ is the size
+# of the tensor in bytes.
 
 # %%
 learn.predict("sent_per_rank")
@@ -77,11 +79,13 @@ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
 # %% [markdown]
 # ## Five ways to share one number
 #
-# In a **collective** all ranks make the same call, and a rank that needs
-# what another one brings waits for it. As in lesson 00 our numbers are
-# **painted**: rank $r$ brings $10^r$, so you can see in a sum who is in it.
-# 111 is everybody once. Each call below starts afresh. Where a collective
-# has one giver or taker, it is rank 0.
+# In a **collective** all ranks make the same call, and a rank that needs what
+# another one brings waits for it. *broadcast* copies rank 0's number to all
+# ranks, and *reduce* leaves the sum on rank 0; *gather* collects all numbers
+# on rank 0. With *all_* in front, every rank gets the result. As in lesson 00
+# our numbers are **painted**: rank $r$ brings $10^r$, so you can see in a sum
+# who is in it. 111 is everybody once. Each call below starts afresh. Where a
+# collective has one giver or taker, it is rank 0.
 #
 # The calls write into the tensors they are given and return nothing:
 # `dist.all_reduce(x)` leaves the sum in `x` itself, and
@@ -130,8 +134,9 @@ learn.table(
 #
 # ## Three ways to share a list
 #
-# Now each rank brings one number *for each rank*: rank 0 has 1 2 3, rank 1
-# has 10 20 30, rank 2 has 100 200 300.
+# Now each rank brings one number *for each rank*: rank 0 has 1 2 3, rank 1 has
+# 10 20 30, rank 2 has 100 200 300. *scatter* hands out rank 0's list, one
+# number to each rank; the other lists are not used.
 
 # %%
 from dtlib.ranks.dist import reduce_scatter_sum
@@ -259,11 +264,11 @@ learn.check("pass_right", pass_right)
 # ## The ring
 #
 # Cut the tensor into $N$ **chunks**, one for each rank. In step 0 each rank
-# sends the chunk of its own number to the right. What arrives from the left
-# is a chunk, too, and the rank adds it to its own chunk of that number. Here
-# is step 0 for $N = 3$:
+# sends the chunk of its own number to the right. What arrives from the left is
+# a chunk, too, and the rank adds it to its own chunk of the same number, which
+# then holds the sum of both. Here is step 0 for $N = 3$:
 #
-# | | sends chunk | receives chunk | which then holds |
+# | | sends chunk | receives chunk | its own chunk of that number then holds |
 # | --- | --- | --- | --- |
 # | rank 0 | 0 | 2 | 101 |
 # | rank 1 | 1 | 0 | 11 |
@@ -272,8 +277,7 @@ learn.check("pass_right", pass_right)
 # Write step 1 on paper: each rank now sends on *the chunk that it has just
 # added to*. After that step rank 0 has finished chunk 1, rank 1 chunk 2, and
 # rank 2 chunk 0. The $N-1$ steps, counted from 0 as in the code below, are a
-# reduce-scatter in which rank $r$ ends with chunk $r+1$. (Lesson 16 needs
-# chunk $r$ on rank $r$: it begins one chunk earlier, with $r-1$.)
+# reduce-scatter in which rank $r$ ends with chunk $(r+1) \bmod N$.
 #
 # `exchange(out, into)` is the pass to the right of exercise 2, with both
 # tensors handed in:
@@ -290,14 +294,15 @@ print(inspect.getsource(exchange))
 #
 # ●●● *25 minutes.* Three lines are missing. The first cuts `x` into $n$
 # chunks, which are views of `x` (with fewer elements than ranks some are
-# empty). The second says which chunk leaves and which one arrives in step
-# `s`; the table above is `s = 0`. The third says what becomes of the chunk
-# that arrived. Collectives are locked here.
+# empty). The second says which chunk leaves and which one arrives in step `s`;
+# the table above is `s = 0`. The third says what becomes of the chunk that
+# arrived. Write it with `exchange`: the check refuses collectives such as
+# `all_reduce`.
 
 
 # %% tags=["exercise"]
 def ring_reduce_scatter(x):
-    """Sum 1-D `x` in place; rank r ends with the finished chunk r + 1."""
+    """Sum 1-D `x` in place; rank r ends with finished chunk (r + 1) % n."""
     rank, n = dist.get_rank(), dist.get_world_size()
     # 1. Cut x into `chunks`.
     ### BEGIN SOLUTION
@@ -355,8 +360,10 @@ learn.check("ring_all_reduce", ring_all_reduce)
 # ## Watch it
 #
 # This runs the ring on three ranks, with one painted number per chunk, and
-# records what each rank holds before each message. Follow chunk 0 from rank
-# to rank. A finished sum is filled.
+# each picture shows what the ranks hold after a step: a row is a rank, a
+# column is a chunk. Follow chunk 0 from rank to rank. A finished sum is
+# filled. (The ring of lesson 16 needs chunk $r$ on rank $r$. There, each rank
+# begins with chunk $r-1$ instead of $r$.)
 
 # %%
 from lesson.pictures import draw_ring, trace_ring
@@ -446,9 +453,9 @@ learn.table(
 
 # %% [markdown]
 # The ring gives one result on all ranks, and the other function several that
-# differ in their last bits: replicas of a model would drift apart, step by
-# step. Both differ from torch's all_reduce by rounding at most, since it may
-# add in another order. **Your ring is an all-reduce.**
+# differ in their last bits: with it, the ranks' copies of a model would drift
+# apart, step by step. Both differ from torch's all_reduce by rounding at most,
+# since it may add in another order. **Your ring is an all-reduce.**
 
 # %%
 assert rows[0][1] == 1
@@ -477,8 +484,9 @@ sizes = [4 * 4**k for k in range(20) if 4 * 4**k < largest] + [largest]
 seconds = dtlib.launch(ping_pong, sizes, repeats, ranks=2)[0]
 
 # %% [markdown]
-# The fit is a straight line that minimizes the *relative* errors, so small
-# messages count as much as large ones.
+# Now find the straight line α + Sβ that is closest to these times. It
+# minimizes the *relative* errors, so small messages count as much as large
+# ones.
 
 # %%
 from lesson import what_if as collectives
@@ -511,18 +519,20 @@ def star_time(S, N, alpha, beta):
     return 2 * (N - 1) * (alpha + S * beta)
 
 
-star_time(400e6, 64, 10e-6, 1e-10)
+seconds_of_star = star_time(400e6, 64, 10e-6, 1e-10)
+print(f"400 MB on 64 ranks: {seconds_of_star:.2f} s (simulated)")
 
 # %% [markdown]
 # ## Exercise 4: ring or tree?
 #
-# ●●○ *10 minutes, stretch.* In each round of a **tree** (binomial), half of
-# the ranks that still hold a part of the sum send it to the other half, until
-# rank 0 has all of it. Then the same rounds run backwards and spread the sum.
-# Every message carries the whole tensor, and the messages of a round travel
-# at the same time. When $N$ is not a power of two, a round in which only some
-# ranks send takes as long as a full one. Write the time of both algorithms,
-# as a stop-watch on one rank would show it.
+# ●●○ *10 minutes, stretch.* In a **binomial tree**, ranks add up in pairs.
+# With 4 ranks, ranks 1 and 3 send to 0 and 2 in the first round and are done;
+# in the second round, rank 2 sends to 0, which now has the sum. Then the same
+# rounds run backwards and spread it. In every round, half of the ranks that
+# are not done send to the other half. Every message carries the whole tensor,
+# and the messages of a round travel at the same time. When $N$ is not a power
+# of two, a round in which only some ranks send takes as long as a full one.
+# Write the time of both algorithms, as a stopwatch on one rank would show it.
 
 
 # %% tags=["exercise", "stretch"]
@@ -553,9 +563,9 @@ learn.check("tree_time", tree_time)
 # %% [markdown]
 # ## Which is faster?
 #
-# Take 64 ranks, α = 10 µs and 10 GB/s, and compare the 4 kB of a layer norm
-# with a gradient of 400 MB. These numbers come from the model: nothing here
-# ran on 64 ranks.
+# Take 64 ranks, α = 10 µs and 10 GB/s, and compare a small tensor of 4 kB with
+# a gradient of 400 MB. These numbers come from the model: nothing here ran on
+# 64 ranks.
 
 # %%
 ring_s, tree_s = learn.given("ring_time"), learn.given("tree_time")
@@ -572,9 +582,9 @@ edge = collectives.crossover(64, 10e-6, 1e-10)
 print(f"From {edge / 1e6:.2f} MB on the ring wins (simulated).")
 
 # %% [markdown]
-# The ring pays α $2(N-1)$ times and sends little; the tree pays it only
-# $2\lceil\log_2 N\rceil$ times and sends the whole tensor in each round. Move
-# the sliders: when does the number of ranks stop mattering?
+# The ring pays the latency $2(N-1)$ times and sends little; the tree pays it
+# only $2\lceil\log_2 N\rceil$ times and sends the whole tensor in each round.
+# Move the sliders: when does the number of ranks stop mattering?
 
 # %%
 learn.what_if("ring_or_tree")
@@ -582,10 +592,13 @@ learn.what_if("ring_or_tree")
 # %% [markdown]
 # ## Is that all there is?
 #
-# No. **Recursive halving and doubling** has few steps *and* few bytes. Each
-# rank swaps half of its tensor with a partner $N/2$ ranks away and adds, then
-# a quarter with a partner $N/4$ away, and so on; then the steps run backwards.
-# We run it and count:
+# No. **Recursive halving and doubling** has few steps *and* few bytes. Two
+# partners divide the work: each keeps one half of the tensor, gets the
+# partner's numbers for that half, and adds them. With 4 ranks, rank 0 and rank
+# 2 do that first, and rank 0 keeps the left half. Then rank 0 and rank 1
+# divide this half in the same way, and rank 0 has the finished sum of a
+# quarter. The same steps backwards bring the other quarters. We run it and
+# count:
 
 # %%
 from lesson.halving import halving_doubling
@@ -616,14 +629,16 @@ for name, S in (("4 kB", 4e3), ("400 MB", 400e6)):
     print(f"{name} on 64 ranks: {ms:.3g} ms (simulated)")
 
 # %% [markdown]
-# By this model it is never slower than ring or tree. What the model leaves
-# out decides in practice: here partners are far apart, so that in the first
-# step all messages cross the middle of the network at once, and $N$ must be a
+# By this model it is never slower than ring or tree. What the model leaves out
+# decides in practice: here the first partners are far apart ($N/2$ ranks), so
+# that all messages cross the middle of the network at once, and $N$ must be a
 # power of two. A ring talks to neighbours only. NCCL's tree is not ours
 # either: it sends small pieces one behind the other (**pipelined**) through
-# two trees, in which the inner ranks of one are the leaves of the other, and
-# so keeps the bandwidth of a ring. Which algorithm NCCL takes depends on the
-# number of nodes and GPUs, the size, and both bandwidths.
+# two trees. A rank at the end of a tree, a *leaf*, receives the sum but passes
+# nothing on; in the second tree the roles are swapped, so that every link is
+# busy and the bandwidth is that of a ring. Which algorithm NCCL takes depends
+# on the number of nodes and GPUs, on the size, and on the bandwidths inside
+# and between nodes (next section).
 #
 # ## Inside a node and between nodes
 #
@@ -671,10 +686,10 @@ learn.table(
 )
 
 # %% [markdown]
-# Only `summed across` uses the slow network, and on a node with eight GPUs
-# each of them sends just its eighth there, through its own adapter. (NCCL
-# reaches the same with several rings, each through another adapter.) The
-# time, from bandwidths alone (simulated):
+# Only `summed across` uses the slow network. There each of the two ranks of a
+# node sends just its half, through its own adapter; on a node with eight GPUs
+# each sends an eighth. (NCCL reaches the same with several rings, each through
+# another adapter.) The time, from bandwidths alone (simulated):
 
 # %%
 nvlink, infiniband = 1 / 450e9, 1 / 50e9
@@ -737,9 +752,10 @@ learn.table(
 # share a machine.
 #
 # Reports on clusters give two bandwidths. **algbw** is $S$ over the time.
-# **busbw** is algbw times $2(N-1)/N$, the bytes a rank really sends over the
-# time: it stays the same when $N$ grows, so it can be compared with the
-# bandwidth of a link.
+# **busbw** is algbw times $2(N-1)/N$: the bytes that a rank really sends,
+# divided by the time. Where every rank has a link of its own, it stays about
+# the same when $N$ grows, so it can be compared with the bandwidth of that
+# link. On this machine, where ranks share cores, it may fall.
 
 # %% tags=["stretch"]
 learn.table(

@@ -92,6 +92,9 @@ def draw_ring(trace: RingTrace) -> Any:
     )  # fmt: skip
     for step, (panel, held) in enumerate(zip(panels[0], trace.states, strict=True)):
         ranks(panel, n, n)
+        panel.set_xticks([chunk + 0.5 for chunk in range(n)], map(str, range(n)))
+        panel.tick_params(axis="x", length=0)
+        panel.set_xlabel("chunk")
         panel.set_title(_title(step, trace).replace(", ", "\n"), fontweight="normal")
         for rank, chunks in enumerate(held):
             for chunk, value in enumerate(chunks):

@@ -26,7 +26,7 @@ def read(got):
     missing = [kind for kind in KINDS if kind not in got]
     more = [str(kind) for kind in got if kind not in KINDS]
     if missing or more:
-        raise Wrong("kinds", missing=", ".join(missing) or "none", more=", ".join(more))
+        raise Wrong("kinds", missing=", ".join(missing), more=", ".join(more))
     return {kind: number(got[kind]) for kind in KINDS}
 
 
