@@ -366,11 +366,14 @@ learn.check("ring_all_reduce", ring_all_reduce)
 # begins with chunk $r-1$ instead of $r$.)
 
 # %%
-from lesson.pictures import draw_ring, trace_ring
+from lesson.pictures import draw_ring, step_ring, trace_ring
 
 ring = learn.given("ring_all_reduce")
 trace = trace_ring(ring, ranks=3)
 draw_ring(trace)
+
+# %%
+step_ring(trace)
 
 # %%
 learn.table(trace.rows(), trace.columns(), "The same steps as numbers")

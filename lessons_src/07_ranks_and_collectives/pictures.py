@@ -9,8 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.drawing import box, canvas, ranks
+from dtlib.learn.drawing import box, canvas, ranks, send
 from dtlib.learn.explanations import number
+from dtlib.learn.steps import moving
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import ring_all_reduce
 
@@ -100,6 +101,40 @@ def draw_ring(trace: RingTrace) -> Any:
             for chunk, value in enumerate(chunks):
                 kind = "gradients" if value == everyone else "outline"
                 box(panel, chunk + 0.04, rank, 0.92, kind, number(value))
+    return figure
+
+
+def step_ring(trace: RingTrace) -> Any:
+    """Draw a trace as a moving picture: a frame a step, with the messages that led to it."""
+    frames = {_title(step, trace): _frame(step, trace) for step in range(len(trace.states))}
+    return moving("Step through your ring: a click, or an arrow key", frames)
+
+
+def _frame(step: int, trace: RingTrace) -> Any:
+    held = trace.states[step]
+    n = len(held)
+    before = trace.states[max(step - 1, 0)]
+    arrived = [(r, c) for r in range(n) for c in range(n) if held[r][c] != before[r][c]]
+    everyone = float(sum(10**r for r in range(n)))
+    said = "; ".join(f"chunk {c} from rank {(r - 1) % n} to rank {r}" for r, c in arrived)
+    done = sum(value == everyone for chunks in held for value in chunks)
+    figure, axes = canvas(
+        f"{_title(step, trace)}: {done} of {n * n} chunks are finished sums",
+        f"What the ranks hold: {_in_words(held)}. What travelled: {said or 'nothing yet'}.",
+        size=(4.6, 0.9 + 0.75 * n),
+    )  # fmt: skip
+    ranks(axes, n, n + 0.2)
+    axes.set_ylim(n - 0.2, -0.8)
+    axes.set_xticks([chunk + 0.5 for chunk in range(n)], [f"chunk {c}" for c in range(n)])
+    axes.tick_params(axis="x", length=0)
+    for rank, chunks in enumerate(held):
+        for chunk, value in enumerate(chunks):
+            kind = "gradients" if value == everyone else "outline"
+            box(axes, chunk + 0.14, rank, 0.72, kind, number(value), height=0.5)
+    for rank, chunk in arrived:  # from the rank above; to rank 0, from the last one below
+        send(axes, (chunk + 0.5, rank - 0.72), (chunk + 0.5, rank - 0.27))
+        if rank == 0:
+            send(axes, (chunk + 0.5, n - 0.73), (chunk + 0.5, n - 0.28))
     return figure
 
 

@@ -3,7 +3,7 @@
 from dtlib.scratch.ring import ring_all_reduce
 
 from .boards import draw_collectives, draw_node, draw_question
-from .pictures import draw_ring, trace_ring
+from .pictures import draw_ring, step_ring, trace_ring
 
 
 def test_trace_and_figure():
@@ -21,6 +21,13 @@ def test_trace_and_figure():
     figure = draw_ring(trace)
     assert [panel.get_title() for panel in figure.axes][-1] == "all-gather\ns=1"
     assert [t.get_text() for t in figure.axes[2].texts][:3] == ["1", "111", "101"]
+    moved = step_ring(trace).text.splitlines()
+    assert len(moved) == 6
+    assert moved[2].endswith(
+        "What travelled: chunk 2 from rank 2 to rank 0; chunk 0 from rank 0 to rank 1; "
+        "chunk 1 from rank 1 to rank 2."
+    )
+    assert "all-gather, s=1: 9 of 9 chunks are finished sums" in moved[-1]
 
 
 def test_a_ring_of_one_has_a_start_only():

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,8 +122,10 @@ class Slurm:
             subprocess.run([start, cluster], check=True, capture_output=True, timeout=120)
 
     def node(self, name: str) -> str:
-        """How Slurm sees a node: "idle", "down*" …"""
-        return self.run("sinfo", "-hN", "-n", name, "-o", "%T").strip()
+        """How Slurm sees a node: "IDLE", "DOWN+DRAIN+NOT_RESPONDING" …; and why."""
+        shown = self.run("scontrol", "-o", "show", "node", name)
+        reason = re.search(r"Reason=.*", shown)
+        return " ".join([*re.findall(r"State=\S+", shown), reason[0] if reason else ""])
 
     def log(self, number: str) -> str:
         """What a job printed, or all tasks of an array."""
@@ -131,7 +134,8 @@ class Slurm:
         return "".join(path.read_text() for path in files)
 
     def logs(self) -> str:
-        return "\n".join(f"job {number}:\n{self.log(number)}" for number in self.ids[-1:])
+        nodes = [f"{name}: {self.node(name)}" for name in ("n1", "n2")]
+        return "\n".join(nodes + [f"job {number}:\n{self.log(number)}" for number in self.ids[-1:]])
 
     def processes(self, number: str) -> list[str]:
         """The processes of a job on any node: they all run on this machine."""

@@ -21,7 +21,7 @@ def test_a_job_whose_node_is_lost_goes_on_or_says_so(slurm: Slurm) -> None:
     run = slurm.folder / f"batch/dtlib-ddp-{both}/run"
     slurm.until(lambda: len(steps(run)) > EVERY, both)
     with slurm.lost("n2"):
-        slurm.until(lambda: slurm.node("n2").startswith("down"))
+        slurm.until(lambda: "DOWN" in slurm.node("n2"))
         slurm.until(lambda: slurm.state(both).startswith("PENDING"))
         slurm.until(lambda: slurm.state(alone).startswith("NODE_FAIL"))
         stopped = len(steps(run))
