@@ -11,9 +11,10 @@ import torch.distributed as dist
 
 from dtlib.learn.drawing import box, canvas, ranks, send
 from dtlib.learn.explanations import number
-from dtlib.learn.steps import moving
 from dtlib.learn.wire import WireLog
 from dtlib.scratch.ring import ring_all_reduce
+
+from .moving import moving
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """A picture that moves: one frame is shown at a time, chosen by mouse or keyboard."""
 
 from dtlib.learn.drawing import canvas
-from dtlib.learn.steps import moving
+
+from .moving import moving
 
 
 def frame(value: int):
