@@ -137,8 +137,8 @@ def draw_stage1(n: int = 4) -> Any:
         "Stage 1 updates between the two halves of an all-reduce",
         f"{n} ranks in rows. Each has a whole gradient; reduce_scatter leaves rank r shard r of "
         "the sum; it updates shard r of the weights; all_gather gives every rank all new weights. "
-        f"Of the {n - 1} passes of each collective round the ring the first is drawn: an arrow from "
-        "each rank to the next.",
+        f"Of the {n - 1} passes of each collective round the ring the first is drawn: an arrow "
+        "from each rank to the next.",
         size=(7, 1.1 + 0.5 * n),
     )
     ranks(axes, n, 16.5)
