@@ -42,8 +42,7 @@ draw_question()
 # `ranks` processes train a network of four layers, `width` wide, for `steps`
 # steps, all on the CPU: bytes are the same everywhere. `ranks` has to divide
 # `width`, so that the course's stage 3 adds no **padding**: zeros that make
-# all parts equally long. (Your own functions take any length, and need not
-# pad.)
+# all parts equally long. (Your own functions need none.)
 
 # %% tags=["parameters"]
 ranks = 4

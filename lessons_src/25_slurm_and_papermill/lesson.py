@@ -198,7 +198,7 @@ srun --ntasks-per-node=1 bash -c 'exec torchrun --nnodes="$SLURM_NNODES" \
 learn.check("start_ranks", start_ranks)
 
 # %% [markdown]
-# What your line tells each node:
+# What your lines tell each node:
 
 # %%
 line = learn.given("start_ranks")()
