@@ -464,9 +464,11 @@ assert steps == list(range(1, 9))
 assert "start 1" in seen["log"]
 
 # %% [markdown]
-# Every step ran once: none was lost and none was repeated. Here `scancel
-# --signal` sent the signal; before the time limit Slurm sends the same one to
-# a script that asked for it with `--signal=B:USR1@…`.
+# Every step ran once: none was lost and none was repeated. (`scontrol requeue`
+# ends the job at once, even before its `exit`; then the log may call it
+# CANCELLED, "due to job requeue".) Here `scancel --signal` sent the signal;
+# before the time limit Slurm sends the same one to a script that asked for it
+# with `--signal=B:USR1@…`.
 #
 # ## Both halves in one script
 #
@@ -593,10 +595,11 @@ assert "start 1" in seen["log"] and seen["exit_code"] == "0:0"
 
 # %% [markdown]
 # All four ranks stopped after the same step and resumed at the next, so every
-# step ran once. Here `srun` ended with neither 75 nor 1: as soon as one
-# torchrun had ended with 1, `--kill-on-bad-exit=1` ended the other by signal
-# 15, hence 143. That is why the script asks the file and not the code.
-# `slurm/ddp_baseline.sbatch` is this script with a real training.
+# step ran once. The first `srun` ends with 1 or with 143: as soon as one
+# torchrun has ended with 1, `--kill-on-bad-exit=1` ends the other by signal
+# 15, unless that has ended with 1 as well. Neither number is 75, so the script
+# asks the file. `slurm/ddp_baseline.sbatch` is this script with a real
+# training.
 #
 # What is a warning before the end worth? Each job pays for its start, and a
 # job that is cut off loses everything since its last checkpoint. In this
