@@ -3,7 +3,8 @@
 # number: "08"
 # title: Data parallel from scratch
 # does: >-
-#   write DDP four times, from one message a gradient to buckets that overlap
+#   average gradients in four ways, from one message for each to buckets that
+#   overlap
 # objectives:
 #   - make several ranks train exactly what one process trains
 #   - cut the gradients into messages, and say what each cut costs
@@ -18,10 +19,13 @@
 # the batch. **What has to travel between them so that both end with the
 # weights that one process would have, and how little can it cost?**
 #
-# You write the answer four times: one message for each gradient, one for all
-# of them, a few buckets, and buckets that leave while backward runs. The last
+# There are four answers: one message for each gradient, one for all of them, a
+# few buckets, and buckets that leave while backward runs. You write all of
+# them, but of the third only how it cuts the gradients into buckets. The last
 # is what PyTorch's DistributedDataParallel (**DDP**) does, which lesson 09
-# uses. Exercises 1 to 3 are the core; 4 is *stretch*.
+# uses. In this lesson a *message* is one all-reduce of one tensor; on lesson
+# 07's ring it is $2(N-1)$ small messages in a row. Exercises 1 to 3 are the
+# core; 4 is *stretch*.
 
 # %%
 from dtlib import learn
@@ -34,8 +38,8 @@ from lesson.pictures import draw_question
 draw_question()
 
 # %% [markdown]
-# `width` and `layers` are those of the model that is timed. A larger one
-# shows the same more clearly, and takes longer.
+# `width` and `layers` belong to the model that is timed near the end. A larger
+# one shows the same more clearly, and takes longer.
 
 # %% tags=["parameters"]
 width = 256
@@ -96,8 +100,9 @@ assert gaps["LayerNorm"] < 1e-12 < gaps["BatchNorm1d"]
 
 # %% [markdown]
 # So with batch norm $N$ ranks do not train exactly what one process trains.
-# `nn.SyncBatchNorm` sends the statistics around, too (on GPUs only); layer
-# norm and group norm need nothing.
+# `nn.SyncBatchNorm` repairs that: the ranks add up their statistics, so that
+# all normalize with those of the whole batch (on GPUs only). Layer norm and
+# group norm treat each sample by itself, so they need nothing.
 #
 # In the next worked example the gradients are **painted**: rank $r$ holds
 # $10^r$, so 111 says that each of three ranks is in the sum once. As in
@@ -115,9 +120,9 @@ dist.all_reduce(gradient)
 print("sum", gradient.item(), "mean", gradient.item() / world_size)
 
 # %% [markdown]
-# Equal gradients are half of it. An optimizer *adds* a step to the weights,
-# so ranks that start apart stay apart. All ranks need **the same start, and
-# the same gradient in every step.**
+# Equal gradients are not enough. A step changes each rank's own weights by the
+# same amount, so ranks that start with different weights keep different ones.
+# All ranks need **the same start, and the same gradient in every step.**
 #
 # ## Exercise 1: train together
 #
@@ -125,8 +130,9 @@ print("sum", gradient.item(), "mean", gradient.item() / world_size)
 # part of each batch; the parts of all ranks are equally large. Each rank's
 # model comes with weights of its own, and all must begin with rank 0's.
 # `dist.broadcast(tensor, src=0)` writes rank 0's tensor into that of every
-# rank; use it on `p.data`, which autograd does not record. If you get stuck:
-# `learn.hint("train_together")`.
+# rank. Use it on `p.data`, the bare tensor: **autograd**, the part of PyTorch
+# that records operations and computes gradients, does not see what is done to
+# it. If you get stuck: `learn.hint("train_together")`.
 
 
 # %% tags=["exercise"]
@@ -162,8 +168,9 @@ learn.check("train_together", train_together)
 #
 # Your loop sends a message for every parameter. By lesson 07 a ring
 # all-reduce of $S$ bytes costs $2(N-1)(\alpha + \beta S / N)$. The bytes are
-# the same however you cut them, but each message pays the latency α. Most
-# parameters are small, so most of their time is latency.
+# the same however you cut them, but each message pays the latency α, and pays
+# it $2(N-1)$ times. Most tensors are small, so nearly all of the time of their
+# messages is latency.
 #
 # So put all gradients into one **flat buffer**, send it once, and copy the
 # averages back. Here is a worked example with two tensors and no ranks: a
@@ -183,10 +190,10 @@ print(a.tolist(), b.tolist())
 # ## Exercise 2: flat
 #
 # ●●○ *10 minutes.* Replace each gradient by its mean over all ranks, with
-# one message. Two things happen in real models. A rank has no gradient for a
-# parameter that it did not use (`p.grad is None`): it counts as zeros, and
-# afterwards this rank holds the mean, too. And a buffer has one dtype, so
-# send one message for each dtype of the parameters.
+# one message for each dtype of the parameters (a buffer has one dtype; usually
+# all parameters have the same). A rank has no gradient for a parameter that it
+# did not use (`p.grad is None`): it counts as zeros, and afterwards this rank
+# holds the mean, too.
 
 
 # %% tags=["exercise"]
@@ -220,8 +227,8 @@ learn.check("flat_all_reduce", flat_all_reduce)
 # there. Backward goes from the last layer to the first, so the last layer's
 # gradients are ready early, and could already be on their way. **Buckets**
 # are the compromise: a few messages, each so large that α matters little,
-# and the first of them full early. DDP's default is 25 MiB for most of its
-# buckets
+# and the first of them full early. DDP's default is 25 MiB, and 1 MiB for the
+# first bucket, so that it leaves early
 # (https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html).
 #
 # In which order do gradients arrive? A **hook** is a function that autograd
@@ -244,9 +251,10 @@ assert layer_order == sorted(layer_order, reverse=True)
 # ## Exercise 3: cut into buckets
 #
 # ●●○ *10 minutes.* `params` comes in the order of registration. Go from its
-# end to its beginning; a parameter joins the open bucket if the bucket stays
-# within `cap_bytes`, otherwise it opens the next one. Worked example, with a
-# cap of 50 bytes and four parameters:
+# end to its beginning; a parameter joins the open bucket if it has the
+# bucket's dtype and the bucket stays within `cap_bytes`, otherwise it opens
+# the next one. Worked example, with a cap of 50 bytes and four parameters of
+# one dtype:
 #
 # | parameter | bytes | room before it | goes to | room after it |
 # | --- | --- | --- | --- | --- |
@@ -255,10 +263,9 @@ assert layer_order == sorted(layer_order, reverse=True)
 # | `0.bias` | 10 | 10 | bucket 0 | 0 |
 # | `0.weight` | 60 | 0 | bucket 1, alone | none |
 #
-# `0.weight` is larger than the cap, and still gets a bucket. All parameters
-# of a bucket have one dtype. Write the body, and leave the list `params` as
-# it is. A gradient has as many bytes as its parameter, and
-# `p.element_size()` says how many bytes one number has.
+# `0.weight` is larger than the cap, and still gets a bucket. Write the body,
+# and leave the list `params` as it is. A gradient has as many bytes as its
+# parameter, and `p.element_size()` says how many bytes one number has.
 
 
 # %% tags=["exercise"]
@@ -373,9 +380,11 @@ learn.check("overlap", overlap)
 # %% [markdown]
 # ## Four ways, one result
 #
-# Now all four ways train the same network on three ranks, in fp64. After four
-# steps we compare their weights with those of one process. `WireLog` counts
-# the messages of a step.
+# Now all four ways train the same network on three ranks, in fp64: `naive` as
+# in exercise 1, `flat` as in exercise 2, `buckets` with the buckets of
+# exercise 3, all sent after backward, and `overlap` as in exercise 4. After
+# four steps we compare their weights with those of one process. `WireLog`
+# counts the messages of a step.
 
 # %%
 from lesson.timed import network, step_times, timeline
@@ -469,14 +478,15 @@ learn.table(
         ]
         for way in ways
     ],
-    ["way", "messages a step", "bytes a step", *optimizers],
+    ["way", "messages a step", "bytes handed to all_reduce", *optimizers],
     "Three ranks; largest distance of a weight from one process, fp64",
 )
 
 # %% [markdown]
-# Every way sends the same bytes, in different numbers of messages. The
-# weights agree up to rounding, which in fp64 is about $10^{-16}$ of a number
-# and grows a little in four steps.
+# Every way hands `all_reduce` the same bytes, in different numbers of
+# messages. (On a ring, each rank sends $2(N-1)/N$ times as many: lesson 07.)
+# The weights agree up to rounding, which in fp64 is about $10^{-16}$ of a
+# number and grows a little in four steps.
 
 # %%
 assert max(gaps.values()) < 1e-10
@@ -486,18 +496,20 @@ learn.measured("messages", len(together[0]["naive", "AdamW"][1]))
 # %% [markdown]
 # ## Timed here
 #
-# Now time a step (forward, backward and averaging) of a larger network on two
-# ranks. The ways take turns, and each time is the median of several steps
-# after a warm-up. Both ranks and gloo's sums share this machine's cores.
-# `none` averages nothing, so no way can be faster. A difference that is
-# smaller than the spread of `none` against itself is marked.
+# Now time a step (forward, backward and averaging) of a larger network, of
+# `layers` blocks with four gradients each, on two ranks. The ways take turns,
+# and each time is the median of several steps after a warm-up. Both ranks and
+# gloo's sums share this machine's cores. The row `none` is a step without
+# averaging, which the others can only add to. Its own times differ from step
+# to step; a difference that is no larger than that is noise.
 
 # %%
 import statistics
 
 from dtlib.measure.noise import compare
 
-cap = 4 * width * width * 2
+one_weight = 4 * width * width  # bytes of the weight of a linear layer
+cap = 2 * one_weight  # room for one of them and the small tensors beside it
 
 
 def at_cap(way, model):
@@ -514,14 +526,14 @@ effects = {
 }
 rows = [["none", f"{here['none']:.1f}", "", ""]]
 for way, effect in effects.items():
-    sure = "" if effect.real else "within the noise"
+    sure = "yes" if effect.real else "no"
     more = f"{here[way] - here['none']:+.1f}"
     rows.append([way, f"{here[way]:.1f}", more, sure])
 learn.table(
     rows,
-    ["way", "ms per step", "against none, ms", ""],
-    "Here, two ranks that share the cores; the times of none spread by "
-    f"{effects['naive'].spread:.2f} times",
+    ["way", "ms per step", "against none, ms", "more than noise"],
+    "Here, two ranks that share the cores; the slowest step of none took "
+    f"{effects['naive'].spread:.2f} times as long as its fastest",
 )
 
 # %%
@@ -538,12 +550,12 @@ learn.my_run("step time of overlap on shared cores", here["overlap"], "ms")
 #
 # ## A link that works by itself
 #
-# A clock stands in for that adapter (**simulated**). When each bucket is full
-# is measured; the clock says when lesson 07's ring would have delivered it,
-# one message after the other. The clock adds no numbers, so it needs no core.
-# Its bandwidth is such that all gradients take 0.8 of the time of a step
-# without communication, and α is 1/200 of that step, however fast this
-# machine is.
+# A clock stands in for that adapter (**simulated**). We *measure* the moment
+# at which each bucket is full. The clock *computes* when the ring of lesson 07
+# would have delivered it; it carries one bucket at a time. The clock adds no
+# numbers, so it needs no core. Its bandwidth is such that all gradients take
+# 0.8 of the time of a step without communication, and α is 1/200 of that step,
+# however fast this machine is.
 
 # %%
 model_bytes = 4 * sum(p.numel() for p in network(width, layers).parameters())
@@ -591,9 +603,9 @@ learn.table(
 )
 
 # %% [markdown]
-# Only with `overlap` do messages leave while backward runs. What stands to
-# the right of the line is **exposed**: the optimizer waits for it. The last
-# bucket always stands there, because its last gradient is the last that
+# Only with `overlap` do messages leave while backward runs. Communication to
+# the right of the dotted line is **exposed**: the optimizer waits for it. The
+# last bucket is always there, because its last gradient is the last that
 # backward computes. The share of the link's time that is hidden:
 
 
@@ -610,8 +622,7 @@ assert all(runs[way].hidden == 0 for way in ways[:3])
 # late. Here is the same step over the same link, with five sizes:
 
 # %%
-one_layer = 4 * width * width
-caps = [one_layer // 512, one_layer, 2 * one_layer, 4 * one_layer, 10**9]
+caps = [one_weight * k // 512 for k in (1, 512, 1024, 2048)] + [10**9]
 swept = []
 for size in caps:
     run = over_the_link("overlap", size)
@@ -650,9 +661,11 @@ learn.what_if("exposed")
 # %% [markdown]
 # ## Communicate once a step: `no_sync`
 #
-# With accumulation over $k$ micro-batches a step needs the averages once.
-# Averages add up, so communicating after every micro-batch gives the same
-# result for $k$ times the bytes. Count them with your `overlap`:
+# With accumulation over $k$ micro-batches a step needs the averages once. The
+# sum of the micro-batches' averages is the average of their sums, so
+# communicating after every micro-batch gives the same result for $k$ times the
+# bytes. With DDP you put all micro-batches but the last into a block
+# `with ddp.no_sync():`. Count the bytes with your `overlap`:
 
 
 # %%
@@ -676,52 +689,49 @@ silent, talking = (
     dtlib.launch(bytes_of_a_step, choice, ranks=2, device="cpu")[0]
     for choice in (True, False)
 )
-print(f"{silent} bytes if only the last communicates, {talking} if all do")
+print("bytes handed to all_reduce in a step of 3 micro-batches:")
+print(f"{silent} if only the last communicates, {talking} if all do")
 assert talking == 3 * silent
 learn.my_run("bytes of a step, 3 micro-batches, silent", silent, "bytes")
 
 # %% [markdown]
 # ## What DDP adds
 #
-# DDP is your `overlap`, in C++, with options. Two of them here, with a bucket
-# of 1 MB: **`gradient_as_bucket_view`** makes each `p.grad` a view of its
-# bucket, so that nothing is packed or copied back and no gradient is stored
-# twice. A **communication hook** replaces the all-reduce of a bucket; one that
-# comes with torch sends it in bf16, which halves the bytes and rounds. (A
-# third, `static_graph=True`, promises that every step uses the same
-# parameters.)
+# DDP is your `overlap`, in C++, with options. Two of them here, with buckets
+# of up to 1 MiB: **`gradient_as_bucket_view`** makes each `p.grad` a view of
+# its bucket, so that nothing is packed or copied back and no gradient is
+# stored twice. A **communication hook** replaces the all-reduce of a bucket;
+# one that comes with torch sends it in bf16, which halves the bytes and
+# rounds. (With a third, `static_graph=True`, you promise that every step uses
+# the same parameters.)
 
 # %%
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 
-def with_ddp(views, bf16):
-    model, sent = network(8, 6), []
+def with_ddp(views, hook):
+    model = network(8, 6)
     same_start(model)
     wrapped = DistributedDataParallel(
         model, bucket_cap_mb=1, gradient_as_bucket_view=views
     )
-
-    def hook(state, bucket):
-        size = bucket.buffer().nbytes
-        sent.append(size // 2 if bf16 else size)
-        if bf16:
-            return default_hooks.bf16_compress_hook(state, bucket)
-        return default_hooks.allreduce_hook(state, bucket)
-
     wrapped.register_comm_hook(None, hook)
-    wrapped(torch.ones(4, 8) * dist.get_rank()).square().mean().backward()
+    with WireLog() as log:
+        wrapped(torch.ones(4, 8) * dist.get_rank()).square().mean().backward()
+    sent = sum(message.bytes for message in log.messages)
     grads = [p.grad for p in model.parameters()]
     memories = {grad.untyped_storage().data_ptr() for grad in grads}
     flat = torch.cat([grad.flatten() for grad in grads])
-    return len(memories), sum(sent), flat
+    return len(memories), sent, flat
 
 
+# allreduce_hook does in Python what DDP does in C++, where no log can see it.
+plain, bf16 = default_hooks.allreduce_hook, default_hooks.bf16_compress_hook
 options = {
-    "default": (False, False),
-    "gradient_as_bucket_view": (True, False),
-    "bf16_compress_hook": (False, True),
+    "default": (False, plain),
+    "gradient_as_bucket_view": (True, plain),
+    "bf16_compress_hook": (False, bf16),
 }
 found = {
     name: dtlib.launch(with_ddp, *chosen, ranks=2, device="cpu")[0]
@@ -735,14 +745,19 @@ learn.table(
         [name, count, size, f"{float((flat - exact).abs().max()):.0e}"]
         for name, (count, size, flat) in found.items()
     ],
-    ["", "pieces of memory for 24 gradients", "bytes", "largest change"],
+    [
+        "",
+        "pieces of memory for 24 gradients",
+        "bytes handed to all_reduce",
+        "largest change",
+    ],
     "DDP on two ranks, one step",
 )
 
 # %% [markdown]
-# Clipping comes *after* the average. The length of a mean is not the mean of
-# the lengths, so ranks that clip their own gradients first end with another
-# one:
+# To **clip** a gradient is to shorten it to a limit if its length, the root of
+# the sum of its squares, exceeds that. Clip the *averaged* gradient: ranks
+# that clip their own first end with a different average:
 
 # %%
 # %%ranks 2
@@ -773,7 +788,9 @@ learn.quiz()
 #   not touch a buffer.
 # - Overlap hides communication that something else carries out. On shared
 #   cores it moves the work and saves none.
-# - Test with SGD and with AdamW, on three ranks and not only on two.
+# - Test with SGD and with AdamW, and on three ranks: AdamW hides a missing
+#   division, SGD hides that weights were averaged and not gradients, and a
+#   divisor that is written as 2 is right on two ranks.
 
 # %%
 learn.take_away()

@@ -50,7 +50,7 @@ def draw_ways(runs: Mapping[str, Timeline]) -> Any:
         size=(7, 4.4),
     )
     bare(axes, 1.02 * max(run.done for run in runs.values()), 2 * len(runs))
-    rows = [name for way in runs for name in (way, "link")]
+    rows = [f"{way}: {lane}" for way in runs for lane in ("backward", "link")]
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(axis="y", length=0)
     for k, run in enumerate(runs.values()):
@@ -58,6 +58,9 @@ def draw_ways(runs: Mapping[str, Timeline]) -> Any:
         for _, leaves, arrives in run.rows:
             box(axes, leaves, 2 * k + 1, arrives - leaves, "communication", simulated=True)
         axes.plot([run.backward] * 2, [2 * k - 0.45, 2 * k + 1.45], ":", color=INK)
+    first = next(iter(runs.values()))
+    axes.annotate("backward ends", (first.backward, 0), (5, 0), textcoords="offset points",
+                  va="center", color=INK)  # fmt: skip
     axes.spines["bottom"].set_visible(True)
     axes.xaxis.set_major_locator(_ticks())
     axes.set_xlabel("ms since backward began; the link is simulated")

@@ -14,7 +14,8 @@ def test_the_four_ways_and_who_hides():
     assert figure.get_suptitle() == title
     assert "the last of 2 messages arrives at 14 ms" in figure.alt
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert labels == ["flat", "link", "overlap", "link"]
+    assert labels == ["flat: backward", "flat: link", "overlap: backward", "overlap: link"]
+    assert "backward ends" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_the_question_is_drawn_with_words():

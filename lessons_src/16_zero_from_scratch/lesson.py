@@ -17,14 +17,16 @@
 # %% [markdown]
 # A model of 7.5 billion parameters takes 120 GB to train in mixed precision,
 # before the first activation. Data parallel on 64 GPUs of 80 GB each does not
-# help: all 64 hold the same 120 GB. **Which of these bytes does a rank need,
-# and what does it cost to fetch the others when they are wanted?**
+# help: each of the 64 would have to hold the same 120 GB. **Which of these
+# bytes does a rank need, and what does it cost to fetch the others when they
+# are wanted?**
 #
 # ZeRO, the Zero Redundancy Optimizer (https://arxiv.org/abs/1910.02054),
-# answers in three **stages**, each of which cuts one kind of bytes more into
-# parts. You write two of them, follow the third, and count every byte held and
-# sent. Exercises 1 and 2 are the core and take an hour with the reading; 3 and
-# 4 are *stretch*.
+# answers in three **stages**, each of which cuts one more kind of data into
+# parts. You write the first two and the schedule of the third. You count what
+# a rank holds, in bytes, and what it sends, in elements: an element has 2 or 4
+# bytes, depending on the precision. Exercises 1 and 2 are the core and take an
+# hour with the reading; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -39,8 +41,8 @@ draw_question()
 # %% [markdown]
 # `ranks` processes train a network of four layers, `width` wide, for `steps`
 # steps, all on the CPU: bytes are the same everywhere. `ranks` has to divide
-# `width`, so that no byte is **padding**: zeros that make all parts equally
-# long.
+# `width`, so that the course's stage 3 adds no **padding**: zeros that make
+# all parts equally long. (Your own functions need none.)
 
 # %% tags=["parameters"]
 ranks = 4
@@ -65,10 +67,11 @@ learn.predict("eight_micro_batches")
 # %% [markdown]
 # ## Sixteen bytes, split in two ways
 #
-# Training with Adam holds 16 bytes for each parameter. Which sixteen? In
-# **mixed precision** weights and gradients have 16 bits, and the optimizer
-# works in 32. Adam keeps two **moments**, running means of the gradient and of
-# its square.
+# Training with Adam holds 16 bytes for each parameter. Which sixteen? In the
+# **mixed precision** of the paper, weights and gradients have 16 bits, and the
+# optimizer works in 32. (`torch.autocast`, lesson 04, keeps fp32 weights and
+# gradients instead.) Adam keeps two **moments**, running means of the gradient
+# and of its square.
 #
 # | | weight | gradient | fp32 master weight | Adam's two moments | in short |
 # | --- | --- | --- | --- | --- | --- |
@@ -76,10 +79,10 @@ learn.predict("eight_micro_batches")
 # | fp32, as on a laptop | 4 | 4 | none | 4 + 4 | 4 + 4 + 8 |
 #
 # A **master weight** is a copy in fp32, in which small steps can add up; the
-# 16-bit weight is rounded from it. **Stage 1** of ZeRO divides the last part,
-# the optimizer's, among N ranks. With N = 4 that leaves 2 + 2 + 12/4 = 7 bytes
-# in the paper and 4 + 4 + 8/4 = 10 in fp32. Both are right, so say which you
-# mean.
+# 16-bit weight is rounded from it. The moments and the master weights together
+# are the **optimizer state**. **Stage 1** of ZeRO divides it among N ranks.
+# With N = 4 that leaves 2 + 2 + 12/4 = 7 bytes in the paper and 4 + 4 + 8/4 =
+# 10 in fp32. Both are right, so say which you mean.
 #
 # ## Who owns what
 #
@@ -96,8 +99,8 @@ draw_stages()
 # of lesson 07's ring are all we need: `reduce_scatter` leaves each rank with
 # its own shard of the sum, and `all_gather` puts the shards of all ranks
 # together again. In lesson 07 the first half ended with chunk r + 1 on rank r.
-# Here every chunk starts its journey one rank further back, so that it ends
-# one rank earlier: **shard r on rank r**. Messages and bytes stay the same.
+# Here rank r begins with chunk r − 1 instead of r, so that it ends with chunk
+# r instead of r + 1: **shard r on rank r**. Messages and bytes stay the same.
 # Ten elements on three ranks, painted 1, 10 and 100:
 
 # %%
@@ -148,9 +151,10 @@ def stage0(weights, make_optimizer):
 
 
 # %% [markdown]
-# AdamW and SGD (stochastic gradient descent) work element by element: given
-# Ψ/N of the weights, they update them exactly as they would among all Ψ. In
-# stage 0 all N ranks compute the same update; stage 1 ends this waste.
+# AdamW and SGD (stochastic gradient descent) work element by element: an
+# optimizer that has only a shard updates it exactly as one that has all
+# weights. In stage 0 all N ranks compute the same update; stage 1 ends this
+# waste.
 #
 # ## Exercise 1: shard the optimizer
 #
@@ -230,10 +234,10 @@ zero_view.draw_stage1()
 # ## What keeps a gradient alive: a worked case
 #
 # A rank uses one Nth of the gradient, and yet holds all of it from backward to
-# step. **Stage 2** keeps the shard alone. Two facts decide whether the rest
-# really goes away. `backward` *adds* to `p.grad` unless that is `None`, and a
-# view keeps alive the whole memory that it looks into. Here are both, for a
-# weight of 8 numbers and a shard of 2:
+# step. **Stage 2** keeps the shard alone. Two facts decide whether the memory
+# of the other shards is really freed. `backward` *adds* to `p.grad` unless
+# that is `None`, and a view keeps alive the whole memory that it looks into.
+# Here are both, for a weight of 8 numbers and a shard of 2:
 
 # %%
 weight = torch.nn.Parameter(torch.ones(8))
@@ -254,7 +258,8 @@ for name, tensor in {"view": window, "view + 0": window + 0}.items():
 # ●●○ *9 minutes.* Your function is called after the backward of every
 # micro-batch. Each of `parameters` has a gradient; `shard` is what your last
 # call returned, and `None` at first. Return this rank's shard of the gradient
-# so far: averaged over ranks, added up over micro-batches. After each call no
+# so far: averaged over ranks, added up over micro-batches. (The caller has
+# already divided each loss by the number of micro-batches.) After each call no
 # rank may hold the rest of the gradient, in `p.grad` or behind a view.
 
 
@@ -292,9 +297,10 @@ print("in the whole gradient:", zeros.item())
 # %% [markdown]
 # ## Exercise 2, second half: clip what nobody has whole
 #
-# ●○○ *5 minutes.* To clip, you need the length of the *whole* gradient, and
-# now no rank has it. Return that length on every rank, and leave `shard` as it
-# is. A single number from each rank is enough.
+# ●○○ *5 minutes.* To clip, you need the **norm**, or length, of the *whole*
+# gradient: the root of the sum of the squares of its elements. Now no rank has
+# all of them. Return the norm on every rank, and leave `shard` as it is. A
+# single number from each rank is enough.
 
 
 # %% tags=["exercise"]
@@ -312,15 +318,15 @@ learn.check("global_norm", global_norm)
 
 # %% [markdown]
 # Your two functions make stage 2. The update multiplies its shard of the
-# gradient by `longest / norm` if that is below 1, and continues as in stage 1.
-# Here it clips in every step, and the twin clips with torch's own
+# gradient by `max_norm / norm` if that is below 1, and continues as in stage
+# 1. Here it clips in every step, and the twin clips with torch's own
 # `clip_grad_norm_`.
 
 # %%
-longest = 0.01
-update = zero_runs.from_shards(learn.given("global_norm"), longest)
+max_norm = 0.01
+update = zero_runs.from_shards(learn.given("global_norm"), max_norm)
 ways["stage 2"] = zero_runs.Flat(update, learn.given("add_gradients"))
-found |= zero_runs.run({"stage 2": ways["stage 2"]}, sizes, clip=longest)
+found |= zero_runs.run({"stage 2": ways["stage 2"]}, sizes, clip=max_norm)
 assert zero_runs.worst(found) < 1e-5
 learn.table(*zero_view.bytes_and_elements(found))
 
@@ -337,7 +343,7 @@ assert abs(times - 9 / 2) < 0.01
 learn.table(
     [[name, found[name].sent, eight[name].sent] for name in ways],
     ["", "1 micro-batch", "8 micro-batches"],
-    f"Elements sent by a rank in a step, in Ψ, {ranks} ranks",
+    f"Elements that a rank sends in a step, as multiples of Ψ; {ranks} ranks",
 )
 
 # %% [markdown]
@@ -366,8 +372,8 @@ two_layers_forward = [
 # ## Exercise 3: the whole step
 #
 # ●●○ *15 minutes, stretch.* Return all lines of a step, for any number of
-# layers. `s.Backward(k)` needs layer k whole and the backward of layer k + 1
-# done. It makes the whole gradient of layer k, and `s.ReduceScatter(k)` leaves
+# layers. `s.Backward(i)` needs layer i whole and the backward of layer i + 1
+# done. It makes the whole gradient of layer i, and `s.ReduceScatter(i)` leaves
 # each rank with its shard of the mean over ranks. Hold as few whole layers
 # *and* whole gradients at once as you can. `s.OptimizerStep()` is the last
 # line.
@@ -378,10 +384,10 @@ def zero3_schedule(layers):
     """The instructions of one step; layers are 0 to layers - 1."""
     ### BEGIN SOLUTION
     lines = []
-    for k in range(layers):
-        lines += [s.AllGather(k), s.Forward(k), s.Free(k)]
-    for k in reversed(range(layers)):
-        lines += [s.AllGather(k), s.Backward(k), s.Free(k), s.ReduceScatter(k)]
+    for i in range(layers):
+        lines += [s.AllGather(i), s.Forward(i), s.Free(i)]
+    for i in reversed(range(layers)):
+        lines += [s.AllGather(i), s.Backward(i), s.Free(i), s.ReduceScatter(i)]
     return [*lines, s.OptimizerStep()]
     ### END SOLUTION
 
@@ -391,14 +397,15 @@ learn.check("zero3_schedule", zero3_schedule)
 
 # %% [markdown]
 # The course's `ZeroStage3` is a worker that carries out such lines. It follows
-# yours, and after each line we count the bytes of whole layers in its buffers.
-# The second schedule gathers all layers at the start.
+# yours, and after each line we count how many layers' weights are whole in its
+# buffers (by their bytes; gradients are not counted). The second schedule
+# gathers all layers at the start.
 
 # %%
 layers = range(sizes.layers)
-at_once = [s.AllGather(k) for k in layers] + [s.Forward(k) for k in layers]
-for k in reversed(layers):
-    at_once += [s.Backward(k), s.Free(k), s.ReduceScatter(k)]
+at_once = [s.AllGather(i) for i in layers] + [s.Forward(i) for i in layers]
+for i in reversed(layers):
+    at_once += [s.Backward(i), s.Free(i), s.ReduceScatter(i)]
 lines = {
     "stage 3": list(learn.given("zero3_schedule")(sizes.layers)),
     "all gathered at the start": [*at_once, s.OptimizerStep()],
@@ -413,22 +420,23 @@ zero_view.draw_stairs(pairs)
 learn.table(*zero_view.stairs(pairs))
 
 # %% [markdown]
-# Both train correctly. Low stairs have a price: in each micro-batch every
-# layer is gathered twice and its gradient reduced once, which is $3k(N-1)/N
-# \cdot Ψ$ elements for k micro-batches; the second schedule gathers once and
-# sends $2k(N-1)/N \cdot Ψ$.
+# Both train correctly. Holding few whole layers has a price: in each
+# micro-batch every layer is gathered twice and its gradient reduced once,
+# which is $3k(N-1)/N \cdot Ψ$ elements for k micro-batches; the second
+# schedule gathers once and sends $2k(N-1)/N \cdot Ψ$.
 #
 # ## Seconds beside bytes: prefetch
 #
 # Bytes cost time only while somebody waits for them. Messages and computing
 # can **overlap**: they run at the same time on different hardware. Yet in the
-# schedule above nothing overlaps, because a gather waits for the memory that
-# the `Free` above it gives back. **Prefetching** gathers the next layer while
+# schedule above nothing overlaps: layer 1 is gathered only after layer 0 was
+# freed, and that is after F0. **Prefetching** gathers the next layer while
 # this one computes, and pays with a second whole layer. Below is a simulation
 # of both: layers of 200 million parameters in bf16, 8192 tokens a rank, 64
 # ranks, a link of 50 GB/s (400 Gbit/s), and 400 TFLOP/s ($4 \cdot 10^{14}$
 # floating-point operations a second), some 40 % of an H100's peak. G is an
-# all-gather, R a reduce-scatter, F forward, B backward.
+# all-gather, R a reduce-scatter, F forward, B backward; each F and each B ends
+# with the `Free` of its layer.
 
 # %%
 from lesson import timeline
@@ -437,7 +445,7 @@ seconds = timeline.layer_seconds(
     200e6, tokens=8192, ranks=64, link=50e9, speed=400e12
 )
 orders = {
-    "Gathered when needed": s.schedule([[k] for k in layers]),
+    "Gathered when needed": s.schedule([[i] for i in layers]),
     "Gathered one layer ahead": timeline.one_ahead(sizes.layers),
 }
 timeline.draw(orders, seconds)
@@ -447,11 +455,13 @@ learn.table(*timeline.table(orders, seconds))
 
 # %% [markdown]
 # Both send the same bytes. One layer ahead, the ranks wait only for the first
-# gather of each pass and for the last reduce-scatter. PyTorch's stage 3, Fully
+# gather of each pass and for the last reduce-scatter. (The last layer could
+# stay whole between its F and its B; this schedule gathers it twice, like the
+# others.) PyTorch's stage 3, Fully
 # Sharded Data Parallel (FSDP2), works like this on GPUs
 # (https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html).
 # When a gather takes longer than a layer's compute, no order hides it: try
-# `tokens=2048`. Then a larger micro-batch or a lower stage is the remedy.
+# `tokens=2048` above. In that case take a larger micro-batch or a lower stage.
 #
 # ## All stages in one picture
 #
@@ -477,7 +487,8 @@ if ranks == 4:  # as the prediction says
 # %% [markdown]
 # "About 8 times less memory with ZeRO-2", tutorials say. The paper says "up to
 # 8x", for many ranks: 16/(2 + 14/N) approaches 8 when 14/N is small against 2.
-# With how many ranks is it 7? What do eight micro-batches cost at each stage?
+# Between which two settings of N does the factor pass 7? What do eight
+# micro-batches cost at each stage?
 
 # %%
 learn.what_if("zero_stages")
@@ -489,10 +500,11 @@ learn.what_if("zero_stages")
 # ## Exercise 4: the paper's table
 #
 # ●●○ *13 minutes, stretch.* Two functions for any Ψ, N and stage. First the
-# bytes on a rank, by kind; `precision` is `"mixed"` or `"fp32"`, and the fp32
-# master counts with the optimizer, as in the paper. Then the elements that a
-# rank sends in a step of `k` micro-batches. Be exact: one rank sends nothing,
-# and a share is Ψ/N without padding, even where that is no whole number.
+# bytes on a rank, by kind; `precision` is `"mixed"` or `"fp32"`, and
+# `"optimizer"` is the optimizer state, fp32 master included. Then the elements
+# that a rank sends in a step of `k` micro-batches. Be exact: a rank that is
+# alone sends nothing, and a shard has Ψ/N elements, without padding, even
+# where that is no whole number.
 
 
 # %% tags=["exercise", "stretch"]
@@ -542,8 +554,9 @@ learn.quiz()
 # - Stage 1: reduce-scatter, update your own shard, all-gather. Weights and
 #   traffic are those of data parallel.
 # - Stage 2 sends in every micro-batch, and clips by a norm over all ranks.
-# - Stage 3: a schedule says when a layer is whole. In each micro-batch weights
-#   and gradients go round the ring three times; prefetching hides most of it.
+# - Stage 3: a schedule says when a layer is whole. In each micro-batch the
+#   weights go round the ring twice and the gradients once; prefetching hides
+#   most of it if a layer computes for longer than it travels.
 # - How many of 16 bytes remain depends on N. The factor of 8 is a limit.
 
 # %%

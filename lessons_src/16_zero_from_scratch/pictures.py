@@ -46,7 +46,7 @@ def bytes_and_elements(found: Mapping[str, Books]) -> Table:
         for name, books in found.items()
     ]
     caption = "Bytes a parameter on a rank, and elements that it sends in a step; fp32"
-    return (rows, ["", *WORDS.values(), "all", "sent, in Ψ"], caption)
+    return (rows, ["", *WORDS.values(), "all", "elements sent ÷ Ψ"], caption)
 
 
 def held(panels: Mapping[str, Mapping[str, Books]]) -> Table:
@@ -66,7 +66,7 @@ def stairs(panels: Mapping[str, tuple[Sequence[Instruction], Books]]) -> Table:
         [title, max(books.stairs), books.sent, " ".join(f"{x:.0f}" for x in books.stairs)]
         for title, (_, books) in panels.items()
     ]
-    columns = ["", "whole layers, at most", "sent, in Ψ", "after each line"]
+    columns = ["", "whole layers, at most", "elements sent ÷ Ψ", "after each line"]
     return (rows, columns, "Whole layers on rank 0, measured in a real step")
 
 
@@ -110,7 +110,7 @@ def draw_question(n: int = 4) -> Any:
 def draw_stages(n: int = 4) -> Any:
     """What each rank holds at each stage: a shard is a filled part of an outline."""
     figure, several = canvas(
-        "Each stage shards one kind more",
+        "Each stage shards one more kind",
         f"A panel for each of stages 0 to 3, with {n} ranks in rows. At stage 0 each rank holds "
         "all weights, gradients and optimizer state. Stage 1 leaves rank r shard r of the "
         "optimizer state, stage 2 also shard r of the gradients, stage 3 also shard r of the "
@@ -126,17 +126,20 @@ def draw_stages(n: int = 4) -> Any:
                 part = (rank / n, (rank + 1) / n) if stage >= first else (0, 1)
                 box(axes, x, rank, width, kind, part=part)
                 x += width + 0.5
-    key(figure, list(STATES), {"optimizer": "optimizer state"})
+    words = {"optimizer": "optimizer state", "outline": "held by other ranks"}
+    key(figure, [*STATES, "outline"], words)
     return figure
 
 
-def draw_stage1(n: int = 3) -> Any:
+def draw_stage1(n: int = 4) -> Any:
     """A step of stage 1 on each rank: sum of a shard, update of a shard, all weights again."""
     figure, axes = canvas(
         "Stage 1 updates between the two halves of an all-reduce",
         f"{n} ranks in rows. Each has a whole gradient; reduce_scatter leaves rank r shard r of "
-        "the sum; it updates shard r of the weights; all_gather gives every rank all new weights.",
-        size=(7, 0.9 + 0.5 * n),
+        "the sum; it updates shard r of the weights; all_gather gives every rank all new weights. "
+        f"Of the {n - 1} passes of each collective round the ring the first is drawn: an arrow "
+        "from each rank to the next.",
+        size=(7, 1.1 + 0.5 * n),
     )
     ranks(axes, n, 16.5)
     for rank in range(n):
@@ -149,10 +152,11 @@ def draw_stage1(n: int = 3) -> Any:
     for start, end, text in ((2.7, 4.95, "reduce_scatter"), (11.55, 13.75, "all_gather")):
         for rank in range(n):
             send(axes, (start, rank), (end, (rank + 1) % n))
-        axes.text((start + end) / 2, -0.55, text, ha="center", va="bottom", fontsize=10)
+        axes.text((start + end) / 2, -0.55, f"{text}\n(pass 1 of {n - 1})", ha="center",
+                  va="bottom", fontsize=10)  # fmt: skip
     axes.text(8.25, -0.55, "update", ha="center", va="bottom", fontsize=10)
-    axes.set_ylim(n - 0.5, -0.9)
-    key(figure, ["gradients", "weights", "communication"])
+    axes.set_ylim(n - 0.5, -1.3)
+    key(figure, ["gradients", "weights"])
     return figure
 
 
@@ -165,8 +169,8 @@ def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
     )
     figure, several = canvas(
         "Every stage leaves fewer bytes of a parameter on a rank",
-        f"Stacked bars of bytes a parameter, by precision and stage. {said}. The optimizer's part "
-        "is its moments and the fp32 master weights.",
+        f"Stacked bars of bytes a parameter, by precision and stage. {said}. The optimizer state "
+        "is the moments and the fp32 master weights.",
         size=(7, 3.2), columns=len(panels), sharey=True, squeeze=False,
     )  # fmt: skip
     for axes, (title, found) in zip(several[0], panels.items(), strict=True):
@@ -174,12 +178,14 @@ def draw_held(panels: Mapping[str, Mapping[str, Books]]) -> Any:
         charts.stacks(axes, parts, "bytes a parameter")
         axes.set_title(title, loc="left")
         axes.set(xlabel="stage", ylim=(0, 18))
+        for text in axes.texts:
+            text.set_text(text.get_text().replace("optimizer", "optimizer state"))
     several[0][-1].set_ylabel("")
     return figure
 
 
 def by_colour(books: Books) -> dict[str, float]:
-    """Bytes a parameter by the kinds that have a colour: a master belongs to the optimizer."""
+    """Bytes a parameter by the kinds that have a colour: a master is optimizer state."""
     held = books.held
     return {
         "weights": held["parameters"], "gradients": held["gradients"],

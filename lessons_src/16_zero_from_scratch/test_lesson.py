@@ -88,7 +88,7 @@ def test_norms_of_the_clipped_log_are_whole_numbers():
 
 def test_the_clip_of_the_lesson_cuts_in_every_step():
     sizes = zero_runs.Sizes()
-    assert "longest = 0.01" in LESSON.text
+    assert "max_norm = 0.01" in LESSON.text
     for kind in zero_runs.MAKE:
         norms = []
         clip = torch.nn.utils.clip_grad_norm_

@@ -18,7 +18,7 @@ from .exercises import accumulate, norm, schedule, stage1
 
 matplotlib.use("Agg")
 SIZES = zero_runs.Sizes(ranks=2, width=8, steps=3)
-LONGEST = 0.01
+MAX_NORM = 0.01
 
 
 def stage0(weights, make_optimizer):
@@ -89,9 +89,9 @@ def test_a_wrong_way_is_far_from_one_process():
 
 
 def test_the_clip_of_stage_2_is_torchs_and_cuts():
-    update = zero_runs.from_shards(norm.global_norm, LONGEST)
+    update = zero_runs.from_shards(norm.global_norm, MAX_NORM)
     way = {"clipped": zero_runs.Flat(update, accumulate.add_gradients)}
-    assert zero_runs.worst(zero_runs.run(way, SIZES, clip=LONGEST)) < 1e-5
+    assert zero_runs.worst(zero_runs.run(way, SIZES, clip=MAX_NORM)) < 1e-5
     assert zero_runs.worst(zero_runs.run(way, SIZES)) > 1e-3  # the twin does not clip
 
 

@@ -39,27 +39,30 @@ def zero_stages(billions, ranks_power, stage, mixed, micro_batches):
         `curves` of GB (10⁹ bytes) over ranks by kind, `point` (all kinds at N), and `says`.
     """
     strategy, precision = ("ddp", "zero1", "zero2", "zero3")[stage], "mixed" if mixed else "fp32"
-    kinds = ("parameters", "gradients", "optimizer")
+    kinds = ("weights", "gradients", "optimizer state")
     curves: dict = {"all": []}
     for kind in kinds:
         curves[kind] = []
     for power in range(11):
         held = model_states(billions * 10**9, 2**power, strategy, precision, kept="paper")["device"]
-        held["optimizer"] += held["fp32_copy"]
-        for kind in kinds:
-            curves[kind].append([2**power, held[kind] / 1e9])
-        curves["all"].append([2**power, sum([held[kind] for kind in kinds]) / 1e9])
+        state = held["optimizer"] + held["fp32_copy"]
+        parts = (held["parameters"], held["gradients"], state)
+        for k in range(3):
+            curves[kinds[k]].append([2**power, parts[k] / 1e9])
+        curves["all"].append([2**power, sum(parts) / 1e9])
     ranks = 2**ranks_power
     now = {kind: curves[kind][ranks_power][1] for kind in curves}
     sent = passes(stage, micro_batches) * billions * (ranks - 1) / ranks
-    parts = " + ".join([f"{now[kind]:.4g} {kind}" for kind in kinds])
+    said = " + ".join([f"{now[kind]:.4g} {kind}" for kind in kinds])
+    factor = curves["all"][0][1] / now["all"]  # one rank holds what data parallel holds
     return {
         "curves": curves,
         "point": [ranks, now["all"]],
         "x": "ranks N",
         "y": "GB",
         "log_x": True,
-        "says": f"Simulated: stage {stage} on {ranks} ranks: {parts} = {now['all']:.4g} GB of "
-        + f"states a rank. It sends {sent:.4g} billion elements a step (k = {micro_batches}): "
+        "says": f"Simulated: stage {stage} on {ranks} ranks: {said} = {now['all']:.4g} GB of "
+        + f"model states a rank, {factor:.3g} times less than at stage 0. It sends {sent:.4g} "
+        + f"billion elements a step (k = {micro_batches}): "
         + f"{(2 if mixed else 4) * sent / 50:.3g} s at 50 GB/s, if nothing hides them.",
     }

@@ -52,14 +52,14 @@ class Flat:
         return FlatRank(self, model, kind)
 
 
-def from_shards(norm: Callable[[torch.Tensor], Any], longest: float) -> Update:
+def from_shards(norm: Callable[[torch.Tensor], Any], max_norm: float) -> Update:
     """The update of stage 2: `step` is given a shard of the gradient, and clips it first.
 
     Parameters
     ----------
     norm
         Takes a shard, returns the norm of the whole gradient.
-    longest
+    max_norm
         What the gradient's norm may be.
     """
 
@@ -69,7 +69,7 @@ def from_shards(norm: Callable[[torch.Tensor], Any], longest: float) -> Update:
         optimizer = make_optimizer([master])
 
         def step(shard: torch.Tensor) -> None:
-            factor = min(1.0, longest / (float(norm(shard.float())) + 1e-6))  # 1e-6 as in torch
+            factor = min(1.0, max_norm / (float(norm(shard.float())) + 1e-6))  # 1e-6 as in torch
             master.grad = shard.float() * factor
             optimizer.step()
             own.copy_(master)

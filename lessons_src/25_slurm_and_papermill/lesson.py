@@ -23,7 +23,7 @@
 # job, and it decides when and where the job runs. You write the two halves of
 # the script that every long job needs, and then see them as one. Where this
 # machine has a Slurm, the jobs run on it; otherwise you see how they ran on a
-# test cluster of two nodes. Single lines you try in this machine's own bash.
+# test cluster of two nodes. You try single lines in this machine's own bash.
 # Exercises 1 and 2 are the core; 3 and 4 are *stretch*.
 
 # %%
@@ -97,11 +97,13 @@ seen = cluster.scene("hello", hello)
 assert seen["exit_code"] == "0:0"
 
 # %% [markdown]
-# The script printed its line once, and `hostname` answered twice. `srun` is
-# told `--cpus-per-task` again because since Slurm 22.05 it no longer takes
-# that number from the job (https://slurm.schedmd.com/srun.html,
-# "--cpus-per-task"): without it, a task may be bound to a single CPU, which
-# all ranks of the node then share. Slurm tells each task who it is:
+# The script printed its line once, and `hostname` answered twice. In "exit
+# code 0:0" the first number is the script's exit code, and the second is the
+# number of the signal that ended it, or 0. `srun` is told `--cpus-per-task`
+# again because since Slurm 22.05 it no longer takes that number from the job
+# (https://slurm.schedmd.com/srun.html, "--cpus-per-task"): without it, a task
+# may be bound to a single CPU, which all ranks of the node then share. Slurm
+# tells each task who it is:
 #
 # | variable | in the batch script | in a task of `srun` |
 # | --- | --- | --- |
@@ -119,7 +121,8 @@ assert seen["exit_code"] == "0:0"
 # script. In the **practice cluster** of this lesson, your machine's own bash
 # runs the script, so variables, quotes, signals and exit codes are real.
 # `srun` is a stand-in that runs its command once for each task, with that
-# task's variables; so are `scontrol`, `hostname`, `torchrun` and `python`.
+# task's variables; so are `scontrol`, `hostname`, `torchrun` and `python`. The
+# nodes are called n1, n2 and n3, and Slurm numbers them 0, 1 and 2.
 
 # %%
 tried = practice_cluster.run(
@@ -143,10 +146,27 @@ assert tried.output.count("node 0") == 4
 # single quotes the text goes to the nodes unchanged, and a shell that runs
 # *there* replaces the variable.
 #
+# This is the bash that the scripts of this lesson need:
+#
+# | bash | what it means |
+# | --- | --- |
+# | `a=$(command)` | run the command, and keep what it prints in `a`; no spaces around `=` |
+# | `"$a"` | the value of `a`, as one word; without the quotes it is cut at spaces |
+# | `"$@"`, `"${@:2}"` | the words that the script was called with, each kept whole; the same from the second on |
+# | `set -- a b` | from here on `"$@"` is a and b |
+# | `[ "$a" = b ]`, `[ -e name ]` | a command that succeeds if the value of `a` is b; if a file of that name exists |
+# | `if [ "$a" = b ]; then …; fi` | runs … if the command after `if` succeeds |
+# | `while true; do …; done` | runs … again and again, until `break` in it ends the loop |
+# | `$?` | the exit code of the last command: 0 if it succeeded |
+# | `cat > name <<'END'` | writes the lines up to `END` into a file |
+#
+# And `first || second` runs the second command only if the first one failed.
+#
 # ## Exercise 1: ranks on every node
 #
 # ●●○ *16 minutes.* Lesson 09 started ranks with `torchrun`; on several nodes
-# it runs once on each of them. This line hangs on three nodes of four GPUs:
+# it runs once on each of them. This line hangs on three nodes of four GPUs
+# (`--cpus-per-task` is left out to keep it short; the full script has it):
 #
 # ```
 # srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES \
@@ -155,9 +175,10 @@ assert tried.output.count("node 0") == 4
 # ```
 #
 # `"$@"` stands for the training, `train.py --steps 100`, word by word. Write
-# a line that starts twelve ranks in one world, and return it as a string;
+# the lines that start twelve ranks in one world, and return them as a string;
 # `r"""…"""` is best, because Python leaves backslashes alone there. In the
-# text of `bash -c 'text' a b c`, `$0` is a, and `"$@"` is b and c.
+# text of `bash -c 'text' a b c`, `$0` is a, and `"$@"` is b and c. (Lesson 09
+# exported the first node's name; `bash -c` can hand it over as a word.)
 
 
 # %% tags=["exercise"]
@@ -177,7 +198,7 @@ srun --ntasks-per-node=1 bash -c 'exec torchrun --nnodes="$SLURM_NNODES" \
 learn.check("start_ranks", start_ranks)
 
 # %% [markdown]
-# What your line tells each node:
+# What your lines tell each node:
 
 # %%
 line = learn.given("start_ranks")()
@@ -213,9 +234,9 @@ assert state == "COMPLETED"
 
 # %% [markdown]
 # COMPLETED, so nobody has a reason to look. With `set -e` at its top, a script
-# ends at the first command that fails, with that command's code. (Commands
-# whose failure is asked for do not count, as after `if` or before `||`, nor
-# does the front of a pipe.)
+# ends at the first command that fails, with that command's code. (`set -e`
+# ignores a failure that the script itself tests, after `if` or before `||`,
+# and in `a | b` it looks only at b.)
 
 # %%
 for head in ("", "set -e"):
@@ -246,8 +267,9 @@ seen = cluster.scene("one_fails", one_fails)
 assert seen["log"].count("waited for nothing") == 1
 
 # %% [markdown]
-# (143 is 128 + 15: the other task was ended by signal 15, which asks a program
-# to stop.)
+# `srun` ends with the highest code of its tasks. The first time that is 3. The
+# second time the other task was ended by signal 15, which asks a program to
+# stop, and counts as 128 + 15 = 143.
 #
 # ## A warning before the end
 #
@@ -261,7 +283,10 @@ assert seen["log"].count("waited for nothing") == 1
 #
 # Here are two scripts and a training of 3 s. When the training gets SIGUSR1 it
 # writes a checkpoint, which takes 0.2 s, and ends with exit code 75, which
-# this course uses for "stopped, but not done".
+# this course uses for "stopped, but not done". In the output *ready* means
+# that the training runs, *told* that it gets the signal, *checkpoint* that its
+# checkpoint is written, *end* that it ends by itself, and *over* that the
+# script ends. Times are seconds after the signal.
 
 # %%
 scripts = {
@@ -301,12 +326,11 @@ assert first.when("told") is None and first.when("end") is not None
 assert ended["in the background, one wait"].when("checkpoint") is None
 
 # %% [markdown]
-# Times are seconds after the signal. **In the foreground**: bash waits for
-# the command and looks at its trap only when the command is over; a long
-# training meets the limit first. **In the background** the script itself has
-# to wait: `wait` does that, but a signal with a trap ends the wait. The script
-# then runs on to its end, and the job ends with it, before the checkpoint is
-# written.
+# **In the foreground**: bash waits for the command and looks at its trap only
+# when the command is over; a long training meets the limit first. **In the
+# background** the script itself has to wait: `wait` does that, but a signal
+# with a trap ends the wait. The script then runs on to its end, and the job
+# ends with it, before the checkpoint is written.
 #
 # `wait N` leaves a code in `$?`: the exit code of process N if that has ended,
 # but 128 + the signal's number if a signal cut the wait short. A worked
@@ -337,7 +361,8 @@ for head in ("", "set -e"):
 # `wait "$training" || code=$?` keeps `set -e` out of it.
 #
 # Two waits are not enough, because a second signal would cut the second one
-# short as well. And how does the script know which of the two it was?
+# short as well. So the script has to wait in a loop. But how does it know why
+# a `wait` returned: because of a signal, or because the training has ended?
 #
 # ## Exercise 2: survive
 #
@@ -352,7 +377,7 @@ for head in ("", "set -e"):
 
 # %% tags=["exercise"]
 def survive():
-    """A batch script that its time limit does not kill; "$@" trains."""
+    """A batch script that survives its time limit; "$@" is the training."""
     ### BEGIN SOLUTION
     return r"""
 "$@" &
@@ -397,8 +422,12 @@ assert ended["yours"].code == 75
 
 # %% [markdown]
 # Now a real job is warned, requeued and completed. Its training counts to 8
-# and keeps in a file how far it came. (The test cluster is set to wait only
-# seconds before the second start; Slurm's default is 120 s:
+# and keeps in a file how far it came. `#SBATCH --requeue` allows Slurm to put
+# the job back into the queue, and `--open-mode=append` makes the second start
+# write to the end of the log, where it would otherwise begin a new one.
+# `$SLURM_RESTART_COUNT` counts the restarts; `${SLURM_RESTART_COUNT:-0}` is 0
+# where it is not set. (The test cluster is set to wait only seconds before the
+# second start; Slurm's default is 120 s:
 # https://slurm.schedmd.com/slurm.conf.html, "cred_expire".)
 
 # %%
@@ -435,11 +464,13 @@ assert steps == list(range(1, 9))
 assert "start 1" in seen["log"]
 
 # %% [markdown]
-# Every step ran once: none was lost and none was repeated. Here `scancel
-# --signal` sent the signal; before the time limit Slurm sends the same one to
-# a script that asked for it with `--signal=B:USR1@…`.
+# Every step ran once: none was lost and none was repeated. (`scontrol requeue`
+# ends the job at once, even before its `exit`; then the log may call it
+# CANCELLED, "due to job requeue".) Here `scancel --signal` sent the signal;
+# before the time limit Slurm sends the same one to a script that asked for it
+# with `--signal=B:USR1@…`.
 #
-# ## One script for both jobs
+# ## Both halves in one script
 #
 # Can you put exercise 1 in place of `"$@"` in exercise 2? Now the signal has
 # farther to go: from the script to `srun`, from `srun` to `torchrun` on each
@@ -471,12 +502,13 @@ assert seen["log"].count("saves, and ends with 75") == 2
 assert f"{HANDLE}: torchrun ended with 1" in seen["log"]
 
 # %% [markdown]
-# Without that option SIGUSR1 ends torchrun itself, and no rank hears of it.
-# `--signals-to-handle` names the signals that torchrun passes on. And both
-# ranks ended with 75, yet **torchrun ended with 1**: it makes 1 of every
-# failure. So the training leaves a file that says "stopped, but not done", and
-# the script looks for that file. This is the training; on every rank
-# `all_reduce` agrees on the step after which all stop:
+# `--signals-to-handle` names the signals that torchrun passes on to its ranks.
+# SIGUSR1 is not in the first list, so it ended torchrun itself (138 is 128 +
+# 10), and no rank heard of it. With the second list both ranks ended with 75,
+# yet **torchrun ended with 1**: it makes 1 of every failure. So the training
+# leaves a file that says "stopped, but not done", and the script looks for
+# that file. This is the training; with an `all_reduce` in every step the ranks
+# agree after which step they all stop:
 
 # %%
 training = """\
@@ -507,10 +539,11 @@ dist.destroy_process_group()
 """
 
 # %% [markdown]
-# And this is the one script for your own cluster: exercise 1, in the
-# background, inside exercise 2. `exec` puts torchrun in the place of the bash
-# that started it, so that the signal from `srun` reaches torchrun. Each node
-# runs two ranks here.
+# And this is the one script: exercise 1, in the background, inside exercise 2.
+# `exec` puts torchrun in the place of the bash that started it, so that the
+# signal from `srun` reaches torchrun. Each node runs two ranks here, without
+# GPUs; on your own cluster put `$SLURM_GPUS_ON_NODE` in place of the 2, and
+# your training in place of the counting.
 
 # %%
 both = f"""\
@@ -561,9 +594,12 @@ assert steps == list(range(1, 9))
 assert "start 1" in seen["log"] and seen["exit_code"] == "0:0"
 
 # %% [markdown]
-# Four ranks on two nodes were stopped together after one step and resumed at
-# the next: every step ran once. `slurm/ddp_baseline.sbatch` is this script
-# with a real training.
+# All four ranks stopped after the same step and resumed at the next, so every
+# step ran once. The first `srun` ends with 1 or with 143: as soon as one
+# torchrun has ended with 1, `--kill-on-bad-exit=1` ends the other by signal
+# 15, unless that has ended with 1 as well. Neither number is 75, so the script
+# asks the file. `slurm/ddp_baseline.sbatch` is this script with a real
+# training.
 #
 # What is a warning before the end worth? Each job pays for its start, and a
 # job that is cut off loses everything since its last checkpoint. In this
@@ -577,9 +613,9 @@ learn.what_if("pieces")
 # ## An array is a study
 #
 # `#SBATCH --array=0-5%2` runs one script six times, at most two of them at a
-# time. Each of these array tasks is a job of its own, and
-# `SLURM_ARRAY_TASK_ID`, 0 to 5, tells which one. So a study needs a function
-# from an index to the settings of a run.
+# time. Each of these six **array tasks** is a job of its own (not one of
+# `srun`'s tasks), and `SLURM_ARRAY_TASK_ID`, 0 to 5, tells which one. So a
+# study needs a function from an index to the settings of a run.
 #
 # ## Exercise 3: which run am I? (stretch)
 #
@@ -612,7 +648,7 @@ study = {"ranks": [1, 2], "precision": ["fp32", "bf16"]}
 runs = [which(index, study, 2) for index in range(8)]
 learn.table(
     [[index, *run.values()] for index, run in enumerate(runs)],
-    ["task", *runs[0]],
+    ["array task", *runs[0]],
     "An array of eight tasks, `--array=0-7%2`",
 )
 
@@ -621,19 +657,19 @@ array = """\
 #!/bin/bash
 #SBATCH --array=0-5%2
 #SBATCH --time=5
-echo "row $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID is job $SLURM_JOB_ID"
+echo "array task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID" \\
+  "is job $SLURM_JOB_ID"
 sleep 1
 """
 seen = cluster.scene("array", array)
 rows = sorted(line.split() for line in seen["log"].splitlines())
-assert [row[1] for row in rows] == [*"012345"]
-assert [row[1] for row in rows if row[3] == row[6]] == ["5"]
+assert [row[2] for row in rows] == [*"012345"]
+assert [row[2] for row in rows if row[4] == row[7]] == ["5"]
 
 # %% [markdown]
-# Look at the last row: its job number **is** the array's. A task of an array
-# that requeues `$SLURM_JOB_ID` therefore starts *all* tasks again if it
-# happens to be that one. `scontrol requeue
-# "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"` requeues one task alone.
+# Look at the last array task: its job number **is** the array's. If it
+# requeues that number, *all* array tasks start again. `scontrol requeue
+# "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"` requeues one array task alone.
 #
 # `dtlib study strong images --ranks 1,2,4 --part $SLURM_ARRAY_TASK_ID` runs
 # one run of the course's studies, and `slurm/ddp_strong_scaling.sbatch` is
@@ -725,9 +761,10 @@ assert "the notebook is done" not in seen["log"]
 # FAILED, as it should be, and the notebook is saved as far as it ran. Two more
 # traps:
 #
-# - When a kernel *dies* (out of memory, for instance), papermill 2.7 ends with
-#   an error, but its notebook calls every cell "completed", even those that
-#   never ran. Believe the exit code, and count the cells that ran.
+# - When the process that runs the cells (the notebook's **kernel**) *dies*,
+#   out of memory for instance, papermill 2.7 ends with an error, but its
+#   notebook calls every cell "completed", even those that never ran. Believe
+#   the exit code, and count the cells that ran.
 # - When *papermill* is killed, at the time limit for instance, what the
 #   running cell printed since the last **autosave** is lost. Autosave comes
 #   every 30 seconds by default. One cell prints a step every tenth of a
@@ -772,12 +809,15 @@ assert kept[1] > 5 > kept[30]
 #
 # ●●○ *8 minutes.* In the morning you look at fifty jobs. For each one, return
 # `"done"`, `"again"` (resume it from its checkpoint) or `"mend"` (it would
-# fail again, so look at it first). You are given an object with `job.state`
-# (COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, or PREEMPTED: it had
-# to make room for another job), `job.exit_code` (75: stopped with a
-# checkpoint), `step` (its last one), `began_at` (the step at which this start
-# began), `steps` (how many it should do), and how many cells of its notebook
-# `ran`, out of `cells`.
+# fail again, so look at it first). You are given an object `job` with:
+#
+# | field | what it is |
+# | --- | --- |
+# | `job.state` | COMPLETED, FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, or PREEMPTED: it had to make room for another job |
+# | `job.exit_code` | of its script; 75 means: stopped with a checkpoint |
+# | `job.began_at`, `job.step` | the step from which this start of the job continued, and the last one it did |
+# | `job.steps` | how many steps the training should do |
+# | `job.ran`, `job.cells` | how many cells of its notebook ran, and how many there are |
 
 
 # %% tags=["exercise", "stretch"]
@@ -799,13 +839,14 @@ learn.check("next_step", next_step)
 # %% [markdown]
 # ## Commands for the next morning
 #
-# | command | what it answers |
+# | command | what it answers or does |
 # | --- | --- |
 # | `sinfo` | which nodes are idle, by **partition**: a group of nodes with a queue of its own |
 # | `squeue --me --start` | why my jobs wait, and when Slurm expects to start them |
 # | `sacct -j 4711 -o jobid,state,exitcode,elapsed,maxrss` | how a job and each of its `srun` steps ended, and how much memory they used; also days later, where the site keeps accounts |
 # | `scontrol show job 4711` | everything about a job that waits, runs or has just ended |
 # | `salloc --nodes=2 --time=20` | gives *you* two nodes now: try the `srun` line by hand before you submit it |
+# | `sbatch --dependency=afterok:4711 next.sbatch` | submits a job that waits until job 4711 has ended with exit code 0 |
 #
 # If the ranks do not meet on GPUs, set `NCCL_DEBUG=INFO` for a short job.
 # **NCCL** is the library that carries out collectives between NVIDIA GPUs, as
@@ -843,13 +884,13 @@ learn.quiz()
 #
 # - A batch script runs once; `srun` runs a command on every node. A variable
 #   that differs between nodes must be replaced *there*.
-# - The state of a job that ends by itself is its script's exit code. Never
-#   lose it, neither behind an `echo` nor behind torchrun, which makes 1 of
-#   every failure.
+# - The state of a job that ends by itself follows from its script's exit code.
+#   Never lose it, neither behind an `echo` nor behind torchrun, which makes 1
+#   of every failure.
 # - A job that is warned in time, waits for the checkpoint and requeues itself
 #   loses no step. A job that requeues itself whatever happens never ends.
-# - The number of an array's task is an index. Turn it into settings so that
-#   none is missing and none comes twice.
+# - The number of an array task is an index. Turn it into settings so that none
+#   is missing and none comes twice.
 
 # %%
 learn.take_away()

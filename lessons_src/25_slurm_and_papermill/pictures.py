@@ -20,32 +20,32 @@ MARKS = {
 def draw_question() -> Any:
     """Who starts whom, on which machine, and which shell replaces which variable."""
     figure, axes = canvas(
-        "Five programs stand between your hand and a rank: which one replaces a variable?",
-        "On the login node you call sbatch. Slurm later runs the batch script once, on node 0. The "
-        "script's shell replaces $SLURM_NODEID there, by 0, and calls srun. srun starts one task "
-        "on node 0 and one on node 1; a shell in a task replaces $SLURM_NODEID by 0 and by 1. Each "
-        "task is a torchrun, and each torchrun starts two ranks: 0 and 1 on node 0, 2 and 3 on "
-        "node 1.",
+        "Which of these programs replaces a variable, and on which node?",
+        "On the login node you call sbatch. Slurm later runs the batch script once, in a bash on "
+        "node 0. That bash replaces $SLURM_NODEID there, by 0, and calls srun. srun starts one "
+        "task on node 0 and one on node 1, each a bash, which replaces $SLURM_NODEID by 0 and by "
+        "1. Each of them starts a torchrun, and each torchrun starts two ranks: 0 and 1 on node "
+        "0, 2 and 3 on node 1.",
         size=(7.4, 3.3),
     )
     bare(axes, 12.6, 4.2)
-    axes.set_yticks([0.3, 1.5, 3], ["login node", "node 0", "node 1"])
+    axes.set_yticks([0.3, 1.5, 3], ["login node", "node 0 (n1)", "node 1 (n2)"])
     axes.tick_params(axis="y", length=0)
     box(axes, 0.1, 0.3, 1.7, "outline", "sbatch")
-    box(axes, 0.1, 1.5, 2.6, "outline", "batch script")
-    box(axes, 3.7, 1.5, 1.2, "outline", "srun")
+    box(axes, 0.1, 1.5, 2.6, "outline", "script: bash")
+    box(axes, 3.5, 1.5, 1.0, "outline", "srun")
     send(axes, (0.95, 0.7), (0.95, 1.1), "the queue", kind="outline")
-    send(axes, (2.75, 1.5), (3.65, 1.5), kind="outline")
+    send(axes, (2.75, 1.5), (3.45, 1.5), kind="outline")
     for node, row in enumerate((1.5, 3)):
-        send(axes, (4.95, 1.5), (5.75, row), kind="outline")
-        box(axes, 5.8, row, 1.2, "outline", "task")
-        send(axes, (7.05, row), (7.65, row), kind="outline")
-        box(axes, 7.7, row, 1.9, "outline", "torchrun")
+        send(axes, (4.55, 1.5), (5.25, row), kind="outline")
+        box(axes, 5.3, row, 1.8, "outline", "task: bash")
+        send(axes, (7.15, row), (7.75, row), kind="outline")
+        box(axes, 7.8, row, 1.8, "outline", "torchrun")
         for rank in (2 * node, 2 * node + 1):
             place = row + 0.62 * (rank % 2) - 0.31
             send(axes, (9.65, row), (10.45, place), kind="outline")
             box(axes, 10.5, place, 1.7, "other", f"rank {rank}", height=0.5)
-        axes.text(5.8, row + 0.62, f"$SLURM_NODEID → {node}".replace("$", r"\$"), color=INK,
+        axes.text(5.3, row + 0.62, f"$SLURM_NODEID → {node}".replace("$", r"\$"), color=INK,
                   ha="left", va="center")  # fmt: skip
     axes.text(0.1, 2.12, r"\$SLURM_NODEID → 0", color=INK, va="center")
     return figure
