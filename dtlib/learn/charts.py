@@ -55,7 +55,9 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, tuple[float, float], str]])
         words, point, colour = ends[i]
         axes.annotate(
             words, point, (14, wanted - places[i]), textcoords="offset points", va="center",
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 2, "shrinkA": 1, "shrinkB": 1},
+            # dotted, and apart from the line's end, or it looks like the last of the measurements
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 1.5, "ls": ":", "shrinkA": 1,
+                        "shrinkB": 4},
             annotation_clip=False,
         )  # fmt: skip
 
