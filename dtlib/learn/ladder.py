@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError, did_you_mean
-from dtlib.learn import progress, rooms, session
+from dtlib.learn import history, rooms, session
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
 from dtlib.learn.verdicts import (
@@ -127,7 +127,7 @@ def find_exercise(lesson: Lesson, name: str) -> Exercise:
 
 def _passed(lesson: Lesson, name: str, exercise: Exercise, function: Any, verdict: Passed) -> None:
     session.remember_pass(name, function)
-    with progress.change(lesson.stem, "exercises", name) as entry:
+    with history.change(lesson.stem, "exercises", name) as entry:
         entry["passed"] = True
     say("✓ Passed.", f"`{name}` is right.", *([verdict.note] if verdict.note else []))
     if verdict.measures:
@@ -144,7 +144,7 @@ def _passed(lesson: Lesson, name: str, exercise: Exercise, function: Any, verdic
 
 def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong: Wrong) -> str:
     text = sentence(lesson.sidecar, name, wrong)
-    with progress.change(lesson.stem, "exercises", name) as entry:
+    with history.change(lesson.stem, "exercises", name) as entry:
         entry.setdefault("since", time.time())
         seen = entry.setdefault("mistakes", {})
         seen[wrong.mistake] = seen.get(wrong.mistake, 0) + 1
@@ -186,7 +186,7 @@ def hint(name: str) -> None:
     if not hints:
         say("Hint.", f'There is none for `{name}`; learn.solution("{name}") shows a solution.')
         return
-    with progress.change(lesson.stem, "exercises", name) as entry:
+    with history.change(lesson.stem, "exercises", name) as entry:
         shown = entry.get("hints", 0)
         entry["hints"] = shown + 1
     number = shown % len(hints)
@@ -202,7 +202,7 @@ def solution(name: str, *, anyway: bool = False) -> None:
     lesson = session.current()
     exercise = find_exercise(lesson, name)
     code = _solution(lesson, name, exercise)
-    entry = progress.read(lesson.stem, "exercises", name)
+    entry = history.read(lesson.stem, "exercises", name)
     if anyway or entry.get("passed") or _may_see(lesson, name, entry):
         show(Shown(code, folded("A solution", code, opened=True).markup))
         return
