@@ -57,6 +57,8 @@ def _make(args: argparse.Namespace) -> int:
         raise BadInput(f"{args.out} is no file in a folder that exists: choose another --out.")
     if out.exists() and certificates.BEGIN not in out.read_text("utf-8", "replace"):
         raise BadInput(f"{args.out} is no certificate, so it is left alone: choose another --out.")
+    if not args.folder.is_dir():
+        raise BadInput(f"there is no folder {args.folder}: give the one of your notebooks.")
     with contextlib.chdir(args.folder):
         found = certificates.facts(args.name)
     write_atomically(out, certificates.written(found))
@@ -73,7 +75,7 @@ def _verify(file: Path) -> int:
     found = certificates.read(file)
     print(
         f"{file} was not edited: {found['name'] or 'no name'}, made on {found['made']} with dtlib"
-        f" {found['dtlib']}, commit {found['commit'][:12]}."
+        f" {found['dtlib']}, commit {certificates.short(found['commit'])}."
     )
     ended = []
     for exercise, passes, sentence in certificates.verdicts(found):

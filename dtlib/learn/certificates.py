@@ -98,7 +98,7 @@ def written(found: dict[str, Any]) -> str:
         f"# Exercises passed{whose}",
         "",
         f"Course *From one laptop to a cluster*, dtlib {found['dtlib']}, commit "
-        f"{found['commit'][:12]}; made on {found['made']}.",
+        f"{short(found['commit'])}; made on {found['made']}.",
         "",
         "| lesson | exercise | passed on | attempts | answer in this file |",
         "| --- | --- | --- | --- | --- |",
@@ -116,6 +116,11 @@ def written(found: dict[str, Any]) -> str:
     ]
     text = "\n".join(lines) + "\n"
     return text + BEGIN + json.dumps(found, indent=1, ensure_ascii=False) + _END
+
+
+def short(commit: str) -> str:
+    """A commit as people read it: twelve digits, and whether anything was changed since."""
+    return commit[:12] + "-dirty" * commit.endswith("-dirty")
 
 
 def read(file: Path) -> dict[str, Any]:

@@ -316,7 +316,7 @@ def test_the_report_has_a_row_for_each_student_and_exercise(
     ("report --folder nowhere", "there is no class in nowhere"),
     ("serve --port 99999", "--port is 99999; it must be"),
     ("serve --students 0", "--students is 0; it must be"),
-    ("serve --address 192.0.2.1 --folder new", "cannot listen on 192.0.2.1, port 8733"),
+    ("serve --address 203.0.113.9 --folder new", "cannot listen on 203.0.113.9, port 8733"),
     ("serv", "Did you mean 'serve'?"),
 ])  # fmt: skip
 def test_a_wrong_command_is_refused_and_leaves_no_class(

@@ -22,8 +22,18 @@ function number(value, kind) {
   return element("td", { className }, String(value));
 }
 
+// Names may break after an underscore, and what stands in back-ticks is code.
+function breakable(name) {
+  return name.split(/(?<=_)/).flatMap((part, k) => (k ? [element("wbr"), part] : [part]));
+}
+
+function prose(sentence) {
+  return sentence.split("`").map((part, k) => (k % 2 ? element("code", {}, part) : part));
+}
+
 function mistake(one) {
-  const item = element("li", {}, element("strong", {}, `${one.who.length} × `), one.sentence);
+  const count = element("strong", {}, `${one.who.length} × `);
+  const item = element("li", {}, count, ...prose(one.sentence));
   if (find("who").checked) {
     item.append(element("div", { className: "who" }, one.who.join(", ")));
   }
@@ -36,7 +46,7 @@ function row(exercise) {
     where.append(element("ul", {}, ...exercise.mistakes.map(mistake)));
   }
   return element(
-    "tr", {}, element("th", { scope: "row" }, exercise.name),
+    "tr", {}, element("th", { scope: "row" }, ...breakable(exercise.name)),
     number(exercise.passed, "passed"), number(exercise.trying, "trying"),
     number(exercise.stuck, "stuck"), where,
   );
@@ -58,8 +68,18 @@ function section(lesson) {
   return element("section", {}, title, table);
 }
 
+function offer(lessons) {
+  const choice = find("lesson");
+  const there = new Set([...choice.options].map((option) => option.value));
+  for (const lesson of lessons.filter((one) => !there.has(one.number))) {
+    choice.append(element("option", { value: lesson.number }, lesson.number));
+  }
+}
+
 function draw(state) {
-  const now = JSON.stringify([state, find("who").checked]);
+  offer(state.lessons);
+  const chosen = find("lesson").value;
+  const now = JSON.stringify([state, find("who").checked, chosen]);
   if (now === drawn) {
     return;
   }
@@ -67,7 +87,8 @@ function draw(state) {
   find("line").textContent = state.line;
   find("rule").textContent = state.rule;
   const nothing = element("p", {}, "No verdict has arrived yet.");
-  const sections = state.lessons.length ? state.lessons.map(section) : [nothing];
+  const lessons = state.lessons.filter((one) => !chosen || one.number === chosen);
+  const sections = lessons.length ? lessons.map(section) : [nothing];
   find("lessons").replaceChildren(...sections);
   const students = `${state.students} student${state.students === 1 ? " has" : "s have"} joined.`;
   say(students, false);
@@ -130,7 +151,9 @@ const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "ligh
 look(sessionStorage.getItem("theme") || dark);
 find("theme").addEventListener("click", () =>
   look(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-find("who").addEventListener("change", () => key && ask().catch(() => {}));
+for (const id of ["who", "lesson"]) {
+  find(id).addEventListener("change", () => key && ask().catch(() => {}));
+}
 find("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   key = find("key").value.trim();

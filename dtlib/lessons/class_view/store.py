@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput
 from dtlib.lessons.class_view.names import bare, checked, hashed, new_code, new_name
 from dtlib.lessons.class_view.refusals import Refused
@@ -76,7 +77,10 @@ class Store:
         self.file = folder / FILE
         self._mutex = threading.Lock()
         if new:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            there = folder.exists()
+            writable_folder(folder, "--folder")
+            if not there:
+                folder.chmod(0o700)
             self._hold(folder)
             # SQLite gives its other files the mode of this one.
             os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))
