@@ -102,10 +102,10 @@ class _Gathered:
                 raise NotKept(f"uses two different things that are called {name}")
             return
         if isinstance(value, types.ModuleType):
-            self.imports.append(f"import {self._place(value.__name__)} as {name}")
+            self.imports.append(f"import {_called(self._place(value.__name__), name)}")
         elif home := _home(value, scope):
-            what = value.__name__
-            self.imports.append(f"from {self._place(home)} import {what} as {name}")
+            called = _called(value.__name__, name)
+            self.imports.append(f"from {self._place(home)} import {called}")
         elif isinstance(value, type | types.FunctionType):
             if self._bound.get(value.__name__) is not value:
                 self.define(value)
@@ -119,6 +119,10 @@ class _Gathered:
         """A module's name in an import; a lesson's room is called `lesson` there."""
         first, dot, rest = module.partition(".")
         return f"lesson{dot}{rest}" if first == self.lesson.stem else module
+
+
+def _called(name: str, here: str) -> str:
+    return name if name == here else f"{name} as {here}"
 
 
 def _scope(thing: Any) -> Mapping[str, Any]:
