@@ -31,7 +31,7 @@ LONGEST_NAME = 80
 BEGIN = "\n## For programs\n\n```json\n"
 _END = "\n```\n"
 _EARLIER = "was passed with a version of the course that kept no answers"
-# What a kept answer is made of; anything else would run as soon as it is read.
+# What `own_code` writes.
 _STATEMENTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 
 

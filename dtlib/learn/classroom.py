@@ -113,7 +113,8 @@ class Member:
             "id": uuid.uuid4().hex, "exercise": exercise, "attempt": attempt, "verdict": verdict,
             "key": key,
         }  # fmt: skip
-        with contextlib.suppress(OSError):  # a full disk: the check itself goes on
+        # A full disk, or no thread to be had: the check itself goes on.
+        with contextlib.suppress(OSError, RuntimeError):
             with history.locked(self.folder), self._queue.open("a", encoding="utf-8") as file:
                 file.write(f"\n{json.dumps(event)}")  # a torn line before it stays alone
                 file.flush()
@@ -125,8 +126,8 @@ class Member:
         self._wake.set()
         with self._thread:
             if not self._running:
-                self._running = True
                 threading.Thread(target=self._send_all, name="class view", daemon=True).start()
+                self._running = True
 
     def resume(self) -> None:
         """Send what another kernel left behind."""
@@ -157,14 +158,17 @@ class Member:
         ids = {event["id"] for event in events}
         if answer.status == 422:
             # another version of the course has no such exercise: the others are sent without it
-            ids &= {answer.content.get("event")}
+            ids &= {str(answer.content.get("event"))}
         elif answer.status != 200 or "new" not in answer.content:
             return False
         self.problem = ""
-        with history.locked(self.folder):
-            left = [event for event in self.waiting() if event["id"] not in ids]
-            if self._queue.exists():
-                write_atomically(self._queue, "".join(f"\n{json.dumps(one)}" for one in left))
+        try:
+            with history.locked(self.folder):
+                left = [event for event in self.waiting() if event["id"] not in ids]
+                if self._queue.exists():
+                    write_atomically(self._queue, "".join(f"\n{json.dumps(one)}" for one in left))
+        except OSError:  # a full disk: they are sent again, and the server knows their ids
+            return False
         return bool(ids)
 
     def _post(self, events: list[dict[str, Any]]) -> Answer:

@@ -240,3 +240,38 @@ def test_a_server_of_another_kind_is_named(monkeypatch: Any) -> None:
     monkeypatch.setattr(classroom, "ask", lambda *_: asking.Answer(200))
     with pytest.raises(BadInput, match="not that of a class view"):
         learn.join(URL, "CODE")
+
+
+@pytest.mark.parametrize("answer", [
+    asking.Answer(422, {"error": "no", "event": ["odd"]}),
+    asking.Answer(200, {"other": "program"}),
+    asking.Answer(500),
+])  # fmt: skip
+def test_an_odd_answer_ends_neither_the_sending_nor_the_queue(
+    server: Server, monkeypatch: Any, answer: asking.Answer
+) -> None:
+    learn.join(URL, server.store.code)
+    asked: list[int] = []
+    monkeypatch.setattr(classroom, "ask", lambda *_: asked.append(1) or answer)
+    learn.check("double", same)
+    until(lambda: len(asked) >= 3)
+    monkeypatch.setattr(classroom, "ask", server.ask)
+    sent()
+    assert server.counts("90/double") == (0, 1, 0)
+
+
+def test_a_full_disk_stops_no_check_and_loses_no_event(server: Server, monkeypatch: Any) -> None:
+    learn.join(URL, server.store.code)
+    write, full = classroom.write_atomically, [True]
+
+    def fails(*words: Any) -> None:
+        if full:
+            raise OSError(28, "No space left on device")
+        write(*words)
+
+    monkeypatch.setattr(classroom, "write_atomically", fails)
+    learn.check("double", same)
+    until(lambda: len(server.asked) >= 4)  # the server has it; this side cannot note that
+    full.clear()
+    sent()
+    assert server.store.standings()[0].attempts == 1

@@ -14,6 +14,7 @@ from dtlib.errors import BadInput
 from dtlib.lessons.class_view import app, store
 from dtlib.lessons.class_view.overview import catalogue, without_numbers
 from dtlib.lessons.class_view.refusals import Limiter
+from dtlib.lessons.class_view.serving import greeting
 from dtlib.lessons.class_view.store import Store
 from tests.class_view import Server
 
@@ -304,8 +305,10 @@ def test_the_report_has_a_row_for_each_student_and_exercise(
     folder, to = str(server.store.file.parent), tmp_path / "class.csv"
     assert cli.main(["class", "report", "--folder", folder, "--to", str(to)]) == 0
     assert "07/global_mean          0       0       1      1 × nan" in capsys.readouterr().out
-    rows = [line.split(",")[:6] for line in to.read_text().splitlines()]
-    assert rows[1:] == [
+    whole = [line.split(",") for line in to.read_text().splitlines()]
+    rows = [[*line[:5], line[6]] for line in whole[1:]]
+    assert all(line[5].startswith("20") for line in whole[1:])  # a date
+    assert rows == [
         ["ann", "07/global_mean", "stuck", "3", "3", "nan"],
         ["ann", "07/ring_time", "passed", "1", "0", ""],
         ["left 2", "07/global_mean", "trying", "1", "1", "nan"],
@@ -354,3 +357,18 @@ def test_every_exercise_of_the_course_is_known_with_sentences_without_braces() -
         assert not any("{" in text or "……" in text for text in exercise.sentences.values())
     assert without_numbers("{'You' if x else y} got {a:.2f} {b}: {{}}.") == "… got …: {}."
     assert app.HERE.joinpath("page.html").exists()
+
+
+@pytest.mark.parametrize(("host", "words"), [
+    ("192.168.1.20", "listens on http://192.168.1.20:8733 and nowhere else."),
+    ("127.0.0.1", "and nowhere else, which only this machine can reach."),
+    ("0.0.0.0", "listens on every address of this machine, such as http://192.168.1.20:8733."),
+])  # fmt: skip
+def test_the_start_says_where_it_listens_and_what_is_whose(
+    server: Server, host: str, words: str
+) -> None:
+    said = greeting(server.view, "http://192.168.1.20:8733", host)
+    assert words in said
+    board, alone = said.split("For you alone")
+    assert server.store.code in board and server.view.line in board
+    assert server.store.key not in board and server.store.key in alone

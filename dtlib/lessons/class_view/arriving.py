@@ -6,16 +6,15 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
 
 from dtlib.errors import did_you_mean
 from dtlib.learn.classroom import BATCH, PASSED, REFUSED
 from dtlib.lessons.class_view.overview import Exercise
 from dtlib.lessons.class_view.refusals import Refused
 from dtlib.lessons.class_view.store import Event
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 MOST = 65_536  # bytes of a body; a full batch of events has about a third of it
 SECONDS = 10.0  # for a body to arrive in
@@ -62,6 +61,8 @@ async def _body(request: Request) -> bytes:
                 body += part
                 if len(body) > MOST:
                     raise too_large
+    except ClientDisconnect:
+        raise Refused(400, "The body ended too early: send it again.") from None
     except TimeoutError:
         raise Refused(
             408, f"The body did not arrive within {SECONDS:.0f} s: send it again."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from dtlib.config.files import write_csv
@@ -9,7 +10,7 @@ from dtlib.learn.show import table
 from dtlib.lessons.class_view.overview import catalogue, shown, state
 from dtlib.lessons.class_view.store import Store
 
-COLUMNS = ("student", "exercise", "state", "attempts", "refusals", "mistake", "sentence")
+COLUMNS = ("student", "exercise", "state", "attempts", "refusals", "latest", "mistake", "sentence")
 
 
 def report(folder: Path, to: Path | None) -> str:
@@ -41,6 +42,7 @@ def report(folder: Path, to: Path | None) -> str:
             content.append(
                 {"student": one.name or f"left {one.student}", "exercise": one.exercise,
                  "state": state(one), "attempts": one.attempts, "refusals": one.refusals,
+                 "latest": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.arrived)),
                  "mistake": one.key, "sentence": sentences.get(one.key)}
             )  # fmt: skip
         write_csv(to, COLUMNS, content)

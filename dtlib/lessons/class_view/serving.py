@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtlib.errors import BadInput, Unavailable, in_words
 from dtlib.lessons.class_view.overview import catalogue
 from dtlib.lessons.class_view.store import Store
+
+if TYPE_CHECKING:
+    from dtlib.lessons.class_view.app import ClassView
+
+EVERYWHERE = "0.0.0.0"
 
 
 def serve(folder: Path, address: str | None, port: int, most: int) -> None:
@@ -43,9 +49,10 @@ def serve(folder: Path, address: str | None, port: int, most: int) -> None:
     known = catalogue()
     with contextlib.closing(listening(address or own_address(), port)) as listener:
         store = Store(folder, new=True)
-        url = "http://{}:{}".format(*listener.getsockname())
+        host, port = listener.getsockname()
+        url = f"http://{own_address() if host == EVERYWHERE else host}:{port}"
         view = ClassView(store, known, most, f'learn.join("{url}", "{store.code}")')
-        print(greeting(view.line, url, store, most), flush=True)
+        print(greeting(view, url, host), flush=True)
         config = uvicorn.Config(
             view.application(), log_level="warning", access_log=False, server_header=False,
             proxy_headers=False, lifespan="off", ws="none", timeout_graceful_shutdown=2,
@@ -56,21 +63,25 @@ def serve(folder: Path, address: str | None, port: int, most: int) -> None:
     print(f"Stopped. The class is kept in {folder}: the same command continues it.")
 
 
-def greeting(line: str, url: str, store: Store, most: int) -> str:
+def greeting(view: ClassView, url: str, host: str) -> str:
     """Return what is printed at the start: for the board, and for the instructor alone."""
-    here = " Only this machine can reach it." if url.startswith("http://127.") else ""
-    count = len(store.students())
+    where = f"on {url} and nowhere else"
+    if host == EVERYWHERE:
+        where = f"on every address of this machine, such as {url}"
+    elif host.startswith("127."):
+        where += ", which only this machine can reach"
+    count, store = len(view.store.students()), view.store
     return "\n".join(
         [
-            f"The class view listens on {url} and nowhere else.{here}",
-            f"{count} of at most {most} students have joined; kept in {store.file}.",
+            f"The class view listens {where}.",
+            f"{count} of at most {view.most} students have joined; kept in {store.file}.",
             "",
             "For the board:",
             f"  address  {url}",
             f"  code     {store.code}",
             "  in a notebook, students type",
             "    from dtlib import learn",
-            f"    {line}",
+            f"    {view.line}",
             "",
             "For you alone (the part after # is your key):",
             f"  {url}/#{store.key}",

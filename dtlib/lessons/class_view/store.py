@@ -24,7 +24,7 @@ VERSION = 1  # of the tables
 _TABLES = """
 CREATE TABLE class (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE students (
-    id INTEGER PRIMARY KEY, name TEXT, folded TEXT UNIQUE, token TEXT UNIQUE, joined REAL NOT NULL
+    id INTEGER PRIMARY KEY, name TEXT, folded TEXT UNIQUE, token TEXT UNIQUE
 );
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY, student INTEGER NOT NULL REFERENCES students (id), id TEXT NOT NULL,
@@ -55,6 +55,7 @@ class Standing(NamedTuple):
     refusals: int
     attempts: int
     key: str  # of the latest verdict
+    arrived: float  # when the latest verdict reached the server, in seconds since 1970
 
 
 class Store:
@@ -166,8 +167,8 @@ class Store:
                 raise Refused(409, f"Somebody here is already called {wanted!r}: choose another.")
             name = wanted or new_name(taken)
             added = db.execute(
-                "INSERT INTO students (name, folded, token, joined) VALUES (?, ?, ?, ?)",
-                (name, name.casefold(), hashed(token), time.time()),
+                "INSERT INTO students (name, folded, token) VALUES (?, ?, ?)",
+                (name, name.casefold(), hashed(token)),
             )
             return int(added.lastrowid or 0), name, token
 
@@ -207,10 +208,11 @@ class Store:
 
     def standings(self) -> list[Standing]:
         """One row for each student and exercise, in the order in which students joined."""
-        # With a single max(), SQLite takes the bare column `key` from the row that has the maximum.
+        # With a single max(), SQLite takes bare columns (`key`) from the row that has the maximum.
         rows = self._rows(
             "SELECT student, name, exercise, sum(verdict = 'passed'), sum(verdict = 'refused'),"
-            " count(*), key, max(seq) FROM events JOIN students ON students.id = events.student"
+            " count(*), key, arrived, max(seq)"
+            " FROM events JOIN students ON students.id = events.student"
             " GROUP BY student, exercise ORDER BY student, exercise"
         )
         return [Standing(*row[:-1]) for row in rows]
