@@ -1,6 +1,7 @@
 """A class view for tests, without a socket: its application, and a student's requests to it."""
 
 import os
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Server:
         self.store = Store(folder, new=True)
         self.view = ClassView(self.store, known(os.environ.get("DTLIB_LESSONS")), **settings)
         self.client = TestClient(self.view.application(), raise_server_exceptions=False)
+        self._one_at_a_time = threading.Lock()  # a client of tests is not made for threads
         self.up, self.loses_answers = True, False
         self.asked: list[tuple[str, str, Any]] = []
 
@@ -35,7 +37,8 @@ class Server:
         if not self.up:
             raise ConnectionRefusedError("the server is down")
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        answer = self.client.request(method, path, json=body, headers=headers)
+        with self._one_at_a_time:
+            answer = self.client.request(method, path, json=body, headers=headers)
         if self.loses_answers:
             raise TimeoutError("no answer")
         return Answer(answer.status_code, answer.json())
@@ -43,7 +46,8 @@ class Server:
     def shown(self) -> dict[str, Any]:
         """What the instructor's page is told."""
         headers = {"authorization": f"Bearer {self.store.key}"}
-        return self.client.get("/api/class", headers=headers).json()
+        with self._one_at_a_time:
+            return self.client.get("/api/class", headers=headers).json()
 
     def counts(self, exercise: str) -> tuple[int, int, int]:
         """Passed, trying and stuck of an exercise `NN/name`."""

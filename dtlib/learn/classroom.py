@@ -126,13 +126,21 @@ class Member:
         self._wake.set()
         with self._thread:
             if not self._running:
-                threading.Thread(target=self._send_all, name="class view", daemon=True).start()
+                threading.Thread(target=self._run, name="class view", daemon=True).start()
                 self._running = True
 
     def resume(self) -> None:
         """Send what another kernel left behind."""
         if self.card() and self.waiting():
             self._start()
+
+    def _run(self) -> None:
+        try:
+            self._send_all()
+        except BaseException:  # a bug: the next check starts another thread
+            with self._thread:
+                self._running = False
+            raise
 
     def _send_all(self) -> None:
         """Send until nothing is left, or until the server says that it knows no such student."""

@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,16 @@ def same(x):
 
 
 @pytest.fixture
-def server(demo_lesson: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(demo_lesson: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A class view of the demo lesson, to which every request goes."""
     server = Server(tmp_path / "class")
     monkeypatch.setattr(classroom, "ask", server.ask)
     monkeypatch.setattr(classroom, "FIRST_WAIT", 0.02)
     monkeypatch.setattr(classroom, "LONGEST_WAIT", 0.05)
-    return server
+    yield server
+    CARD.unlink(missing_ok=True)
+    until(lambda: not classroom.member()._running)  # before another test has another server
+    server.store.close()
 
 
 def until(there: Callable[[], bool]) -> None:

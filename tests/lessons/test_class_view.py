@@ -23,8 +23,10 @@ WRONG = {"exercise": "07/global_mean", "attempt": 1, "verdict": "refused", "key"
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Server:
-    return Server(tmp_path / "class", line='learn.join("http://board", "CODE")')
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "class", line='learn.join("http://board", "CODE")')
+    yield server
+    server.store.close()
 
 
 class Student:
@@ -74,12 +76,12 @@ def test_after_a_restart_code_key_tokens_and_verdicts_are_there(tmp_path: Path) 
     student.send(*[WRONG] * 3)
     secrets = before.store.code, before.store.key
     before.store.close()
-    before.store._held.close()  # as the end of a process does
     after = Server(tmp_path / "class")
     assert (after.store.code, after.store.key) == secrets
     student.server = after
     assert student.send(WRONG).json() == {"new": 1}
     assert after.shown()["lessons"][0]["exercises"][0]["mistakes"][0]["who"] == ["ann"]
+    after.store.close()
 
 
 def test_who_leaves_is_forgotten_and_no_longer_stuck(server: Server) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput
@@ -77,6 +77,7 @@ class Store:
     def __init__(self, folder: Path, *, new: bool = False) -> None:
         self.file = folder / FILE
         self._mutex = threading.Lock()
+        self._held: IO[str] | None = None
         if new:
             there = folder.exists()
             writable_folder(folder, "--folder")
@@ -92,6 +93,7 @@ class Store:
         try:
             self._open(new)
         except sqlite3.Error as error:
+            self._let_go()
             raise BadInput(
                 f"{self.file} cannot be used as the file of a class ({error}); choose another "
                 "--folder."
@@ -102,6 +104,7 @@ class Store:
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._let_go()
             raise BadInput(
                 f"another `dtlib class serve` is using {folder}: end it first, or choose another "
                 "--folder."
@@ -218,6 +221,11 @@ class Store:
         return [Standing(*row[:-1]) for row in rows]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let another server open it."""
         with self._mutex:
             self._db.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
