@@ -66,6 +66,20 @@ COMMANDS: dict[str, Command] = {
             "build|run": "build their notebooks; run them from top to bottom",
         },
     ),
+    "class": Command(
+        elsewhere("dtlib.lessons.class_view"),
+        {
+            "serve": "for an instructor: see live who passed what, who is stuck and where",
+            "report": "how the class did, as a table and a CSV file",
+        },
+    ),
+    "certificate": Command(
+        elsewhere("dtlib.cli.certificate"),
+        {
+            "": "the exercises that you passed, in a file that others can verify",
+            "verify FILE": "refuse an edited file, and run its answers again",
+        },
+    ),
     "batch": Command(
         elsewhere("dtlib.cluster.batch"),
         {

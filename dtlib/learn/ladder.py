@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput, DtlibError, did_you_mean
-from dtlib.learn import progress, rooms, session
+from dtlib.learn import classroom, history, own_code, rooms, session
 from dtlib.learn.show import Shown, folded, say, show, side_by_side, table
 from dtlib.learn.source import Lesson
 from dtlib.learn.verdicts import (
@@ -73,6 +73,7 @@ def check(name: str, function: Callable[..., Any]) -> Outcome:
     lesson = session.current()
     exercise = find_exercise(lesson, name)
     verdict = judge(lesson, name, exercise, function)
+    _note(lesson, name, function, verdict)
     if isinstance(verdict, Passed):
         _passed(lesson, name, exercise, function, verdict)
         return Outcome(True)
@@ -125,10 +126,26 @@ def find_exercise(lesson: Lesson, name: str) -> Exercise:
     return exercises[name]
 
 
+def _note(lesson: Lesson, name: str, function: Any, verdict: Verdict) -> None:
+    """Keep how an attempt ended, and tell the class view if the student has joined one."""
+    if isinstance(verdict, Stub):
+        return
+    with history.change(lesson.stem, "exercises", name) as entry:
+        entry["checks"] = number = entry.get("checks", 0) + 1
+        if isinstance(verdict, Passed):
+            entry["passed"] = True
+            entry.setdefault("passed_at", round(time.time()))
+            why = own_code.keep(lesson, name, function)
+            entry.update({"not_kept": why} if why else {})
+    exercise = f"{lesson.number}/{name}"
+    if isinstance(verdict, Passed):
+        classroom.member().tell(exercise, number, classroom.PASSED, "")
+    else:
+        classroom.member().tell(exercise, number, classroom.REFUSED, verdict.mistake)
+
+
 def _passed(lesson: Lesson, name: str, exercise: Exercise, function: Any, verdict: Passed) -> None:
     session.remember_pass(name, function)
-    with progress.change(lesson.stem, "exercises", name) as entry:
-        entry["passed"] = True
     say("✓ Passed.", f"`{name}` is right.", *([verdict.note] if verdict.note else []))
     if verdict.measures:
         columns = ["", "yours", "target", "unit"]
@@ -144,7 +161,7 @@ def _passed(lesson: Lesson, name: str, exercise: Exercise, function: Any, verdic
 
 def _failed(lesson: Lesson, name: str, exercise: Exercise, function: Any, wrong: Wrong) -> str:
     text = sentence(lesson.sidecar, name, wrong)
-    with progress.change(lesson.stem, "exercises", name) as entry:
+    with history.change(lesson.stem, "exercises", name) as entry:
         entry.setdefault("since", time.time())
         seen = entry.setdefault("mistakes", {})
         seen[wrong.mistake] = seen.get(wrong.mistake, 0) + 1
@@ -186,7 +203,7 @@ def hint(name: str) -> None:
     if not hints:
         say("Hint.", f'There is none for `{name}`; learn.solution("{name}") shows a solution.')
         return
-    with progress.change(lesson.stem, "exercises", name) as entry:
+    with history.change(lesson.stem, "exercises", name) as entry:
         shown = entry.get("hints", 0)
         entry["hints"] = shown + 1
     number = shown % len(hints)
@@ -202,7 +219,7 @@ def solution(name: str, *, anyway: bool = False) -> None:
     lesson = session.current()
     exercise = find_exercise(lesson, name)
     code = _solution(lesson, name, exercise)
-    entry = progress.read(lesson.stem, "exercises", name)
+    entry = history.read(lesson.stem, "exercises", name)
     if anyway or entry.get("passed") or _may_see(lesson, name, entry):
         show(Shown(code, folded("A solution", code, opened=True).markup))
         return

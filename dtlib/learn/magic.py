@@ -105,9 +105,14 @@ def run_cell(line: str, cell: str, user: Mapping[str, Any], hidden: set[str]) ->
 
 
 def names_used(source: str) -> set[str]:
-    """Return the names that a cell reads without defining them first.
+    """Return what a cell needs from the notebook: `names_read`, but for what ranks are given."""
+    return names_read(source) - set(GIVEN)
 
-    A function inside the cell counts with the global names that it reads.
+
+def names_read(source: str) -> set[str]:
+    """Return the names that a piece of code reads without defining them first.
+
+    A function inside it counts with the global names that it reads.
     """
     used: set[str] = set()
     defined: set[str] = set()
@@ -122,7 +127,7 @@ def names_used(source: str) -> set[str]:
             defined |= {
                 s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()
             }
-    return {name for name in used if not hasattr(builtins, name)} - set(GIVEN)
+    return {name for name in used if not hasattr(builtins, name)}
 
 
 def _read_globally(table: symtable.SymbolTable) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtlib.learn import progress, session
+from dtlib.learn import history, session
 from dtlib.learn.sentences import evaluate
 from dtlib.learn.show import say, show, table
 from dtlib.measure.noise import WITHIN, Effect
@@ -48,14 +48,14 @@ def measured(
     lesson = session.current()
     spec = lesson.entry("predictions", key)
     unit = spec.get("unit", "") if unit is None else unit
-    mine = progress.read(lesson.stem, "predictions", key)
+    mine = history.read(lesson.stem, "predictions", key)
     guess = mine.get("value")
     my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)
     if guess is None:
         say("Measured:", f"{_number(value)} {unit}".strip() + ". You made no prediction.")
         return
     right = verdict(spec, guess, value) if effect is None or effect.real else None
-    with progress.change(lesson.stem, "predictions", key) as entry:
+    with history.change(lesson.stem, "predictions", key) as entry:
         entry.update(measured=value, unit=unit, right=right)
     sure = "sure" if mine.get("sure") else "unsure"
     of_guess = "" if isinstance(guess, str) else unit  # an option includes its unit
@@ -120,10 +120,10 @@ def my_run(
         source say so.
     """
     if effect is not None and not effect.real:
-        source += progress.NOISE
+        source += history.NOISE
         text = f"{what}: {effect}. Noise hides the effect, or there is none: this is no result."
         say(WITHIN, text)
-    progress.add_run(
+    history.add_run(
         {"lesson": session.current().number, "what": what, "predicted": predicted,
          "measured": measured, "unit": unit, "source": source}
     )  # fmt: skip
@@ -132,20 +132,20 @@ def my_run(
 def take_away() -> None:
     """End a lesson: show checks passed, predictions that were sure and wrong, and what is next."""
     lesson = session.current()
-    exercises = progress.read(lesson.stem, "exercises")
+    exercises = history.read(lesson.stem, "exercises")
     done = sorted(name for name, entry in exercises.items() if entry.get("passed"))
     say("Take-away.", f"Exercises passed: {', '.join(done) or 'none yet'}.")
     asked = lesson.sidecar.get("predictions") or {}
     wrong = [
         [(asked.get(key) or {}).get("question", key), e["value"], e.get("measured")]
-        for key, e in sorted(progress.read(lesson.stem, "predictions").items())
+        for key, e in sorted(history.read(lesson.stem, "predictions").items())
         if e.get("sure") and e.get("right") is False
     ]
     if wrong:
         title = "You were sure, but the measurement disagreed. These are worth a second look."
         show(table(wrong, ["question", "you predicted", "measured"], title))
-    mine = [row for row in progress.runs() if row["lesson"] == lesson.number]
-    lost = "; ".join(row["what"] for row in mine if row["source"].endswith(progress.NOISE))
+    mine = [row for row in history.runs() if row["lesson"] == lesson.number]
+    lost = "; ".join(row["what"] for row in mine if row["source"].endswith(history.NOISE))
     if lost:
         say("No results:", f"{lost}. These are within the machine's noise.")
     nothing = "This folder has no later lesson of the path."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dtlib.learn import progress, session
+from dtlib.learn import history, session
 from dtlib.learn.sentences import fill
 from dtlib.learn.show import show
 
@@ -23,7 +23,7 @@ def quiz() -> None:
     from dtlib.learn.widgets import QuizForm
 
     lesson = session.current()
-    show(QuizForm(lesson.stem, drawn(lesson.sidecar.get("quiz") or [], progress.runs())))
+    show(QuizForm(lesson.stem, drawn(lesson.sidecar.get("quiz") or [], history.runs())))
 
 
 def drawn(quiz: list[dict[str, Any]], runs: list[dict[str, str]]) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _line(template: Any, names: dict[str, Any]) -> str:
 def _own_number(own: dict[str, Any], runs: list[dict[str, str]]) -> float | None:
     for row in reversed(runs):
         if row["what"] == own["what"] and row["lesson"] == str(own.get("lesson", row["lesson"])):
-            if row.get("source", "").endswith(progress.NOISE):
+            if row.get("source", "").endswith(history.NOISE):
                 break
             try:
                 return float(row["measured"])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput
-from dtlib.learn import rooms, source
+from dtlib.learn import classroom, rooms, source
 from dtlib.ranks.show import in_notebook
 from dtlib.strategies import operators as ops
 
@@ -44,6 +44,7 @@ def start(number: str | int) -> None:
     )
     for need in missing():
         print(need)
+    classroom.resume()
     if in_notebook():
         _prepare_notebook()
 

@@ -62,11 +62,16 @@ def _lesson_of(module: str) -> source.Lesson:
     raise BadInput(f"{module} is in no lesson's room, so there is no solution to look up.")
 
 
-def compiled(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """The function `name` that a source text defines, with `names` as its globals."""
+def compiled(
+    text: str, name: str, names: dict[str, Any], *, alone: bool = False
+) -> Callable[..., Any]:
+    """The function `name` that a source text defines, with `names` as its globals.
+
+    With `alone`, everything that the text defines becomes part of `names`.
+    """
     filename = f"<{name} {next(_number)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    defined: dict[str, Any] = {}
+    defined: dict[str, Any] = names if alone else {}
     exec(compile(text, filename, "exec"), names, defined)
     function: Callable[..., Any] = defined[name]
     return function

@@ -11,7 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from dtlib.learn import progress
+from dtlib.learn import history
 from dtlib.learn.show import escape
 
 _JS = Path(__file__).parent / "js"
@@ -54,7 +54,7 @@ class PredictionForm(Form):
 
     def __init__(self, stem: str, key: str, spec: dict[str, Any]) -> None:
         self._place = (stem, "predictions", key)
-        kept = progress.read(*self._place)
+        kept = history.read(*self._place)
         asked = {
             "question": " ".join(str(spec["question"]).split()),
             "unit": spec.get("unit", ""),
@@ -67,7 +67,7 @@ class PredictionForm(Form):
         answer = change["new"]
         if "value" not in answer:
             return
-        with progress.change(*self._place) as entry:
+        with history.change(*self._place) as entry:
             # The first commitment stands: a prediction is made once, before the measurement.
             if "value" not in entry:
                 entry.update(value=answer["value"], sure=bool(answer.get("sure")))
@@ -96,13 +96,13 @@ class QuizForm(Form):
 
     def __init__(self, stem: str, questions: list[dict[str, Any]]) -> None:
         self._stem = stem
-        super().__init__(questions=questions, answers=progress.read(stem, "quiz"))
+        super().__init__(questions=questions, answers=history.read(stem, "quiz"))
 
     @traitlets.observe("answers")
     def _keep(self, change: Any) -> None:
         for key, answer in change["new"].items():
             if (change["old"] or {}).get(key) != answer:
-                with progress.change(self._stem, "quiz", key) as entry:
+                with history.change(self._stem, "quiz", key) as entry:
                     entry.update(answer)
 
     def plain(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from dtlib import cli
 from dtlib.errors import in_words
-from dtlib.learn import places, progress
+from dtlib.learn import history, places
 from dtlib.training.checkpoint import export
 
 
@@ -81,9 +81,9 @@ def test_progress_in_a_read_only_course_goes_to_a_folder_of_the_users_own(
     places._home.cache_clear()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir("/proc")  # which is read-only for root, too
-    with progress.change("00", "exercises", "one") as entry:
+    with history.change("00", "exercises", "one") as entry:
         entry["passed"] = True
-    assert progress.read("00", "exercises", "one") == {"passed": True}
+    assert history.read("00", "exercises", "one") == {"passed": True}
     text = capsys.readouterr().err
     assert f"/proc is read-only: your progress is kept in {tmp_path}/state/dtlib/proc-" in text
     assert text.count("\n") == 1  # once, and not at every check

@@ -7,7 +7,7 @@ import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
-from dtlib.learn import ladder, progress, session
+from dtlib.learn import history, ladder, session
 from dtlib.learn.verdicts import NotJudged
 
 pytestmark = pytest.mark.usefixtures("demo_lesson")
@@ -28,7 +28,7 @@ def also_same(x):
 def test_a_stub_is_not_a_mistake(capsys):
     assert not learn.check("double", double)
     assert "`double` is not written yet" in capsys.readouterr().out
-    assert progress.read("90_demo", "exercises", "double") == {}
+    assert history.read("90_demo", "exercises", "double") == {}
 
 
 def test_what_then_hint_1_then_hint_2(capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
-from dtlib.learn import progress, session
+from dtlib.learn import history, session
 from dtlib.learn.predictions import verdict
 from dtlib.learn.widgets import PredictionForm
 from dtlib.measure.noise import WITHIN, compare
@@ -22,7 +22,7 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Your prediction: What is twice 3?" in out
     assert "Measured: 6 apples. You made no prediction." in out
-    assert progress.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
+    assert history.runs()[0] | {"lesson": "90", "predicted": "", "measured": "6"} == {
         "lesson": "90", "what": "result", "predicted": "", "measured": "6", "unit": "apples",
         "source": "measured",
     }  # fmt: skip
@@ -47,7 +47,7 @@ def test_prediction_and_measurement_side_by_side(capsys: pytest.CaptureFixture[s
     assert "Not as predicted. You were 92% off." in capsys.readouterr().out
     learn.measured("result", 0.05)
     assert "Your number is 100 times the measured one." in capsys.readouterr().out
-    assert [(r["predicted"], r["measured"]) for r in progress.runs()] == [("5", "0.05")]
+    assert [(r["predicted"], r["measured"]) for r in history.runs()] == [("5", "0.05")]
 
 
 def test_take_away_lists_what_was_sure_and_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_within_the_noise_nothing_is_a_result_until_a_quiet_run(
     said = capsys.readouterr().out
     assert f"{WITHIN} result: placebo spread 1.50 times, effect 1.20 times." in said
     assert "s predicted." not in said
-    assert [row["source"] for row in progress.runs()] == ["measured, within the noise"]
+    assert [row["source"] for row in history.runs()] == ["measured, within the noise"]
     learn.take_away()
     said = capsys.readouterr().out
     assert "No results: result." in said and "You were sure" not in said
@@ -107,4 +107,4 @@ def test_within_the_noise_nothing_is_a_result_until_a_quiet_run(
     said = capsys.readouterr().out
     assert "Not as predicted." in said and "You were sure" in said
     assert WITHIN not in said and "No results" not in said
-    assert [row["source"] for row in progress.runs()] == ["measured"]
+    assert [row["source"] for row in history.runs()] == ["measured"]

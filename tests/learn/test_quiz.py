@@ -6,7 +6,7 @@ import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
-from dtlib.learn import progress
+from dtlib.learn import history
 from dtlib.learn.quiz import DRAWS, drawn
 from dtlib.learn.source import find
 from dtlib.learn.widgets import QuizForm
@@ -35,10 +35,10 @@ def test_the_students_own_number_else_the_stated_one() -> None:
     assert drawn(QUIZ, [])[1]["variants"][0]["text"].startswith("You measured 6.")
     for measured in ("6.5", "7.25"):
         row = {"lesson": "90", "what": "result", "measured": measured, "source": measured}
-        progress.add_run(row)
-    assert drawn(QUIZ, progress.runs())[1]["variants"][0]["text"].startswith("You measured 7.25.")
-    progress.add_run({"lesson": "90", "what": "result", "measured": "a word", "source": "x"})
-    assert drawn(QUIZ, progress.runs())[1]["variants"][0]["text"].startswith("You measured 6.")
+        history.add_run(row)
+    assert drawn(QUIZ, history.runs())[1]["variants"][0]["text"].startswith("You measured 7.25.")
+    history.add_run({"lesson": "90", "what": "result", "measured": "a word", "source": "x"})
+    assert drawn(QUIZ, history.runs())[1]["variants"][0]["text"].startswith("You measured 6.")
 
 
 def test_a_question_can_tell_whether_there_is_an_own_number() -> None:
@@ -63,7 +63,7 @@ def test_answers_are_kept_and_shown_again() -> None:
     form = QuizForm("90_demo", drawn(QUIZ, []))
     form.answers = {"sum": {"tries": 1, "right": False}}
     form.answers = {"sum": {"tries": 2, "right": True}}
-    assert progress.read("90_demo", "quiz", "sum") == {"tries": 2, "right": True}
+    assert history.read("90_demo", "quiz", "sum") == {"tries": 2, "right": True}
     assert QuizForm("90_demo", drawn(QUIZ, [])).answers == form.answers
 
 

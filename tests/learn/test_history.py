@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from dtlib.learn import progress
+from dtlib.learn import history
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 WRITER = """
 import sys
-from dtlib.learn import progress
+from dtlib.learn import history
 me = sys.argv[1]
 for i in range(20):
-    progress.add_run({"lesson": "90", "what": f"{me} {i}", "measured": i, "source": "measured"})
-    with progress.change("90_demo", "exercises", me) as entry:
+    history.add_run({"lesson": "90", "what": f"{me} {i}", "measured": i, "source": "measured"})
+    with history.change("90_demo", "exercises", me) as entry:
         entry["n"] = entry.get("n", 0) + 1
-    with progress.change("90_demo", "exercises", "common") as entry:
+    with history.change("90_demo", "exercises", "common") as entry:
         entry["n"] = entry.get("n", 0) + 1
 """
 
@@ -25,17 +25,17 @@ for i in range(20):
 def test_two_notebooks_at_once_lose_nothing() -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, name]) for name in ("a", "b", "c")]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert len(progress.runs()) == 60
-    assert progress.read("90_demo", "exercises", "common") == {"n": 60}
+    assert len(history.runs()) == 60
+    assert history.read("90_demo", "exercises", "common") == {"n": 60}
     assert {p.name for p in Path.cwd().iterdir()} == {".dtlib", "my_runs.csv"}
 
 
 def test_the_same_row_replaces_the_one_before() -> None:
     for measured, source in [(1, "measured"), (2, "measured"), (3, "simulated")]:
-        progress.add_run(
+        history.add_run(
             {"lesson": "90", "what": "speed, in words", "measured": measured, "source": source}
         )
-    rows = progress.runs()
+    rows = history.runs()
     assert [(r["what"], r["measured"]) for r in rows] == [
         ("speed, in words", "2"),
         ("speed, in words", "3"),
@@ -45,27 +45,27 @@ def test_the_same_row_replaces_the_one_before() -> None:
 
 def test_a_table_that_somebody_edited_stops_no_lesson() -> None:
     Path("my_runs.csv").write_text("lesson,measured,mood\n07\n")
-    assert progress.runs()[0]["what"] == ""
-    progress.add_run({"lesson": "90", "what": "speed", "measured": 1, "source": "measured"})
-    assert [row["lesson"] for row in progress.runs()] == ["07", "90"]
+    assert history.runs()[0]["what"] == ""
+    history.add_run({"lesson": "90", "what": "speed", "measured": 1, "source": "measured"})
+    assert [row["lesson"] for row in history.runs()] == ["07", "90"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"90_demo": 3}', '{"90_demo": {"exercises": []}}'])
 def test_a_file_that_somebody_broke_stops_no_lesson(text: str) -> None:
     Path(".dtlib").mkdir()
     Path(".dtlib/progress.json").write_text(text)
-    assert progress.read("90_demo", "exercises", "double") == {}
-    assert progress.read("90_demo", "exercises") == {}
-    with progress.change("90_demo", "exercises", "double") as entry:
+    assert history.read("90_demo", "exercises", "double") == {}
+    assert history.read("90_demo", "exercises") == {}
+    with history.change("90_demo", "exercises", "double") as entry:
         entry["passed"] = True
-    assert progress.read("90_demo", "exercises", "double") == {"passed": True}
+    assert history.read("90_demo", "exercises", "double") == {"passed": True}
     assert Path(".dtlib/progress.json.bak").read_text() == text
 
 
 def test_progress_that_an_editor_saved_with_a_mark_is_read() -> None:
     Path(".dtlib").mkdir()
     Path(".dtlib/progress.json").write_bytes(b'\xef\xbb\xbf{"90_demo": {"exercises": {}}}')
-    with progress.change("90_demo", "exercises", "double") as entry:
+    with history.change("90_demo", "exercises", "double") as entry:
         entry["passed"] = True
     assert not Path(".dtlib/progress.json.bak").exists()
 
@@ -97,13 +97,13 @@ def test_what_a_spreadsheet_saved_keeps_every_row(content: bytes, copied: bool, 
     path.write_bytes(content)
     row = {"lesson": "07", "what": "größe", "measured": 9, "unit": "µs", "source": "measured"}
     for _ in range(2):
-        progress.add_run(row)
-    assert [tuple(row[c] for c in progress.COLUMNS) for row in progress.runs()] == [
+        history.add_run(row)
+    assert [tuple(row[c] for c in history.COLUMNS) for row in history.runs()] == [
         ("00", "time, 1 rank", "2", "3.5", "s", "measured"),
         ("07", "größe", "", "9", "µs", "measured"),
     ]
     if content == NOTES.encode():
-        assert [row["my note"] for row in progress.runs()] == ["loud", "on, battery"]
+        assert [row["my note"] for row in history.runs()] == ["loud", "on, battery"]
         assert path.read_text().splitlines()[1].endswith(",bare")
     copy = Path("my_runs.csv.bak")
     assert (copy.read_bytes() if copy.exists() else None) == (content if copied else None)
@@ -119,8 +119,8 @@ def test_what_is_not_understood_is_kept_beside(content: bytes, capsys) -> None:
     for number in ("", "2"):  # a second such file takes no copy's place
         content += number.encode()
         path.write_bytes(content)
-        assert progress.runs() == []
-        progress.add_run({"lesson": "07", "what": "a", "source": "measured"})
+        assert history.runs() == []
+        history.add_run({"lesson": "07", "what": "a", "source": "measured"})
         assert Path(f"my_runs.csv.bak{number}").read_bytes() == content
         assert f"my_runs.csv.bak{number}." in capsys.readouterr().out
-        assert [row["what"] for row in progress.runs()] == ["a"]
+        assert [row["what"] for row in history.runs()] == ["a"]

@@ -23,17 +23,18 @@ COLUMNS = ("lesson", "what", "predicted", "measured", "unit", "source")
 NOISE = ", within the noise"  # ends the source of a number that shows no effect
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """The folder of what is kept beside the notebooks; it may not exist yet."""
     return places.home() / ".dtlib"
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[Path]:
-    folder = _folder()
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as handle:
+def locked(where: Path) -> Iterator[None]:
+    """Make a folder if necessary, and keep other processes and threads from changing it."""
+    where.mkdir(exist_ok=True)
+    with (where / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield folder
+        yield
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 def read(*place: str) -> dict[str, Any]:
     """What is kept for a lesson, one kind of entry (`"exercises"`) or one key; `{}` if nothing."""
-    found: Any = _load(_folder() / "progress.json")
+    found: Any = _load(folder() / "progress.json")
     for part in place:
         found = found.get(part) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
@@ -55,8 +56,8 @@ def read(*place: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def change(lesson: str, kind: str, key: str) -> Iterator[dict[str, Any]]:
     """Yield the entry of one key, to be changed in place under the lock."""
-    with _locked() as folder:
-        path = folder / "progress.json"
+    with locked(folder()):
+        path = folder() / "progress.json"
         state = _load(path)
         entry, lost = state, not state and path.exists() and path.read_bytes().split() != [b"{}"]
         for part in (lesson, kind, key):
@@ -89,7 +90,7 @@ def add_run(row: dict[str, Any]) -> None:
     file in another format, or if it cannot be read, a copy is kept and a message names it.
     """
     new = {c: _cell(row.get(c)) for c in COLUMNS}
-    with _locked():
+    with locked(folder()):
         path = places.home() / "my_runs.csv"
         sheet = Sheet(list(COLUMNS), [])
         try:
