@@ -165,8 +165,8 @@ def test_a_named_environment_that_is_not_there_is_refused_and_not_made(clone):
 # --- continuous integration ---------------------------------------------------------------------
 
 STAGES = {
-    "system", "install", "ops", "lint", "drift", "lessons", "book", "slides", "bare", "spawn", "slurm",
-    "test", "test-slow",
+    "system", "install", "ops", "lint", "drift", "lessons", "book", "slides", "bare", "spawn",
+    "slurm", "test", "test-slow",
 }  # fmt: skip
 
 
