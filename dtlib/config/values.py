@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from dtlib.errors import BadInput, refuse_unknown
+from dtlib.errors import BadInput, counted, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
 RUNS = "runs"  # the folder of runs that are given no other
@@ -94,6 +94,17 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
         value = values[key]
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise BadInput(f"{key} is {value}; it must be a number above 0.")
+    if values["epochs"] is None:  # otherwise the data decide
+        refuse_long_warmup(values["warmup_steps"], values["steps"] or DEFAULT_STEPS)
+
+
+def refuse_long_warmup(warmup_steps: int, total: int) -> None:
+    """Refuse a warm-up that the run's `total` steps do not complete."""
+    if warmup_steps > total:
+        raise BadInput(
+            f"warmup_steps is {warmup_steps}, but the run has {counted(total, 'step')}, so the"
+            f" learning rate would never reach lr; use a warm-up of at most {total}, or more steps."
+        )
 
 
 def typed(key: str, value: Any, hint: Any) -> Any:

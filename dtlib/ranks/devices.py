@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dtlib.config import CHOICES
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, counted, did_you_mean
 
 DEVICES = CHOICES["device"]
 CPU = "--device cpu"
@@ -95,7 +95,8 @@ def few_gpus(ranks: int, gpus: int, host: str = "this host", cpu: str = CPU) -> 
         there, use = "there is 1" if gpus == 1 else f"there are {gpus}", f"use --ranks {gpus}"
     else:
         there, use = f"see {gpus} (CUDA_VISIBLE_DEVICES?)", f"start {gpus} on each node"
-    return f"{ranks} ranks on {host} need {ranks} GPUs, but {there}; {use} or {cpu}."
+    needed = f"{counted(ranks, 'rank')} on {host} need{'s' * (ranks == 1)} {counted(ranks, 'GPU')}"
+    return f"{needed}, but {there}; {use} or {cpu}."
 
 
 def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:

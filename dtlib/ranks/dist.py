@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtlib.errors import counted
 from dtlib.ranks import gpus, timeouts
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place, start_limit
@@ -166,9 +167,10 @@ def tell_devices(also: str = "") -> None:
 def devices_in_words() -> str:
     """Describe the device that the ranks use, and why if it is unexpected."""
     here, why = world(), _why
-    ranks = "1 rank" if here.world_size == 1 else f"{here.world_size} ranks"
     backend = f" with {here.backend}" if here.backend else ""
-    return f"{ranks} on {here.device.type}{backend}" + (f": {why}" if why else "")
+    return f"{counted(here.world_size, 'rank')} on {here.device.type}{backend}" + (
+        f": {why}" if why else ""
+    )
 
 
 def leave() -> None:

@@ -10,7 +10,7 @@ from dtlib.config import RunConfig
 from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_csv
 from dtlib.config.plan import BatchPlan
-from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.errors import BadInput, DtlibError, Unavailable, counted
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
 from dtlib.training import start
@@ -65,7 +65,9 @@ def study_timed(
     Returns and raises the same as `study_strategies`.
     """
     if part is not None and part >= len(planned):
-        print(f"There is no part {part}: the study has {len(planned)} runs. Nothing to do.")
+        print(
+            f"There is no part {part}: the study has {counted(len(planned), 'run')}. Nothing to do."
+        )
         return 0
     refuse_first([one.config for one in planned], settings)
     writable_folder(out)
@@ -73,7 +75,7 @@ def study_timed(
     family.open_folder(out, kind, settings, names)
     outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
     collect(kind, out)
-    _refuse([outcome for outcome in outcomes if outcome.status != "done"], "are not done")
+    _refuse([outcome for outcome in outcomes if outcome.status != "done"], "not done")
     return 0
 
 
@@ -142,7 +144,9 @@ def _refuse(lost: Sequence[Outcome], what: str) -> None:
     """Raise an error that names the lost runs, if any."""
     if lost:
         names = ", ".join(outcome.planned.name for outcome in lost)
-        raise DtlibError(f"{len(lost)} runs {what}: {names}; the reasons are printed above.")
+        raise DtlibError(
+            f"{counted(len(lost), 'run')} {what}: {names}; the reasons are printed above."
+        )
 
 
 def _time_of_step(run: Run) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
 from dtlib.config.plan import BatchPlan
-from dtlib.config.values import AUTO
+from dtlib.config.values import AUTO, refuse_long_warmup
 from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
 from dtlib.ranks.foresee import foresee
@@ -135,6 +135,9 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
         if asked not in sizes:
             sizes[asked] = task.check_data(config)
         task.refuse_few(sizes[asked], plan)
+        if config.epochs:
+            total = config.epochs * (sizes[asked] // plan.global_batch)
+            refuse_long_warmup(config.warmup_steps, total)
 
 
 def _refuse_another_run(config: RunConfig, world_size: int) -> None:

@@ -53,7 +53,7 @@ def test_parts_that_end_at_once_leave_one_table_without_gaps(tmp_path, capsys) -
     assert [one.returncode for one in both] == [0, 0], said
     assert sorted(in_table(out)) == sorted(NAMES[:3])
     assert study.main(["figure", str(out)]) == 0
-    assert "1 of 4 runs are missing: ranks2-repeat1" in capsys.readouterr().out
+    assert "1 of 4 runs is missing: ranks2-repeat1" in capsys.readouterr().out
     assert study.main([*SMALL, "--out", str(out)]) == 0
     assert sorted(in_table(out)) == sorted(NAMES)
     assert "missing" not in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypat
         raise DtlibError("the loss is nan in step 3")
 
     monkeypatch.setattr("dtlib.training.start.train", fails)
-    with pytest.raises(DtlibError, match="1 runs are not done: ranks2-repeat0"):
+    with pytest.raises(DtlibError, match="1 run not done: ranks2-repeat0"):
         study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
     assert not (tmp_path / "s" / "weak.csv").exists()
     with pytest.raises(BadInput, match="none of its 4 runs is done"):

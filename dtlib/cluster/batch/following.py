@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dtlib.config.files import writable_folder, write_atomically, write_csv
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput, in_words
+from dtlib.errors import BadInput, counted, in_words
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
 
@@ -191,5 +191,5 @@ def collect(out: Path, to: Path | None = None, *, as_json: bool = False) -> int:
     if as_json:
         print(to_json({"notebooks": copied, "runs": len(runs), "table": table}))
     else:
-        print(f"{len(copied)} notebooks, and {len(runs)} runs in {table}")
+        print(f"{counted(len(copied), 'notebook')}, and {counted(len(runs), 'run')} in {table}")
     return 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.data.fetch.place import bring, follow
+from dtlib.data.fetch.place import bring, by_hand, follow
 from dtlib.data.fetch.progress import amount
 from dtlib.data.fetch.sources import SOURCES, Source
 from dtlib.data.fetch.verify import damaged
@@ -36,7 +36,10 @@ def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
     paths = [Path(path).expanduser() for path in carried]
     for path in paths:
         if not path.exists():
-            raise BadInput(f"there is no {path} to get {names[0]} from: check the path.")
+            raise BadInput(
+                f"there is no {path} to get {names[0]} from: check the path, or"
+                f" {by_hand(wanted[0])}."
+            )
     there = environment_world()
     for source in wanted:
         if there and there.local_rank > 0:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtlib.config.files import fsync_folder, write_atomically
-from dtlib.errors import BadInput, DtlibError, in_words, unusable
+from dtlib.errors import BadInput, DtlibError, counted, in_words, unusable
 from dtlib.ranks import dist
 from dtlib.ranks.waiting import wait_for_all
 from dtlib.training.checkpoint.content import refuse_foreign
@@ -136,7 +136,7 @@ class Checkpoints:
         own = f"rank{world.rank}.pt"
         if marker.world_size < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker.world_size} ranks and is "
+                f"the checkpoint {path} was saved by {counted(marker.world_size, 'rank')} and is "
                 f"loaded by {world.world_size}: ranks {marker.world_size} and up have no state of "
                 "their own in it."
             )

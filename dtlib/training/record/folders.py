@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 
 
 def new_folder(root: Path, name: str) -> Path:
@@ -44,7 +44,7 @@ def make_folder(folder: Path, *, resume: bool) -> None:
         (folder / "requeue").unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(
-            f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
+            f"the folder {folder} cannot hold a run ({in_words(error)}): choose another --out."
         ) from error
 
 
