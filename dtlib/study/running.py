@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from dtlib.config import RunConfig
 from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_csv
 from dtlib.config.plan import BatchPlan
-from dtlib.errors import BadInput, DtlibError, Unavailable, counted
+from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable, counted
+from dtlib.ranks.processes import handled
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
 from dtlib.training import start
@@ -73,8 +75,10 @@ def study_timed(
     writable_folder(out)
     names = [one.name for one in planned]
     family.open_folder(out, kind, settings, names)
-    outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
-    collect(kind, out)
+    try:
+        outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
+    finally:  # a signal must not cost the table of what is done
+        collect(kind, out)
     _refuse([outcome for outcome in outcomes if outcome.status != "done"], "not done")
     return 0
 
@@ -154,15 +158,31 @@ def _time_of_step(run: Run) -> str:
     return f"{1e3 * seconds:.1f} ms a step" if seconds else ""
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _carried_out(
     out: Path, planned: Sequence[Planned], said: Callable[[Run], str]
 ) -> list[Outcome]:
-    """Do the runs and print each outcome; raise the common error if none of them could start."""
-    outcomes = []
-    for one in family.carry_out(out, planned):
-        outcomes.append(one)
-        words = said(one.run) if one.run else one.because
-        print(f"{one.planned.name}: {one.status}, {words}", flush=True)
+    """Do the runs and print each outcome; raise the common error if none of them could start.
+
+    Raises `Stopped` when a signal comes, also between two runs.
+    """
+    outcomes: list[Outcome] = []
+    try:
+        with handled(_interrupt, signal.SIGTERM, signal.SIGUSR1):
+            for one in family.carry_out(out, planned):
+                outcomes.append(one)
+                words = said(one.run) if one.run else one.because
+                print(f"{one.planned.name}: {one.status}, {words}", flush=True)
+    except (Stopped, KeyboardInterrupt) as error:
+        names = [one.name for one in planned]
+        done = [*family.finished(out, names)]
+        raise Stopped(
+            f"stopped by a signal: {len(done)} of {counted(len(names), 'run')} in {out} done"
+            f" ({', '.join(done) or 'none yet'}); start the same command again to do the others."
+        ) from error
     statuses = {outcome.status for outcome in outcomes}
     if len(statuses) == 1 and statuses <= ERRORS.keys():  # the cause is the settings or the machine
         raise ERRORS[statuses.pop()](outcomes[0].because)

@@ -66,8 +66,15 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
     with prepared.claimed(), strategies.find(config.strategy).surroundings(config):
-        folders = launcher.launch(train_on_rank, prepared, ranks=world_size, **options)
-    return Run.load(folders[0])
+        while True:
+            try:
+                folders = launcher.launch(train_on_rank, prepared, ranks=world_size, **options)
+                return Run.load(folders[0])
+            except micro_batch.TooLarge as error:
+                if launcher.world_that_is_there():  # another program started these ranks
+                    raise
+                tried = (*prepared.tried, error.args[1])
+                prepared = dataclasses.replace(prepared, tried=tried)
 
 
 @dataclass(frozen=True)
@@ -83,11 +90,14 @@ class Prepared:
         How the global batch is cut, and over how many ranks.
     leads
         Whether this process writes the shared files: it starts the ranks, or it is the first one.
+    tried
+        Micro-batches that were too large in earlier launches of this run.
     """
 
     config: RunConfig
     plan: BatchPlan
     leads: bool
+    tried: tuple[int, ...] = ()
 
     def claimed(self) -> contextlib.AbstractContextManager[None]:
         """Keep other runs out of the folder inside the block; one process does so for all ranks."""
@@ -185,7 +195,7 @@ def train_on_rank(prepared: Prepared) -> str:
     task = None
     try:
         if config.micro_batch == AUTO:
-            plan = micro_batch.chosen(config, plan, world)
+            plan = micro_batch.chosen(config, plan, world, prepared.tried)
         task = tasks.find(config.task)(config, world)
         dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))

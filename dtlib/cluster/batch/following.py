@@ -56,7 +56,9 @@ def read(path: Path) -> Job:
     try:
         return Job(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise BadInput(f"{path} is damaged ({in_words(error)}); remove it.") from error
+        raise BadInput(
+            f"{path} is damaged ({in_words(error)}); rename it, and the list leaves this job out."
+        ) from error
 
 
 def jobs(out: Path) -> list[Job]:

@@ -156,10 +156,11 @@ class Checkpoints:
                 return folder, notes
             notes.append(f"the checkpoint {folder.path} is skipped: {wrong}.")
         if notes:
+            wrong = folders[0].what_is_wrong(read=True)
             raise BadInput(
-                f"no checkpoint in {self.folder} is complete ({len(notes)} of {len(notes)} are "
-                f"torn; the last one, {folders[0].path.name}: {wrong}): remove the folder and "
-                "start the run from scratch."
+                f"no checkpoint in {self.folder} is complete (torn: {len(notes)} of "
+                f"{len(notes)}; the last one, {folders[0].path.name}: {wrong}): put that file back "
+                "from a backup, or start the run in another --out; this folder can stay as it is."
             )
         return None, notes
 
