@@ -89,6 +89,22 @@ def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypat
         study.main(["figure", str(tmp_path / "s")])
 
 
+def test_a_terminated_study_says_which_rows_are_there_and_how_to_continue(tmp_path) -> None:
+    out = tmp_path / "s"
+    stopped = start(*SMALL, "--out", str(out))
+    end = time.monotonic() + 120
+    while not (out / NAMES[0] / "summary.json").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGTERM)
+    said = stopped.communicate(timeout=60)[0].decode().splitlines()
+    assert stopped.returncode == 75, said
+    assert said[-1] == (
+        f"dtlib: stopped by a signal: 1 of 4 runs in {out} done ({NAMES[0]}); start the same"
+        " command again to do the others."
+    )
+    assert in_table(out) == NAMES[:1]
+
+
 @pytest.mark.slow
 def test_a_killed_study_goes_on(tmp_path, capsys) -> None:
     out = tmp_path / "s"
