@@ -83,8 +83,8 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     for key, most in AT_MOST.items():
         if values[key] is not None and values[key] > most:
             raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
-    if values["out"] == "":  # as from a variable of the shell that is not set
-        raise BadInput("out is empty; name a folder, or leave it out.")
+    if empty := [key for key, value in values.items() if value == ""]:
+        raise BadInput(f"{empty[0]} is empty; give a value, or leave it out.")
     if values["micro_batch"] == AUTO and values["accumulation"] is not None:
         raise BadInput(
             f"micro_batch auto chooses the accumulation too, and accumulation is"
