@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,10 +66,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 # Other programs' words for what dtlib calls differently.
-_SYNONYMS = {
-    "gpu": "cuda", "gpus": "ranks", "nproc-per-node": "ranks", "learning-rate": "lr",
-    "batch-size": "global-batch",
-}  # fmt: skip
+_SYNONYMS = {"gpu": "cuda", "gpus": "ranks", "learning-rate": "lr", "batch-size": "global-batch"}
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
@@ -80,11 +78,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     known = {_bare(choice): choice for choice in choices}
     bare = _SYNONYMS.get(_bare(word), _bare(word))
     parts = [one for one in known if {*one.split("-")} <= {*bare.split("-")}]
-    near = (
-        difflib.get_close_matches(bare, known, n=1, cutoff=0.8)
-        or sorted(parts, key=len, reverse=True)
-        or difflib.get_close_matches(bare, known, n=1, cutoff=2 / 3)
-    )
+    close = functools.partial(difflib.get_close_matches, bare, known, 1)
+    near = close(cutoff=0.8) or sorted(parts, key=len)[-1:] or close(cutoff=2 / 3)
     return f" Did you mean {known[near[0]]!r}?" if near else ""
 
 

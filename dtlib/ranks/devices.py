@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dtlib.config import CHOICES
-from dtlib.errors import BadInput, Unavailable, counted, did_you_mean
+from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
 
 DEVICES = CHOICES["device"]
 CPU = "--device cpu"
@@ -68,11 +68,7 @@ def choose_backend(
     Unavailable
         When this machine does not have the device, or has fewer GPUs than local ranks.
     """
-    if device not in DEVICES:
-        raise BadInput(
-            f"Unknown device {device!r}; choose one of {', '.join(DEVICES)}."
-            + did_you_mean(device, DEVICES)
-        )
+    refuse_unknown("device", device, DEVICES)
     if device == "cpu":
         return "cpu", "gloo"
     here = availability or available_here()

@@ -58,7 +58,7 @@ def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
     if "RANK" in env:
         _refuse_torchrun_per_task(env)
         place = _torchrun_world(env)
-    elif "SLURM_PROCID" in env and _place(env, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", 1)[1] > 1:
+    elif "SLURM_PROCID" in env and _place(env, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")[1] > 1:
         place = _slurm_world(env)
     if place and place.local_rank >= min(place.local_world_size, place.world_size):
         raise BadInput(
@@ -69,11 +69,9 @@ def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
     return place
 
 
-def _place(
-    env: Mapping[str, str], name: str, total: str, default: int | None = None
-) -> tuple[int, int]:
+def _place(env: Mapping[str, str], name: str, total: str) -> tuple[int, int]:
     """Return a rank and the size of its world, from these variables."""
-    rank, size = _number(env, name), _number(env, total, default, least=1)
+    rank, size = _number(env, name), _number(env, total, 1, least=1)
     if rank >= size:
         raise BadInput(
             f"{name}={rank} is outside a world of {total}={size}, since ranks count from 0; start"

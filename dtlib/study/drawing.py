@@ -40,11 +40,7 @@ def find(place: Path) -> Path:
     inside = [place / f"{kind}.csv" for kind in STUDIES if (place / f"{kind}.csv").exists()]
     if not inside:
         missing = family.read_folder(place).get("runs", [])
-        why = (
-            f"none of its {counted(len(missing), 'run')} is done"
-            if missing
-            else "it holds no study"
-        )
+        why = f"none of {counted(len(missing), 'run')} is done" if missing else "it holds no study"
         raise BadInput(f"{place} has no table to draw from: {why}; name a study's folder.")
     return inside[0]
 

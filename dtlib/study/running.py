@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_csv
 from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable, counted
-from dtlib.ranks.processes import handled
+from dtlib.ranks.processes import terminate_as_interrupt
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
 from dtlib.training import start
@@ -67,9 +66,7 @@ def study_timed(
     Returns and raises the same as `study_strategies`.
     """
     if part is not None and part >= len(planned):
-        print(
-            f"There is no part {part}: the study has {counted(len(planned), 'run')}. Nothing to do."
-        )
+        print(f"There is no part {part} among {counted(len(planned), 'run')}. Nothing to do.")
         return 0
     refuse_first([one.config for one in planned], settings)
     writable_folder(out)
@@ -158,20 +155,13 @@ def _time_of_step(run: Run) -> str:
     return f"{1e3 * seconds:.1f} ms a step" if seconds else ""
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 def _carried_out(
     out: Path, planned: Sequence[Planned], said: Callable[[Run], str]
 ) -> list[Outcome]:
-    """Do the runs and print each outcome; raise the common error if none of them could start.
-
-    Raises `Stopped` when a signal comes, also between two runs.
-    """
+    """Do the runs and print each outcome; raise the common error if none of them could start."""
     outcomes: list[Outcome] = []
     try:
-        with handled(_interrupt, signal.SIGTERM, signal.SIGUSR1):
+        with terminate_as_interrupt():
             for one in family.carry_out(out, planned):
                 outcomes.append(one)
                 words = said(one.run) if one.run else one.because

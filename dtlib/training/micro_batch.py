@@ -35,14 +35,11 @@ if TYPE_CHECKING:
     from dtlib.training.tasks.base import Batch, Task
 
 STEPS, MOST = 2, 20  # steps that move the weights (the second has the optimizer's state); tries
-LATE = 5.0  # seconds after which ranks that have not met the same shortage wait for this one
+LATE = 10.0  # seconds after which ranks that do not run out of memory, too, wait for this one
 
 
 class TooLarge(oom.OutOfMemory):
-    """Some ranks ran out of memory in a trial, and the others wait for them in a collective.
-
-    Its arguments are the sentence and the micro-batch.
-    """
+    """Only some ranks had no room in a trial; its arguments are a sentence and the micro-batch."""
 
     def __str__(self) -> str:
         return self.args[0]
@@ -63,10 +60,9 @@ def chosen(
 ) -> BatchPlan:
     """Return the plan with the largest micro-batch that fits on every rank, and say why.
 
-    `plan` has the largest possible one, without accumulation. Those of earlier launches that were
-    `tried`, in order, are too large. Every rank calls this.
-
-    Raises `TooLarge` when only a new launch can try a smaller one.
+    `plan` has the largest possible one, without accumulation; those that earlier launches `tried`
+    are too large. Every rank calls this. Raises `TooLarge` when it takes a new launch to try a
+    smaller one.
     """
     task = tasks.find(config.task)(config, world)  # its data are already on the device
     vocab_size = task.vocab_size
@@ -131,23 +127,18 @@ def is_proved(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World)
     micro_batches = next(task.steps(plan, first=0))[:2]
     with contextlib.closing(strategy):
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
-        return all(
-            _has_room(trial, patience, config.timeout)
-            for trial, patience in _trials(task, strategy, micro_batches)
-        )
+        trials = _trials(task, strategy, micro_batches)
+        return all(_has_room(trial, config.timeout) for trial in trials)
 
 
 def _trials(
     task: Task, strategy: Strategy, micro_batches: list[Batch]
-) -> Iterator[tuple[Callable[[], None], float]]:
-    """Yield local work first, so that a rank without room doesn't leave the others waiting.
-
-    With each comes how many seconds such a rank waits for the others' verdicts.
-    """
+) -> Iterator[Callable[[], None]]:
+    """Yield local work first, so that a rank without room doesn't leave the others waiting."""
     config = strategy.config
     whole = states.DIVIDED.get(states.ALIASES.get(config.strategy, config.strategy)) in ("", "o")
     if whole and not config.static_graph:
-        yield lambda: _alone(task, strategy, micro_batches[0]), config.timeout
+        yield lambda: _alone(task, strategy, micro_batches[0])
 
     def steps() -> None:
         for _ in range(MOST):  # fp16 skips some at first
@@ -157,7 +148,7 @@ def _trials(
             if strategy.steps == STEPS:
                 return
 
-    yield steps, LATE
+    yield steps
 
 
 def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
@@ -168,7 +159,7 @@ def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
         strategy.backward(loss_sum, task.count(batch[1]))
 
 
-def _has_room(trial: Callable[[], None], patience: float, timeout: float) -> bool:
+def _has_room(trial: Callable[[], None], timeout: float) -> bool:
     """Tell whether no rank ran out of memory; raise this rank's error if the others wait for it."""
     lost = None
     try:
@@ -177,7 +168,7 @@ def _has_room(trial: Callable[[], None], patience: float, timeout: float) -> boo
         if not oom.is_out_of_memory(error):
             raise
         lost = error
-    verdicts = dist.told_by_all(str(lost is None), timeout if lost is None else patience)
+    verdicts = dist.told_by_all(str(lost is None), timeout if lost is None else LATE)
     if verdicts is None:
         raise lost or DtlibError(f"a rank did not end its trial of memory within {timeout:g} s.")
     return all(verdict == "True" for verdict in verdicts)

@@ -73,8 +73,7 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
             except micro_batch.TooLarge as error:
                 if launcher.world_that_is_there():  # another program started these ranks
                     raise
-                tried = (*prepared.tried, error.args[1])
-                prepared = dataclasses.replace(prepared, tried=tried)
+                prepared = dataclasses.replace(prepared, tried=(*prepared.tried, error.args[1]))
 
 
 @dataclass(frozen=True)

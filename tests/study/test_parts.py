@@ -35,7 +35,7 @@ def test_parts_are_listed_and_one_beyond_the_last_is_nothing_to_do(tmp_path, cap
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["4 runs: --part 0 to --part 3", *(f"{k} {n}" for k, n in enumerate(NAMES))]
     assert study.main([*SMALL, "--out", str(out), "--part", "4"]) == 0
-    assert capsys.readouterr().out.startswith("There is no part 4: the study has 4 runs")
+    assert capsys.readouterr().out.startswith("There is no part 4 among 4 runs.")
     assert not out.exists()
     with pytest.raises(BadInput, match="--part '-1' must be a whole number"):
         study.main([*SMALL, "--out", str(out), "--part=-1"])
@@ -85,7 +85,7 @@ def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypat
     with pytest.raises(DtlibError, match="1 run not done: ranks2-repeat0"):
         study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
     assert not (tmp_path / "s" / "weak.csv").exists()
-    with pytest.raises(BadInput, match="none of its 4 runs is done"):
+    with pytest.raises(BadInput, match="none of 4 runs is done"):
         study.main(["figure", str(tmp_path / "s")])
 
 

@@ -181,7 +181,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
         ("file", "there is a file of that"),
         ("file/below", "is a file, not a folder"),
     ):
-        with pytest.raises(BadInput, match=rf"cannot hold a run \({why}\): choose another --out"):
+        with pytest.raises(BadInput, match=rf"cannot be written to \(.*{why}.*\): choose"):
             record.make_folder(tmp_path / folder, resume=True)
 
 

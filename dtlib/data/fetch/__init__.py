@@ -15,7 +15,7 @@ from dtlib.data.fetch.progress import amount
 from dtlib.data.fetch.sources import SOURCES, Source
 from dtlib.data.fetch.verify import damaged
 from dtlib.data.folders import roots
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.ranks.environment import environment_world
 
 __all__ = ["SOURCES", "addresses", "get", "listing", "places", "resolve"]
@@ -60,11 +60,7 @@ def resolve(name: str) -> Source:
 
     Raises `BadInput` if there is none; the message suggests the nearest name.
     """
-    if name not in SOURCES:
-        raise BadInput(
-            f"there is nothing called {name!r} to fetch: choose from {', '.join(SOURCES)}."
-            f"{did_you_mean(name, SOURCES)}"
-        )
+    refuse_unknown("data set or checkpoint", name, SOURCES)
     return SOURCES[name]
 
 

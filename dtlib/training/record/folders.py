@@ -6,11 +6,11 @@ import contextlib
 import fcntl
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtlib.errors import BadInput, in_words
+from dtlib.config.files import writable_folder
+from dtlib.errors import BadInput
 
 
 def new_folder(root: Path, name: str) -> Path:
@@ -37,15 +37,7 @@ def make_folder(folder: Path, *, resume: bool) -> None:
             f"the folder {folder} already holds a run: add --resume to resume it, "
             "or choose another --out."
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        (folder / "requeue").unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"the folder {folder} cannot hold a run ({in_words(error)}): choose another --out."
-        ) from error
+    (writable_folder(folder) / "requeue").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
