@@ -123,7 +123,7 @@ def test_lightnings_ranks_are_srun_tasks() -> None:
     few = srun_options(settings, JOB | {"SLURM_JOB_CPUS_PER_NODE": "32(x2),2"})
     assert few[-2:] == ["--cpus-per-task=1", "--overcommit"]
     assert line(task(1, 12), backend="lightning") == [*TRAIN, "--strategy", "lightning"]
-    with pytest.raises(BadInput, match=r"4 srun tasks on each of the 3 nodes, and this step has 3"):
+    with pytest.raises(BadInput, match=r"4 srun tasks on each of 3 nodes, and this step has 3"):
         line(task(1, 3), backend="lightning")
 
 
@@ -131,7 +131,7 @@ def test_torchrun_is_one_srun_task_a_node() -> None:
     assert srun_options(Distributed(), JOB)[1:] == [
         "--ntasks=3", "--ntasks-per-node=1", "--cpus-per-task=32",
     ]  # fmt: skip
-    with pytest.raises(BadInput, match="backend torchrun needs 1 srun tasks on each of the 3 node"):
+    with pytest.raises(BadInput, match="backend torchrun needs 1 srun task on each of 3 nodes"):
         line(task(0, 12))
 
 
