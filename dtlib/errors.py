@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,15 +37,19 @@ class Stopped(DtlibError):
     exit_code = 75
 
 
+# What the operating system says in words that only its programmers use.
+_REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.EEXIST: "there is a file of that name",
+    errno.ENOTDIR: "part of its path is a file, not a folder",
+    errno.EISDIR: "it is a folder, not a file",
+}
+
+
 def in_words(error: Exception) -> str:
     """Return the reason for an error on one line, without its number and the file's name."""
     if isinstance(error, OSError) and error.strerror:
-        reason = error.strerror
-        return (
-            "there is no such file"
-            if error.errno == errno.ENOENT
-            else reason[0].lower() + reason[1:]
-        )
+        return _REASONS.get(error.errno or 0) or error.strerror[0].lower() + error.strerror[1:]
     if isinstance(error, KeyError):
         return f"it has no {error}"
     return " ".join(str(error).split())
@@ -55,14 +60,31 @@ def unusable(error: OSError) -> BadInput:
     return BadInput(f"{error.filename} cannot be used: {in_words(error)}.")
 
 
-_SYNONYMS = {"gpu": "cuda"}
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return `1 rank`, or `3 ranks`; a `plural` that needs more than an s is given."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+# Other programs' words for what dtlib calls differently.
+_SYNONYMS = {"gpu": "cuda", "gpus": "ranks", "learning-rate": "lr", "batch-size": "global-batch"}
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near."""
-    known = list(choices)
-    near = difflib.get_close_matches(_SYNONYMS.get(word, word), known, n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near.
+
+    Near is a word with a typing error, then a choice that is a part of the word (`--num-steps`),
+    then one that shares two thirds of its letters with the word.
+    """
+    known = {_bare(choice): choice for choice in choices}
+    bare = _SYNONYMS.get(_bare(word), _bare(word))
+    parts = [one for one in known if {*one.split("-")} <= {*bare.split("-")}]
+    close = functools.partial(difflib.get_close_matches, bare, known, 1)
+    near = close(cutoff=0.8) or sorted(parts, key=len)[-1:] or close(cutoff=2 / 3)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""
+
+
+def _bare(word: str) -> str:
+    return word.lstrip("-").replace("_", "-")
 
 
 def refuse_unknown(what: str, word: Any, choices: Iterable[str]) -> None:
@@ -70,4 +92,5 @@ def refuse_unknown(what: str, word: Any, choices: Iterable[str]) -> None:
     known = list(choices)
     if word not in known:
         near = did_you_mean(str(word), known)
-        raise BadInput(f"unknown {what} {word!r}; choose from {', '.join(known)}.{near}")
+        wrong = f"unknown {what} {word!r}" if near else f"{what} {word!r} is not offered"
+        raise BadInput(f"{wrong}; choose from {', '.join(known)}.{near}")

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from dtlib.errors import BadInput, DtlibError
+from dtlib.errors import BadInput, DtlibError, counted
 
 if TYPE_CHECKING:
     from dtlib.training.record import Run
@@ -17,11 +17,11 @@ def describe(run: Run) -> str:
     summary = run.summary
     lines = dict(summary.get("evaluation") or {})
     if summary.get("throughput"):
-        steps = f"median of {summary['timed_steps']} steps"
+        steps = f"median of {counted(summary['timed_steps'], 'step')}"
         lines["speed"] = f"{summary['throughput']:.4g} {summary['throughput_unit']} ({steps})"
     lines["records"] = str(run.folder)
     width = max(map(len, lines))
-    head = f"done: {summary.get('steps', len(run.history))} steps, loss {run.loss:.6g}"
+    head = f"done: {counted(summary.get('steps', len(run.history)), 'step')}, loss {run.loss:.6g}"
     return "\n".join([head, *(f"  {key:<{width}}  {_say(lines[key])}" for key in lines)])
 
 

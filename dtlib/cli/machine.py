@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtlib.config.flags import Parser, add_json
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, refuse_unknown
 
 
 def doctor(words: list[str]) -> int:
@@ -77,8 +77,7 @@ def ops(words: list[str]) -> int:
     settings = parser.parse_args(words)
     names = settings.names or list(ops.OPERATORS)
     for name in names:
-        if name not in ops.OPERATORS:
-            raise BadInput(f"unknown operator {name!r}; choose from {', '.join(ops.OPERATORS)}.")
+        refuse_unknown("operator", name, ops.OPERATORS)
     if settings.what == "build":
         if settings.json:
             raise BadInput("--json goes with `dtlib ops list`; leave it out.")

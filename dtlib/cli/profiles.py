@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dtlib.config.flags import Parser, add_json, one_of
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput, Unavailable, refuse_unknown
+from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
 from dtlib.measure.columns import aligned
 from dtlib.measure.profiling import commands, tables
 from dtlib.ranks.environment import EnvWorld, environment_world
@@ -58,8 +58,9 @@ def profile(tool: str, words: list[str]) -> int:
     Raises `BadInput` when no training run follows `--`, or a setting is wrong; `Unavailable` where
     the profiler is not installed.
     """
-    at = words.index("--") if "--" in words else len(words)
-    settings, run = _parser(tool).parse_args(words[:at]), words[at + 1 :]
+    begins = next((word for word in ("--", "train") if word in words), "")
+    at = words.index(begins) if begins else len(words)
+    settings, run = _parser(tool).parse_args(words[:at]), words[at + (begins == "--") :]
     if run[:1] != ["train"]:
         raise BadInput(f"say what to profile: `dtlib profile {tool} -- train text --steps 20`.")
     from dtlib.cli.training import parse_train, train
@@ -70,15 +71,17 @@ def profile(tool: str, words: list[str]) -> int:
     settings.out = settings.out or str(Path(config.out or ".") / tool)
     variable = commands.VARIABLES[there.source] if there else None
     line = _line(tool, settings, [sys.executable, "-m", "dtlib", *run], variable)
+    folder = Path(settings.out).parent  # the profilers do not create it
     if settings.print:
-        print(shlex.join(line))
+        first = "" if folder == Path() else f"mkdir -p {shlex.quote(str(folder))} && "
+        print(first + shlex.join(line))
         return 0
     if shutil.which(tool) is None:
         raise Unavailable(f"there is no {tool} here ({WHERE[tool]}); --print shows the command.")
     if there and settings.only is not None and there.rank not in settings.only:
         return train(commands.marked(run, settings.first, settings.last)[1:])
     report = settings.out + (f".rank{there.rank}" if there else "")
-    Path(report).parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     code = subprocess.run(line, check=False).returncode
     written = _table(report) if tool == "ncu" and code == 0 else f"{report}.sqlite"
     if code == 0:
@@ -95,10 +98,12 @@ def _refuse(
             f"--profile and {tool} cannot profile the same run: CUPTI serves one profiler at a"
             " time; leave --profile out."
         )
+    if config.device in ("cpu", "mps"):
+        raise BadInput(f"{tool} records an NVIDIA GPU; leave --device {config.device} out.")
     if config.steps is not None and settings.first > config.steps:
         raise BadInput(
-            f"first is {settings.first}, but the run has {config.steps} steps, so nothing would be"
-            " recorded: give a smaller --first, or more --steps."
+            f"first is {settings.first}, but the run has {counted(config.steps, 'step')}, so"
+            " nothing would be recorded: give a smaller --first, or more --steps."
         )
     if settings.only is not None and there is None:
         raise BadInput(

@@ -11,7 +11,7 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config.flags import Parser, add_settings, hyphens, one_of
 from dtlib.config.values import typed
-from dtlib.errors import BadInput, refuse_unknown
+from dtlib.errors import BadInput, counted, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import LOSSES, Estimate, Setup, estimate
@@ -82,7 +82,7 @@ def table(setup: Setup, found: Estimate, device: str | None) -> str:
     unit = f"a window of {setup.sequence} tokens" if setup.is_text else "a picture"
     lines = [
         f"Simulated: {setup.model}, {found.parameters:,} parameters, strategy {setup.strategy},"
-        f" {setup.precision} on {setup.ranks} {'rank' if setup.ranks == 1 else 'ranks'};",
+        f" {setup.precision} on {counted(setup.ranks, 'rank')};",
         f"micro-batch {setup.micro_batch} × accumulation {setup.accumulation}, a sample is {unit}.",
         *more_settings(setup),
         "One rank, in GB (10⁹ bytes):",

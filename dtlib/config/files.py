@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ def writable_folder(folder: Path, setting: str = "--out") -> Path:
             return folder
     except OSError as error:
         raise BadInput(
-            f"the folder {folder} cannot be written to ({error.strerror}): choose another"
+            f"the folder {folder} cannot be written to ({in_words(error)}): choose another"
             f" {setting}."
         ) from None
 
@@ -91,6 +92,17 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     write_atomically(path, text.getvalue())
 
 
+def _what_is_wrong(error: Exception) -> str:
+    """Return the reason for an error, with the line if it is an error of YAML."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return in_words(error).partition(' in "<unicode')[0]
+    begun = getattr(error, "context_mark", None) or mark
+    since = f", in what begins in line {begun.line + 1}" if begun.line < mark.line else ""
+    problem = re.sub(r"'?<(\w+) end>'?", r"the end of the \1", getattr(error, "problem", ""))
+    return f"line {mark.line + 1}: {problem}{since}"
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the `key: value` lines of a YAML file; the keys and values are not checked here.
 
@@ -101,13 +113,17 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         text, _ = decode(Path(path).read_bytes())
         content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
-    except (OSError, yaml.YAMLError, ValueError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         remedy = "give the YAML file of settings" if isinstance(error, OSError) else "correct it"
         raise BadInput(
-            f"the configuration {path} cannot be read: {in_words(error)}; {remedy}."
+            f"the configuration {path} cannot be read: {_what_is_wrong(error)}; {remedy}."
         ) from error
     if not isinstance(content, dict):
-        raise BadInput(f"the configuration {path} must hold lines of the form key: value.")
+        kinds = {type(None): "is empty", list: "is a list"}
+        what = kinds.get(type(content)) or f"holds only {str(content)[:40]!r}"
+        raise BadInput(
+            f"the configuration {path} {what}, but it must hold lines of the form key: value."
+        )
     keys = [key.value for key, _ in getattr(tree, "value", [])]
     for key in content:
         if keys.count(key) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -28,6 +29,11 @@ class Parser(argparse.ArgumentParser):
             answer, Parser.asked = Parser.asked, None  # the answer parses, too
             answer(self)
         self.words = list(args or ())
+        for before, word in itertools.pairwise(["", *self.words]):
+            if word == "" or (word.startswith("--") and word.endswith("=")):
+                # as from a variable of the shell that is not set
+                what = word[:-1] or (before if before.startswith("-") else "one of the words")
+                raise BadInput(f"{what} is empty; give a value, or leave it out.")
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -36,6 +42,10 @@ class Parser(argparse.ArgumentParser):
             word, known = match[1].strip("'"), re.findall(r"[\w-]+", match[2])
             message = f"unknown word {word!r}; choose from {', '.join(known)}"
             hint = did_you_mean(word, known)
+        elif match := re.match(r"argument (\S+): invalid int value: (.*)", message):
+            message = f"{match[1]} is {match[2]}; it must be a whole number"
+        elif match := re.match(r"argument (\S+): ignored explicit argument (.*)", message):
+            message = f"{match[1]} takes no value, so leave {match[2]} out"
         elif match := re.match(r"unrecognized arguments: (\S+)", message):
             word = match[1].partition("=")[0]
             message = f"unknown setting {word!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,22 @@ def cut(
     elif micro_batch is None:
         accumulation = accumulation or 1
         parts = accumulation * world_size
-        what = f"accumulation {accumulation} × {_ranks(world_size)} = {parts}"
+        what = f"accumulation {accumulation} × {counted(world_size, 'rank')} = {parts}"
         micro_batch = _divide(global_batch, parts, what)
     elif accumulation is None:
         parts = micro_batch * world_size
-        what = f"micro-batch {micro_batch} × {_ranks(world_size)} = {parts}"
+        what = f"micro-batch {micro_batch} × {counted(world_size, 'rank')} = {parts}"
         accumulation = _divide(global_batch, parts, what)
     product = micro_batch * accumulation * world_size
     if product != global_batch:
         fit, rest = divmod(global_batch, micro_batch * accumulation)
-        remedy = f"run {_ranks(fit)}, or " if rest == 0 and not alone else ""
+        remedy = f"run {counted(fit, 'rank')}, or " if rest == 0 and not alone else ""
         raise BadInput(
             f"global batch {global_batch} is not micro-batch {micro_batch}"
-            f" × accumulation {accumulation} × {_ranks(world_size)} = {product};"
+            f" × accumulation {accumulation} × {counted(world_size, 'rank')} = {product};"
             f" {remedy}give only two of the three."
         )
     return BatchPlan(global_batch, micro_batch, accumulation, world_size)
-
-
-def _ranks(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def _divide(total: int, parts: int, what: str) -> int:

@@ -82,7 +82,7 @@ class RunConfig:
         weight decay of matrices and kernels, not of biases and norms (default: depends on task and
         optimizer)
     warmup_steps
-        optimizer steps over which the learning rate rises linearly to lr
+        optimizer steps over which the learning rate rises linearly to lr, at most all of them
     schedule
         what the learning rate does after its warm-up: cosine or constant
     lr_floor : SHARE

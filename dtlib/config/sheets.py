@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import re
@@ -54,15 +55,12 @@ def decode(content: bytes) -> tuple[str, str]:
     Raises `ValueError` when none of them fits.
     """
     encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        if encoding != "utf-8":
-            raise
-        text, encoding = content.decode("cp1252"), "cp1252"
-    if "\0" in text:
-        raise ValueError("it has zero bytes in it, which no text has")
-    return text, encoding
+    for name in dict.fromkeys((encoding, "cp1252" if encoding == "utf-8" else encoding)):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = content.decode(name)
+            if "\0" not in text:
+                return text, name
+    raise ValueError("it is not text in UTF-8")
 
 
 def read_sheet(path: Path, known: Sequence[str], numbers: Collection[str] = ()) -> Sheet:

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from dtlib.errors import BadInput, refuse_unknown
+from dtlib.errors import BadInput, counted, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
 RUNS = "runs"  # the folder of runs that are given no other
@@ -83,8 +83,8 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
     for key, most in AT_MOST.items():
         if values[key] is not None and values[key] > most:
             raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
-    if values["out"] == "":  # as from a variable of the shell that is not set
-        raise BadInput("out is empty; name a folder, or leave it out.")
+    if empty := [key for key, value in values.items() if value == ""]:
+        raise BadInput(f"{empty[0]} is empty; give a value, or leave it out.")
     if values["micro_batch"] == AUTO and values["accumulation"] is not None:
         raise BadInput(
             f"micro_batch auto chooses the accumulation too, and accumulation is"
@@ -94,6 +94,17 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
         value = values[key]
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise BadInput(f"{key} is {value}; it must be a number above 0.")
+    if values["epochs"] is None:  # otherwise the data decide
+        refuse_long_warmup(values["warmup_steps"], values["steps"] or DEFAULT_STEPS)
+
+
+def refuse_long_warmup(warmup_steps: int, total: int) -> None:
+    """Refuse a warm-up that the run's `total` steps do not complete."""
+    if warmup_steps > total:
+        raise BadInput(
+            f"warmup_steps is {warmup_steps}, but the run has {counted(total, 'step')}, so the"
+            f" learning rate would never reach lr; use a warm-up of at most {total}, or more steps."
+        )
 
 
 def typed(key: str, value: Any, hint: Any) -> Any:

@@ -13,7 +13,7 @@ import torch
 from dtlib.data.fetch.sources import SOURCES
 from dtlib.data.images import ImageData
 from dtlib.data.places import find
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 
 FOLDER = SOURCES["cifar10"].folder
 ARCHIVE = SOURCES["cifar10"].downloads[0].urls[0]
@@ -58,8 +58,8 @@ def _files(name_or_folder: str, split: str, count: int | None) -> list[np.ndarra
     there = sum(map(len, files))
     if there < (1 if count is None else count):
         raise BadInput(
-            f"{folder} has {there} {split} pictures, fewer than the {count or 1} requested: "
-            "request fewer, or get the whole archive."
+            f"{folder} has {counted(there, f'{split} picture')}, fewer than the {count or 1} "
+            "requested: request fewer, or get the whole archive."
         )
     return files
 

@@ -14,7 +14,7 @@ from dtlib.data.english import english
 from dtlib.data.grammar import Grammar
 from dtlib.data.places import is_folder_name
 from dtlib.data.tokenizer import Closed, Tokenizer, from_folder, gpt2, train
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, counted, did_you_mean
 
 NAMES = ("grammar", *corpus.NAMES)
 TOKENIZERS = ("gpt2", "trained", "characters")
@@ -81,7 +81,9 @@ def open_text(
         If there is no such text, folder or tokenizer.
     """
     if size is not None and size < 2:
-        raise BadInput(f"a text of {size} tokens is too short: training needs at least 2.")
+        raise BadInput(
+            f"a text of {counted(size, 'token')} is too short: training needs at least 2."
+        )
     if name_or_folder == "grammar":
         return _from_grammar(tokenizer, seed, size)
     text = _corpus(name_or_folder)
@@ -91,8 +93,8 @@ def open_text(
     parts = {split: chosen.encode(getattr(text, split)) for split in corpus.SPLITS}
     if size is not None and size > len(parts["train"]):
         raise BadInput(
-            f"{text.source} has {len(parts['train'])} training tokens, fewer than the {size} "
-            "requested: request fewer samples, or use more text."
+            f"{text.source} has {counted(len(parts['train']), 'training token')}, fewer than the "
+            f"{size} requested: request fewer samples, or use more text."
         )
     return TextData(
         train=parts["train"][:size],
@@ -119,8 +121,8 @@ def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
     for split, tokens in (("train", data.train), ("valid", data.valid)):
         if len(tokens) < 2:
             raise BadInput(
-                f"{data.source} is too short: its {split} split has {len(tokens)} tokens, but a"
-                " prediction needs at least 2; use more text."
+                f"{data.source} is too short: its {split} split has"
+                f" {counted(len(tokens), 'token')}, but a prediction needs 2; use more text."
             )
     return len(data.train)
 

@@ -16,7 +16,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from dtlib.data.places import cache_folder, cached, find
-from dtlib.errors import BadInput, in_words
+from dtlib.errors import BadInput, counted, in_words
 
 BYTES = 256
 END_OF_TEXT = "<|endoftext|>"
@@ -82,7 +82,7 @@ class BytePair:
         if inner.get_vocab_size() < BYTES or not inner.encode("Hello world").ids:
             raise BadInput(
                 f"tokenizer {name} is empty or its files are missing: it has "
-                f"{inner.get_vocab_size()} tokens, but bytes alone need {BYTES}."
+                f"{counted(inner.get_vocab_size(), 'token')}, but bytes alone need {BYTES}."
             )
         self._byte_level = isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel)
 

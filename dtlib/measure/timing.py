@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 
 if TYPE_CHECKING:
     import torch
@@ -88,8 +88,8 @@ class StepTimer:
         """
         if not self.timed:
             raise BadInput(
-                f"{len(self.times)} steps were run and the first {self.warmup} are warm-up, "
-                f"which leaves none to time: run at least {self.warmup + 1} steps."
+                f"of {counted(len(self.times), 'step')}, the first {self.warmup} are warm-up, "
+                f"which leaves none to time: run at least {counted(self.warmup + 1, 'step')}."
             )
         return statistics.median(self.timed)
 

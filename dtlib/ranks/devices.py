@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dtlib.config import CHOICES
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
 
 DEVICES = CHOICES["device"]
 CPU = "--device cpu"
@@ -68,11 +68,7 @@ def choose_backend(
     Unavailable
         When this machine does not have the device, or has fewer GPUs than local ranks.
     """
-    if device not in DEVICES:
-        raise BadInput(
-            f"Unknown device {device!r}; choose one of {', '.join(DEVICES)}."
-            + did_you_mean(device, DEVICES)
-        )
+    refuse_unknown("device", device, DEVICES)
     if device == "cpu":
         return "cpu", "gloo"
     here = availability or available_here()
@@ -95,7 +91,8 @@ def few_gpus(ranks: int, gpus: int, host: str = "this host", cpu: str = CPU) -> 
         there, use = "there is 1" if gpus == 1 else f"there are {gpus}", f"use --ranks {gpus}"
     else:
         there, use = f"see {gpus} (CUDA_VISIBLE_DEVICES?)", f"start {gpus} on each node"
-    return f"{ranks} ranks on {host} need {ranks} GPUs, but {there}; {use} or {cpu}."
+    needed = f"{counted(ranks, 'rank')} on {host} need{'s' * (ranks == 1)} {counted(ranks, 'GPU')}"
+    return f"{needed}, but {there}; {use} or {cpu}."
 
 
 def _choose_mps(world_size: int, here: Availability) -> tuple[str, str]:

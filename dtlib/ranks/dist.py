@@ -7,6 +7,7 @@ used, so that the launcher can read the tables here in a process that never need
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtlib.errors import counted
 from dtlib.ranks import gpus, timeouts
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import EnvWorld, environment_world, meeting_place, start_limit
@@ -26,7 +28,7 @@ __all__ = [
     "Availability", "EnvWorld", "World", "available_here", "barrier", "broadcast_object",
     "choose_backend", "devices_in_words", "environment_world", "gather_objects", "heeds_stop",
     "in_world", "install_stop_handlers", "is_main", "join", "leave", "reduce_scatter_sum",
-    "request_stop", "stop_requested", "sum_over_ranks", "tell_devices", "world",
+    "request_stop", "stop_requested", "sum_over_ranks", "tell_devices", "told_by_all", "world",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class _Stop:
 
 _joined_device: torch.device | None = None
 _why = ""  # why this device, if it is unexpected
+_turns = itertools.count()  # of `told_by_all`: all ranks are at the same one
 _told = False  # whether this world has reported its device
 
 
@@ -166,9 +169,10 @@ def tell_devices(also: str = "") -> None:
 def devices_in_words() -> str:
     """Describe the device that the ranks use, and why if it is unexpected."""
     here, why = world(), _why
-    ranks = "1 rank" if here.world_size == 1 else f"{here.world_size} ranks"
     backend = f" with {here.backend}" if here.backend else ""
-    return f"{ranks} on {here.device.type}{backend}" + (f": {why}" if why else "")
+    return f"{counted(here.world_size, 'rank')} on {here.device.type}{backend}" + (
+        f": {why}" if why else ""
+    )
 
 
 def leave() -> None:
@@ -231,6 +235,25 @@ def gather_objects(obj: T) -> list[T]:
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, obj)
     return found
+
+
+def told_by_all(said: str, seconds: float) -> list[str] | None:
+    """Return what every rank says in this call, or None if not all do so in that time.
+
+    Unlike a collective it may be called while other ranks wait in one: it asks the store.
+    """
+    number = next(_turns)
+    dist = _joined()
+    if dist is None:
+        return [said]
+    store = dist.distributed_c10d._get_default_store()
+    names = [f"dtlib {number} {rank}" for rank in range(dist.get_world_size())]
+    store.set(names[dist.get_rank()], said)
+    try:
+        store.wait(names, timedelta(seconds=seconds))
+    except RuntimeError:
+        return None
+    return [store.get(name).decode() for name in names]
 
 
 def request_stop() -> None:

@@ -54,12 +54,30 @@ def environment_world(env: Mapping[str, str] = os.environ) -> EnvWorld | None:
     Raises `BadInput` when the variables are incomplete, contradict one another, or several
     torchruns share a node.
     """
+    place = None
     if "RANK" in env:
         _refuse_torchrun_per_task(env)
-        return _torchrun_world(env)
-    if "SLURM_PROCID" in env and _number(env, "SLURM_STEP_NUM_TASKS", 1) > 1:
-        return _slurm_world(env)
-    return None
+        place = _torchrun_world(env)
+    elif "SLURM_PROCID" in env and _place(env, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")[1] > 1:
+        place = _slurm_world(env)
+    if place and place.local_rank >= min(place.local_world_size, place.world_size):
+        raise BadInput(
+            f"the variables of {place.source} contradict each other: local rank {place.local_rank}"
+            f" of {place.local_world_size} on this node, in a world of {place.world_size}; start"
+            f" the command with {place.source}, or unset them."
+        )
+    return place
+
+
+def _place(env: Mapping[str, str], name: str, total: str) -> tuple[int, int]:
+    """Return a rank and the size of its world, from these variables."""
+    rank, size = _number(env, name), _number(env, total, 1, least=1)
+    if rank >= size:
+        raise BadInput(
+            f"{name}={rank} is outside a world of {total}={size}, since ranks count from 0; start"
+            f" the command with {'torchrun' if name == 'RANK' else 'srun'}, or unset {name}."
+        )
+    return rank, size
 
 
 def _torchrun_world(env: Mapping[str, str]) -> EnvWorld:
@@ -69,10 +87,8 @@ def _torchrun_world(env: Mapping[str, str]) -> EnvWorld:
             f"RANK is set, but {', '.join(missing)} is not; start the script with torchrun, "
             "or unset RANK."
         )
-    rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
-    if not 0 <= rank < size:
-        raise BadInput(f"RANK={rank} is outside a world of WORLD_SIZE={size}; ranks count from 0.")
-    local_size = _number(env, "LOCAL_WORLD_SIZE", size)
+    rank, size = _place(env, "RANK", "WORLD_SIZE")
+    local_size = _number(env, "LOCAL_WORLD_SIZE", size, least=1)
     return EnvWorld(
         rank, _number(env, "LOCAL_RANK", rank % local_size), size, local_size,
         _number(env, "GROUP_RANK", rank // local_size),
@@ -93,7 +109,7 @@ def _refuse_torchrun_per_task(env: Mapping[str, str]) -> None:
 
 
 def _slurm_world(env: Mapping[str, str]) -> EnvWorld:
-    rank, size = _number(env, "SLURM_PROCID"), _number(env, "SLURM_STEP_NUM_TASKS")
+    rank, size = _place(env, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
     node = _number(env, "SLURM_NODEID", 0)
     local_sizes = _tasks_per_node(env)
     local_size = local_sizes[node] if node < len(local_sizes) else local_sizes[-1]
@@ -114,7 +130,7 @@ def _tasks_per_node(env: Mapping[str, str]) -> list[int]:
     counts = each_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_NTASKS_PER_NODE", ""))
     if counts:
         return counts
-    nodes = _number(env, "SLURM_STEP_NUM_NODES", 1)
+    nodes = _number(env, "SLURM_STEP_NUM_NODES", 1, least=1)
     return [max(1, _number(env, "SLURM_STEP_NUM_TASKS", 1) // nodes)]
 
 
@@ -224,11 +240,17 @@ def refuse_loopback(address: str, hosts: Sequence[str]) -> None:
         )
 
 
-def _number(env: Mapping[str, str], name: str, default: int | None = None) -> int:
+def _number(
+    env: Mapping[str, str], name: str, default: int | None = None, *, least: int = 0
+) -> int:
     text = env.get(name, "")
     if not text and default is not None:
         return default
-    try:
-        return int(text)
-    except ValueError:
-        raise BadInput(f"{name}={text!r} in the environment is not a whole number.") from None
+    most = 65535 if name == "MASTER_PORT" else 2**31 - 1
+    if not (text.isdecimal() and least <= int(text) <= most):
+        wrong = f"={text!r} is not a whole number from {least} to {most}" if text else " is not set"
+        raise BadInput(
+            f"{name}{wrong} in the environment; start the command with torchrun or srun, which"
+            " set it, or unset their variables."
+        )
+    return int(text)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dtlib.errors import Unavailable
+from dtlib.errors import Unavailable, counted
 from dtlib.ranks import devices
 from dtlib.ranks.environment import EnvWorld
 
@@ -111,7 +111,7 @@ def placed(seen: Sequence[Seen], rank: int, device: str) -> Placed:
         gpus = len({gpu for each in there for gpu in each.gpus})
         if device == "cuda":
             raise Unavailable(devices.few_gpus(len(there), gpus, host))
-        note = f"{_counted(len(there), 'rank')} on {host} have {_counted(gpus, 'GPU')}"
+        note = f"{counted(len(there), 'rank')} on {host} have {counted(gpus, 'GPU')}"
         return Placed("cpu", "gloo", f"{note}, but each needs its own" if any_gpu(seen) else "")
     backend = "nccl" if all(each.nccl for each in seen) else "gloo"
     bound = any(number != each.local_rank for number, each in zip(own, seen, strict=True))
@@ -140,7 +140,3 @@ def assign(seen: Sequence[Seen]) -> list[int | None]:
         if number is not None:
             taken.add(each.gpus[number])
     return own
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

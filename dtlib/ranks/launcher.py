@@ -193,15 +193,19 @@ def _run(group: Group) -> list[Outcome]:
         group.stop_requested = True
 
     group.stop_requested = dist.stop_requested()  # a signal came before the launch
+    outer = signal.getsignal(signal.SIGTERM)
     try:
         with handled(handler, signal.SIGTERM, signal.SIGUSR1):
-            return group.run()
+            outcomes = group.run()
     except KeyboardInterrupt as interrupt:
         # IPython's hook: a notebook shows the sentence, not where this process was waiting.
         interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
         places = "; ".join(f"rank {rank} was {place}" for rank, place in group.places.items())
         print(f"Interrupted: {places or 'no rank was running'}.", file=sys.stderr, flush=True)
         raise
+    if group.stop_requested and callable(outer) and all(one.status == "ok" for one in outcomes):
+        outer(signal.SIGTERM, None)  # too late for this launch, but the caller may have more to do
+    return outcomes
 
 
 Place = dist.EnvWorld | dist.World

@@ -132,9 +132,9 @@ def handled(handler: Callable[..., object], *names: signal.Signals) -> Iterator[
 
 
 def terminate_as_interrupt() -> contextlib.AbstractContextManager[None]:
-    """Make SIGTERM end this process's work as Ctrl-C would, with everything that it started."""
+    """Make SIGTERM and SIGUSR1 end this process's work as Ctrl-C would."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    return handled(interrupt, signal.SIGTERM)
+    return handled(interrupt, signal.SIGTERM, signal.SIGUSR1)

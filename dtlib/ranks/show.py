@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dtlib.errors import counted
+
 OnProgress = Callable[[int, int, dict[str, Any]], None]
 
 
@@ -54,7 +56,7 @@ class Lines(Silent):
     def __init__(self, on_progress: OnProgress | None = None, ranks: int = 0) -> None:
         super().__init__(on_progress)
         self._tenth = 0
-        self._who = f"{ranks} rank{'s' if ranks > 1 else ''}: " if ranks else ""
+        self._who = f"{counted(ranks, 'rank')}: " if ranks else ""
 
     def line(self, rank: int, text: str) -> None:
         print(f"[rank {rank}] {text}", flush=True)

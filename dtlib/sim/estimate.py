@@ -10,7 +10,7 @@ from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import activations, flops, shapes, states, tensors, traffic
 from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, communication, model_states
 
-MOST = 10**6  # samples of a micro-batch, far more than fit on any device
+MOST = 10**6  # ranks, samples of a micro-batch …: more than exist; `fitting` tries all below
 LOSSES = ("whole", "auto")
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
 BACKWARD, END, STEP = MOMENTS
@@ -92,12 +92,12 @@ class Setup:
         refuse_unknown("precision", self.precision, PRECISIONS)
         refuse_unknown("norm", self.norm, ("batch", "group"))
         refuse_unknown("loss", self.loss, LOSSES)
-        for name in ("micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
+        for name in ("ranks", "micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadInput(f"{name} is {value}; it must be at least 1.")
-        if self.micro_batch > MOST:  # `fitting` tries all smaller ones
-            raise BadInput(f"micro_batch is {self.micro_batch}; it must be at most {MOST}.")
+            if name not in ("max_length", "bucket") and value > MOST:
+                raise BadInput(f"{name} is {value}; it must be at most {MOST}.")
         context = shapes.GPT[self.model]["context"] if self.is_text else self.sequence
         if self.sequence > context:
             wrong = f"max_length {self.max_length} exceeds the context of {self.model}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from dtlib.config.belonging import no_effect
-from dtlib.errors import DtlibError
+from dtlib.errors import DtlibError, counted
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
@@ -187,8 +187,9 @@ class Strategy:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
         if self.skipped_in_a_row > self.config.skip_limit:
             raise DtlibError(
-                f"fp16 overflowed in {self.skipped_in_a_row} steps in a row and the loss scale is"
-                f" down to {loss_scale:g}; use {bf16_instead(self.config)}, or a smaller lr."
+                f"fp16 overflowed in {counted(self.skipped_in_a_row, 'step')} in a row and the loss"
+                f" scale is down to {loss_scale:g}; use {bf16_instead(self.config)}, or a"
+                " smaller lr."
             )
         return StepResult(grad_norm, skipped)
 

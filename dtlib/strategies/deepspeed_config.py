@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.plan import BatchPlan, cut
-from dtlib.errors import BadInput, in_words
+from dtlib.errors import BadInput, counted, in_words
 from dtlib.sim.states import STAGES
 from dtlib.strategies.optim import BETAS
 
@@ -206,8 +206,9 @@ def refuse_contradictions(
     if plan is not None and plan != mine:
         raise BadInput(
             f"deepspeed {path} divides a global batch of {plan.global_batch} into micro-batch"
-            f" {plan.micro_batch} × accumulation {plan.accumulation} × {plan.world_size} ranks, but"
-            f" this run {mine.global_batch} into {mine.micro_batch} × {mine.accumulation} ×"
+            f" {plan.micro_batch} × accumulation {plan.accumulation} ×"
+            f" {counted(plan.world_size, 'rank')}, but this run {mine.global_batch} into"
+            f" {mine.micro_batch} × {mine.accumulation} ×"
             f' {mine.world_size}; make them equal, or write "auto" into the file.'
         )
     for keys, setting in BOTH_SAY.items():

@@ -16,7 +16,7 @@ from typing import Any
 
 from dtlib.config.flags import Parser, add_json, add_settings, hyphens
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 from dtlib.strategies import names as strategy_names
 
 OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # settings that the study sets itself
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(to_json([{"part": number, "name": one.name} for number, one in enumerate(planned)]))
         return 0
     if parts:
-        print(f"{len(planned)} runs: --part 0 to --part {len(planned) - 1}")
+        print(f"{counted(len(planned), 'run')}: --part 0 to --part {len(planned) - 1}")
         print("\n".join(f"{number} {one.name}" for number, one in enumerate(planned)))
         return 0
     return running.study_timed(kind, settings, planned, out, part)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_csv
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted, refuse_unknown
 from dtlib.study import (
     family,
     reading,
@@ -40,7 +40,7 @@ def find(place: Path) -> Path:
     inside = [place / f"{kind}.csv" for kind in STUDIES if (place / f"{kind}.csv").exists()]
     if not inside:
         missing = family.read_folder(place).get("runs", [])
-        why = f"none of its {len(missing)} runs is done" if missing else "it holds no study"
+        why = f"none of {counted(len(missing), 'run')} is done" if missing else "it holds no study"
         raise BadInput(f"{place} has no table to draw from: {why}; name a study's folder.")
     return inside[0]
 
@@ -53,8 +53,10 @@ def draw(place: Path) -> tuple[str, list[Path]]:
     table.
     """
     path = find(place)
+    kind = tables.read(path, ("study",))[0]["study"]  # the file may have been renamed
+    refuse_unknown(f"kind of study in {path},", kind, STUDIES)
     ways = {sensitivity.KIND: _sensitivity, **dict.fromkeys(scaling.KINDS, _scaling)}
-    return ways.get(path.stem, _strategies)(path)
+    return ways.get(kind, _strategies)(path)
 
 
 def _strategies(path: Path) -> tuple[str, list[Path]]:
@@ -82,7 +84,7 @@ def _scaling(path: Path) -> tuple[str, list[Path]]:
 
 
 def _sensitivity(path: Path) -> tuple[str, list[Path]]:
-    runs = tables.read(path, study=sensitivity.KIND)
+    runs = tables.read(path)
     told = family.read_folder(path.parent)
     axes = [axis for axis in sensitivity.AXES if isinstance(told.get(axis), list)]
     axes = axes or sensitivity.varying(runs)
@@ -128,7 +130,8 @@ def missing_runs(path: Path, done: Sequence[str], grid: Sequence[str]) -> list[s
     missing = [name for name in names if name not in set(done)]
     if not missing:
         return []
+    verb = "is" if len(missing) == 1 else "are"
     return [
-        f"{len(missing)} of {len(names)} runs are missing: {', '.join(missing)}; start the"
-        " same study again to do them."
+        f"{len(missing)} of {counted(len(names), 'run')} {verb} missing: {', '.join(missing)};"
+        " start the same study again to do them."
     ]

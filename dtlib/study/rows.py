@@ -104,4 +104,4 @@ def _named(line: Line) -> list[dict[str, Any]]:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the table of a study of strategies; see `tables.read`."""
-    return tables.read(path, ("strategy", "world_size", *LEDGER), "strategies")
+    return tables.read(path, ("strategy", "world_size", *LEDGER))

@@ -10,7 +10,8 @@ from dtlib.config import RunConfig
 from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_csv
 from dtlib.config.plan import BatchPlan
-from dtlib.errors import BadInput, DtlibError, Unavailable
+from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable, counted
+from dtlib.ranks.processes import terminate_as_interrupt
 from dtlib.study import drawing, family, reading, rows, strategies, tables
 from dtlib.study.family import Outcome, Planned
 from dtlib.training import start
@@ -65,15 +66,17 @@ def study_timed(
     Returns and raises the same as `study_strategies`.
     """
     if part is not None and part >= len(planned):
-        print(f"There is no part {part}: the study has {len(planned)} runs. Nothing to do.")
+        print(f"There is no part {part} among {counted(len(planned), 'run')}. Nothing to do.")
         return 0
     refuse_first([one.config for one in planned], settings)
     writable_folder(out)
     names = [one.name for one in planned]
     family.open_folder(out, kind, settings, names)
-    outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
-    collect(kind, out)
-    _refuse([outcome for outcome in outcomes if outcome.status != "done"], "are not done")
+    try:
+        outcomes = _carried_out(out, planned if part is None else [planned[part]], _time_of_step)
+    finally:  # a signal must not cost the table of what is done
+        collect(kind, out)
+    _refuse([outcome for outcome in outcomes if outcome.status != "done"], "not done")
     return 0
 
 
@@ -142,7 +145,9 @@ def _refuse(lost: Sequence[Outcome], what: str) -> None:
     """Raise an error that names the lost runs, if any."""
     if lost:
         names = ", ".join(outcome.planned.name for outcome in lost)
-        raise DtlibError(f"{len(lost)} runs {what}: {names}; the reasons are printed above.")
+        raise DtlibError(
+            f"{counted(len(lost), 'run')} {what}: {names}; the reasons are printed above."
+        )
 
 
 def _time_of_step(run: Run) -> str:
@@ -154,11 +159,20 @@ def _carried_out(
     out: Path, planned: Sequence[Planned], said: Callable[[Run], str]
 ) -> list[Outcome]:
     """Do the runs and print each outcome; raise the common error if none of them could start."""
-    outcomes = []
-    for one in family.carry_out(out, planned):
-        outcomes.append(one)
-        words = said(one.run) if one.run else one.because
-        print(f"{one.planned.name}: {one.status}, {words}", flush=True)
+    outcomes: list[Outcome] = []
+    try:
+        with terminate_as_interrupt():
+            for one in family.carry_out(out, planned):
+                outcomes.append(one)
+                words = said(one.run) if one.run else one.because
+                print(f"{one.planned.name}: {one.status}, {words}", flush=True)
+    except (Stopped, KeyboardInterrupt) as error:
+        names = [one.name for one in planned]
+        done = [*family.finished(out, names)]
+        raise Stopped(
+            f"stopped by a signal: {len(done)} of {counted(len(names), 'run')} in {out} done"
+            f" ({', '.join(done) or 'none yet'}); start the same command again to do the others."
+        ) from error
     statuses = {outcome.status for outcome in outcomes}
     if len(statuses) == 1 and statuses <= ERRORS.keys():  # the cause is the settings or the machine
         raise ERRORS[statuses.pop()](outcomes[0].because)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.errors import counted
 from dtlib.measure.columns import aligned
 from dtlib.study import reading
 
@@ -27,7 +28,7 @@ def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] =
     lines = [head, *(_line(row) for row in rows)]
     count, most = rows[0]["repeats"], rows[-1]["world_size"]
     found = [
-        f"{kind.capitalize()} scaling, medians of {count} repeat{'s' * (count != 1)}, with smallest"
+        f"{kind.capitalize()} scaling, medians of {counted(count, 'repeat')}, with smallest"
         " and largest.",
         aligned(lines, left=0),
         *judged,
@@ -36,8 +37,8 @@ def table(rows: Sequence[Row], cores: int | None = None, judged: Sequence[str] =
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
     if cores is not None and most > cores:
         found.append(
-            f"{most} ranks shared {cores} cores: beyond {cores} ranks, the efficiency shows"
-            " the limits of the machine."
+            f"{most} ranks shared {counted(cores, 'core')}: beyond {counted(cores, 'rank')}, the"
+            " efficiency shows the limits of the machine."
         )
     return "\n".join(found)
 
@@ -86,8 +87,8 @@ def save(
 ) -> str:
     """Write the figure, with its numbers in words inside, and the table; return the table."""
     words = "; ".join(
-        f"{row['world_size']} ranks: {1e3 * row['step_time_s']:.1f} ms a step, efficiency"
-        f" {row['efficiency']:.2f}"
+        f"{counted(row['world_size'], 'rank')}: {1e3 * row['step_time_s']:.1f} ms a step,"
+        f" efficiency {row['efficiency']:.2f}"
         for row in rows
     )
     text = table(rows, cores, judged)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.errors import counted
 from dtlib.measure.columns import aligned
 from dtlib.study import reading, sensitivity
 from dtlib.study.sensitivity import FIRST, LOSS, NOISE, SINGLE
@@ -27,7 +28,7 @@ def table(rows: Sequence[Row], judged: Sequence[str] = ()) -> str:
     lines += [_line(row, axes) for row in rows]
     count, ranks = max(row["repeats"] for row in rows), rows[0]["world_size"]
     found = [
-        f"Medians of {count} repeat{'s' * (count != 1)} on {ranks} rank{'s' * (ranks != 1)}; gains"
+        f"Medians of {counted(count, 'repeat')} on {counted(ranks, 'rank')}; gains"
         " in throughput are against the first setting in the same turn.",
         aligned(lines, left=0),
         *notes(rows, count),

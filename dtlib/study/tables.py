@@ -44,42 +44,40 @@ def refuse_untimed(rows: Iterable[Mapping[str, Any]]) -> None:
         raise BadInput("a run has no timed step: give it more --steps than the timing leaves out.")
 
 
-def read(path: Path, needed: Sequence[str] = COLUMNS, study: str = "scaling") -> list[Row]:
+def read(path: Path, needed: Sequence[str] = COLUMNS) -> list[Row]:
     """Read a CSV file of a study; numbers become int or float, empty cells None.
 
     Parameters
     ----------
     needed
         Columns that the file must have.
-    study
-        The kind of study, for the message.
 
     Raises
     ------
     BadInput
-        When the file can't be read, or isn't such a table.
+        When the file can't be read, isn't such a table, or has no rows.
     """
     try:
         sheet = read_sheet(path, COLUMNS)
+        missing = [f"column {name}" for name in needed if name not in sheet.columns]
+        if missing or not sheet.rows:
+            raise ValueError(f"it has no {[*missing, 'rows'][0]}")
         point = str if sheet.plain else with_point
-        rows = [
+        return [
             {key: _value(key, text, point) for key, text in row.items()} for row in sheet.dicts()
         ]
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"{path} cannot be read: {in_words(error)}; name the CSV file of a study."
+            f"{path} cannot be read as the table of a study: {in_words(error)}; name a study's"
+            " folder, or the CSV file in it that is called like the study (strong.csv)."
         ) from error
-    missing = [name for name in needed if name not in (rows or [{}])[0]]
-    if missing:
-        raise BadInput(
-            f"{path} is not a table of `dtlib study {study}`: it has no column {missing[0]}; name"
-            f" the {study}.csv that it wrote."
-        )
-    return rows
 
 
 def _value(column: str, text: str, point: Callable[[str], str]) -> Any:
     if not text or column in TEXT:
         return text or None
     text = point(text)
-    return int(text) if text.lstrip("-").isdecimal() else float(text)
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        raise ValueError(f"{column} is {text!r}, which is no number") from None

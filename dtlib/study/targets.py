@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dtlib.errors import counted
 from dtlib.study import scaling, sensitivity
 
 RANKS = 8
@@ -71,7 +72,7 @@ def of_shares(rows: Rows) -> list[str]:
     if not rows:
         return []
     ranks = max(row["world_size"] for row in rows)
-    where, found = "on 1 rank" if ranks == 1 else f"on {ranks} ranks", []
+    where, found = f"on {counted(ranks, 'rank')}", []
     for target, column in ((COMMUNICATION, "comm_share"), (INPUT, "data_share")):
         values = [row[column] for row in rows if row[column] is not None]
         if not values:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtlib.errors import counted
 from dtlib.measure import ledger, profiling
 from dtlib.measure.timing import StepTimer, step_timer
 from dtlib.ranks import dist
@@ -80,7 +81,7 @@ class Instruments:
             print("No NVTX ranges: this machine has no CUDA device to profile.")
         elif tool is not None and left < config.nvtx_first and dist.is_main():
             first = config.nvtx_first
-            print(f"Nothing is captured: nvtx_first is {first}, but only {left} steps are left.")
+            print(f"Nothing is captured: nvtx_first is {first}, with {counted(left, 'step')} left.")
         return profiling.marked(config.nvtx_first, config.nvtx_last, tool)
 
     @contextlib.contextmanager

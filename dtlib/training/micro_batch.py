@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from dtlib import strategies
 from dtlib.config import RunConfig
 from dtlib.config.plan import BatchPlan
 from dtlib.config.values import AUTO
+from dtlib.errors import DtlibError
 from dtlib.ranks import dist
 from dtlib.sim import fitting, states
 from dtlib.strategies.optim import make_optimizer
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
     from dtlib.training.tasks.base import Batch, Task
 
 STEPS, MOST = 2, 20  # steps that move the weights (the second has the optimizer's state); tries
+LATE = 10.0  # seconds after which ranks that do not run out of memory, too, wait for this one
+
+
+class TooLarge(oom.OutOfMemory):
+    """Only some ranks had no room in a trial; its arguments are a sentence and the micro-batch."""
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
@@ -46,31 +55,50 @@ def kept(config: RunConfig, plan: BatchPlan) -> RunConfig:
     return config
 
 
-def chosen(config: RunConfig, plan: BatchPlan, world: dist.World) -> BatchPlan:
+def chosen(
+    config: RunConfig, plan: BatchPlan, world: dist.World, tried: Sequence[int] = ()
+) -> BatchPlan:
     """Return the plan with the largest micro-batch that fits on every rank, and say why.
 
-    `plan` has the largest possible one, without accumulation. Every rank calls this.
+    `plan` has the largest possible one, without accumulation; those that earlier launches `tried`
+    are too large. Every rank calls this. Raises `TooLarge` when it takes a new launch to try a
+    smaller one.
     """
     task = tasks.find(config.task)(config, world)  # its data are already on the device
-    micro, why = predicted(config, plan, world, task.vocab_size)
+    vocab_size = task.vocab_size
+    micro, why = predicted(config, plan, world, vocab_size)
     del task
-    failed: list[str] = []
+    if tried:
+        micro = min(micro, smaller(plan, tried[-1]))
+    failed = [*tried]
     while True:
         found = dataclasses.replace(plan, micro_batch=micro, accumulation=plan.micro_batch // micro)
         strategies.find(config.strategy).check_plan(config, found)
-        proved = is_proved(tasks.find(config.task)(config, world), config, found, world)
+        try:
+            proved = is_proved(tasks.find(config.task)(config, world), config, found, world)
+        except RuntimeError as error:
+            if micro == 1 or not oom.is_out_of_memory(error):
+                raise
+            said = oom.explained(error, config, found, world, vocab_size)
+            again = f"start again with --micro-batch {smaller(plan, micro)}"
+            raise TooLarge(f"micro-batch {micro} is too large; {again}: {said}", micro) from error
         gc.collect()
         if world.device.type == "cuda":
             torch.cuda.empty_cache()
         if proved or micro == 1:  # if 1 doesn't fit either, the run itself reports it
             break
-        failed.append(str(micro))
-        micro = next(n for n in range(micro - 1, 0, -1) if plan.micro_batch % n == 0)
+        failed.append(micro)
+        micro = smaller(plan, micro)
     if dist.is_main():
-        less = f"; {' and '.join(failed)} ran out of memory" if failed else ""
+        less = f"; {' and '.join(map(str, failed))} ran out of memory" if failed else ""
         trial = f"and a {STEPS}-step trial fits" if proved else "but a trial ran out of memory"
         print(f"micro-batch {micro} × accumulation {found.accumulation}: {why}{less}, {trial}.")
     return found
+
+
+def smaller(plan: BatchPlan, micro: int) -> int:
+    """Return the next smaller micro-batch that divides a rank's share of the global batch."""
+    return next(n for n in range(micro - 1, 0, -1) if plan.micro_batch % n == 0)
 
 
 def predicted(
@@ -99,7 +127,8 @@ def is_proved(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World)
     micro_batches = next(task.steps(plan, first=0))[:2]
     with contextlib.closing(strategy):
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
-        return all(_has_room(trial) for trial in _trials(task, strategy, micro_batches))
+        trials = _trials(task, strategy, micro_batches)
+        return all(_has_room(trial, config.timeout) for trial in trials)
 
 
 def _trials(
@@ -130,13 +159,16 @@ def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
         strategy.backward(loss_sum, task.count(batch[1]))
 
 
-def _has_room(trial: Callable[[], None]) -> bool:
-    """Tell whether no rank ran out of memory."""
-    fits = True
+def _has_room(trial: Callable[[], None], timeout: float) -> bool:
+    """Tell whether no rank ran out of memory; raise this rank's error if the others wait for it."""
+    lost = None
     try:
         trial()
     except RuntimeError as error:
         if not oom.is_out_of_memory(error):
             raise
-        fits = False
-    return all(dist.gather_objects(fits))
+        lost = error
+    verdicts = dist.told_by_all(str(lost is None), timeout if lost is None else LATE)
+    if verdicts is None:
+        raise lost or DtlibError(f"a rank did not end its trial of memory within {timeout:g} s.")
+    return all(verdict == "True" for verdict in verdicts)

@@ -12,7 +12,7 @@ from typing import Any
 from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
 from dtlib.config.plan import BatchPlan
-from dtlib.config.values import AUTO
+from dtlib.config.values import AUTO, refuse_long_warmup
 from dtlib.errors import unusable
 from dtlib.ranks import dist, launcher
 from dtlib.ranks.foresee import foresee
@@ -66,8 +66,14 @@ def train(task: str | RunConfig, ranks: int | None = None, **settings: Any) -> R
     options: dict[str, Any] = {"timeout": config.timeout, "device": config.device}
     options["threads"] = config.threads
     with prepared.claimed(), strategies.find(config.strategy).surroundings(config):
-        folders = launcher.launch(train_on_rank, prepared, ranks=world_size, **options)
-    return Run.load(folders[0])
+        while True:
+            try:
+                folders = launcher.launch(train_on_rank, prepared, ranks=world_size, **options)
+                return Run.load(folders[0])
+            except micro_batch.TooLarge as error:
+                if launcher.world_that_is_there():  # another program started these ranks
+                    raise
+                prepared = dataclasses.replace(prepared, tried=(*prepared.tried, error.args[1]))
 
 
 @dataclass(frozen=True)
@@ -83,11 +89,14 @@ class Prepared:
         How the global batch is cut, and over how many ranks.
     leads
         Whether this process writes the shared files: it starts the ranks, or it is the first one.
+    tried
+        Micro-batches that were too large in earlier launches of this run.
     """
 
     config: RunConfig
     plan: BatchPlan
     leads: bool
+    tried: tuple[int, ...] = ()
 
     def claimed(self) -> contextlib.AbstractContextManager[None]:
         """Keep other runs out of the folder inside the block; one process does so for all ranks."""
@@ -135,6 +144,9 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
         if asked not in sizes:
             sizes[asked] = task.check_data(config)
         task.refuse_few(sizes[asked], plan)
+        if config.epochs:
+            total = config.epochs * (sizes[asked] // plan.global_batch)
+            refuse_long_warmup(config.warmup_steps, total)
 
 
 def _refuse_another_run(config: RunConfig, world_size: int) -> None:
@@ -182,7 +194,7 @@ def train_on_rank(prepared: Prepared) -> str:
     task = None
     try:
         if config.micro_batch == AUTO:
-            plan = micro_batch.chosen(config, plan, world)
+            plan = micro_batch.chosen(config, plan, world, prepared.tried)
         task = tasks.find(config.task)(config, world)
         dist.tell_devices(f"strategy {config.strategy}, records in {config.out}")
         return str(train_task(task, config, plan, world))

@@ -213,7 +213,7 @@ def test_checkpoint_that_cannot_be_gone_on_from(tmp_path, capsys):
         half = (folder / "shared.pt").read_bytes()[:1000]
         (folder / "shared.pt").write_bytes(half)
     said = refused()
-    assert "no checkpoint in run/checkpoints is complete (2 of 2 are torn" in said
+    assert "no checkpoint in run/checkpoints is complete (torn: 2 of 2" in said
     assert "shared.pt has 1000 bytes instead of" in said
 
 

@@ -43,7 +43,7 @@ BAD = {
     "train images --data /no/such/folder": "/no/such/folder",
     "train text --data gramar": "grammar",
     "train text --resume": "resume needs out",
-    "train text --out /dev/null": "the folder /dev/null cannot hold a run (File exists)",
+    "train text --out /dev/null": "/dev/null cannot be written to (there is a file of that name)",
     "train text --config nowhere.yaml": "the configuration nowhere.yaml cannot be read",
     "train text --strategy single --ranks 2": "single",
 }

@@ -50,7 +50,7 @@ DATA = [
      r" use --num-samples \d+, or provide more text"),
     ("text --data {story} --global-batch 10000", None,
      r"hold \d+ windows of text, fewer than the global batch of 10000; use a smaller"),
-    ("text --data {short}", None, "its valid split has 1 tokens, but a prediction needs"),
+    ("text --data {short}", None, "its valid split has 1 token, but a prediction needs"),
     ("images --data {cifar}", _label_of_no_class, r"test_batch\.bin has the label 10, but"),
     ("images --data {cifar} --global-batch 104", None, "hold 100 pictures, fewer than the global"),
 ]  # fmt: skip

@@ -53,7 +53,7 @@ REMEDIES = [
         "use precision bf16 without skip_limit",
         "train text --strategy fsdp --cpu-offload --precision bf16",
     ),
-    ("study strong text --nor 1", "Did you mean '--monitor'", "study strong text --parts"),
+    ("study strong text --monitr 1", "Did you mean '--monitor'", "study strong text --parts"),
     ("study strong text --stesp 1", "Did you mean '--steps'", "study strong text --parts"),
     ("study strong --reapets 1", "Did you mean '--repeats'", "study strong --parts"),
     ("train text --steps 3 --epochs 1", "give one", "train text --epochs 1"),
@@ -77,7 +77,7 @@ REMEDIES = [
         "train text --precision fp16",
     ),
     ("train text --workers 2", "; leave it out.\n", "train text"),
-    ("train text --nor 1", "Did you mean '--monitor'", "train text --monitor"),
+    ("train text --loder", "Did you mean '--ledger'", "train text --ledger"),
     (
         "train text --strategy zero3 --compile --compile-mode max-autotune",
         "drop compile and compile_mode, or use strategy fsdp.\n",

@@ -121,7 +121,7 @@ def test_the_files_of_an_array_tell_how_each_task_ended_last(place):
 @pytest.mark.parametrize(("words", "says"), [
     ("submit 81", "there is no lesson 81"),
     ("submit 80 -p sped=3", "has no parameter 'sped'"),
-    ("submit ddp_strong", "give a lesson's number, or one of ddp_baseline, "),
+    ("submit ddp_strong", "choose from a lesson's number, ddp_baseline, "),
     ("submit ddp_strong", "Did you mean 'ddp_strong_scaling'?"),
     ("submit 80 --epochs 5", "a lesson takes no '--epochs'"),
     ("submit ddp_baseline -p steps=3", "--kind and -p belong to lessons"),

@@ -52,7 +52,7 @@ def test_the_grammar_keeps_its_own_tokenizer():
         open_text("grammar", tokenizer="gpt2")
     with pytest.raises(BadInput, match="seed -1"):
         open_text("grammar", seed=-1)
-    with pytest.raises(BadInput, match="text of 1 tokens is too short"):
+    with pytest.raises(BadInput, match="text of 1 token is too short"):
         open_text("grammar", size=1)
 
 

@@ -111,7 +111,7 @@ def test_an_empty_tokenizer_is_refused_and_one_that_is_nowhere(tmp_path, monkeyp
         from_folder(tmp_path)
     (tmp_path / "vocab.json").write_text(json.dumps({"a": 0}))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
-    with pytest.raises(BadInput, match="is empty or its files are missing: it has 1 tokens"):
+    with pytest.raises(BadInput, match="is empty or its files are missing: it has 1 token,"):
         from_folder(tmp_path)
     (tmp_path / "vocab.json").write_text("{")
     with pytest.raises(BadInput, match="cannot be read"):

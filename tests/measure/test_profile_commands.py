@@ -2,13 +2,14 @@
 
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from profiling_exports import one_step
 
-from dtlib.cli import main
+from dtlib.cli import main, parse_train
 from dtlib.config import RunConfig
 from dtlib.errors import BadInput
 from dtlib.measure.profiling import commands
@@ -52,8 +53,6 @@ def test_ncu_measures_the_kernels_it_is_told_from_the_captured_step_on():
 
 
 def test_the_added_flags_are_settings_of_a_run():
-    from dtlib.cli import parse_train
-
     assert parse_train(MARKED[2:])[0] == RunConfig("text", nvtx=True, nvtx_first=3, nvtx_last=4)
 
 
@@ -169,7 +168,18 @@ def test_the_line_is_printed_where_there_is_no_profiler(monkeypatch, capsys, tmp
     assert "there is no nsys here" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("dashes", [["--"], []])
+def test_the_printed_line_works_as_it_is(dashes, tools, capsys):
+    words = ["train", "text", "--out", "a run/x"]
+    assert main(["profile", "nsys", "--print", *dashes, *words]) == 0
+    subprocess.run(capsys.readouterr().out, shell=True, check=True)
+    assert Path("a run/x/nsys.sqlite").exists()  # in a folder that nsys does not create
+    (line,) = tools.read_text().splitlines()
+    parse_train(line.partition(" -m dtlib train ")[2].replace("a run", "a-run").split())
+
+
 @pytest.mark.parametrize(("words", "said"), [
+    (["nsys", "--", "train", "text", "--device", "cpu"], "leave --device cpu out"),
     (["nsys"], "say what to profile: `dtlib profile nsys -- train"),
     (["nsys", "--", "study"], "say what to profile"),
     (["nsys", "--", "train", "text", "--stps", "3"], "Did you mean '--steps'?"),

@@ -112,7 +112,7 @@ def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
 def test_a_profile_that_ended_early_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text("an older one")
     with (
-        pytest.raises(BadInput, match="4 steps were run, but wait 1, warmup 1 and active 3 take 5"),
+        pytest.raises(BadInput, match="4 steps ran, but wait 1, warmup 1 and active 3 take 5"),
         profiling.record(tmp_path) as step,
     ):
         for _ in range(4):

@@ -85,7 +85,7 @@ def test_warm_up_never_enters_a_timing():
 
 def test_fewer_steps_than_warm_up_is_an_error_and_no_number():
     timer = timed([1, 1, 1], warmup=5)
-    with pytest.raises(BadInput, match=r"3 steps were run and the first 5 .* at least 6 steps"):
+    with pytest.raises(BadInput, match=r"of 3 steps, the first 5 .* at least 6 steps"):
         timer.median()
     assert timer.columns(32, "images/s")["step_time_s"] is None
     assert timer.columns(32, "images/s")["throughput"] is None

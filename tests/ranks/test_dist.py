@@ -95,6 +95,15 @@ def test_environment(env, expected):
     ({"RANK": "0"}, "WORLD_SIZE, MASTER_ADDR, MASTER_PORT is not"),
     ({**TORCHRUN, "RANK": "8"}, "RANK=8 is outside"),
     ({**TORCHRUN, "RANK": "one"}, "RANK='one'"),
+    ({**TORCHRUN, "MASTER_PORT": "70000"}, "MASTER_PORT='70000' is not a whole number from 0 to 6"),
+    ({**TORCHRUN, "LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE='0' is not a whole number from 1"),
+    ({**TORCHRUN, "LOCAL_RANK": "4"}, "variables of torchrun contradict .* local rank 4 of 4"),
+    ({"SLURM_PROCID": "x"}, "SLURM_PROCID='x' is not a whole number"),
+    ({"SLURM_PROCID": "3", "SLURM_NTASKS": "2"}, "SLURM_PROCID=3 is outside a world of .*=1"),
+    ({**SRUN, "SLURM_PROCID": "8"}, "SLURM_PROCID=8 is outside .*; start the command with srun"),
+    ({**SRUN, "SLURM_LOCALID": ""}, "SLURM_LOCALID is not set"),
+    ({**SRUN, "SLURM_LOCALID": "7"}, "variables of srun contradict .* local rank 7 of 4"),
+    ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "", "SLURM_STEP_NUM_NODES": "0"}, "from 1 to"),
 ])  # fmt: skip
 def test_environments_that_contradict_themselves(env, words):
     with pytest.raises(BadInput, match=words):

@@ -221,7 +221,7 @@ BAD = {
     "sim memory --device h1000": "Did you mean 'h100'?",
     "sim memory --precision bf61": "Did you mean 'bf16'?",
     "sim memory --attention flush": "Did you mean 'flash'?",
-    "sim memory --checkpointing all": "unknown checkpointing 'all'; choose from none, selective",
+    "sim memory --checkpointing all": "checkpointing 'all' is not offered; choose from none, ",
     "sim memory --ranks many": "ranks is 'many'; it must be a whole number.",
     "sim memory --ranks 0": "ranks is 0; it must be at least 1.",
     "sim memory --micro-batch 0": "micro_batch is 0; it must be at least 1.",

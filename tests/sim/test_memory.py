@@ -268,7 +268,7 @@ BAD = {
     "Did you mean 'zero2'?": {"strategy": "zerro2"},
     "choose from tf32, bf16, fp16, mixed": {"precision": "fp23"},
     "unknown optimizer 'adam'": {"optimizer": "adam"},
-    "unknown place 'gpu'": {"place": "gpu"},
+    "place 'gpu' is not offered": {"place": "gpu"},
     "single is one rank, not 4": {"strategy": "single"},
     "ranks is 0; it must be at least 1": {"ranks": 0},
     "zero_stage 3 does not go with strategy zero2": {"zero_stage": 3},

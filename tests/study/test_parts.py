@@ -35,7 +35,7 @@ def test_parts_are_listed_and_one_beyond_the_last_is_nothing_to_do(tmp_path, cap
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["4 runs: --part 0 to --part 3", *(f"{k} {n}" for k, n in enumerate(NAMES))]
     assert study.main([*SMALL, "--out", str(out), "--part", "4"]) == 0
-    assert capsys.readouterr().out.startswith("There is no part 4: the study has 4 runs")
+    assert capsys.readouterr().out.startswith("There is no part 4 among 4 runs.")
     assert not out.exists()
     with pytest.raises(BadInput, match="--part '-1' must be a whole number"):
         study.main([*SMALL, "--out", str(out), "--part=-1"])
@@ -53,7 +53,7 @@ def test_parts_that_end_at_once_leave_one_table_without_gaps(tmp_path, capsys) -
     assert [one.returncode for one in both] == [0, 0], said
     assert sorted(in_table(out)) == sorted(NAMES[:3])
     assert study.main(["figure", str(out)]) == 0
-    assert "1 of 4 runs are missing: ranks2-repeat1" in capsys.readouterr().out
+    assert "1 of 4 runs is missing: ranks2-repeat1" in capsys.readouterr().out
     assert study.main([*SMALL, "--out", str(out)]) == 0
     assert sorted(in_table(out)) == sorted(NAMES)
     assert "missing" not in capsys.readouterr().out
@@ -82,11 +82,27 @@ def test_a_first_part_that_fails_says_so_and_writes_no_table(tmp_path, monkeypat
         raise DtlibError("the loss is nan in step 3")
 
     monkeypatch.setattr("dtlib.training.start.train", fails)
-    with pytest.raises(DtlibError, match="1 runs are not done: ranks2-repeat0"):
+    with pytest.raises(DtlibError, match="1 run not done: ranks2-repeat0"):
         study.main([*SMALL, "--out", str(tmp_path / "s"), "--part", "1"])
     assert not (tmp_path / "s" / "weak.csv").exists()
-    with pytest.raises(BadInput, match="none of its 4 runs is done"):
+    with pytest.raises(BadInput, match="none of 4 runs is done"):
         study.main(["figure", str(tmp_path / "s")])
+
+
+def test_a_terminated_study_says_which_rows_are_there_and_how_to_continue(tmp_path) -> None:
+    out = tmp_path / "s"
+    stopped = start(*SMALL, "--out", str(out))
+    end = time.monotonic() + 120
+    while not (out / NAMES[0] / "summary.json").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGTERM)
+    said = stopped.communicate(timeout=60)[0].decode().splitlines()
+    assert stopped.returncode == 75, said
+    assert said[-1] == (
+        f"dtlib: stopped by a signal: 1 of 4 runs in {out} done ({NAMES[0]}); start the same"
+        " command again to do the others."
+    )
+    assert in_table(out) == NAMES[:1]
 
 
 @pytest.mark.slow

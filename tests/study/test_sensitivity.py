@@ -56,7 +56,7 @@ def test_the_whole_grid_in_turns() -> None:
     ({"lr": [1e-3, 1e-4]}, "lr cannot vary in a sensitivity study"),
     ({"bucket_cap_mb": ["1", "1.0"]}, "the grid contains bucket1 twice"),
     ({"global_batch": [8, 9]}, "global batch 9 is not divisible by"),
-    ({"precision": ["fp32", "fp8"]}, "unknown precision 'fp8'"),
+    ({"precision": ["fp32", "fp8"]}, "precision 'fp8' is not offered"),
 ])  # fmt: skip
 def test_grids_that_are_refused(axes, said) -> None:
     with pytest.raises(BadInput, match=said):
@@ -111,7 +111,7 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
     printed = capsys.readouterr().out
     assert "a gain of at least 20 %: reached: 50.0% (50.0% to 50.0%)" in printed
     assert "all 3 on one side in 25.0% of cases, for each of 3 settings" in printed
-    assert "runs are missing" not in printed
+    assert "missing" not in printed
     with (tmp_path / "best.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert list(table[0]) == list(sensitivity.BEST) and len(table) == 4
@@ -124,7 +124,7 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
 def test_missing_runs_are_named_and_nothing_is_drawn_without_the_first_setting(tmp_path) -> None:
     write_csv(tmp_path / "sensitivity.csv", COLUMNS, MADE[:-1])
     text, _ = drawing.draw(tmp_path)
-    assert "1 of 12 runs are missing: bucket25-bf16-repeat2; start the same study" in text
+    assert "1 of 12 runs is missing: bucket25-bf16-repeat2; start the same study" in text
     (tmp_path / "study.json").write_text(
         '{"study": "sensitivity", "bucket_cap_mb": ["1", "25"], "precision": ["fp32", "bf16"],'
         ' "runs": ["bucket1-fp32-repeat0", "bucket1-bf16-repeat0"]}'

@@ -246,7 +246,7 @@ def test_sim_says_that_it_has_no_formula_for_a_strategy(gossip):
 
 def test_another_csv_file_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(BadInput, match=r"no column strategy; name the strategies.csv"):
+    with pytest.raises(BadInput, match="it has no column study; name a study's folder"):
         study.main(["figure", str(tmp_path / "other.csv")])
     with pytest.raises(BadInput, match="cannot be read"):
         study.main(["figure", str(tmp_path / "none.csv")])

@@ -94,7 +94,7 @@ def test_torn_one_with_none_before_is_bad_input(tmp_path, sentence):
     TEAR[sentence](tmp_path / "step-00000001")
     with pytest.raises(BadInput, match=sentence) as caught:
         saved.latest()
-    assert "1 of 1 are torn" in str(caught.value)
+    assert "torn: 1 of 1; the last one" in str(caught.value)
     assert caught.value.exit_code == 2
 
 

@@ -102,6 +102,23 @@ def on_ranks(config: RunConfig, rooms: list[float], full: bool) -> int:
         return micro_batch.chosen(config.resolved("cpu"), config.plan(2), world).micro_batch
 
 
+def out_of_memory_on_rank_1(prepared: start.Prepared) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        full_above(2, patch, rank=1)
+        return start.train_on_rank(prepared)
+
+
+def test_a_rank_of_a_sharding_strategy_without_room_does_not_leave_the_others_waiting(
+    story, monkeypatch, capfd
+):
+    """The other rank waits in an all_gather, so a new launch tries the smaller micro-batch."""
+    monkeypatch.setattr(start, "train_on_rank", out_of_memory_on_rank_1)
+    monkeypatch.setattr(micro_batch, "LATE", 0.5)
+    run = start.train(asked(story, strategy="fsdp"), ranks=2)
+    assert (run.config["micro_batch"], run.config["accumulation"]) == (2, 2)
+    assert "; 4 ran out of memory, and a 2-step trial fits.\n" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_two_ranks_take_the_smaller_of_their_numbers(story, full):
     """By room, and where one of them finds in a trial that it has less."""

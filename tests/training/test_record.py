@@ -161,7 +161,7 @@ def test_run_that_is_not_done_knows_no_device_and_has_no_loss(tmp_path):
     run = Run.load(tmp_path)
     row = run.row()
     assert (row["task"], row["device"], row["measured_or_simulated"]) == ("text", None, None)
-    with pytest.raises(BadInput, match=r"not done \(3 steps are recorded\).*--resume"):
+    with pytest.raises(BadInput, match=r"not done \(recorded: 3 steps\).*--resume"):
         _ = run.loss
     with pytest.raises(BadInput, match="holds no run"):
         Run.load(tmp_path / "nothing")
@@ -177,8 +177,11 @@ def test_second_run_in_a_folder_is_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    for folder, why in (("file", "File exists"), ("file/below", "Not a directory")):
-        with pytest.raises(BadInput, match=rf"cannot hold a run \({why}\): choose another --out"):
+    for folder, why in (
+        ("file", "there is a file of that"),
+        ("file/below", "is a file, not a folder"),
+    ):
+        with pytest.raises(BadInput, match=rf"cannot be written to \(.*{why}.*\): choose"):
             record.make_folder(tmp_path / folder, resume=True)
 
 

@@ -119,7 +119,7 @@ def test_too_little_data_is_refused_with_the_numbers(task):
 
 
 def test_unknown_models_are_refused():
-    with pytest.raises(BadInput, match=r"'resnet-18' for images; .* Did you mean 'resnet18'"):
+    with pytest.raises(BadInput, match=r"model 'resnet-18'; .*18-narrow\. Did you mean 'resnet18'"):
         Images.check(RunConfig("images", model="resnet-18"))
     with pytest.raises(BadInput, match=r"'nona' is unknown.*nano"):
         Text.check(RunConfig("text", model="nona"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dtlib.config.files import writable_folder, write_atomically, write_csv
 from dtlib.config.terminal import to_json
-from dtlib.errors import BadInput, in_words
+from dtlib.errors import BadInput, counted, in_words
 from dtlib.ranks.environment import JOB_ENDED as ENDED
 from dtlib.ranks.processes import run
 
@@ -56,7 +56,9 @@ def read(path: Path) -> Job:
     try:
         return Job(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise BadInput(f"{path} is damaged ({in_words(error)}); remove it.") from error
+        raise BadInput(
+            f"{path} is damaged ({in_words(error)}); rename it, and the list leaves this job out."
+        ) from error
 
 
 def jobs(out: Path) -> list[Job]:
@@ -191,5 +193,5 @@ def collect(out: Path, to: Path | None = None, *, as_json: bool = False) -> int:
     if as_json:
         print(to_json({"notebooks": copied, "runs": len(runs), "table": table}))
     else:
-        print(f"{len(copied)} notebooks, and {len(runs)} runs in {table}")
+        print(f"{counted(len(copied), 'notebook')}, and {counted(len(runs), 'run')} in {table}")
     return 0

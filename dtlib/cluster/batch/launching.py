@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dtlib.cluster.batch.distributed import BACKENDS, FILE, Distributed, read
 from dtlib.config.flags import Parser
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 from dtlib.ranks.allocation import cpus_per_node
 from dtlib.ranks.devices import Availability, available_here, choose_backend
 from dtlib.ranks.environment import HASH_SEED, first_hosts, hash_seed, refuse_loopback
@@ -76,8 +76,8 @@ def spread(settings: Distributed, env: Env = os.environ) -> Spread:
     devices = settings.devices or (1 if alone else _devices(settings, env, gpus))
     if alone and devices * len(hosts) > 1:
         raise BadInput(
-            f"strategy single is one rank, not {devices} on {len(hosts)} nodes; use ddp, or leave"
-            " devices and nodes out."
+            f"strategy single is one rank, not {devices} on {counted(len(hosts), 'node')}; use ddp,"
+            " or leave devices and nodes out."
         )
     here = Availability(gpus, available_here().mps, nccl=True)
     wanted, world = OF_DTLIB[settings.accelerator], devices * len(hosts)
@@ -192,8 +192,9 @@ def _refuse_step(where: Spread, env: Env) -> None:
     found = int(env["SLURM_STEP_NUM_TASKS"])
     if found != nodes * where.tasks:
         raise BadInput(
-            f"backend {where.backend} needs {where.tasks} srun tasks on each of the {nodes} nodes,"
-            f" and this step has {found}; `dtlib batch launch --srun` prints srun's options."
+            f"backend {where.backend} needs {counted(where.tasks, 'srun task')} on each of"
+            f" {counted(nodes, 'node')}, and this step has {found};"
+            " `dtlib batch launch --srun` prints srun's options."
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dtlib.cluster.batch.following import Job
 from dtlib.config.files import writable_folder
-from dtlib.errors import BadInput, Unavailable, did_you_mean
+from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
 from dtlib.learn.source import find, lessons
 from dtlib.ranks.processes import run
 
@@ -95,8 +95,7 @@ def submit(
     job.id, job.arguments = _sbatch(command, out, instead), command[1:]
     job.save(out)
     what = f"lesson {args.what}" if number else name
-    nodes = f"{job.nodes} node" + "s" * (job.nodes > 1)
-    print(f"Job {job.id}: {what} on {nodes}. Its log: {job.log(out)}")
+    print(f"Job {job.id}: {what} on {counted(job.nodes, 'node')}. Its log: {job.log(out)}")
     print("`dtlib batch status` shows its state, `dtlib batch collect` gathers its results.")
     return 0
 
@@ -118,12 +117,7 @@ def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, lis
 
 def _script(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
     name = args.what.removesuffix(".sbatch")
-    there = script_names()
-    if name not in there:
-        raise BadInput(
-            f"there is no script {name!r}; give a lesson's number, or one of {', '.join(there)}."
-            f"{did_you_mean(name, there)}"
-        )
+    refuse_unknown("lesson or script", name, ["a lesson's number", *script_names()])
     if args.kind or args.parameter:
         raise BadInput(
             f"--kind and -p belong to lessons; {name} takes its settings directly, such as"

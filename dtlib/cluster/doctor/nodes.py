@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from dtlib.cluster.doctor.machine import Finding, Machine
 from dtlib.cluster.doctor.probes_system import interfaces_of
-from dtlib.errors import BadInput, Unavailable
+from dtlib.errors import BadInput, Unavailable, counted, in_words
 from dtlib.measure.columns import aligned
 from dtlib.ranks import allocation, slurm
 from dtlib.ranks.environment import first_hosts, refuse_loopback
@@ -56,8 +56,8 @@ def examine_nodes(machine: Machine) -> tuple[Answers, list[Finding]]:
         folder = Path(tempfile.mkdtemp(prefix=".dtlib-doctor-", dir=place))
     except OSError as error:
         raise Unavailable(
-            f"{place} cannot be written to ({error.strerror}): start it in a folder that all nodes "
-            "share, or set DTLIB_BATCH_OUT to one."
+            f"{place} cannot be written to ({in_words(error)}): start it in a folder that all "
+            "nodes share, or set DTLIB_BATCH_OUT to one."
         ) from error
     try:
         answers, ran = _ask(machine, hosts, "" if refused else address, folder)
@@ -210,9 +210,9 @@ def _cores(env: Mapping[str, str]) -> Finding:
     if not cores:
         return Finding("cores", "note", "Slurm does not say how many this job has on a node")
     if ranks <= cores:
-        found = f"{cores} on a node, {cores // ranks} for each of {ranks} rank(s)"
+        found = f"{cores} on a node, {cores // ranks} for each of {counted(ranks, 'rank')}"
         return Finding("cores", "ok", found)
-    found = f"{ranks} ranks share {cores} core(s) of a node and take turns"
+    found = f"{ranks} ranks share {counted(cores, 'core')} of a node and take turns"
     return Finding("cores", "note", found, f"ask for more: --cpus-per-task={8 * ranks}")
 
 
@@ -228,7 +228,7 @@ def _collective(machine: Machine, hosts: Sequence[str]) -> Finding:
     away = [host for host in hosts if host not in facts["nodes"]]
     if wrong or away:
         where = f"; no rank on {', '.join(away)}" if away else ""
-        found = f"{ranks} ranks summed to {facts['sums']}{where}"
+        found = f"{counted(ranks, 'rank')} summed to {facts['sums']}{where}"
         return Finding("collective", "missing", found, remedy)
     each = ", ".join(f"{facts['nodes'].count(host)} on {host}" for host in hosts)
     return Finding("collective", "ok", f"ranks {each} summed in {facts['seconds']} s")

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtlib.data.fetch.place import bring, follow
+from dtlib.data.fetch.place import bring, by_hand, follow
 from dtlib.data.fetch.progress import amount
 from dtlib.data.fetch.sources import SOURCES, Source
 from dtlib.data.fetch.verify import damaged
 from dtlib.data.folders import roots
-from dtlib.errors import BadInput, did_you_mean
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.ranks.environment import environment_world
 
 __all__ = ["SOURCES", "addresses", "get", "listing", "places", "resolve"]
@@ -36,7 +36,10 @@ def get(names: Sequence[str], carried: Sequence[str | Path] = ()) -> None:
     paths = [Path(path).expanduser() for path in carried]
     for path in paths:
         if not path.exists():
-            raise BadInput(f"there is no {path} to get {names[0]} from: check the path.")
+            raise BadInput(
+                f"there is no {path} to get {names[0]} from: check the path, or"
+                f" {by_hand(wanted[0])}."
+            )
     there = environment_world()
     for source in wanted:
         if there and there.local_rank > 0:
@@ -57,11 +60,7 @@ def resolve(name: str) -> Source:
 
     Raises `BadInput` if there is none; the message suggests the nearest name.
     """
-    if name not in SOURCES:
-        raise BadInput(
-            f"there is nothing called {name!r} to fetch: choose from {', '.join(SOURCES)}."
-            f"{did_you_mean(name, SOURCES)}"
-        )
+    refuse_unknown("data set or checkpoint", name, SOURCES)
     return SOURCES[name]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from dtlib import __version__
 from dtlib.data.fetch.progress import Progress, amount
 from dtlib.data.fetch.sources import File
-from dtlib.errors import BadInput, Unavailable
+from dtlib.errors import BadInput, Unavailable, in_words
 from dtlib.ranks.waiting import answers_within
 
 BLOCK = 1 << 20
@@ -75,13 +75,13 @@ class Receiver:
         """Return whether the file is the right one."""
         return self.digest.hexdigest() == self.file.sha256
 
-    def complaint(self, origin: str) -> BadInput:
-        """Return an error that says what arrived instead."""
+    def complaint(self, origin: str, remedy: str = "") -> BadInput:
+        """Return an error that says what arrived instead, and then the remedy."""
         wanted = f"{self.file.name} ({amount(self.file.size)})"
         if self.size > self.file.most:
             return BadInput(
                 f"{origin} is not {wanted}: it is longer, {self.size:,} bytes or more instead of "
-                f"{self.file.size:,}; expected sha256 {self.file.sha256}."
+                f"{self.file.size:,}; expected sha256 {self.file.sha256}{remedy}."
             )
         if self.head.lstrip().lower().startswith(WEB_PAGE):
             why = "it is a web page, such as a login or an error"
@@ -91,7 +91,7 @@ class Receiver:
             why = "it is another file or another version"
         return BadInput(
             f"{origin} is not {wanted}: {why}; its sha256 is {self.digest.hexdigest()}, expected "
-            f"{self.file.sha256}."
+            f"{self.file.sha256}{remedy}."
         )
 
     def _count(self, block: bytes) -> None:
@@ -100,21 +100,22 @@ class Receiver:
         self.digest.update(block)
 
 
-def carry(origin: Path, file: File, part: Path, show: Progress) -> None:
+def carry(origin: Path, file: File, part: Path, show: Progress, by_hand: str) -> None:
     """Copy a file that somebody brought here.
 
-    Raises `BadInput` if it is not the right one; the copy is then discarded.
+    `by_hand` is as for `download`. Raises `BadInput` if it is not the right one; the copy is then
+    discarded.
     """
     part.unlink(missing_ok=True)
     receiver = Receiver(file, part, show)
     try:
         content = origin.open("rb")
     except OSError as error:
-        raise BadInput(f"{origin} cannot be read: {error.strerror}.") from error
+        raise BadInput(f"{origin} cannot be read: {in_words(error)}.") from error
     with content:
         receiver.take(content.read)
     if not receiver.right():
-        raise receiver.complaint(str(origin))
+        raise receiver.complaint(str(origin), f": {by_hand}")
 
 
 def download(file: File, part: Path, show: Progress, by_hand: str) -> None:

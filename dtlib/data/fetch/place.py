@@ -106,18 +106,16 @@ def _get(source: Source, file: File, part: Path, carried: Sequence[Path], show: 
     progress = Progress(file.name, file.size, show)
     try:
         if not carried:
-            download(file, part, progress, _by_hand(source))
+            download(file, part, progress, by_hand(source))
             return
         origin = _find(file, carried)
         if len(source.downloads) == len(carried) == 1 and carried[0].is_file():
             origin = carried[0]  # a single file for a single download, whatever its name
         if origin is None:
             places = ", ".join(str(path) for path in carried)
-            raise BadInput(
-                f"{places} has no {file.name}: give the folder that contains "
-                f"{', '.join(file.name for file in source.downloads)}."
-            )
-        carry(origin, file, part, progress)
+            lacks = "has no" if any(path.is_dir() for path in carried) else "is not"
+            raise BadInput(f"{places} {lacks} {file.name}: {by_hand(source)}.")
+        carry(origin, file, part, progress, by_hand(source))
     finally:
         progress.close()
 
@@ -133,13 +131,16 @@ def _find(file: File, carried: Sequence[Path]) -> Path | None:
     return None
 
 
-def _by_hand(source: Source) -> str:
-    if len(source.downloads) == 1:
-        what, them, given = source.downloads[0].urls[0], "it", "FILE"
-    else:
+def by_hand(source: Source) -> str:
+    """Return the end of a sentence that says how to get a data set without a network."""
+    size, them, given = amount(source.size), "it", "FILE"
+    what = source.downloads[0].urls[0]
+    if len(source.downloads) > 1:
+        names = ", ".join(file.name for file in source.downloads)
         what, them, given = f"what `dtlib fetch {source.name} --urls` lists", "them", "FOLDER"
+        size = f"{names}; {size}"
     return (
-        f"download {what} on a machine with internet, copy {them} here, and run "
+        f"download {what} ({size}) on a machine with internet, copy {them} here, and run "
         f"`dtlib fetch {source.name} --from {given}`"
     )
 

@@ -173,7 +173,7 @@ def _opened(path: Path, append: bool) -> IO[str]:
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return path.open("a" if append else "w", newline="", encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{path} cannot be written ({error.strerror}).") from None
+        raise BadInput(f"{path} cannot be written ({in_words(error)}).") from None
 
 
 def read_samples(path: Path) -> Iterator[Sample]:

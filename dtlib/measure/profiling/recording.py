@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted, in_words
 from dtlib.ranks import dist
 
 T = TypeVar("T")
@@ -92,8 +92,8 @@ def _schedule(path: Path, wait: int, warmup: int, active: int) -> Iterator[Calla
             path.unlink(missing_ok=True)  # it would have fewer steps than it claims
     if steps < needed:
         raise BadInput(
-            f"{steps} steps were run, but wait {wait}, warmup {warmup} and active {active} take"
-            f" {needed}: run more steps, or profile fewer."
+            f"{counted(steps, 'step')} ran, but wait {wait}, warmup {warmup} and active {active}"
+            f" take {needed}: run more steps, or profile fewer."
         )
 
 
@@ -104,7 +104,7 @@ def _make_room(path: Path) -> None:
         for older in (path, path.with_name(path.name + ".gz")):
             older.unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput(f"no trace can be written to {path.parent} ({error.strerror}).") from None
+        raise BadInput(f"no trace can be written to {path.parent} ({in_words(error)}).") from None
 
 
 def forget(folder: str | Path, ranks: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dtlib.config.files import write_atomically
 from dtlib.config.flags import Parser
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, in_words
 from dtlib.study.report.content import Page
 
 __all__ = ["Page", "main", "page_of", "write"]
@@ -81,5 +81,7 @@ def write(page: Page, to: Path) -> Path:
         to.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(to, text)
     except OSError as error:
-        raise BadInput(f"{to} cannot be written ({error.strerror}): choose another --to.") from None
+        raise BadInput(
+            f"{to} cannot be written ({in_words(error)}): choose another --to."
+        ) from None
     return to

@@ -9,7 +9,7 @@ from typing import Any
 
 from dtlib.config import RunConfig
 from dtlib.config.belonging import without_effect
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 from dtlib.measure.profiling import read_samples
 from dtlib.measure.profiling.monitor import Sample
 from dtlib.study.report import profiles
@@ -49,12 +49,12 @@ def page_of_run(folder: Path) -> Page:
 def ending(run: Run) -> str:
     """Return a sentence on how a run ended, as far as its files show."""
     count = len(run.history)
-    steps = "1 step is recorded" if count == 1 else f"{count} steps are recorded"
+    steps = f"{counted(count, 'step')} {'is' if count == 1 else 'are'} recorded"
     if (run.folder / "requeue").exists():
         return f"stopped by a signal with a checkpoint, ready to be resumed; {steps}."
     if {"steps", "loss"} <= run.summary.keys():
         taken = run.summary["steps"]
-        return f"done: {taken} step{'s' * (taken != 1)}, loss {run.loss:.6g}."
+        return f"done: {counted(taken, 'step')}, loss {run.loss:.6g}."
     if (run.folder / "summary.json").exists():
         return f"its summary.json has no number of steps or no loss; {steps}."
     return f"not done: there is no summary, so it failed, was killed, or is still running; {steps}."
@@ -95,7 +95,8 @@ def _results(run: Run, missing: list[str]) -> Section:
         "restarts of the job": summary.get("restart_count"),
         "median step": _with("{:.4g} s", summary.get("step_time_s")),
         "throughput": _with("{:,.4g} " + summary["throughput_unit"], summary.get("throughput")),
-        "timed": f"{summary['timed_steps']} steps, after {summary['warmup_steps']} of warm-up",
+        "timed": f"{counted(summary['timed_steps'], 'step')}, after {summary['warmup_steps']} of"
+        " warm-up",
         "memory of rank 0 at its peak": _with("{:,} bytes", summary.get("memory_peak_bytes")),
         "mean use of the GPUs": _with("{:.1%}", summary.get("gpu_util")),
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dtlib.config.files import fsync_folder, write_atomically
-from dtlib.errors import BadInput, DtlibError, in_words, unusable
+from dtlib.errors import BadInput, DtlibError, counted, in_words, unusable
 from dtlib.ranks import dist
 from dtlib.ranks.waiting import wait_for_all
 from dtlib.training.checkpoint.content import refuse_foreign
@@ -136,7 +136,7 @@ class Checkpoints:
         own = f"rank{world.rank}.pt"
         if marker.world_size < world.world_size:
             notes.append(
-                f"the checkpoint {path} was saved by {marker.world_size} ranks and is "
+                f"the checkpoint {path} was saved by {counted(marker.world_size, 'rank')} and is "
                 f"loaded by {world.world_size}: ranks {marker.world_size} and up have no state of "
                 "their own in it."
             )
@@ -156,10 +156,11 @@ class Checkpoints:
                 return folder, notes
             notes.append(f"the checkpoint {folder.path} is skipped: {wrong}.")
         if notes:
+            wrong = folders[0].what_is_wrong(read=True)
             raise BadInput(
-                f"no checkpoint in {self.folder} is complete ({len(notes)} of {len(notes)} are "
-                f"torn; the last one, {folders[0].path.name}: {wrong}): remove the folder and "
-                "start the run from scratch."
+                f"no checkpoint in {self.folder} is complete (torn: {len(notes)} of "
+                f"{len(notes)}; the last one, {folders[0].path.name}: {wrong}): put that file back "
+                "from a backup, or start the run in another --out; this folder can stay as it is."
             )
         return None, notes
 

@@ -109,7 +109,7 @@ def refuse_other_model(
         here, there = expected["model"].get(first), saved["model"].get(first)
         raise BadInput(
             f"the checkpoint {path} is of another model: {first} is {_say(there)} "
-            f"there and {_say(here)} here, and {len(differing) - 1} more differ; "
+            f"there and {_say(here)} here (tensors that differ: {len(differing)}); "
             "resume with the settings that the run was started with (its config.json)."
         )
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import torch
 
-from dtlib.errors import in_words
+from dtlib.errors import counted, in_words
 
 MARKER = "complete.json"
 TEMPORARY = ".tmp-"
@@ -176,7 +176,7 @@ def _compare(path: Path, told: dict[str, Any], read: bool) -> str | None:
         return f"{path.name} is missing"
     size = path.stat().st_size
     if size != told["bytes"]:
-        return f"{path.name} has {size} bytes instead of {told['bytes']}"
+        return f"{path.name} has {counted(size, 'byte')} instead of {told['bytes']}"
     if read and _hash(path) != told["sha256"]:
         return f"the content of {path.name} is not what was written (its hash differs)"
     return None

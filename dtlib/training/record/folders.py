@@ -6,10 +6,10 @@ import contextlib
 import fcntl
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput
 
 
@@ -37,15 +37,7 @@ def make_folder(folder: Path, *, resume: bool) -> None:
             f"the folder {folder} already holds a run: add --resume to resume it, "
             "or choose another --out."
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        (folder / "requeue").unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"the folder {folder} cannot hold a run ({error.strerror}): choose another --out."
-        ) from error
+    (writable_folder(folder) / "requeue").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

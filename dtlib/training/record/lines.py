@@ -27,8 +27,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             if not line.endswith(b"\n"):  # only checked here: an editor may omit the last newline
                 continue
             raise BadInput(
-                f"line {number} of {path} is not the record of a step: remove that line, or remove "
-                "the whole folder and start the run from scratch."
+                f"line {number} of {path} is not the record of a step: copy the file and "
+                "correct that line, or start the run in another --out; this folder can stay."
             ) from error
     return lines
 
@@ -43,7 +43,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} cannot be read as the record of a run ({in_words(error)}): give another"
-            " folder, or start the run from scratch."
+            " folder, or start the run in another --out."
         ) from error
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 from dtlib.training.record.lines import read_lines, read_object
 
 COLUMNS = (
@@ -82,8 +82,8 @@ class Run:
         """
         if "loss" not in self.summary:
             raise BadInput(
-                f"the run in {self.folder} is not done ({len(self.history)} steps are recorded): "
-                "resume it with --resume."
+                f"the run in {self.folder} is not done (recorded: "
+                f"{counted(len(self.history), 'step')}): resume it with --resume."
             )
         return float(self.summary["loss"])
 

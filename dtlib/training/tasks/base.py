@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
+from dtlib.data import IMAGES, text
 from dtlib.data.batches import IGNORE, order, split
-from dtlib.errors import BadInput
+from dtlib.data.places import is_folder_name
+from dtlib.errors import BadInput, refuse_unknown
 from dtlib.ranks import dist
+from dtlib.sim import shapes
 from dtlib.strategies.precision import sums_dtype, weights_dtype
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+NAMES: dict[str, dict[str, Iterable[str]]] = {
+    "model": {"images": shapes.RESNET, "text": shapes.GPT},
+    "data": {"images": IMAGES, "text": text.NAMES},
+}
 
 
 class Share(NamedTuple):
@@ -67,7 +74,16 @@ class Task(ABC):
     @classmethod
     def check(cls, config: RunConfig) -> None:
         """Refuse a configuration that this task can't run, before any rank starts."""
-        del config
+        for key, names in NAMES.items():
+            value, own = getattr(config, key), names[config.task]
+            for other in names:
+                if value in names[other] and value not in own and not is_folder_name(value):
+                    raise BadInput(
+                        f"{key} {value} belongs to the task {other}; for {config.task}, choose"
+                        f" from {', '.join(own)}."
+                    )
+        if config.model is not None:
+            refuse_unknown("model", config.model, NAMES["model"][config.task])
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,6 @@ from dtlib.config.values import DEFAULTS
 from dtlib.data import check_images, open_images
 from dtlib.data.batches import Augmentation, DeviceImages, augmentation
 from dtlib.data.loader import image_source
-from dtlib.errors import BadInput, did_you_mean
 from dtlib.models.resnet import resnet18
 from dtlib.sim import shapes
 from dtlib.training.tasks.base import Batch, Share, Task
@@ -46,14 +45,6 @@ class Images(Task):
         self.model = resnet18(width, config.norm, len(self.train.classes), seed=seed)
         self.layout = torch.channels_last if config.channels_last else torch.contiguous_format
         self.model = self.model.to(memory_format=self.layout)
-
-    @classmethod
-    def check(cls, config: RunConfig) -> None:
-        if config.model is not None and config.model not in shapes.RESNET:
-            raise BadInput(
-                f"unknown model {config.model!r} for images; choose from "
-                f"{', '.join(shapes.RESNET)}.{did_you_mean(config.model, shapes.RESNET)}"
-            )
 
     @classmethod
     def check_data(cls, config: RunConfig) -> int:

@@ -12,7 +12,7 @@ from dtlib.config.values import DEFAULTS
 from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
 from dtlib.data.text import GRAMMAR_TOKENS
-from dtlib.errors import BadInput
+from dtlib.errors import BadInput, counted
 from dtlib.models import gpt
 from dtlib.sim import activations
 from dtlib.training.tasks.base import Batch, Share, Task
@@ -59,6 +59,7 @@ class Text(Task):
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
+        super().check(config)
         model = _model(config)
         context = gpt.shape(model).context
         if config.max_length is not None and config.max_length > context:
@@ -76,8 +77,9 @@ class Text(Task):
         if tokens is not None and wanted is not None and wanted > there:
             remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
             raise BadInput(
-                f"the text {data} has {tokens} tokens to train on, enough for {there} windows of"
-                f" {context} and not for num_samples {wanted}; {remedy}, or provide more text."
+                f"the text {data} has {counted(tokens, 'token')} to train on, enough for"
+                f" {counted(there, 'window')} of {context} and not for num_samples"
+                f" {wanted}; {remedy}, or provide more text."
             )
         return wanted or there
 
