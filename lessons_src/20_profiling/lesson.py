@@ -812,8 +812,9 @@ for row in database.execute(copies):
 
 # %% [markdown]
 # The whole is the time from the first start to the last end. Return the share
-# of it that each kind takes: `compute` (kernels that are not NCCL's), `nccl`,
-# `copy`, and `idle`, in which nothing runs. The first three may overlap.
+# of it that each kind takes: `nccl` (kernels whose name begins with `nccl`),
+# `compute` (all other kernels), `copy`, and `idle`, in which nothing runs. The
+# first three may overlap.
 
 
 # %% tags=["exercise", "stretch"]
