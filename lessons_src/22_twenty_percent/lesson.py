@@ -414,9 +414,9 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # and one micro-batch in memory at a time. Send the gradients once and the loss
 # once, and return the mean loss over all ranks as a tensor, so that whoever
 # logs it can read it later. The check counts collectives, and reads by
-# `.item()`, `float()`, `.tolist()` and `.numpy()`; it does not measure time. A sum of
-# losses without `detach()` passes, too: the backward passes have freed the
-# activations, but such a sum keeps what is left of each graph alive.
+# `.item()`, `float()`, `.tolist()` and `.numpy()`; it does not measure time. A
+# sum of losses without `detach()` passes, too: the backward passes have freed
+# the activations, but such a sum keeps what is left of each graph alive.
 
 
 # %% tags=["exercise"]
