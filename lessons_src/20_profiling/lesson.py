@@ -413,7 +413,7 @@ learn.table(
 def busy(intervals):
     """Seconds in which at least one of the intervals runs.
 
-    `intervals` is a list of (begin, end), in any order.
+    `intervals` is a list of (begin, end), in any order, perhaps empty.
     """
     total = 0.0
     ### BEGIN SOLUTION
@@ -563,10 +563,11 @@ assert most.rank == 0
 # A verdict is a rule applied to these numbers, so that two people reach the
 # same one. Our rule has three steps:
 #
-# 1. Take the rank that waits most for other ranks (`waited`) and the rank that
-#    waits least. If the first `waited` is at least a fifth of a step, and the
-#    second less than a third of the first, judge the rank that waits least:
-#    the others wait for it. Otherwise judge the mean of all ranks.
+# 1. Call the largest `waited` of all ranks *longest* and the smallest
+#    *shortest*. If *longest* is at least a fifth of a step, and *shortest* is
+#    less than a third of *longest*, then one rank is late: judge the rank that
+#    waits least, because the others wait for it. Otherwise judge the mean of
+#    all ranks.
 # 2. Subtract what was waited from the exposed communication. If the rest, or
 #    input, takes at least a fifth of a step, the larger of the two bounds the
 #    run.
@@ -812,8 +813,9 @@ for row in database.execute(copies):
 
 # %% [markdown]
 # The whole is the time from the first start to the last end. Return the share
-# of it that each kind takes: `compute` (kernels that are not NCCL's), `nccl`,
-# `copy`, and `idle`, in which nothing runs. The first three may overlap.
+# of it that each kind takes: `nccl` (kernels whose name begins with `nccl`),
+# `compute` (all other kernels), `copy`, and `idle`, in which nothing runs. The
+# first three may overlap.
 
 
 # %% tags=["exercise", "stretch"]

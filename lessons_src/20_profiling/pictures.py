@@ -131,9 +131,10 @@ def draw_ranks(steps: Sequence[Step]) -> Any:
     zero = min(step.begin for step in steps)
     whole = max(step.end for step in steps) - zero
     spent = [length(step.communication) * 1e3 for step in steps]
-    each = ", ".join(f"rank {one.rank} {ms:.0f}" for one, ms in zip(steps, spent, strict=True))
+    pairs = zip(steps, spent, strict=True)
+    each = ", ".join(f"{ms:.0f} ms on rank {step.rank}" for step, ms in pairs)
     figure, axes = canvas(
-        f"Of {whole * 1e3:.0f} ms, the all-reduce takes: {each}",
+        f"The same all-reduce takes {each}",
         "One recorded step, a row for each rank. "
         + " ".join(
             f"Rank {step.rank}: input {length(step.input) * 1e3:.0f} ms, computation "

@@ -56,7 +56,7 @@ def test_what_overlaps_is_drawn_once():
         Step(1, 2, 1.0, 1.1, [(1.08, 1.09)], [(1.09, 1.1)], [(1.0, 1.08)], []),
     ]
     figure = draw_ranks(steps)
-    assert figure.get_suptitle() == "Of 100 ms, the all-reduce takes: rank 0 80, rank 1 10"
+    assert figure.get_suptitle() == "The same all-reduce takes 80 ms on rank 0, 10 ms on rank 1"
     filled = [box for box in figure.axes[0].patches if box.get_fill() and box.get_y() < 0.5]
     assert [round(box.get_width()) for box in filled] == [10, 40, 50]
 

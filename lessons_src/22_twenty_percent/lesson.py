@@ -57,6 +57,21 @@ record = False
 # %%
 learn.predict("same_again")
 
+# %% [markdown]
+# These are the levers of the second prediction. Each changes one thing alone:
+#
+# | lever | what it changes |
+# | --- | --- |
+# | my step, which sends once | gradients and loss are sent once a step, not after each micro-batch; you write it in exercise 2 |
+# | a loader worker | another process prepares pictures in advance (prefetch), while the rank computes |
+# | pictures cropped in batches | a few operations for the whole batch instead of several for each picture; the rank does this itself, without a worker |
+# | buckets of 25 MiB | all gradients fit into one message; 25 MiB is PyTorch's default |
+# | one micro-batch | all 32 pictures of a rank at once: fewer operations and fewer messages |
+# | channels_last | how pictures lie in memory: the channels of a pixel side by side |
+# | fused AdamW | one operation updates all weights |
+# | bf16 | half the bytes in matrix products and convolutions, but coarser rounding |
+# | twice the batch | fewer steps, but a different experiment |
+
 # %%
 learn.predict("most")
 
@@ -126,7 +141,7 @@ slow = dict(
     cuts=4,  # micro-batches of a rank
     bucket_cap_mb=0.05,
     channels_last=False,
-    fused=False,  # AdamW updates one parameter after another
+    fused=None,  # AdamW as usual; on a CPU, one parameter after another
     precision="fp32",
     step=slow_step,
 )
@@ -399,9 +414,9 @@ print(f"no change: {middle:.2f} times, between {low:.2f} and {high:.2f}")
 # and one micro-batch in memory at a time. Send the gradients once and the loss
 # once, and return the mean loss over all ranks as a tensor, so that whoever
 # logs it can read it later. The check counts collectives, and reads by
-# `.item()`, `float()` and `.numpy()`; it does not measure time. A sum of
-# losses without `detach()` passes, too: the backward passes have freed the
-# activations, but such a sum keeps what is left of each graph alive.
+# `.item()`, `float()`, `.tolist()` and `.numpy()`; it does not measure time. A
+# sum of losses without `detach()` passes, too: the backward passes have freed
+# the activations, but such a sum keeps what is left of each graph alive.
 
 
 # %% tags=["exercise"]
@@ -428,19 +443,8 @@ learn.check("faster_step", faster_step)
 # %% [markdown]
 # ## One lever at a time
 #
-# Your step is one lever. Here are the others; each changes one entry of
-# `slow`:
-#
-# | lever | what it changes |
-# | --- | --- |
-# | a loader worker | another process prepares pictures in advance (prefetch), while the rank computes |
-# | pictures cropped in batches | a few operations for the whole batch instead of several for each picture; the rank does this itself, without a worker |
-# | buckets of 25 MiB | DDP's default: here all gradients fit into one message |
-# | one micro-batch | all 32 pictures of a rank at once: fewer operations and fewer messages |
-# | channels_last | how pictures lie in memory |
-# | fused AdamW | one operation for the whole update |
-# | bf16 | half the bytes in matrix products and convolutions, but coarser rounding |
-# | twice the batch | fewer steps, but a different experiment |
+# Your step is one lever. The others are those of the table at the second
+# prediction. Each changes one entry of `slow`:
 
 # %%
 from dtlib.measure.noise import compare
@@ -824,15 +828,16 @@ learn.table(
 )
 
 # %% [markdown]
-# On our machine the price was about a minute, and a step saved a millisecond
-# or less. If a step gains at all, such a price pays off after hundreds of
-# thousands of steps, or if the next run finds the compiled code in a cache
-# that you keep (`TORCHINDUCTOR_CACHE_DIR`). `inf` means: not in a million
-# steps. *Within the noise* means that the plain version differs from itself by
-# as much as from the compiled one, so there is no gain to divide by. By
-# default, `torch.compile` compiles a second time when it meets a second size,
-# and then for any size, so the price is usually due twice. Or leave the last,
-# smaller batch out (`drop_last=True`).
+# On our machine the price was 86 s for the network, whose step did not become
+# faster, and 43 s for the jitter, which then saved 0.06 ms. If a step gains at
+# all, such a price pays off after hundreds of thousands of steps, or if the
+# next run finds the compiled code in a cache that you keep
+# (`TORCHINDUCTOR_CACHE_DIR`). `inf` means: not in a million steps. *Within the
+# noise* means that the plain version differs from itself by as much as from
+# the compiled one, so there is no gain to divide by. By default,
+# `torch.compile` compiles a second time when it meets a second size, and then
+# for any size, so the price is usually due twice. Or leave the last, smaller
+# batch out (`drop_last=True`).
 #
 # ## What a GPU adds: CUDA graphs
 #

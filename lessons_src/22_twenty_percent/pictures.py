@@ -17,8 +17,9 @@ def draw_question() -> Any:
         "What in this step can go, if it has to learn the same?",
         "One step of two ranks, time runs to the right, not to scale. Each of four micro-batches "
         "is loaded, computed and sent, one after another; then the optimizer updates the weights. "
-        "A bracket with a question mark asks whether the step could end earlier.",
-        size=(7, 2.3),
+        "A dotted line is where the step ends; an arrow leads from it to an earlier dotted line: "
+        "could it end there?",
+        size=(7, 2.5),
     )
     ranks(axes, 2, 14.2)
     for rank in (0, 1):
@@ -29,9 +30,11 @@ def draw_question() -> Any:
             box(axes, x + 2.0, rank, 1.0, "communication")
         box(axes, 12.5, rank, 0.7, "update")
     for x in (9.4, 13.2):
-        axes.plot([x, x], [-0.5, 1.5], ":", color=INK)
-    axes.annotate("", (9.4, 1.42), (13.2, 1.42), arrowprops={"arrowstyle": "->", "color": INK})
-    axes.text(13.5, 0.5, "?", fontsize=16, va="center", color=INK)
+        axes.plot([x, x], [-0.5, 1.65], ":", color=INK)
+    axes.annotate("", (9.4, 1.6), (13.2, 1.6), arrowprops={"arrowstyle": "->", "color": INK})
+    axes.text(13.3, 1.6, "it ends here", va="center", color=INK)
+    axes.text(9.3, 1.6, "could it end here?", ha="right", va="center", color=INK)
+    axes.set_ylim(1.9, -0.5)
     words = {"other": "load", "outline": "compute", "communication": "send"}
     key(figure, [*words, "update"], words)
     return figure

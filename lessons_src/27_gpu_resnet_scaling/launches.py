@@ -57,17 +57,20 @@ def kernels(batch, fused=False):
     """(FLOP, bytes) of the kernels of a ResNet-18's step on `batch` pictures, simulated.
 
     For each convolution three products (forward, and backward for the weights and for the input)
-    and, unless `fused` into these, a norm and a ReLU in both directions. Each kernel reads and
-    writes its whole tensors; a norm, which also needs their mean, reads them twice. Additions,
-    the loss and the update are left out.
+    and, unless `fused` into these, a norm in both directions and, except behind a shortcut, a
+    ReLU. Each kernel reads and writes its whole tensors. A norm, which also needs means over them,
+    reads twice: forward its input, backward its input and the gradient of its output. A ReLU's
+    backward reads its output and that gradient. Additions, the loss and the update are left out.
     """
     found = []
-    for _, inputs, outputs, kernel, side in resnet_convolutions(64):
+    for name, inputs, outputs, kernel, side in resnet_convolutions(64):
         pictures = batch * side * side
+        halves = inputs != outputs and name != "stem.0"  # the input is twice as high and wide
         flop = 2 * pictures * outputs * inputs * kernel * kernel
-        moved = BYTES * (pictures * (inputs + outputs) + inputs * outputs * kernel * kernel)
-        whole = BYTES * pictures * outputs
-        own = [] if fused else [(0.0, 3 * whole), (0.0, 2 * whole)]
-        found += [(flop, moved), *own]
-        found += [*own, (flop, moved), (flop, moved)]
+        whole, read = pictures * outputs, pictures * inputs * (4 if halves else 1)
+        product = flop, BYTES * (read + whole + inputs * outputs * kernel * kernel)
+        norms, relus = not fused, not fused and "shortcut" not in name
+        found += [product, *norms * [(0.0, 3 * BYTES * whole)], *relus * [(0.0, 2 * BYTES * whole)]]
+        found += [*relus * [(0.0, 3 * BYTES * whole)], *norms * [(0.0, 5 * BYTES * whole)]]
+        found += [product, product]
     return found

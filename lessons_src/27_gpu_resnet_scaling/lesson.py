@@ -163,17 +163,16 @@ learn.table(
 # The second row is arithmetic, not a measurement. Where do the other three
 # quarters go? A GPU runs one **kernel** after another: a convolution, a norm,
 # an addition. Three things keep it from the peak. The first is that even a
-# large product never gets there: at full power the GPU lowers its clock, and
-# the tiles into which a product is cut rarely fill all units. The best
-# products that were measured reach 271 of an A100's 312 TFLOP/s, and 794 of an
-# H100's 989 (https://github.com/stas00/ml-engineering). The second is memory:
-# an addition computes almost nothing, but it reads and writes whole tensors.
-# The third is the CPU, which *launches* each kernel: it chooses the
-# kernel, passes the arguments, and puts it into the GPU's queue. It does not
-# wait for the kernel to end, so as long as the queue holds work, launches cost
-# no time. But a launch takes the CPU some microseconds, however small the
-# kernel is. If the kernels are shorter than that, the GPU empties its queue
-# and is idle until the next launch. This is **launch overhead**
+# large product never gets there, partly because at full power the GPU lowers
+# its clock. The best products that were measured reach 271 of an A100's 312
+# TFLOP/s, and 794 of an H100's 989 (https://github.com/stas00/ml-engineering).
+# The second is memory: an addition computes almost nothing, but it reads and
+# writes whole tensors. The third is the CPU, which *launches* each kernel: it
+# chooses the kernel, passes the arguments, and puts it into the GPU's queue.
+# It does not wait for the kernel to end, so as long as the queue holds work,
+# launches cost no time. But a launch takes the CPU some microseconds, however
+# small the kernel is. If the kernels are shorter than that, the GPU empties
+# its queue and is idle until the next launch. This is **launch overhead**
 # (https://docs.nvidia.com/dl-cuda-graph/).
 #
 # A CPU has no such queue, but its operations show the same fixed cost:
@@ -242,11 +241,11 @@ learn.check("share_of_peak", share_of_peak)
 # %% [markdown]
 # Apply it to a step of the whole ResNet-18. `launches.kernels` lists three
 # products for each convolution (for simplicity also for the first), and a norm
-# and a ReLU in both directions. `fused=True` leaves norms and ReLUs out, as if
-# they were free inside the products. Hand-written kernels might come close at
-# the very best: a norm needs the mean of the whole output before it can begin,
-# and torch.compile fuses norms and ReLUs only with each other. Each launch
-# takes 5 µs:
+# and a ReLU in both directions (the three shortcuts have no ReLU).
+# `fused=True` leaves norms and ReLUs out, as if they were free inside the
+# products. Hand-written kernels might come close at the very best: a norm
+# needs the mean of the whole output before it can begin, and torch.compile
+# fuses norms and ReLUs only with each other. Each launch takes 5 µs:
 
 # %%
 share = learn.given("share_of_peak")
@@ -274,9 +273,9 @@ learn.table(
 
 # %% [markdown]
 # At a small batch, launches decide. At a large one, memory does: the norms and
-# ReLUs, which compute nothing that counts, take half of the time, and only
-# fewer bytes help against that. All of these are upper limits. From batch 128
-# on, even the last column stays above the published quarter: a convolution
+# ReLUs, which compute nothing that counts, take over half of the time, and
+# only fewer bytes help against that. All of these are upper limits. From batch
+# 128 on, even the last column stays above the published quarter: a convolution
 # rarely is as fast as the best product, and the simulation leaves out
 # additions, the loss and the update.
 #
@@ -618,22 +617,23 @@ learn.measured(
 )
 
 # %% [markdown]
-# In the recorded run, batch 1024 never learnt more than guessing, which is
-# right once in ten: it has 48 steps, and the rate warms up in the first 4 (one
-# epoch; Goyal et al. warm up for five). Each batch has one seed and no tuning
-# beyond the scaled rate, so this is no law: the curves do not tell whether
-# batch 1024 suffers from its few steps, its learning rate of 0.8, its short
-# warm-up, or a batch norm over 1,024 pictures instead of 64. But they show
-# what images per second leave out: for the same pictures, batch 1024 took a
-# sixteenth of the steps that batch 64 took. What counts is the **time to
-# accuracy**: how long it takes until the model is good enough.
+# In the recorded run, batch 1024 learnt hardly more than guessing, which is
+# right once in ten: it is right in 12 % at best. It has 48 steps, and the rate
+# warms up in the first 4 (one epoch; Goyal et al. warm up for five). Each
+# batch has one seed and no tuning beyond the scaled rate, so this is no law:
+# the curves do not tell whether batch 1024 suffers from its few steps, its
+# learning rate of 0.8, its short warm-up, or a batch norm over 1,024 pictures
+# instead of 64. But they show what images per second leave out: for the same
+# pictures, batch 1024 took a sixteenth of the steps that batch 64 took. What
+# counts is the **time to accuracy**: how long it takes until the model is good
+# enough.
 #
-# ## Exercise 3: hours to accuracy (stretch)
+# ## Exercise 3: hours to accuracy
 #
-# ●●○ *10 minutes.* `curve` holds the accuracy after each epoch. An epoch has
-# `images` pictures, processed at `images_per_second`. After how many hours
-# does the accuracy reach `target` (or more) for the first time? Return None if
-# it never does. It is measured only at the end of an epoch, so do not
+# ●●○ *10 minutes, stretch.* `curve` holds the accuracy after each epoch. An
+# epoch has `images` pictures, processed at `images_per_second`. After how many
+# hours does the accuracy reach `target` (or more) for the first time? Return
+# None if it never does. It is measured only at the end of an epoch, so do not
 # interpolate.
 
 

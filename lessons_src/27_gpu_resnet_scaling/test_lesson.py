@@ -6,11 +6,13 @@ import torch
 from dtlib.learn import source
 from dtlib.learn.recorded import recorded
 from dtlib.models.resnet import resnet18
+from dtlib.sim import hardware
 from dtlib.sim.flops import resnet_step
 from dtlib.sim.tensors import resnet_convolutions
 from tests.prediction_cases import right_options
 
 from . import launches, pictures
+from .exercises.launches import share_of_peak
 
 LESSON = source.find("27")
 
@@ -44,11 +46,34 @@ def test_a_published_run_is_what_its_source_says() -> None:
 
 def test_each_convolution_has_its_three_products_a_norm_and_a_relu_both_ways() -> None:
     made = launches.kernels(4)
-    assert len(made) == 20 * (3 + 2 * 2) and len(launches.kernels(4, fused=True)) == 20 * 3
+    relus = 20 - 3  # not on the shortcuts
+    assert len(made) == 20 * (3 + 2) + 2 * relus
+    assert len(launches.kernels(4, fused=True)) == 20 * 3
     # three products for each convolution; the formula leaves out the first one's input and the head
     step = resnet_step(4, resnet_convolutions(64), 512)
     first, head = 2 * 4 * 64 * 3 * 9 * 32 * 32, 3 * 2 * 4 * 512 * 10
     assert sum(flop for flop, _ in made) == step + first - head
+
+
+def test_a_kernel_moves_what_it_reads_and_writes() -> None:
+    made = launches.kernels(1)
+    whole = 2 * 64 * 32 * 32  # bytes of the first output; norm and ReLU, forward and backward
+    assert [size for _, size in made[1:5]] == [3 * whole, 2 * whole, 3 * whole, 5 * whole]
+    # the first convolution of the second stage: 64×32×32 in, 128×16×16 out, behind five others
+    assert made[7 * 5][1] == 2 * (64 * 32 * 32 + 128 * 16 * 16 + 64 * 128 * 9)
+
+
+def test_the_simulated_peak_is_what_the_text_says() -> None:
+    h100 = hardware.DEVICES["h100"]
+    limits = h100["peak"]["bf16"], h100["bandwidth"]
+    made = launches.kernels(512)
+    assert share_of_peak(made, 5e-6, *limits) == pytest.approx(0.399, abs=0.001)
+    takes = [max(flop / limits[0], size / limits[1]) for flop, size in made]
+    idle = sum(took for (flop, _), took in zip(made, takes, strict=True) if not flop)
+    assert 0.5 < idle / sum(takes) < 0.6  # "over half of the time"
+    for batch in (128, 512, 2048):  # "even the last column stays above the published quarter"
+        slow = share_of_peak(launches.kernels(batch), 5e-6, h100["reached"], h100["bandwidth"])
+        assert slow * h100["reached"] / limits[0] > 0.26
 
 
 def test_a_step_has_as_many_operations_whatever_its_width_and_batch() -> None:

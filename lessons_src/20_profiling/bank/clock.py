@@ -83,6 +83,8 @@ ALSO_WRONG = [
     ("never_called", lambda launch, synchronize, clock, repeats: 0.021),
     ("no_clock", own_clock),
     ("too_few", {"range(repeats)": "range(repeats - 1)"}),
+    ("too_few", {"range(repeats)": "range(1)"}),
+    ("first_of_them", {MEDIAN: "statistics.mode(seconds)"}),
     ("not_a_number", lambda launch, synchronize, clock, repeats: float("nan")),
     ("not_a_number", altered(median_seconds, {MEDIAN: "seconds"})),
     ("too_many", for_ever),

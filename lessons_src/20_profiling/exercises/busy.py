@@ -13,7 +13,7 @@ SORTED, LATEST = "sorted(intervals)", "max(reached, end)"  # parts of the soluti
 BEYOND = "max(0.0, end - max(begin, reached))"
 NEIGHBOUR = {LATEST: "end", BEYOND: "end - max(begin, reached)"}
 # Each case has one thing: a gap, none, an overlap, disorder, one inside another, two that touch and
-# begin or end between whole seconds, three at once.
+# begin or end between whole seconds, three at once, microseconds.
 CASES = (
     [(0, 2), (6, 9)],
     [(2, 5)],
@@ -22,6 +22,7 @@ CASES = (
     [(0, 10), (1, 2), (3, 4), (12, 13)],
     [(0.25, 2), (2, 3.5), (2, 3.5)],
     [(0, 6), (1, 5), (2, 4)],
+    [(1e-6, 5e-6), (3e-6, 7e-6)],
 )
 
 busy = solution("busy", globals())
@@ -64,9 +65,10 @@ def without_the_last(intervals):
     return total
 
 
-def whole_seconds(intervals):
-    """A mistake: seconds as whole numbers."""
-    return len({t for begin, end in intervals for t in range(int(begin), int(end))})
+def in_steps(intervals, steps=1):
+    """A mistake: whole seconds, or so many steps in a second."""
+    whole = [(int(steps * begin), int(steps * end)) for begin, end in intervals]
+    return len({t for span in whole for t in range(*span)}) / steps
 
 
 EXERCISE = Answer(
@@ -88,7 +90,9 @@ EXERCISE = Answer(
         ("pairs", less_each_pair),
         ("last_one", without_the_last),
         ("by_end", {SORTED: "sorted(intervals, key=lambda one: one[1])"}),
-        ("whole_seconds", whole_seconds),
+        ("whole_seconds", in_steps),
+        ("coarse", lambda intervals: in_steps(intervals, 1000)),
+        ("coarse", {"return total": "return round(total, 3)"}),
         ("empty", {"return total": "return total if intervals else float('nan')"}),
     ],
     other="busy",

@@ -35,6 +35,7 @@ def usual(work):
 
 UNEVEN = (0.020, 0.010, 0.040)  # any three in a row have the same median
 EVEN = (0.040, 0.010, 0.030, 0.020)  # any four in a row do
+SLOW = (0.700, 0.800, 0.600)  # the first call is the quickest
 
 
 class Device:
@@ -136,10 +137,11 @@ EXERCISE = Answer(
     judge=judge,
     same=lambda a, b: a.is_(b.seconds),
     # The second case has another device, whose last call takes long; the third, more repeats. In
-    # the last two all times differ: it matters which calls are timed, and which is in the middle.
+    # the next two all times differ: it matters which calls are timed, and which is in the middle.
+    # In the last case the first call is not the slowest.
     cases=[
         case(5, usual(WORK)), case(4, usual(WORK / 2)), case(9, usual(WORK)), case(3, UNEVEN),
-        case(4, EVEN),
+        case(4, EVEN), case(3, SLOW),
     ],
     mistakes=[
         ("launch_only", LAUNCHED),
@@ -148,6 +150,7 @@ EXERCISE = Answer(
         ("negative", {TIMED: "begin - clock()"}),
         ("quickest", {MEDIAN: "min(seconds)"}),
         ("slowest", {MEDIAN: "max(seconds)"}),
+        ("first_of_them", {MEDIAN: "seconds[0]"}),
         ("not_sorted", {MEDIAN: "seconds[len(seconds) // 2]"}),
         ("mean", {MEDIAN: "statistics.mean(seconds)"}),
         Mistake("cold", {**COLD, MEDIAN: "statistics.mean(seconds)"},
@@ -156,6 +159,9 @@ EXERCISE = Answer(
         ("cold", {**COLD, MEDIAN: "sum(seconds)"}),
         ("cold", {**COLD, ROUNDS: "range(repeats + 1)"}),
         ("one_more", {ROUNDS: "range(repeats + 1)"}),
+        ("drops_slowest", {
+            **COLD, ROUNDS: "range(repeats + 1)",
+            MEDIAN: "statistics.median(sorted(seconds)[:-1])"}),
         ("even", {MEDIAN: "sorted(seconds)[len(seconds) // 2]"}),
         ("even", {MEDIAN: "sorted(seconds)[(len(seconds) - 1) // 2]"}),
         Mistake("total", {MEDIAN: "sum(seconds)"},
@@ -169,7 +175,6 @@ EXERCISE = Answer(
         Mistake("last_call", {MEDIAN: "seconds[-1]"}, when=lambda got: got.is_(got.takes[-1])),
         # for calls that were put on the queue together
         Mistake("mean", when=lambda got, want: want.seconds < got.seconds < max(got.takes[1:])),
-        ("too_few", {ROUNDS: "range(1)"}),
     ],
     facts=facts,
     passed=passed,

@@ -13,6 +13,7 @@ CASES: tuple[tuple[list, list], ...] = (
     ([(4, 14), (16, 26), (30, 36)], [(0, 7), (20, 24)]),
     ([(2, 5)], []),
     ([(2, 5)], [(6, 9)]),
+    ([(0, 4), (2, 6)], []),
     ([(0, 4), (3, 8)], [(2, 5)]),
     ([(0, 8)], [(1, 4), (2, 5), (9, 20)]),
     ([(5, 6), (0, 2)], [(0, 9)]),
@@ -22,11 +23,15 @@ CASES: tuple[tuple[list, list], ...] = (
 exposed = solution("exposed", globals())
 
 
-def less_each_pair(communication, compute):
-    """A mistake: time that two intervals of one side share with the other is subtracted twice."""
-    pairs = [(a, b) for a in communication for b in compute]
-    shared = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in pairs)
-    return sum(end - begin for begin, end in communication) - shared
+def added(intervals):
+    """The sum of the durations."""
+    return sum(end - begin for begin, end in intervals)
+
+
+def overlaps(communication, compute):
+    """What each message shares with each computation."""
+    pairs = [(max(a[0], b[0]), min(a[1], b[1])) for a in communication for b in compute]
+    return [(begin, end) for begin, end in pairs if begin < end]
 
 
 def after_the_end(communication, compute):
@@ -48,7 +53,10 @@ EXERCISE = Answer(
         ("either", {EXPOSED: "union([*communication, *compute])"}),
         ("totals", {EXPOSED: "union(communication) - union(compute)"}),
         ("totals", {EXPOSED: "max(0, union(communication) - union(compute))"}),
-        ("twice", less_each_pair),
+        ("twice", lambda *sides: added(sides[0]) - added(overlaps(*sides))),
+        ("twice", lambda *sides: union(sides[0]) - added(overlaps(*sides))),
+        ("twice", lambda *sides: added(sides[0]) - union(overlaps(*sides))),
+        ("twice", lambda *sides: sum(exposed([one], sides[1]) for one in sides[0])),
         ("after_the_end", after_the_end),
     ],
     other="exposed",

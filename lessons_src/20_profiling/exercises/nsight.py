@@ -3,6 +3,8 @@
 A script makes the exports, so their shares are known; none was recorded on a GPU.
 """
 
+import itertools
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import number, shown, words
@@ -14,8 +16,10 @@ from .busy import busy as union  # noqa: F401 (the solution uses it)
 
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+SCATTER, SEND = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "ncclDevKernel_SendRecv"
 # Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies,
-# other streams with two nccl kernels at once, two copies at once.
+# other streams with two nccl kernels at once and other names, two copies at once, a short kernel
+# beside a long one.
 CASES = (
     ("one kernel, 0–80 ns", [(7, GEMM, 0, 80)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
@@ -30,13 +34,18 @@ CASES = (
          (7, SOFTMAX, 160, 200)],
     ),
     (
-        "a kernel 0–30 on stream 9, nccl 20–60 on stream 13 and 40–90 on stream 14, a kernel"
-        " 100–110 ns on stream 9",
-        [(9, GEMM, 0, 30), (13, NCCL, 20, 60), (14, NCCL, 40, 90), (9, SOFTMAX, 100, 110)],
+        "an elementwise kernel 0–30 on stream 9, nccl's reduce-scatter 20–60 on stream 13 and its"
+        " send and receive 40–90 on stream 14, a kernel 100–110 ns on stream 9",
+        [(9, "vectorized_elementwise_kernel", 0, 30), (13, SCATTER, 20, 60), (14, SEND, 40, 90),
+         (9, SOFTMAX, 100, 110)],
     ),
     (
         "a copy to the device 0–40, a copy from it 20–70, a kernel 60–100 ns",
         [(10, "", 0, 40), (11, "", 20, 70), (7, GEMM, 60, 100)],
+    ),
+    (
+        "a kernel 0–100, one 10–20 on another stream, one 150–200 ns",
+        [(7, GEMM, 0, 100), (8, SOFTMAX, 10, 20), (7, GEMM, 150, 200)],
     ),
 )  # fmt: skip
 KINDS = ("compute", "nccl", "copy", "idle")
@@ -84,6 +93,15 @@ def by_stream(database):
     return gpu_shares(made_export([*rows, *((10, "", *span) for span in copies)]))
 
 
+def gaps(database):
+    """A mistake: idle is what lies between a row and the next one."""
+    rows = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_"
+    spans = sorted(row for kind in ("KERNEL", "MEMCPY") for row in database.execute(rows + kind))
+    empty = sum(max(0, after[0] - row[1]) for row, after in itertools.pairwise(spans))
+    whole = max(end for _, end in spans) - spans[0][0]
+    return gpu_shares(database) | {"idle": empty / whole}
+
+
 def one(key, program, also=lambda got: True):
     """A mistake, known by the first wrong share; the others may be wrong for other reasons, too."""
     errs = altered(gpu_shares, program) if isinstance(program, dict) else program
@@ -123,6 +141,16 @@ EXERCISE = Answer(
         one("window", {BOUNDS: BOUNDS.replace("everything", KERNELS)}, lambda got: got["copy"] > 0),
         one("no_copies", {"database.execute(copies).fetchall()": "[]"}),
         one("by_stream", by_stream),
+        *(
+            one("other_names", {NAMED: condition})
+            for condition in (
+                '"AllReduce" in name',
+                '"RING" in name',
+                "name == NCCL",
+                '"gemm" not in name and "softmax" not in name',
+            )
+        ),
+        one("gaps", gaps),
         ("exchanged", {NAMED: '"nccl" not in name'}),
         one("normalised", {"return shares": NORMALISED}),
         one("nanoseconds", {SHARE: "union(spans)"}),

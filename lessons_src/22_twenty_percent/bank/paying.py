@@ -52,7 +52,30 @@ def divides_by_the_price(compile_seconds, before, after, sizes):
     return steps if 1 / compile_seconds else 0
 
 
+def divides(compile_seconds, before, after, sizes):
+    return math.ceil(compile_seconds / (before - after))
+
+
+def divides_unless_level(compile_seconds, before, after, sizes):
+    if before == after:
+        return math.inf
+    return math.ceil(compile_seconds / (before - after))
+
+
+def divides_within_the_run(compile_seconds, before, after, sizes):
+    steps = divides(compile_seconds, before, after, sizes)
+    return steps if steps <= len(sizes) else math.inf
+
+
+def rounds_down(compile_seconds, before, after, sizes):
+    return compile_seconds // (before - after)
+
+
 ALSO_WRONG = [
+    ("beyond", divides),
+    ("beyond", divides_unless_level),
+    ("divides_by_zero", divides_within_the_run),
+    ("rounded_down", rounds_down),
     ("raised", divides_by_the_price),
     ("compile_alone", compiles_or_saves),
     ("none_for_never", none_at_all),

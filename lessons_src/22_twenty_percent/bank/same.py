@@ -16,6 +16,12 @@ def batch_norm_wants_all_alike(before, after):
     return same_experiment(before, after)
 
 
+def batch_norm_at_as_many_ranks(before, after):
+    if before["ranks"] != after["ranks"] and before["norm"] == after["norm"]:
+        before, after = ({**one, "norm": "group"} for one in (before, after))
+    return same_experiment(before, after)
+
+
 def another_cut_is_other_numbers(before, after):
     word = same_experiment(before, after)
     cut = before["micro_batch"] != after["micro_batch"]
@@ -68,6 +74,7 @@ ALSO_WRONG = [
     ("precision_is_another", {"(batch, ": '(batch, one["precision"], '}),
     ("batch_norm", {SEEN: "None"}),
     ("batch_norm", batch_norm_if_it_grows),
+    ("batch_norm", batch_norm_at_as_many_ranks),
     ("unchanged", lambda before, after: "another"),
     ("speed_only", lambda before, after: "same" if before == after else "another"),
     ("worst", {"learnt = []": f"if not ({SAME}):\n        return 'numbers'\n    learnt = []"}),

@@ -93,6 +93,7 @@ ALSO_WRONG = [
     ("loss_messages", {SUM: "", "total = total": "dist.all_reduce(loss.detach()); total = total"}),
     ("one_by_one", {**QUIET, "optimizer.step()": f"{EACH}; optimizer.step()"}),
     ("reads", {ADDED: "total + loss.item()", SUM: f"total = torch.tensor(total); {SUM}"}),
+    ("reads", {ADDED: "total + loss.tolist()", SUM: f"total = torch.tensor(total); {SUM}"}),
     ("read_once", {MEAN: f"({MEAN}).item()"}),
     ("read_once", {MEAN: f"torch.tensor(({MEAN}).cpu().numpy())"}),
     ("not_a_tensor", {MEAN: f"float(__import__('numpy').from_dlpack({MEAN}))"}),

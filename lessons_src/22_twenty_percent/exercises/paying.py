@@ -4,6 +4,7 @@ What a run owes after a step is the price of all sizes so far, minus what its st
 """
 
 import math
+import operator
 from itertools import groupby
 
 from dtlib.learn.answers import Answer
@@ -42,16 +43,36 @@ def first_time(compile_seconds, before, after, sizes):
     return next((k for k, debt in debts if debt <= 0), math.inf)
 
 
-def divided(prices, bound=True):
+def divided(prices, bound=True, rounded=math.ceil):
     """A mistake: a number of prices, divided by what a step saves."""
 
     def program(compile_seconds, before, after, sizes):
         if after >= before:
             return math.inf
-        steps = math.ceil(prices(sizes) * compile_seconds / (before - after))
+        steps = rounded(prices(sizes) * compile_seconds / (before - after))
         return steps if steps <= len(sizes) or not bound else math.inf
 
     return program
+
+
+def unless(saves, otherwise):
+    """A mistake that is made only where a step does not save anything."""
+
+    def program(compile_seconds, before, after, sizes):
+        right = break_even(compile_seconds, before, after, sizes)
+        return right if saves(before, after) else otherwise(compile_seconds, before, after)
+
+    return program
+
+
+def forgets(compile_seconds, before, after, sizes):
+    """A mistake: a size has to be paid again unless it was one of the last two."""
+    found, debt, last = [], 0.0, 0
+    for k, size in enumerate(sizes, start=1):
+        debt += after - before + (size not in found[-2:]) * compile_seconds
+        found = [*(one for one in found if one != size), size]
+        last = k if debt > 0 else last
+    return last + 1 if last < len(sizes) else math.inf
 
 
 def facts(compile_seconds, before, after, sizes):
@@ -72,8 +93,8 @@ EXERCISE = Answer(
     same=1e-9,
     read=read,
     # One size: whole, a fraction, never within the run, no saving, a loss. Two sizes: behind
-    # again, behind at the end, saved in advance, an old size that comes back. Three sizes. One
-    # size: level at the very end, no price.
+    # again, behind at the end, saved in advance, an old size that comes back. Three sizes, and
+    # the first of three comes back. One size: level at the very end, no price.
     cases=[
         case(4.5, 1.25, 0.5, (10, 32)),
         case(1.0, 1.0, 0.25, (4, 32)),
@@ -85,22 +106,26 @@ EXERCISE = Answer(
         case(0.5, 0.5, 0.25, (6, 32), (2, 20)),
         case(1.0, 0.5, 0.25, (2, 32), (2, 20), (2, 32), (10, 20)),
         case(1.0, 0.5, 0.25, (4, 32), (4, 20), (5, 24)),
+        case(0.5, 0.5, 0.25, (2, 32), (2, 20), (2, 24), (6, 32)),
         case(1.0, 0.5, 0.25, (4, 32)),
         case(0.0, 0.5, 0.25, (3, 32)),
     ],
     mistakes=[
-        Mistake("divides_by_zero", lambda cost, before, after, sizes: cost / (before - after),
+        Mistake("divides_by_zero", unless(operator.ne, lambda cost, before, after: 1 / 0),
                 when=lambda error, before, after: (
                     error == "ZeroDivisionError" and no_saving(before, after))),
-        Mistake("negative", lambda cost, before, after, sizes: (
-                    math.ceil(cost / (before - after)) if before != after else math.inf),
+        Mistake("negative", unless(operator.ge, lambda cost, before, after: (
+                    math.ceil(cost / (before - after)))),
                 when=lambda got, before, after: no_saving(before, after) and got < 0),
         ("beyond", divided(lambda sizes: 1, bound=False)),
         ("beyond", divided(lambda sizes: len(set(sizes)), bound=False)),
+        ("rounded_down", divided(lambda sizes: 1, bound=False, rounded=int)),
+        ("rounded_down", divided(lambda sizes: 1, rounded=int)),
         ("first_time", first_time),
         ("one_price", {"size not in seen": "k == 1"}),
         ("one_price", divided(lambda sizes: 1)),
         ("two_prices", {"size not in seen": "size not in seen and len(seen) < 2"}),
+        ("forgets", forgets),
         ("every_change", {"seen.add(size)": "seen = {size}"}),
         ("in_advance", divided(lambda sizes: len(set(sizes)))),
         ("compile_instead", {PAYS: f"{PAYS} - after"}),

@@ -49,6 +49,7 @@ EXERCISE = Answer(
         case("norm", norm="layer"),
         case("batch_norm", both={"norm": "batch"}, micro_batch=32, accumulation=1),
         case("batch_norm", both={"norm": "batch"}, micro_batch=4, accumulation=8),
+        case("batch_norm", both={"norm": "batch"}, ranks=4, micro_batch=4),
         case("batch_norm_ranks", both={"norm": "batch"}, ranks=4, accumulation=2),
     ],
     mistakes=[

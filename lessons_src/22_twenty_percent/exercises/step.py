@@ -147,8 +147,8 @@ def passed(seen):
     slow = k * (GRADIENTS + NUMBER)
     return Passed(
         (
-            (f"all-reduces a step; slow_step has {2 * k} on this small model", found.calls, 2, ""),
-            (f"bytes in them, where it has {slow}", found.payload, GRADIENTS + NUMBER, "bytes"),
+            (f"all-reduces a step, at most; slow_step has {2 * k} here", found.calls, 2, ""),
+            (f"bytes, at most; slow_step has {slow}", found.payload, GRADIENTS + NUMBER, "bytes"),
             (f"numbers read in the step, where slow_step reads {k}", found.reads, 0, ""),
         ),
         "The weights are those of one process, under SGD with momentum and under AdamW.",

@@ -26,8 +26,15 @@ def eats(kernels, launch, peak, bandwidth):
     return share
 
 
+def only_bound_by_arithmetic(kernels, launch, peak, bandwidth):
+    work = sum(flop for flop, size in kernels if flop / peak > size / bandwidth)
+    return work / sum(flop for flop, _ in kernels) * share_of_peak(kernels, launch, peak, bandwidth)
+
+
 ALSO_WRONG = [
-    ("not_positive", lambda *step: -share_of_peak(*step)),
+    ("negative", lambda *step: -share_of_peak(*step)),
+    ("nothing", only_bound_by_arithmetic),
+    ("nothing", lambda *step: share_of_peak(*step) // 1),
     ("above_one", lambda *step: 1.7 + share_of_peak(*step)),
     ("unrecognised", lambda *step: 0.9 * share_of_peak(*step)),
     ("changed", eats),

@@ -71,7 +71,7 @@ def read(got):
     """Read a share, which is above 0."""
     share = number(got)
     if share <= 0:
-        raise Wrong("not_positive", got=short(share))
+        raise Wrong("negative" if share else "nothing", got=short(share))
     return share
 
 

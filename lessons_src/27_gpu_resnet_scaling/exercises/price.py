@@ -26,12 +26,14 @@ MIXED = table(g8=4800, g1=1000, g16=5200, g2=1900, g4=3400)
 # Two GPUs that are more than twice as fast as one, because what each holds fits its cache.
 SUPER = table(g1=100, g2=210, g4=380)
 ONE = table(g1=1000)
+# Four cost more than two, and eight less: the cost rises and falls again.
+HILL = table(g2=1900, g4=3400, g8=8400)
 
 
 def case(rows, images, deadline):
     """A case, with its table in words."""
     told = ", ".join(f"{row['images_per_second']:,} on {row['gpus']}" for row in rows)
-    label = f"images/s by GPUs: {told}; {images:,.0f} images within {deadline} hours"
+    label = f"images/s by GPUs: {told}; {images:,.0f} images within {deadline} h"
     return label, (rows, images, deadline)
 
 
@@ -58,6 +60,17 @@ def linear(rows, images, deadline):
     hours = hours_of(rows, images)
     found = [n for n in sorted(hours) if hours[1] / n <= deadline]
     return (found[0], found[0] * hours[found[0]]) if found else None
+
+
+def stops_early(rows, images, deadline):
+    """A mistake: the search ends at the first row in time that costs more than the one before."""
+    found = None
+    for gpus, hours in sorted(hours_of(rows, images).items()):
+        if hours <= deadline:
+            if found and gpus * hours > found[1]:
+                break
+            found = gpus, gpus * hours
+    return found
 
 
 def cost_as(way):
@@ -137,6 +150,7 @@ EXERCISE = Answer(
         case(MIXED, WORK, 6),
         ON_THE_DOT,
         case(USUAL, WORK, 1),
+        case(HILL, WORK, 6),
     ],
     mistakes=[
         Mistake("nothing_is_in_time", lambda rows, images, deadline: (
@@ -146,6 +160,8 @@ EXERCISE = Answer(
                 when=lambda got, case: got is None and case == ON_THE_DOT[0]),
         Mistake("gave_up", {f"if {IN_TIME}": f"if hours > deadline:\n            return None\n"
                             f"        if {IN_TIME}"}, when=lambda got: got is None),
+        ("cost_in_time", {IN_TIME: "cost <= deadline"}),
+        ("stops_early", stops_early),
         ("swapped", lambda *asked: (found := cheapest_in_time(*asked)) and found[::-1]),
         ("times_gpus", {SPEED: f'({SPEED} * row["gpus"])'}),
         Mistake("not_measured", when=chosen(lambda gpus, hours, deadline: gpus not in hours)),
