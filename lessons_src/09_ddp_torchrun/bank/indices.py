@@ -56,6 +56,7 @@ ALSO_WRONG = [
     ("dropped", {EACH: "samples // world_size"}),
     ("too_long", {EACH: "samples // world_size + 1", "pack *": "2 * pack *"}),
     ("unseeded", {", generator=generator": ""}),
+    ("unseeded", {PAD: "pack + torch.randint(samples, (each * world_size - samples,)).tolist()"}),
     ("same_hand", {MINE: "pack[::world_size]"}),
     ("own_packs", {"seed + epoch": "seed + epoch + rank"}),
     ("left_out", {"pack *": "2 * pack[: samples - (samples == 10)] *"}),
