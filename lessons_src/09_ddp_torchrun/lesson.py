@@ -41,8 +41,9 @@ pictures.draw_question()
 # a cluster's queue of jobs, has given you, and two processes anywhere else. If
 # `out` is a folder's full path, that run resumes from its last **checkpoint**
 # (its saved state) when the notebook starts again, as it does in a job that
-# Slurm requeues. `data` may be `"cifar10"` once you have fetched it, and
-# `num_samples = None` uses all of its training pictures.
+# Slurm requeues. `data` may be `"cifar10"` once you have fetched it
+# (`dtlib fetch cifar10` in a terminal), and `num_samples = None` uses all of
+# its training pictures.
 
 # %% tags=["parameters"]
 ranks = None
@@ -164,7 +165,8 @@ for epoch in range(first, epochs):
 
 # %% [markdown]
 # And this is what changes for any number of ranks: six numbered places. Lines
-# with `-` go and lines with `+` come. Batch norm keeps **running averages** of
+# with `-` go and lines with `+` come; a line with `@@` says at which lines of
+# both files the next piece stands. Batch norm keeps **running averages** of
 # what it sees in training and uses them in evaluation. A **barrier** is a
 # collective that only waits: no rank leaves it before all have come.
 
@@ -745,7 +747,7 @@ learn.table(
         for name in apart
     ],
     ["one rank against two", "step 1", "step 3", "step 5", "step 8"],
-    "How far apart the losses are (0 is drawn at 1e-17)",
+    "How far apart the losses are",
 )
 
 # %%

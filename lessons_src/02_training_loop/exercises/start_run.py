@@ -135,8 +135,8 @@ def seeds(got):
 def passed(got):
     """With a remark, where a rank of seed 0 draws what rank 0 of seed 1 draws."""
     note = (
-        f"Same weights on {MANY} ranks. In Python, NumPy and torch, no two ranks' streams overlap"
-        f" in the next {AHEAD} draws."
+        f"Same weights on {MANY} ranks. In Python, NumPy and torch's stream for the CPU, no two"
+        f" ranks' streams overlap in the next {AHEAD} draws."
     )
     other = got[2][1].streams
     shared = [
