@@ -35,8 +35,9 @@ draw_luck()
 # %% [markdown]
 # Each bar shows where the accuracy of a model may lie by the luck of its test
 # pictures alone: two **standard errors** on either side. A standard error is
-# how far such a share typically lies from its true value; its formula is near
-# the end.
+# how far such a share typically lies from its true value. Whether two bars
+# overlap does not settle the question: what counts is the standard error of
+# the *difference*. Its formula is near the end.
 #
 # `steps` is the length of the run near the end, which is repeated for each of
 # `seeds` seeds. If you have more time or a GPU, raise `steps`, or set `width`
@@ -127,28 +128,17 @@ sums
 # A loss is a tensor with a **graph** behind it: a record of the operations
 # that made it, with the **activations**, the intermediate results that
 # `backward` will need. How much memory does a list of losses keep alive? It
-# depends on whether `backward` ran. torch calls `SavedTensors` whenever the
-# graph stores or drops an activation.
+# depends on whether `backward` ran. `kept_by_losses` counts what the graphs
+# store, without the pictures and the weights, which are in memory anyway.
 
 # %%
-from dtlib.measure.ledger.saved import SavedTensors
-
-
-def kept_by_losses(count, use):
-    """Bytes of activations behind `count` losses, after `use` of each."""
-    # Not counted: pictures, weights and averages are in memory anyway. Two
-    # tensors that share their memory have the same data_ptr, its address.
-    own = [x, y, *model.parameters(), *model.buffers()]
-    known = {tensor.untyped_storage().data_ptr() for tensor in own}
-    with SavedTensors(lambda storage: storage.data_ptr() in known) as saved:
-        losses = [F.cross_entropy(model(x), y) for _ in range(count)]
-        for loss in losses:
-            use(loss)
-        return saved.bytes
-
+from lesson.kept import kept_by_losses
 
 kept = [
-    [words, *(kept_by_losses(count, use) / 1e6 for count in (1, 10))]
+    [
+        words,
+        *(kept_by_losses(model, x, y, k, use) / 1e6 for k in (1, 10)),
+    ]
     for words, use in (
         ("nothing", lambda loss: None),
         ("loss.item()", lambda loss: loss.item()),
@@ -199,13 +189,13 @@ optimizer = torch.optim.SGD(hers.parameters(), lr=0.05, momentum=0.9)
 # lines, one in what the returned loss would keep in memory, one in *which*
 # loss it returns, and one line is missing altogether. Write the step as it
 # should be. The model may come from an evaluation, still in evaluation mode,
-# and with old gradients. Return the loss from *before* the update, as a plain
-# number.
+# and with old gradients. Return the loss from *before* the update, as a number
+# (a tensor of one number without a graph counts as one).
 
 
 # %% tags=["exercise"]
 def train_step(model, optimizer, x, y):
-    """One step on the mean cross-entropy; returns that loss, a float."""
+    """One step on the mean cross-entropy; returns that loss, a number."""
     ### BEGIN SOLUTION
     model.train()
     optimizer.zero_grad()
@@ -378,7 +368,10 @@ assert same == ["default_rng(0)"]
 # copy in the same state. And unless you set
 # `persistent_workers`, workers are started again in every epoch, so the copy
 # repeats its draws. Each worker calls a `worker_init_fn` when it starts, which
-# can give the copy a seed of its own:
+# can give the copy a seed of its own.
+#
+# There is another trap: two **ranks** (processes of one training run) with the
+# same seed draw the same numbers, so they crop and flip their pictures alike:
 
 # %%
 mended = by_two_workers(0, worker_init_fn=dice.fresh_generator)
@@ -394,9 +387,7 @@ learn.table(
 )
 
 # %% [markdown]
-# There is another trap: two **ranks** (processes of one training run) with the
-# same seed crop and flip their pictures alike. Ranks need equal
-# weights at the start and different draws afterwards:
+# Ranks need equal weights at the start and different draws afterwards:
 
 # %%
 # %%ranks 2
@@ -781,7 +772,8 @@ learn.what_if("luck")
 
 # %% [markdown]
 # On 500 pictures, luck makes up to 6.1 points, so the 3 points may be luck. On
-# 5000 it makes up to 1.9 points, and 3 are more than that.
+# 5000 it makes up to 1.9 points, and 3 are more than that. ("Up to" is two
+# standard errors, which luck exceeds in one comparison of twenty.)
 #
 # ## Which learning rate? A range test
 #

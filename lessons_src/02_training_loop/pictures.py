@@ -27,7 +27,7 @@ def draw_luck(pictures: Sequence[int] = (500, 5000)) -> Any:
     """
     few, many = pictures
     figure, panels = canvas(
-        f"On {few:,} test pictures, {BEFORE} % and {AFTER} % overlap; on {many:,} they do not",
+        f"{many:,} test pictures leave far less to luck than {few:,}",
         "A bar shows two standard errors on either side of an accuracy, by the binomial formula. "
         + " ".join(
             f"On {n:,} pictures: {_around(BEFORE, n)} before and {_around(AFTER, n)} after."

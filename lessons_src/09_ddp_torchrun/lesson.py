@@ -41,8 +41,9 @@ pictures.draw_question()
 # a cluster's queue of jobs, has given you, and two processes anywhere else. If
 # `out` is a folder's full path, that run resumes from its last **checkpoint**
 # (its saved state) when the notebook starts again, as it does in a job that
-# Slurm requeues. `data` may be `"cifar10"` once you have fetched it, and
-# `num_samples = None` uses all of its training pictures.
+# Slurm requeues. `data` may be `"cifar10"` once you have fetched it
+# (`dtlib fetch cifar10` in a terminal), and `num_samples = None` uses all of
+# its training pictures.
 
 # %% tags=["parameters"]
 ranks = None
@@ -86,15 +87,17 @@ learn.predict("another_cut")
 # It does four things more:
 #
 # - **Rendezvous**: before any rank starts, the torchruns of all nodes meet and
-#   agree on who is which node. With `--node-rank` you number them. With
-#   `--rdzv-backend=c10d`, a rendezvous that can be repeated, you give them one
-#   address and one name for the run, and they number themselves by their host
-#   names.
+#   agree on who is which node. There are two ways. With `--node-rank` you
+#   number the nodes yourself. With `--rdzv-backend=c10d` (c10d is torch's
+#   library for distributed programs) you give all of them one address and one
+#   name for the run. There one torchrun keeps a table, in which each of them
+#   signs in, and the table numbers them.
 # - **Restarts**: when a rank fails, its torchrun ends all ranks of its node.
-#   `--max-restarts=1` then starts them once more, at your last checkpoint.
-#   With c10d the other nodes learn of it and restart too; with `--node-rank`
-#   they do not, and their ranks notice only when a collective fails or times
-#   out.
+#   `--max-restarts=1` then starts them once more, at your last checkpoint. Say
+#   that a rank of node 1 fails. With c10d its torchrun signs in once more,
+#   node 0's torchrun sees that in the table, and both nodes restart. With
+#   `--node-rank` nobody looks again: node 0's ranks notice only when a
+#   collective fails or times out.
 # - **Logs**: `--log-dir` and `--redirects=3` put each rank's output into files
 #   of its own.
 # - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
@@ -162,7 +165,8 @@ for epoch in range(first, epochs):
 
 # %% [markdown]
 # And this is what changes for any number of ranks: six numbered places. Lines
-# with `-` go and lines with `+` come. Batch norm keeps **running averages** of
+# with `-` go and lines with `+` come; a line with `@@` says at which lines of
+# both files the next piece stands. Batch norm keeps **running averages** of
 # what it sees in training and uses them in evaluation. A **barrier** is a
 # collective that only waits: no rank leaves it before all have come.
 
@@ -264,9 +268,12 @@ for path in sorted(Path("by_hand").glob("*.log")):
 # and the same as in a run without a break.
 #
 # On two nodes you run torchrun on each of them, and nothing in the script
-# changes. In a Slurm job `srun` does so, and c10d restarts both:
+# changes. (If you have no Slurm cluster, skip to the next heading; lesson 25
+# explains Slurm.) In a Slurm job `srun` runs a command on every node, and c10d
+# restarts both nodes. That needs the variable from above here, too:
 #
 # ```
+# export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 # srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 \
 #   --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID \
@@ -603,12 +610,14 @@ assert not isinstance(tried[0]["static"], str)
 # ## Exercise 4: one rank writes
 #
 # ●●○ *12 minutes, stretch.* Write place 6 of the script as a function. Call
-# `torch.save(state, path)` on exactly one of all ranks, however many nodes
-# there are (they share one disk), and return on no rank before the file is
-# there. And if the disk is full, `torch.save` raises an error on that rank:
-# then **every** rank raises one, instead of waiting until the time-out for a
-# rank that is gone. `dist.broadcast_object_list(list)` replaces the objects in
-# the list of every rank by those of rank 0.
+# `torch.save` on exactly one of all ranks, however many nodes there are (they
+# share one disk), and return on no rank before `state` is at `path`. If the
+# disk is full, `torch.save` raises an error on that rank (a RuntimeError, not
+# an OSError, so catch any `Exception`) and leaves a broken file. Then an older
+# file at `path` has to be there as before, and **every** rank raises an error
+# instead of waiting until the time-out for a rank that is gone.
+# `dist.broadcast_object_list(list)` replaces the objects in the list of every
+# rank by those of rank 0.
 
 
 # %% tags=["exercise", "stretch"]
@@ -618,7 +627,8 @@ def save_once(state, path):
     told = [None]
     if dist.get_rank() == 0:
         try:
-            torch.save(state, path)
+            torch.save(state, f"{path}.tmp")
+            Path(f"{path}.tmp").replace(path)
         except Exception as error:
             told = [error]
     dist.broadcast_object_list(told)
@@ -737,7 +747,7 @@ learn.table(
         for name in apart
     ],
     ["one rank against two", "step 1", "step 3", "step 5", "step 8"],
-    "How far apart the losses are (0 is drawn at 1e-17)",
+    "How far apart the losses are",
 )
 
 # %%

@@ -39,7 +39,7 @@ def draw_question() -> Any:
         axes.text(left + 0.3, row, f"RANK={rank}", va="center", color=INK)
         axes.text(left + 2.4, row, f"LOCAL_RANK={local}", va="center", color=INK)
         box(axes, left + 5.8, row, 1.35, "other", f"GPU {local}")
-    send(axes, (8.25, 2.5), (7.25, 2.5))
+    send(axes, (8.25, 2.5), (7.25, 2.5), "meet")
     for row, (words, pairs) in enumerate((("on all eight", shared), ("all meet at", meeting))):
         axes.text(0.3, 5.0 + 0.65 * row, f"{words}:", va="center", color=INK)
         axes.text(4.0, 5.0 + 0.65 * row, "    ".join(pairs), va="center", color=INK)
@@ -76,7 +76,9 @@ def draw_apart(apart: Mapping[str, Sequence[float]], least: float = 1e-17) -> An
         size=(7, 3.4),
     )
     axes.set_yscale("log")
-    axes.set(xlabel="step", ylabel="distance, relative", ylim=(least / 2, 10))
+    axes.set(
+        xlabel="step", ylabel=f"distance, relative\n(0 drawn at {least:.0e})", ylim=(least / 2, 10)
+    )
     drawn = {name: (steps, [max(value, least) for value in far]) for name, far in apart.items()}
     charts.lines(axes, drawn, marker="o", markersize=4)
     return figure

@@ -40,9 +40,8 @@ draw_question()
 
 # %% [markdown]
 # A **collective** is a call in which all ranks take part, such as an
-# all-reduce (lesson 07). DDP starts its all-reduces from **hooks**, functions
-# that autograd calls as soon as a gradient is there. **gloo** and **NCCL**
-# carry the messages: gloo between CPUs, NCCL between NVIDIA GPUs.
+# all-reduce (lesson 07). **gloo** and **NCCL** carry the messages: gloo
+# between CPUs, NCCL between NVIDIA GPUs.
 #
 # `processes` is the number of ranks that run the script below, and `samples`
 # the number of images that they share. On a machine with at least as many
@@ -144,9 +143,10 @@ rehearsal.leave(accelerator)  # on GPUs: accelerator.end_training()
 # %% [markdown]
 # A **configuration** is a small YAML file. `accelerate config` asks you what
 # you want and writes one. Here you write three, which differ in a few lines.
-# Port 0 means any free port. `SIZE_BASED_WRAP` lets FSDP gather every layer
-# of more than `fsdp_min_num_params` weights by itself. `zero_stage: 2` cuts
-# gradients and optimizer state into shards.
+# Port 0 means any free port. FSDP puts a layer together from its shards just
+# before the layer computes. `SIZE_BASED_WRAP` makes it do so one layer at a
+# time, for layers of more than `fsdp_min_num_params` weights. `zero_stage: 2`
+# cuts gradients and optimizer state into shards.
 
 # %%
 from pathlib import Path
@@ -698,8 +698,9 @@ def three_scores(hits, exact):
 #
 # ●●○ *12 minutes, stretch.* Return the model's accuracy over the data set, on
 # every rank, with each sample counted once. The loader is already prepared.
-# The model may be in training mode, and its output has one column for each
-# class.
+# The model may be in training mode (you may leave it in evaluation mode: here
+# the loop calls `model.train()` itself before it trains on), and its output
+# has one column for each class.
 
 
 # %% tags=["exercise", "stretch"]
@@ -740,19 +741,26 @@ learn.table(
 # batches to skip. (It is in the checkpoint with the package torchdata and
 # `DataLoaderConfiguration(use_stateful_dataloader=True)`.) The loader that
 # `skip_first_batches` returns is for the resumed epoch only: take the old one
-# for the next epoch. Save after 3 of 8 steps, then resume with and without
-# skipping:
+# for the next epoch.
+#
+# Nor does the checkpoint hold the generator that `shuffle=True` draws from. It
+# draws once per epoch, so a run that resumes in a later epoch would take that
+# epoch's samples in the first epoch's order. With `use_seedable_sampler=True`
+# the order depends on the seed and on the epoch that `set_epoch` names, as in
+# lesson 09. Save after 3 of the 8 steps of the second epoch, then resume with
+# and without skipping:
 
 
 # %%
 def train(saved, skip=None):
-    """The losses of an epoch; saves after 3 steps, or resumes from there."""
+    """The losses of epoch 1; saves after 3 of its steps, or resumes there."""
     from accelerate import Accelerator
-    from accelerate.utils import set_seed
+    from accelerate.utils import DataLoaderConfiguration, set_seed
     from torch.utils.data import DataLoader, TensorDataset
 
     set_seed(0)  # the same samples in the same order in each run
-    accelerator = Accelerator(cpu=True)
+    config = DataLoaderConfiguration(use_seedable_sampler=True)
+    accelerator = Accelerator(cpu=True, dataloader_config=config)
     data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
     loader = DataLoader(data, batch_size=4, shuffle=True)
     model = torch.nn.Linear(4, 1)
@@ -760,16 +768,17 @@ def train(saved, skip=None):
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     if skip is not None:
         accelerator.load_state(saved)
-        loader = accelerator.skip_first_batches(loader, skip)
-    losses = []
-    for x, y in loader:
-        loss = (model(x) - y).square().mean()
-        accelerator.backward(loss)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(accelerator.reduce(loss.detach(), "mean").item())
-        if skip is None and len(losses) == 3:
-            accelerator.save_state(saved)
+    for epoch in (0, 1) if skip is None else (1,):
+        loader.set_epoch(epoch)
+        losses = []
+        for x, y in accelerator.skip_first_batches(loader, skip or 0):
+            loss = (model(x) - y).square().mean()
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(accelerator.reduce(loss.detach(), "mean").item())
+            if skip is None and epoch == 1 and len(losses) == 3:
+                accelerator.save_state(saved)
     return losses
 
 
@@ -791,7 +800,7 @@ learn.table(
         )
     ],
     ["", "steps", "first loss", "second loss"],
-    "The same epoch on two ranks, from step 4 on",
+    "The second epoch on two ranks, from its step 4 on",
 )
 
 # %%
@@ -816,8 +825,9 @@ learn.quiz()
 # - `batch_size` is per process, a prepared scheduler steps once for each
 #   process, and `backward` divides by one number that you set in advance.
 # - Gather rows, then reduce. Nobody can take a sample out of a mean again.
-# - By default a checkpoint does not hold the place in the loader: skip the
-#   batches that are done.
+# - By default a checkpoint holds neither the place in the loader nor the
+#   shuffle: skip the batches that are done, and let a seed and the epoch's
+#   number fix the order.
 # - What changes the result (clipping, batch size, learning rate) belongs in
 #   the script, where it holds for every configuration.
 

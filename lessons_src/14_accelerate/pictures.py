@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtlib.learn.charts import lines
+from dtlib.learn.charts import label_ends
 from dtlib.learn.drawing import bare, box, canvas, key, ranks, send
 
 Batches = Sequence[Sequence[Sequence[int]]]  # of each rank, in each round: the samples
@@ -114,6 +114,13 @@ def draw_rates(seen: Mapping[int, Sequence[float]]) -> Any:
         size=(6, 3),
     )  # fmt: skip
     axes.set(xlabel="step of the optimizer", ylabel="learning rate")
-    points = {f"{n} process{'es' * (n > 1)}": (range(len(r)), r) for n, r in seen.items()}
-    lines(axes, points)
+    ends = []
+    for n, rates in seen.items():
+        (line,) = axes.plot(range(len(rates)), rates)
+        words = f"{n} process{'es' * (n > 1)}"
+        if n == many and zero < len(rates):  # at the end both lines are near 0
+            axes.annotate(words, (zero, 0), (6, 6), textcoords="offset points")
+        else:
+            ends.append((words, (len(rates) - 1.0, rates[-1]), str(line.get_color())))
+    label_ends(axes, ends)
     return figure

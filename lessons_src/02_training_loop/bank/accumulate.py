@@ -23,6 +23,11 @@ ALSO_WRONG = [
     ("loss_last_only", report("mean")),
     ("loss_sum", report("total + mean * n")),
     ("loss_other", report("total + mean / 2")),
+    ("eval_inside", {LOOP: f"model.eval()\n    {LOOP}"}),
+    (
+        "passes",
+        {ADD: "with torch.no_grad():\n            total += loss_fn(model(x), y) * len(y) / count"},
+    ),
     ("graph", {"loss.item()": "loss"}),
     ("none", {RETURN: "total"}),
     ("many", {RETURN: "return torch.full((6,), total)"}),

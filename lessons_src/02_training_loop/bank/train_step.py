@@ -14,6 +14,15 @@ BY_AUTOGRAD = """\
     for p, g in zip(weights, torch.autograd.grad(loss, weights)):
         p.grad = g
 """
+BY_CLOSURE = """\
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    loss = optimizer.step(closure)
+"""
 # The colleague's step of the lesson, healed one mistake after the other.
 FORWARD = "loss = F.cross_entropy(model(x), y)"
 
@@ -85,6 +94,10 @@ ALSO_WRONG = [
             "loss.item()": "own",
         },
     ),
+    (
+        "unrecognised",
+        {f"{CLEAR}": "", f"    {FORWARD}\n{BACK}{STEP}": BY_CLOSURE.replace("y)", "y) / 3")},
+    ),
     ("loss_sum", {"loss.item()": "loss.item() * len(y)"}),
     ("loss_other", {"loss.item()": "loss.item() / len(y)"}),
     ("unrecognised", {"(x), y)": "(x), y) / 3"}),
@@ -101,4 +114,5 @@ ALSO_RIGHT = [
     {LOSS: "-model(x).log_softmax(1)[torch.arange(len(y)), y].mean()",
      "optimizer.zero_grad()": "model.zero_grad(set_to_none=False)", "loss.item()": "loss.detach()"},
     {CLEAR: "", BACK: BY_AUTOGRAD, STEP: STEP + CLEAR, "loss.item()": "float(loss)"},
+    {CLEAR: "", f"    {FORWARD}\n{BACK}{STEP}": BY_CLOSURE},
 ]  # fmt: skip

@@ -41,6 +41,21 @@ class Seen:
     loss: float | Wrong = 0.0
     held: int = 0
     apart: float = 0.0  # of a network's gradients from those of the whole batch, relative
+    passes: int = 0  # of the network, forward
+    in_eval: int = 0  # of these, in evaluation mode
+
+
+class Counted(nn.Module):
+    """A layer that changes nothing, and counts passes as batch norm does, in either mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.passes = self.in_eval = 0
+
+    def forward(self, x):
+        self.passes += 1
+        self.in_eval += not self.training
+        return x
 
 
 def mean(outputs, labels):
@@ -51,7 +66,7 @@ def mean(outputs, labels):
 def run(answer, lists):
     """Accumulate the gradient of one weight; without lists, of a network."""
     if lists is None:
-        return Seen(apart=_network(answer))
+        return _network(answer)
     model = nn.Linear(1, 1, bias=False).double()
     nn.init.ones_(model.weight)
     batches = [
@@ -96,9 +111,10 @@ def _kept_tensor(kept):
 
 
 def _network(answer):
-    """Gradients of 16, 16 and 8 pictures against those of 40 at once; their relative distance."""
+    """Gradients of 16, 16 and 8 pictures against those of 40 at once, and how the model ran."""
     generator = torch.Generator().manual_seed(5)
-    model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)).double()
+    counted = Counted()
+    model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), counted, nn.Linear(8, 3)).double()
     for p in model.parameters():
         p.data = torch.randn(p.shape, generator=generator, dtype=torch.float64)
     x = torch.randn(sum(SIZES), 6, generator=generator, dtype=torch.float64)
@@ -106,8 +122,10 @@ def _network(answer):
     F.cross_entropy(model(x), y).backward()
     whole = _gradients(model)
     model.zero_grad()
+    counted.passes = 0
     answer(model, F.cross_entropy, list(zip(x.split(SIZES), y.split(SIZES), strict=True)))
-    return float((_gradients(model) - whole).norm() / whole.norm())
+    apart = float((_gradients(model) - whole).norm() / whole.norm())
+    return Seen(apart=apart, passes=counted.passes, in_eval=counted.in_eval)
 
 
 def _gradients(model):
@@ -123,7 +141,12 @@ def same(a, b):
 def judge(got, want, lists):
     """First the gradient, then the loss, and then what was held for them."""
     if lists is None:  # forty terms of like size, each rounded to 1e-16
-        return got.apart < 1e-12 or Wrong("apart", apart=got.apart)
+        if got.apart >= 1e-12:
+            return Wrong("apart", apart=got.apart)
+        if got.in_eval:
+            return Wrong("eval_inside")
+        many = Wrong("passes", passes=got.passes, micro=len(SIZES))
+        return got.passes == len(SIZES) or many
     if got.weight != 1:
         return Wrong("moved", got=words(got.weight))
     if got.gradient is None:

@@ -1,7 +1,7 @@
 """Exercise 2.4: a score that is exact for uneven batches, and leaves the model as it was.
 
-The model is a table of logits that notes in which mode it was asked, and with a gradient or
-without. Its losses and hits are known for each picture.
+The model is a table of logits that notes in which mode it was asked, it and its batch norm, and
+with a gradient or without. Its losses and hits are known for each picture.
 """
 
 import torch
@@ -16,8 +16,11 @@ from dtlib.learn.verdicts import Passed, Wrong
 from .returned import close, number_of
 
 ROUNDED = 1e-6  # a mean may be taken in fp32
-# Right or wrong, and by how far the label's logit stands above or below the two others.
+# Right or wrong, and by how far the label's logit stands above or below the larger of the others,
+# whose own signs say nothing about that.
 MARGINS = (2.0, -1.0, 0.5, 3.0, -2.0, 1.0, -0.5, 2.5, -3.0)
+OTHERS = (-3.0, 1.5, -1.0, 0.5, 4.0, -2.0, 1.0, -4.0, 2.0)
+APART = 0.25  # of the other two
 
 evaluate = solution("evaluate", globals())
 
@@ -27,12 +30,13 @@ class Watched(nn.Module):
 
     def __init__(self):
         super().__init__()
+        self.norm = nn.BatchNorm1d(1)  # a part with a mode of its own
         self.weight = nn.Parameter(torch.ones((), dtype=torch.float64))
         self.train_mode = 0
         self.with_graph = 0
 
     def forward(self, x):
-        self.train_mode += self.training
+        self.train_mode += self.training or self.norm.training
         self.with_graph += torch.is_grad_enabled()
         return x * self.weight
 
@@ -46,17 +50,20 @@ def case(sizes, training):
 
 def batches_of(sizes):
     """The first of the pictures, cut into batches."""
-    x = torch.zeros(sum(sizes), 3, dtype=torch.float64)
     y = torch.arange(sum(sizes)) % 3
-    x[range(len(y)), y] = torch.tensor(MARGINS[: len(y)], dtype=torch.float64)
+    others = torch.tensor(OTHERS[: len(y)], dtype=torch.float64)
+    x = torch.stack([others] * 3, 1)
+    x[range(len(y)), y] += torch.tensor(MARGINS[: len(y)])
+    x[range(len(y)), (y + 1) % 3] -= APART
     return list(zip(x.split(list(sizes)), y.split(list(sizes)), strict=True))
 
 
 def run(answer, sizes, training):
-    """Loss, accuracy, and the mode in which the model is left."""
+    """Loss, accuracy, the modes of the model and of its part, and whether gradients are on."""
     model = Watched().train(training)
     with torch.enable_grad():
         returned = answer(model, batches_of(sizes))
+        graphs = torch.is_grad_enabled()
     if returned is None:
         raise Wrong("none")
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
@@ -66,7 +73,7 @@ def run(answer, sizes, training):
     for key in ("train_mode", "with_graph"):
         if asked := getattr(model, key):
             raise Wrong(key, asked=asked)
-    return loss, accuracy, model.training
+    return loss, accuracy, (model.training, model.norm.training), graphs
 
 
 def same(a, b):
@@ -75,9 +82,15 @@ def same(a, b):
 
 
 def judge(got, want, training):
-    """Right numbers; a mode that was not put back is a mistake of its own."""
-    left = Wrong("left_in_eval" if training else "left_in_train")
-    return same(got, want) and (got[2] == training or left)
+    """Right numbers; whatever was not put back is a mistake of its own."""
+    if not same(got, want):
+        return False
+    whole, part = got[2]
+    if whole != training:
+        return Wrong("left_in_eval" if training else "left_in_train")
+    if part != training:
+        return Wrong("part_left")
+    return got[3] or Wrong("grad_off")
 
 
 def first_wrong(got, want):

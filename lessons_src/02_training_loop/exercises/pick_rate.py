@@ -61,6 +61,13 @@ def against_previous(rates, losses):
     return rates[losses.index(min(losses[:end]))] / 10
 
 
+def last_divergence(rates, losses):
+    """A mistake: the test goes on until the loss diverges for the last time."""
+    lowest = list(itertools.accumulate(losses, min))
+    ends = [k for k in range(1, len(losses)) if not losses[k] <= 4 * lowest[k - 1]]
+    return rates[losses.index(min(losses[: ends[-1] if ends else None]))] / 10
+
+
 def nan_wins(rates, losses):
     """A mistake: nan is the smallest of all."""
     found = [rate for rate, loss in zip(rates, losses, strict=True) if loss != loss]
@@ -91,8 +98,9 @@ EXERCISE = Answer(
              [0.002, 0.03, 0.4, 5.0], [2.3, 1.0, 3.5, 0.9]),
         case("4 times the lowest, and then a lower number",
              [0.006, 0.07, 0.8, 9.0], [2.5, 1.0, 4.0, 0.9]),
-        case("4.5 times the lowest, and then a lower number",
-             [0.003, 0.04, 0.5, 6.0], [2.3, 1.0, 4.5, 0.9]),
+        case("4.1 times the lowest, and then a lower number",
+             [0.003, 0.04, 0.5, 6.0], [2.3, 1.0, 4.1, 0.9]),
+        case("far up twice", [0.004, 0.03, 0.4, 4.0, 5.0], [2.3, 1.0, 5.0, 0.2, 3.0]),
         case("up to less than 4 times the first", [0.005, 0.06, 0.7, 8.0], [2.3, 0.5, 3.0, 0.1]),
         case("up by less than 4 times in each step",
              [0.001, 0.02, 0.3, 4.0, 5.0], [2.3, 1.0, 3.0, 5.0, 0.5]),
@@ -107,10 +115,12 @@ EXERCISE = Answer(
         ("nan_wins", nan_wins),
         ("against_previous", against_previous),
         ("against_first", {"4 * best": "4 * losses[0]"}),
+        ("absolute", {"4 * best": "4"}),
+        ("after_divergence", last_divergence),
         ("after_divergence", {"break": "continue"}),
         ("any_rise", {"4 * best": "best"}),
         ("factor", {"4 * best": "3 * best"}),
-        ("factor", {"4 * best": "5 * best"}),
+        ("factor", {"4 * best": "4.5 * best"}),
         ("exactly", {"<=": "<"}),
         ("last_rate", lambda rates, losses: rates[-1] / 10),
         ("steepest", steepest),

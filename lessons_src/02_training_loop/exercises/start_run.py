@@ -133,15 +133,22 @@ def seeds(got):
 
 
 def passed(got):
-    """With a remark, where rank 1 of seed 0 draws what rank 0 of seed 1 draws."""
+    """With a remark, where a rank of seed 0 draws what rank 0 of seed 1 draws."""
     note = (
-        f"Same weights on {MANY} ranks. In Python, NumPy and torch, no two ranks' streams overlap"
-        f" in the next {AHEAD} draws."
+        f"Same weights on {MANY} ranks. In Python, NumPy and torch's stream for the CPU, no two"
+        f" ranks' streams overlap in the next {AHEAD} draws."
     )
-    if any(a == b for a, b in zip(got[1][1].streams, got[2][1].streams, strict=True)):
+    other = got[2][1].streams
+    shared = [
+        rank
+        for rank, drawn in enumerate(got[3])
+        if any(a == b for a, b in zip(drawn.streams, other, strict=True))
+    ]
+    if shared:
         note += (
-            " A remark: rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs with seeds in a"
-            " row share numbers. Mixing both into one hash keeps them apart (seed_of in dtlib.data)"
+            f" A remark: rank {shared[0]} of seed 0 draws what rank 0 of seed 1 draws, so runs with"
+            " seeds in a row share numbers. Mixing both into one hash keeps them apart (seed_of in"
+            " dtlib.data.batches)."
         )
     return Passed(note=note)
 

@@ -55,7 +55,8 @@ def _steps(answer, model, optimizer, batches):
     trace, events = Trace([_flat(model)]), []
     # One name for each weight that backward reaches, however many calls it takes.
     next(model.parameters()).register_hook(lambda _: events.append("backward"))
-    optimizer.register_step_pre_hook(lambda *_: events.append("step"))
+    # A step is over here: a closure that step() is given runs backward inside it.
+    optimizer.register_step_post_hook(lambda *_: events.append("step"))
     for x, y in batches:
         events.clear()
         before = int(model[1].num_batches_tracked)

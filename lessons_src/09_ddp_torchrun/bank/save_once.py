@@ -9,7 +9,8 @@ import torch.distributed as dist
 from ..exercises.save_once import BARRIER, MEET
 
 # Words of the solution.
-SAVE, START = "torch.save(state, path)", "    told = [None]"
+SAVE, START = 'torch.save(state, f"{path}.tmp")', "    told = [None]"
+REPLACE = 'Path(f"{path}.tmp").replace(path)'
 RANK, RAISE = "dist.get_rank() ==", "if told[0] is not None"
 
 
@@ -32,7 +33,7 @@ def trusts_any_file(state, path):
     if dist.get_rank() == 0:
         try:
             torch.save(state, path)
-        except OSError as error:
+        except Exception as error:
             problem = error
     dist.barrier()
     if problem or not Path(path).exists():
@@ -46,7 +47,7 @@ def renames(state, path):
         try:
             torch.save(state, path + ".tmp")
             Path(path + ".tmp").replace(path)
-        except OSError as error:
+        except Exception as error:
             told = error
     everyone = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, told)
@@ -58,7 +59,8 @@ def the_last_one(state, path):
     failed, problem = torch.zeros(1), None
     if dist.get_rank() == dist.get_world_size() - 1:
         try:
-            torch.save(state, path)
+            torch.save(state, path + ".tmp")
+            Path(path + ".tmp").replace(path)
         except Exception as error:
             failed += 1
             problem = error
@@ -76,24 +78,30 @@ def others_go_first(state, path):
         return
     saved = torch.zeros(1)
     try:
-        torch.save(state, path)
+        torch.save(state, path + ".tmp")
+        Path(path + ".tmp").replace(path)
         saved += 1
     finally:
         dist.broadcast(saved, 0)
 
 
+STRAIGHT = {SAVE: "torch.save(state, path)", REPLACE: "pass"}
 ALSO_WRONG = [
+    ("destroyed", STRAIGHT),
+    ("destroyed", {SAVE: f"Path(path).unlink(missing_ok=True); {SAVE}"}),
+    ("other_content", {SAVE: SAVE.replace("state", "list(state.values())")}),
     ("silent", {RAISE: "if False"}),
     ("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}),
     ("some_raise", trusts_any_file),
     ("writer_quiet", {RAISE: f"{RAISE} and dist.get_rank() != 0"}),
-    ("nobody", {SAVE: "pass"}),
+    ("nobody", {SAVE: "pass", REPLACE: "pass"}),
     ("all_write", {f"{RANK} 0": "True"}),
     ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
     ("several", {RANK: "dist.get_rank() // 2 =="}),
-    ("elsewhere", {SAVE: 'torch.save(state, path + ".tmp")'}),
+    ("elsewhere", {REPLACE: "pass"}),
     ("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"}),
     ("no_barrier", {MEET: ""}),
 ]
-HANG = [("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]
+HANG = [("left_waiting", {"except Exception": "except OSError"}),
+        ("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]  # fmt: skip
 ALSO_RIGHT = [renames, the_last_one, others_go_first]

@@ -137,6 +137,7 @@ EXERCISE = RankAnswer(
         ("sum_of_all", {" / count": ""}),
         ("sum", {TIMES: "", " / count": ""}),
         ("own_count", {"/ count": "/ max(1, len(losses))"}),
+        ("divided_by_n", {TIMES: " / dist.get_world_size()"}),
         ("times_n_twice", {TIMES: f"{TIMES} ** 2"}),
         ("largest_count", {"all_reduce(count)": "all_reduce(count, dist.ReduceOp.MAX)"}),
     ],

@@ -19,6 +19,7 @@ from dtlib.learn.verdicts import Passed
 PAINTED = (10000, 1000, 100, 10, 1)
 ALIKE = (2, 2, 2, 2, 4, 4, 12)  # a value that comes twice may be two samples
 SINGLE = (6,)
+WHOLE = (100000, *PAINTED)  # two for each of three ranks, without padding
 MINE = "values[places < samples]"  # words of the solution
 
 
@@ -119,7 +120,8 @@ EXERCISE = RankAnswer(
     # On one rank a sum over ranks and a mean over ranks are the same: three ranks tell them apart.
     cases=[
         case(1, SINGLE),
-        *(case(n, samples) for n in (3, 4) for samples in (PAINTED, ALIKE, SINGLE)),
+        *(case(3, samples) for samples in (PAINTED, ALIKE, SINGLE, WHOLE)),
+        *(case(4, samples) for samples in (PAINTED, ALIKE, SINGLE)),
     ],
     mistakes=[
         Mistake("dtypes", {"torch.tensor(float(len(mine)))])": "torch.tensor(float(len(mine)))])\n"
@@ -145,6 +147,7 @@ EXERCISE = RankAnswer(
         ("order_of_ranks", lambda values, samples: gathered(values)[:samples].mean()),
         ("unique", lambda values, samples: gathered(values).unique().mean()),
         ("last_of_all", {MINE: "values[: max(1, len(values) - 1)]"}),
+        ("last_of_all", {MINE: "values if n == 1 or rank < samples % n else values[:-1]"}),
         ("first_ranks", {MINE: "values[:-1] if rank < -samples % n else values"}),
         Mistake("stayed_home", lambda values, samples: values.mean(), when=stayed_home),
         Mistake("reduce", {"all_reduce(sum_and_count)": "reduce(sum_and_count, 0)"}, when=reduced),

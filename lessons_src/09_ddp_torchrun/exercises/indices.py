@@ -16,12 +16,13 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 # Samples, seed and epoch of each call that a case makes.
 TWICE = ((12, 0, 0), (12, 0, 0))
+PADDED = ((10, 0, 0), (10, 0, 0))  # on 3 ranks and on 4
 EPOCHS = tuple((12, 0, epoch) for epoch in range(5))
 SEEDS = ((12, 0, 0), (12, 1, 0))
 LATER = ((12, 0, 1), (12, 1, 1))
 ASKED = (
     ("12 pictures, seed 0, epoch 0", TWICE),
-    ("10 pictures, seed 0, epoch 0", ((10, 0, 0),)),
+    ("10 pictures, seed 0, epoch 0", PADDED),
     ("1 picture, seed 0, epoch 0", ((1, 0, 0),)),
     ("12 pictures, epochs 0 to 4", EPOCHS),
     ("12 pictures, seed 1, epoch 0", SEEDS),
@@ -73,8 +74,8 @@ def judge(got, asked, n):
     samples = asked[0][0]
     for hands in got:
         wrong = foreign(hands, samples) or lengths(hands, samples, n)
-        if asked == TWICE and got[0] != got[1]:
-            wrong = wrong or Wrong("unseeded", got=some(got[1][0]), then=some(got[0][0]))
+        if asked in (TWICE, PADDED):
+            wrong = wrong or unseeded(*got)
         wrong = wrong or one_pack(hands, samples, n) or left_out(hands, samples)
         if wrong:
             return wrong
@@ -83,6 +84,15 @@ def judge(got, asked, n):
     if asked in (SEEDS, LATER) and got[0] == got[1]:
         return Wrong("no_seed", got=some(got[0][0]))
     return True
+
+
+def unseeded(first, again):
+    """The first rank that was dealt other pictures when asked again."""
+    differ = [rank for rank, own in enumerate(first) if own != again[rank]]
+    if not differ:
+        return None
+    rank = differ[0]
+    return Wrong("unseeded", rank=rank, then=some(first[rank]), got=some(again[rank]))
 
 
 def foreign(hands, samples):

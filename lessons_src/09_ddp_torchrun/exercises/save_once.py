@@ -1,11 +1,11 @@
 """Exercise 9.4: one of all ranks saves, and no rank continues before the file is there.
 
 Four ranks stand for two nodes of two, each of which has a local rank 0. `torch.save` is slowed
-down, so that a rank that does not wait finds no file.
+down, so that a rank that does not wait finds no file. A full disk leaves what it leaves in truth: a
+file that has been begun, and a RuntimeError.
 """
 
 import contextlib
-import errno
 import os
 import signal
 import tempfile
@@ -26,38 +26,48 @@ SLOW = 0.3  # seconds that a save takes here, far more than a barrier
 PATIENCE = 3.5  # seconds, more than a rank of a check waits for another
 NODES = {1: 1, 3: 1, 4: 2}
 OLD = "old"  # the disk is full, and a file of an earlier epoch is at `path`
+EARLIER = b"an earlier epoch's"  # what is in it
 # Words of the solution, and what may stand in their place.
 MEET, BARRIER = "    dist.broadcast_object_list(told)", "    dist.barrier()"
 
 
 def run(answer, weight, full):
-    """What this rank did, in order; whether it can read the file; and the ranks that wrote.
+    """What this rank did, in order; whether it can read the file; the ranks that wrote; and more.
 
-    With a full disk the second says whether this rank raised an error of its own.
+    With a full disk the second says whether this rank raised an error of its own. The last says
+    whether there is a file at `path`, and of an earlier one, whether it is still as it was.
 
     If a rank failed, the others still learn whether it wrote.
     """
     rank, n, group = dist.get_rank(), dist.get_world_size(), plain_group()
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
     with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted(full) as events:
-        folders, wrote = [folder], [False] * n
+        folders, everyone = [folder], [(False, False)] * n
         if full == OLD:
-            Path(folder, "last.pt").write_bytes(b"an earlier epoch's")
+            Path(folder, "last.pt").write_bytes(EARLIER)
         dist.broadcast_object_list(folders, group=group)
         path = Path(folders[0], "last.pt")
+        clash = None  # of two ranks that replace one file, the later one finds none
         try:
             with patience(full):
                 answer({"weight": weight}, str(path))
             right = not full and readable(path)
         except Wrong:
             raise
+        except FileNotFoundError as error:
+            clash, right = error, False
         except Exception as error:
             if not full or any(words in str(error) for words in (*HANGS, *GONE, "Wait timeout")):
                 raise
             right = True
         finally:  # rank 0 removes the folder only after all ranks have looked
-            dist.all_gather_object(wrote, "save" in events, group=group)
-    return events, right, [rank for rank in range(n) if wrote[rank]]
+            there = path.exists()
+            kept = there and (full != OLD or path.read_bytes() == EARLIER)
+            dist.all_gather_object(everyone, ("save" in events, kept), group=group)
+    wrote = [rank for rank in range(n) if everyone[rank][0]]
+    if clash is not None and len(wrote) < 2:
+        raise clash
+    return events, right, wrote, all(one[1] for one in everyone) if full else there
 
 
 @contextlib.contextmanager
@@ -66,13 +76,13 @@ def noted(full):
     events = []
     save, barrier = torch.save, dist.barrier
 
-    def slow_save(*args, **kwargs):
+    def slow_save(obj, f, *args, **kwargs):
         events.append("save")
         if full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            no_room(f)
         if dist.get_world_size() > 1:  # alone, nobody could come too early
             time.sleep(SLOW)
-        save(*args, **kwargs)
+        save(obj, f, *args, **kwargs)
 
     def noted_barrier(*args, **kwargs):
         events.append("barrier")
@@ -83,6 +93,15 @@ def noted(full):
         yield events
     finally:
         torch.save, dist.barrier = save, barrier
+
+
+def no_room(f):
+    """Do what `torch.save` does on a full disk: it has begun the file when its writer stops."""
+    if isinstance(f, (str, os.PathLike)):
+        Path(f).write_bytes(b"PK")
+    else:
+        f.write(b"PK")
+    raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598")
 
 
 @contextlib.contextmanager
@@ -152,6 +171,17 @@ def writer_quiet(got, full):
     return full[0] and without(got) == got[0][2] and {"writer": got[0][2][0]}
 
 
+def destroyed(got, full):
+    """Nobody can resume: the earlier file went before the new one was whole."""
+    return full[0] == OLD and not without(got) and not got[0][3]
+
+
+def other_content(got, full):
+    """The writer finds a file at `path`, and not the state in it."""
+    writer = got[0][2][:1]
+    return not full[0] and writer == without(got)[:1] and got[writer[0]][3]
+
+
 def leaves_them_waiting(state, path):
     if dist.get_rank() == 0:
         torch.save(state, path)
@@ -160,7 +190,7 @@ def leaves_them_waiting(state, path):
 
 def without(got):
     """The ranks that found no file, or raised no error."""
-    return [rank for rank, (_, there, _) in enumerate(got) if not there]
+    return [rank for rank, one in enumerate(got) if not one[1]]
 
 
 def facts(got):
@@ -184,13 +214,14 @@ def case(n, full=False):
 EXERCISE = RankAnswer(
     solution("save_once", globals()),
     run=run,
-    judge=lambda got: got[1] and len(got[2]) == 1,
+    judge=lambda got, full: got[1] and len(got[2]) == 1 and (got[3] or full != OLD),
     cases=[case(1), case(3), case(3, full=True), case(3, full=OLD), case(4)],
     # Each is recognised by what the ranks did. Of a program the check would run them all beside an
     # answer, a slow save each: those that return are in the bank.
     mistakes=[
         Mistake("left_waiting", leaves_them_waiting, when=left_waiting, hangs=True),
         Mistake("silent", when=lambda got, full: full[0] and len(without(got)) == len(got)),
+        Mistake("destroyed", when=destroyed),
         Mistake("writer_quiet", when=writer_quiet),
         Mistake("some_raise", when=some_raise),
         Mistake("nobody", when=lambda got: not got[0][2]),
@@ -198,6 +229,7 @@ EXERCISE = RankAnswer(
         Mistake("local_rank", when=local_rank),
         Mistake("several", when=several),
         Mistake("alone_in_barrier", {MEET: f"    {BARRIER}"}, when=alone_in_barrier, hangs=True),
+        Mistake("other_content", when=other_content),
         Mistake("elsewhere", when=lambda got: got[0][2][:1] == without(got)[:1]),
         Mistake("barrier_before", when=lambda got: "barrier" in got[without(got)[0]][0]),
         Mistake("no_barrier", when=lambda got: bool(without(got))),

@@ -29,9 +29,9 @@ class Setting(NamedTuple):
         )
 
 
-# One thing at a time, then together. The fifth and sixth have a tail in the loader, the seventh has
-# one in the last group, the eighth and ninth accumulate with a tail in the loader, and the last has
-# too few samples for one step.
+# One thing at a time, then together. The fifth to seventh have a tail in the loader, in the seventh
+# the processes don't divide the samples. The eighth has one in the last group, the ninth and tenth
+# accumulate with a tail in the loader, and the last has too few samples for one step.
 SETTINGS = (
     Setting(54, 6, 1, 1, False),
     Setting(54, 6, 3, 1, False),
@@ -39,6 +39,7 @@ SETTINGS = (
     Setting(48, 8, 1, 2, False),
     Setting(44, 8, 1, 1, False),
     Setting(100, 8, 4, 1, False),
+    Setting(33, 8, 4, 1, False),
     Setting(40, 8, 1, 2, False),
     Setting(1000, 8, 4, 4, False),
     Setting(1000, 32, 4, 4, True),
@@ -93,6 +94,10 @@ EXERCISE = Answer(
         ("group_dropped", {STEPS: "rounds // accumulation"}),
         ("batch_dropped", {ROUNDS: "samples // together"}),
         ("batch_dropped", {ROUNDS: "samples // together", STEPS: "rounds // accumulation"}),
+        (
+            "batch_dropped",
+            {ROUNDS: "-(-(samples // num_processes) // max(1, together // num_processes))"},
+        ),
         ("part_of_a_step", {ROUNDS: "samples / together", STEPS: "rounds / accumulation"}),
     ],
     facts=facts,
