@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import functools
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,6 +51,8 @@ def in_words(error: Exception) -> str:
     """Return the reason for an error on one line, without its number and the file's name."""
     if isinstance(error, OSError) and error.strerror:
         return _REASONS.get(error.errno or 0) or error.strerror[0].lower() + error.strerror[1:]
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON in line {error.lineno}"
     if isinstance(error, KeyError):
         return f"it has no {error}"
     return " ".join(str(error).split())
@@ -73,13 +76,13 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the nearest of `choices`, or `""` when none is near.
 
     Near is a word with a typing error, then a choice that is a part of the word (`--num-steps`),
-    then one that shares two thirds of its letters with the word.
+    then one that shares seven of ten letters with the word.
     """
     known = {_bare(choice): choice for choice in choices}
     bare = _SYNONYMS.get(_bare(word), _bare(word))
     parts = [one for one in known if {*one.split("-")} <= {*bare.split("-")}]
     close = functools.partial(difflib.get_close_matches, bare, known, 1)
-    near = close(cutoff=0.8) or sorted(parts, key=len)[-1:] or close(cutoff=2 / 3)
+    near = close(cutoff=0.8) or sorted(parts, key=len)[-1:] or close(cutoff=0.7)
     return f" Did you mean {known[near[0]]!r}?" if near else ""
 
 

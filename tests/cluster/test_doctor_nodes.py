@@ -202,8 +202,8 @@ def test_a_folder_that_is_another_one_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("cpus", "state", "says"), [
-    ("8(x2)", "ok", "8 on a node, 2 for each of 4 rank(s)"),
-    ("8,1", "note", "4 ranks share 1 core(s) of a node and take turns"),
+    ("8(x2)", "ok", "8 on a node, 2 for each of 4 ranks"),
+    ("8,1", "note", "4 ranks share 1 core of a node and take turns"),
     ("", "note", "Slurm does not say how many this job has on a node"),
 ])  # fmt: skip
 def test_ranks_that_share_a_core(tmp_path, monkeypatch, cpus, state, says):

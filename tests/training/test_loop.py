@@ -105,7 +105,7 @@ def test_what_cannot_run_is_refused_before_any_rank_starts(story, monkeypatch):
             dtlib.train("text", **{"data": story, "model": "nano", **settings})
 
     refused("unknown strategy 'zero9'", strategy="zero9")
-    refused("'nona' is unknown", model="nona")
+    refused("'nona' is not offered", model="nona")
     refused("ranks is 0", ranks=0)
     refused("6 is not divisible by accumulation 1 × 4 ranks", global_batch=6, ranks=4)
     refused("single is one rank, not 2", strategy="single", ranks=2)

@@ -121,7 +121,7 @@ def test_too_little_data_is_refused_with_the_numbers(task):
 def test_unknown_models_are_refused():
     with pytest.raises(BadInput, match=r"model 'resnet-18'; .*18-narrow\. Did you mean 'resnet18'"):
         Images.check(RunConfig("images", model="resnet-18"))
-    with pytest.raises(BadInput, match=r"'nona' is unknown.*nano"):
+    with pytest.raises(BadInput, match=r"'nona' is not offered; choose from nano"):
         Text.check(RunConfig("text", model="nona"))
     with pytest.raises(BadInput, match="max_length 65 exceeds the context of nano, which is 64"):
         Text.check(RunConfig("text", model="nano", max_length=65))

@@ -20,8 +20,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import in_words
-
 LIMIT = 45  # seconds that all of this may take on a node
 REACH = 15.0  # seconds in which a node must reach the rendezvous address; srun may start nodes late
 SEE = 5.0  # seconds in which another node's file must appear: NFS caches folders for a while
@@ -71,7 +69,7 @@ def sees(folder: Path, token: str, node: str) -> str:
             return ""
         except OSError as error:
             if time.monotonic() > end:
-                return in_words(error)
+                return str(error.strerror)
             time.sleep(0.2)
 
 
