@@ -126,7 +126,7 @@ def test_build_writes_the_translation_and_names_what_is_left(
 def test_a_file_that_is_no_translation_is_refused(tmp_path: Path) -> None:
     lesson = small(tmp_path)
     (lesson.room / "de.yaml").write_text("one: [eins]")
-    with pytest.raises(BadInput, match="80_lesson80/de.yaml is not a mapping of each English"):
+    with pytest.raises(BadInput, match=r"80_lesson80/de\.yaml is not a mapping of each English"):
         derive(translated(lesson, "de"), "student")
 
 
