@@ -48,6 +48,8 @@ def measured(
     lesson = session.current()
     spec = lesson.entry("predictions", key)
     unit = spec.get("unit", "") if unit is None else unit
+    if isinstance(value, str):  # the text of an option, which the form shows translated
+        value = lesson.words(value)
     mine = history.read(lesson.stem, "predictions", key)
     guess = mine.get("value")
     my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtlib.errors import BadInput
-from dtlib.learn import classroom, rooms, source
+from dtlib.learn import classroom, rooms, source, translations
 from dtlib.ranks.show import in_notebook
 from dtlib.strategies import operators as ops
 
@@ -17,7 +17,7 @@ FIGURES = "module://dtlib.learn.figures"
 _state: dict[str, Any] = {"lesson": None, "passed": {}}
 
 
-def start(number: str | int) -> None:
+def start(number: str | int, language: str | None = None) -> None:
     """Open a lesson; its notebook calls this first.
 
     In a notebook it registers `%%ranks` and warms ranks up. It prints in a few lines which lesson
@@ -27,13 +27,17 @@ def start(number: str | int) -> None:
     ----------
     number
         The lesson's number, `"07"` or `7`.
+    language
+        The language of its forms, hints and sentences, such as `"de"`; by default English.
 
     Raises
     ------
     BadInput
-        When there is no such lesson.
+        When there is no such lesson, or it is not translated into the language.
     """
     lesson = source.find(number)
+    if language is not None:
+        lesson = translations.translated(lesson, language)
     rooms.enter(lesson)
     _state.update(lesson=lesson, passed={})
     minutes = lesson.header["minutes"]

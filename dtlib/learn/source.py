@@ -131,7 +131,7 @@ class Lesson:
     def header(self) -> dict[str, Any]:
         """The YAML of the first cell (lines of three dashes may surround it)."""
         first = self.cells[0].text if self.cells else ""
-        return _yaml(
+        return yaml_mapping(
             first.strip().strip("-"), self.path, "a source whose first cell is a YAML header"
         )
 
@@ -141,7 +141,11 @@ class Lesson:
         beside = self.room / "lesson.yaml"
         if not beside.exists():
             return {}
-        return _yaml(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
+        return yaml_mapping(beside.read_text(encoding="utf-8"), beside, "a mapping of YAML")
+
+    def words(self, text: str) -> str:
+        """A text in the lesson's language: the text itself, unless the lesson is translated."""
+        return text
 
     def entry(self, part: str, name: str) -> dict[str, Any]:
         """The sidecar's entry under a name: `entry("predictions", "bytes")`.
@@ -196,7 +200,8 @@ class Lesson:
         return found
 
 
-def _yaml(text: str, path: Path, what: str) -> dict[str, Any]:
+def yaml_mapping(text: str, path: Path, what: str) -> dict[str, Any]:
+    """The mapping in the text of a file; `BadInput` says what the file should be."""
     import yaml
 
     try:
@@ -227,7 +232,7 @@ def course(folder: Path | None = None) -> dict[str, Any]:
     file = (folder or sources_folder()) / "path.yaml"
     if not file.exists():
         return {}
-    return _yaml(file.read_text(encoding="utf-8"), file, "a mapping of YAML")
+    return yaml_mapping(file.read_text(encoding="utf-8"), file, "a mapping of YAML")
 
 
 def path_of(folder: Path | None = None) -> list[str]:

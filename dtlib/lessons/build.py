@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
+from dtlib.learn.translations import languages, translated
 from dtlib.lessons.markdown import folded, plain, quoted
 from dtlib.lessons.page import glossary, note, page_cells
 from dtlib.lessons.tables import filled, pages
@@ -61,7 +62,7 @@ def derive(lesson: Lesson, kind: str) -> str:
 def _cells(lesson: Lesson) -> Iterator[Cell]:
     """All cells except the header, with the tables of lessons that they ask for."""
     for cell in lesson.cells[1:]:
-        text = filled(cell.text, lesson.room.parent) if cell.kind == "markdown" else cell.text
+        text = filled(cell.text, lesson) if cell.kind == "markdown" else cell.text
         yield dataclasses.replace(cell, text=text)
 
 
@@ -74,17 +75,19 @@ def _text(cell: Cell, kind: str) -> str:
 
 def _title(lesson: Lesson) -> str:
     header = lesson.header
-    minutes = header["minutes"]
-    after = [f"- {objective}" for objective in header["objectives"]]
-    builds_on = ", ".join(header["builds_on"] or []) or "nothing"
-    facts = (
-        f"Reading {minutes['read']} min, exercises {minutes['exercises']} min. "
-        f"Needs: {', '.join(header['needs'])}. Builds on: {builds_on}."
+    say = lesson.words
+    facts = say(
+        "Reading {read} min, exercises {exercises} min. Needs: {needs}. Builds on: {builds_on}."
+    ).format(
+        **header["minutes"],
+        needs=", ".join(header["needs"]),
+        builds_on=", ".join(header["builds_on"] or []) or say("nothing"),
     )
     if lesson.next:
-        facts += f" Next on the path: {lesson.next}."
+        facts += " " + say("Next on the path: {next}.").format(next=lesson.next)
+    after = [f"- {objective}" for objective in header["objectives"]]
     title = f"# {lesson.number} {header['title']}"
-    return "\n".join([title, "", "After this lesson you can", "", *after, "", facts])
+    return "\n".join([title, "", say("After this lesson you can"), "", *after, "", facts])
 
 
 def _note(lesson: Lesson, name: str) -> list[Cell]:
@@ -95,10 +98,10 @@ def _note(lesson: Lesson, name: str) -> list[Cell]:
     if isinstance(note, dict):
         words = {"goes_wrong": "What goes wrong", "ask": "Ask the room"}
         note = "\n\n".join(
-            f"{words.get(key, key.capitalize())}: {' '.join(str(value).split())}"
+            f"{lesson.words(words.get(key, key.capitalize()))}: {' '.join(str(value).split())}"
             for key, value in note.items()
         )
-    return [Cell("markdown", quoted("Instructor", note))]
+    return [Cell("markdown", quoted(lesson.words("Instructor"), note))]
 
 
 def _defined(cell: Cell) -> list[str]:
@@ -154,27 +157,42 @@ def build_notebooks(sources: Path, notebooks: Path, *, check: bool = False) -> l
     everything = lessons(sources)
     validate_all(everything)
     changed = []
-    for kind in KINDS:
-        folder = notebooks / kind
-        wanted = {folder / f"{lesson.stem}.ipynb": lesson for lesson in everything}
-        for path, lesson in wanted.items():
-            text = derive(lesson, kind)
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                changed.append(path)
-                if not check:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    _keep_work(path)
-                    path.write_text(text, encoding="utf-8")
-        for path in sorted(set(folder.glob("[0-9][0-9]_*.ipynb")) - set(wanted)):
+    wanted = _wanted(everything, notebooks)
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             changed.append(path)
-            if not check and not _keep_work(path):
-                path.unlink()
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _keep_work(path)
+                path.write_text(text, encoding="utf-8")
+    for path in sorted(_built(notebooks) - set(wanted)):
+        changed.append(path)
+        if not check and not _keep_work(path):
+            path.unlink()
     for path, text in pages(sources).items():
         if path.read_text(encoding="utf-8") != text:
             changed.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")
     return changed
+
+
+def _wanted(everything: list[Lesson], notebooks: Path) -> dict[Path, str]:
+    """The text of every notebook; those of a translation lie in a folder of its language."""
+    places = [(notebooks, lesson) for lesson in everything]
+    for lesson in everything:
+        places += [(notebooks / name, translated(lesson, name)) for name in languages(lesson)]
+    return {
+        folder / kind / f"{lesson.stem}.ipynb": derive(lesson, kind)
+        for kind in KINDS
+        for folder, lesson in places
+    }
+
+
+def _built(notebooks: Path) -> set[Path]:
+    """The notebooks of lessons that are there."""
+    patterns = [f"{where}{kind}/[0-9][0-9]_*.ipynb" for where in ("", "??/") for kind in KINDS]
+    return {path for pattern in patterns for path in notebooks.glob(pattern)}
 
 
 def _keep_work(path: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from dtlib.config.flags import Parser, add_json
 from dtlib.config.terminal import to_json
 from dtlib.learn.source import find, lessons, sources_folder
+from dtlib.learn.translations import languages, translated, untranslated
 from dtlib.lessons.build import KINDS, build_notebooks
 from dtlib.lessons.validate import validate_all
 
@@ -55,6 +56,9 @@ def parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--work", type=Path, metavar="DIR", help="where they run (default: beside the notebooks)"
     )
+    running.add_argument(
+        "--language", metavar="de", help="the lessons' translation (default: English)"
+    )
     running.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
     paging = commands.add_parser(
         "pages", help="run for the website the lessons that changed since their last run"
@@ -70,9 +74,13 @@ def _run(args: argparse.Namespace) -> int:
     from dtlib.lessons.run import run_all
 
     chosen = [find(number) for number in args.lessons] if args.lessons else lessons()
+    out = args.out
+    if args.language:
+        chosen = [translated(lesson, args.language) for lesson in chosen]
+        out = out / args.language
     kinds = list(KINDS) if args.kind == "both" else [args.kind]
     return run_all(
-        chosen, kinds=kinds, out=args.out, work=args.work, jobs=args.jobs,
+        chosen, kinds=kinds, out=out, work=args.work, jobs=args.jobs,
         parameters=args.parameter, timeout=args.timeout,
     )  # fmt: skip
 
@@ -110,6 +118,10 @@ def _build(*, check: bool) -> int:
     changed = build_notebooks(sources, sources.parent / "notebooks", check=check)
     for path in changed:
         print(f"{'differs from its source' if check else 'written'}: {path}")
+    for lesson in lessons(sources):
+        for language in languages(lesson):
+            for fault in untranslated(translated(lesson, language)):
+                print(fault)
     if check and changed:
         print("Run `dtlib lessons build` and commit what it writes.")
         return 1

@@ -44,9 +44,15 @@ def pages(sources: Path) -> dict[Path, str]:
     return found
 
 
-def filled(text: str, sources: Path) -> str:
-    """A Markdown cell with the tables that it asks for."""
-    return _ASKED.sub(lambda m: made(m[1], sources), text)
+def filled(text: str, lesson: Lesson) -> str:
+    """A lesson's Markdown with the tables that it asks for; routes in the lesson's language."""
+    sources = lesson.room.parent
+
+    def table(match: re.Match[str]) -> str:
+        routes = match[1] == "routes"
+        return _routes(sources, lesson.words) if routes else made(match[1], sources)
+
+    return _ASKED.sub(table, text)
 
 
 def made(name: str, sources: Path) -> str:
@@ -89,21 +95,21 @@ def _parts(sources: Path) -> str:
     return "\n".join(rows)
 
 
-def _routes(sources: Path) -> str:
+def _routes(sources: Path, say: Callable[[str], str] = str) -> str:
     """One row per route through the course; stops that do not exist yet are left out."""
     there = _there(sources)
-    rows = ["| you have | go |", "| --- | --- |"]
+    rows = [f"| {say('you have')} | {say('go')} |", "| --- | --- |"]
     for route in course(sources).get("routes") or []:
-        rows.append(f"| {route['have']} | {_route(route, there)} |")
+        rows.append(f"| {say(route['have'])} | {_route(route, there, say)} |")
     return "\n".join(rows)
 
 
-def _route(route: dict[str, Any], there: dict[str, Lesson]) -> str:
+def _route(route: dict[str, Any], there: dict[str, Lesson], say: Callable[[str], str]) -> str:
     stops = [number for number in route.get("stops") or {} if number in there]
     days = [[number for number in day if number in there] for day in route.get("days") or []]
-    parts = [route.get("about", "")]
+    parts = [say(route.get("about", ""))]
     if stops:
-        words = ", ".join(route["stops"][number] for number in stops)
+        words = ", ".join(say(route["stops"][number]) for number in stops)
         parts.append(f"{_numbers(stops, there)}: {words}")
     if days:
         parts.append(" · ".join(_numbers(day, there) for day in days if day))
