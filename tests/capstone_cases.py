@@ -50,7 +50,8 @@ def evidence(**more: Any) -> Evidence:
              "communication": 0.4 + repeat / 50, "input": 0.02, "idle": 0.08}
             for kind in ("strong", "weak") for repeat in range(3)
         ],
-        "commands": [f"dtlib study {kind} text --ranks 1,2 --repeats 3 --model nano --max-length 32"
-                     " --global-batch 8 --num-samples 64 --steps 20" for kind in ("strong", "weak")],
+        "commands": [f"dtlib study {kind} text --ranks 1,2 --repeats 3 --model nano --steps 20"
+                     " --max-length 32 --global-batch 8 --num-samples 64"
+                     for kind in ("strong", "weak")],
     }  # fmt: skip
     return Evidence(**own | more)
