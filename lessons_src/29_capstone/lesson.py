@@ -48,6 +48,7 @@ ranks = "1,2"
 repeats = 3
 steps = 15
 batch = 8
+record = False
 
 # %% [markdown]
 # ## Your predictions
@@ -117,10 +118,11 @@ for name, value in [("machine", mine.machine), *mine.versions.items()]:
 # repeats, the smallest and the largest. The **range** from smallest to
 # largest tells a reader what to expect from a single run.
 #
-# Which baseline is T(1)? The run `single`, which sends nothing, in the same
-# turn. A run of DDP (DistributedDataParallel) on one rank already pays for
-# copying gradients into buckets, and that makes every efficiency look better.
-# In this worked example of weak scaling the second turn was slow for all:
+# What is the **baseline**, T(1)? It is the run `single`, which sends nothing,
+# in the same turn. A run of DDP (DistributedDataParallel) on one rank already
+# pays for copying gradients into buckets, and that makes every efficiency
+# look better. In this worked example of weak scaling the second turn was slow
+# for all:
 
 # %%
 import statistics
@@ -222,6 +224,19 @@ what = "strong efficiency for the paper"
 learn.my_run(what, seen["strong"].times, "of 1", effect=seen["strong"])
 
 # %% [markdown]
+# The course has measured the same two studies before. A number of another
+# machine may stand in your paper if its source says *recorded*. It shows you
+# what a second machine makes of the same code:
+
+# %%
+from dtlib.study.capstone import sections
+
+if record:
+    learn.keep_record("29_two_ranks", {"evidence": mine.as_dict()})
+course = evidence.Evidence(**learn.recorded("29_two_ranks")["evidence"])
+print(*sections.results(course), sep="\n")
+
+# %% [markdown]
 # ## What a reviewer looks for
 #
 # Wrong tables look as good as right ones. Here is a worked example: the
@@ -303,11 +318,11 @@ from dtlib.study.capstone import claims, review
 for kind in folders:
     assert not review.of_curve(kind, mine.studies[kind])
 told = [
-    [name, "; ".join(f.sentence for f in review.of_curve("strong", rows))]
+    [name, " ".join(f.sentence for f in review.of_curve("strong", rows))]
     for name, rows in spoiled(mine.studies).items()
 ]
 told += [
-    [name, "; ".join(f.sentence for f in claims.of_claim(one, mine.studies))]
+    [name, " ".join(f.sentence for f in claims.of_claim(one, mine.studies))]
     for name, one in claims_of(mine.studies).items()
 ]
 assert all(sentence for _, sentence in told)

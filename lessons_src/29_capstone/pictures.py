@@ -17,7 +17,7 @@ def draw_question() -> Any:
         "Three boxes on the left, what you have measured: a strong study, a weak study and"
         " my_runs.csv. Arrows lead to a box in the middle, a reviewer, who asks: same work, which"
         " baseline, how many repeats, measured or simulated? From there arrows lead to three boxes"
-        " on the right: a paper of four pages, a request for node-hours, five slides. A dashed box"
+        " on the right: a paper of four pages, five slides, a request for node-hours. A dashed box"
         " for simulated numbers leads only to the request, and says so.",
         size=(7, 2.9),
     )
@@ -31,11 +31,11 @@ def draw_question() -> Any:
     questions = ("the same work?", "which baseline?", "which spread?", "measured?")
     for line, words in enumerate(questions):
         axes.text(5.9, 0.55 + 0.47 * line, words, ha="center", va="center")
-    for row, words in enumerate(("paper, 4 pages", "request, node-hours", "5 slides")):
+    for row, words in enumerate(("paper, 4 pages", "5 slides", "request, node-hours")):
         send(axes, (7.4, 1), (8.6, row), kind="outline")
-        box(axes, 8.6, row, 3.3, "weights", words)
-    send(axes, (3.0, 3), (8.6, 1.2), kind="outline", bend=0.12, simulated=True)
-    axes.text(6.3, 3.05, "only where it says so", ha="center", va="center")
+        box(axes, 8.6, row, 3.3, "other", words)
+    send(axes, (3.0, 3), (8.6, 2.25), kind="outline", simulated=True)
+    axes.text(6.6, 3.15, "only where it says so", ha="center", va="center")
     return figure
 
 

@@ -6,11 +6,13 @@ import pytest
 
 from dtlib.learn import source
 from dtlib.learn.quiz import drawn
+from dtlib.learn.recorded import recorded
 from dtlib.sim import hardware
 from dtlib.sim.estimate import Setup, estimate
 from dtlib.sim.node_hours import gpu_hours, node_hours
 from dtlib.study import scaling
-from dtlib.study.capstone import claims, contents, review
+from dtlib.study.capstone import claims, contents, documents, review, sections
+from dtlib.study.capstone.evidence import Evidence
 from dtlib.study.capstone.words import Words
 from tests.capstone_cases import STRONG, WEAK, evidence, rows
 from tests.prediction_cases import right_options
@@ -94,6 +96,27 @@ def test_the_words_of_the_example_pass_the_checker() -> None:
     words = Words.of(eval(text))
     assert words.missing == ["discussion"]
     assert claims.of_everything(evidence(), words) == []
+
+
+@pytest.mark.slow
+def test_the_courses_own_two_ranks_make_a_paper_of_four_pages(tmp_path) -> None:
+    pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
+    from pypdf import PdfReader
+
+    course = Evidence(**recorded("29_two_ranks")["evidence"])
+    assert {row["world_size"] for row in course.studies["weak"]} == {1, 2}
+    words = Words.of({"discussion": "We see what we see."})
+    assert claims.of_everything(course, words) == []
+    told = list(documents.write(course, words, tmp_path))
+    assert f"{tmp_path}/paper.pdf: 4 pages." in told and f"{tmp_path}/slides.pdf: 5 pages." in told
+    pages = [
+        " ".join(page.extract_text().split()) for page in PdfReader(tmp_path / "paper.pdf").pages
+    ]
+    assert len(pages) == 4
+    for said in sections.results(course):
+        assert said in pages[0] and said in pages[1]
+    for row in sections.all_runs(course)["rows"]:
+        assert " ".join(row) in pages[3]
 
 
 def test_the_rubric_has_twenty_points() -> None:

@@ -287,6 +287,7 @@ def test_the_command_refuses_a_paper_with_errors(tmp_path: Path, monkeypatch, ca
     save(tmp_path / "strong", "strong", {1: [0.04], 2: [0.03]})
     assert cli.main(["capstone", "strong"]) == 2
     said = capsys.readouterr()
-    assert said.out.count("your strong study has 1 repeat") == 2
-    assert "a reviewer would refuse this paper for 2 errors" in said.err
+    told = said.out.splitlines()[1]
+    assert told.startswith("- on 1 and 2 ranks your strong study has a single repeat, which")
+    assert "a reviewer would refuse this paper for 1 error: mend" in said.err
     assert not (tmp_path / "capstone").exists()

@@ -58,14 +58,14 @@ def efficiencies(studies: Mapping[str, Rows], size: tuple[float, float], font: f
 
 
 def step_shares(shares: Rows, size: tuple[float, float] = (6.7, 1.5), font: float = 9) -> str:
-    """Draw where the time of a step goes: a bar for each study, medians over its repeats."""
+    """Draw where the time of a step goes: a bar for each study, of its middle repeat."""
     kinds = list(dict.fromkeys(row["study"] for row in shares))
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for place, kind in enumerate(kinds):
             start = 0.0
-            for name, value in medians(shares, kind).items():
+            for name, value in middle_repeat(shares, kind).items():
                 colour, hatch = BARS[name]
                 axes.barh(
                     place, 100 * value, left=start, color=colour, hatch=hatch, edgecolor="black",
@@ -79,10 +79,10 @@ def step_shares(shares: Rows, size: tuple[float, float] = (6.7, 1.5), font: floa
     return _svg(draw, size, font)
 
 
-def medians(shares: Rows, kind: str) -> dict[str, float]:
-    """Return the median over the repeats of each of `SHARES`, for one study."""
-    return {name: statistics.median(r[name] for r in shares if r["study"] == kind)
-            for name in SHARES}  # fmt: skip
+def middle_repeat(shares: Rows, kind: str) -> dict[str, float]:
+    """Return `SHARES` of the repeat whose communication is the median; they add up to 1."""
+    runs = sorted((r for r in shares if r["study"] == kind), key=lambda r: r["communication"])
+    return {name: runs[(len(runs) - 1) // 2][name] for name in SHARES}
 
 
 def _measured(

@@ -66,6 +66,7 @@ def paper(evidence: Evidence, words: Words) -> Content:
         "limits": own(words, "limits"),
         "known_limits": sections.known_limits(evidence),
         "predictions": sections.predictions(evidence.kept),
+        "terms": sections.terms(),
         "runs": sections.all_runs(evidence),
         "commands": [one for one in evidence.commands if one],
     }

@@ -42,30 +42,40 @@ def of_curve(kind: str, rows: Rows) -> list[Fault]:
 
 
 def _untrue(kind: str, rows: Rows) -> Iterator[Fault]:
-    """Yield what makes a row no measurement of this curve at all."""
+    """Yield what makes rows no measurement of this curve at all."""
     if not rows:
         yield Fault("empty", f"your {kind} table has no run; start the same study again.")
-        return
-    for row in rows:
-        where = f"repeat {row['repeat']} on {row['world_size']} ranks of your {kind} study"
-        source, mfu = row["measured_or_simulated"], row["mfu"]
-        if source != "measured":
-            yield Fault(
-                "not_measured",
-                f"{where} is {source or 'of unknown origin'}, and a paper's curve is measured: take"
-                " the run out of the table, or do it.",
-            )
-        if not row["step_time_s"]:
-            yield Fault(
-                "untimed", f"{where} has no timed step: give the study more --steps, and run again."
-            )
-        if mfu is not None and not 0 <= mfu <= 1:
-            yield Fault(
-                "mfu",
-                f"{where} has an MFU of {mfu:.2f}, and no device computes faster than its peak:"
-                " check the peak (dense, of this precision), the FLOP of a step, and whether all"
-                " GPUs are counted.",
-            )
+    simulated = [row for row in rows if row["measured_or_simulated"] != "measured"]
+    if simulated:
+        source = simulated[0]["measured_or_simulated"] or "of unknown origin"
+        yield Fault(
+            "not_measured",
+            f"{_place(kind, simulated)} {source}, and a paper's curve is measured: take that out of"
+            " the table, or run it.",
+        )
+    untimed = [row for row in rows if not row["step_time_s"]]
+    if untimed:
+        yield Fault(
+            "untimed",
+            f"{_place(kind, untimed)} without a timed step: give the study more --steps, and run it"
+            " again.",
+        )
+    fast = [row for row in rows if row["mfu"] is not None and not 0 <= row["mfu"] <= 1]
+    if fast:
+        yield Fault(
+            "mfu",
+            f"{_place(kind, fast)} said to have an MFU of {fast[0]['mfu']:.2f}, and no device"
+            " computes faster than its peak: check the peak (dense, of this precision), the FLOP of"
+            " a step, and whether all GPUs are counted.",
+        )
+
+
+def _place(kind: str, rows: Rows) -> str:
+    """Say which runs are meant, up to the verb."""
+    first = f"repeat {rows[0]['repeat']} on {rows[0]['world_size']} ranks"
+    if len(rows) == 1:
+        return f"{first} of your {kind} study is"
+    return f"{len(rows)} runs of your {kind} study ({first} is the first) are"
 
 
 def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
@@ -143,14 +153,14 @@ def _baseline(kind: str, rows: Rows) -> Iterator[Fault]:
 
 
 def _repeats(kind: str, rows: Rows) -> Iterator[Fault]:
-    for n in sorted({row["world_size"] for row in rows}):
-        repeats = {row["repeat"] for row in rows if row["world_size"] == n}
-        if len(repeats) < 2:
-            yield Fault(
-                "one_repeat",
-                f"on {n} rank{'s' * (n > 1)} your {kind} study has 1 repeat, and a single number"
-                " has no spread: start it with --repeats 3 or more.",
-            )
+    counts = sorted({row["world_size"] for row in rows})
+    lone = [n for n in counts if len({r["repeat"] for r in rows if r["world_size"] == n}) < 2]
+    if lone:
+        yield Fault(
+            "one_repeat",
+            f"on {listed(lone)} rank{'s' * (lone != [1])} your {kind} study has a single repeat,"
+            " which has no spread: start it with --repeats 3 or more.",
+        )
 
 
 def of_kept(rows: Rows) -> list[Fault]:

@@ -49,14 +49,17 @@ def method(evidence: Evidence) -> list[str]:
     for kind, rows in curves(evidence).items():
         each = scaling.efficiency(rows)
         alike.setdefault(
-            f"scaling was measured on {_listed(row['world_size'] for row in each)} ranks, in"
+            f"measured on {_listed(row['world_size'] for row in each)} ranks, in"
             f" {each[0]['repeats']} repeats. A repeat is a turn over all numbers of ranks, so that"
             " whatever else the machine did affects all of them alike. Of each run the first"
             f" {rows[0]['warmup_steps']} steps are left out; the time of a step is the median of"
             f" the other {rows[0]['timed_steps']}.",
             [],
         ).append(kind)
-    found = [f"{' and '.join(kinds).capitalize()} {said}" for said, kinds in alike.items()]
+    found = [
+        f"{' and '.join(kinds).capitalize()} scaling {'was' if len(kinds) == 1 else 'were'} {said}"
+        for said, kinds in alike.items()
+    ]
     return [
         *found,
         "T(N) is the time of a step on N ranks, and T(1) that of one process without any"
@@ -160,7 +163,7 @@ def shares(evidence: Evidence) -> Content:
     n = evidence.shares[0]["world_size"]
     rows, says = [], []
     for kind in kinds:
-        middle = charts.medians(evidence.shares, kind)
+        middle = charts.middle_repeat(evidence.shares, kind)
         runs = [row for row in evidence.shares if row["study"] == kind]
         rows.append([f"{kind} scaling", str(len(runs)), *(f"{100 * v:.0f} %" for v in
                      middle.values())])  # fmt: skip
@@ -173,8 +176,8 @@ def shares(evidence: Evidence) -> Content:
         "missing": "",
         "figure": "shares.svg",
         "alt": "Shares of a step by study. " + " ".join(says),
-        "caption": f"Where the time of a step goes on {n} ranks: means over the ranks, medians over"
-        " the repeats.",
+        "caption": f"Where the time of a step goes on {n} ranks: means over the ranks, of the"
+        " repeat with the median share of communication.",
         "table": {"head": ["study", "repeats", *middle], "rows": rows},
         "says": " ".join(says) + " Communication includes waiting for the slowest rank.",
     }
@@ -248,6 +251,22 @@ def known_limits(evidence: Evidence) -> list[str]:
     if not any(middle):
         found.append("No MFU was recorded: how near the device was to its peak is not known.")
     return found
+
+
+def terms() -> list[list[str]]:
+    """Return the words that a reader from elsewhere needs."""
+    return [
+        ["rank", "a process that computes, one for each GPU or core"],
+        ["step", "one update of the weights, with a global batch of samples from all ranks"],
+        ["single", "one rank that sends nothing; the baseline of every efficiency"],
+        ["ddp", "data parallel: each rank has a part of the batch, and all add up their gradients"],
+        [
+            "communication",
+            "the part of a step in which a rank sends or waits for others",
+        ],
+        ["range", "the smallest and the largest of the repeats"],
+        ["measured", "by the author's own runs; recorded: on another machine; simulated: computed"],
+    ]
 
 
 def predictions(kept: Rows) -> Content:
