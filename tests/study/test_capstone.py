@@ -288,6 +288,6 @@ def test_the_command_refuses_a_paper_with_errors(tmp_path: Path, monkeypatch, ca
     assert cli.main(["capstone", "strong"]) == 2
     said = capsys.readouterr()
     told = said.out.splitlines()[1]
-    assert told.startswith("- on 1 and 2 ranks your strong study has a single repeat, which")
+    assert told.startswith("- On 1 and 2 ranks your strong study has a single repeat, which")
     assert "a reviewer would refuse this paper for 1 error: mend" in said.err
     assert not (tmp_path / "capstone").exists()

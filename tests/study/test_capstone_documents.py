@@ -100,8 +100,8 @@ def test_a_second_time_makes_the_same_bytes(folder: Path, tmp_path: Path) -> Non
 def test_what_is_empty_is_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
     told = written(tmp_path, {"question": "Does it scale?"}, kept=[], shares=[], commands=[])
-    assert "Parts for you to write are still empty." in told[-1]
-    assert "discussion: What do the curves" in told[-1] and "question:" not in told[-1]
+    assert told[-1].startswith("You have still to write: author (Who wrote this, and where?), disc")
+    assert "question (" not in told[-1]
     pages = text_of(tmp_path / "paper.pdf")
     assert len(pages) == 4
     assert "For you to write: What do the curves" in pages[2]
@@ -126,11 +126,20 @@ def test_without_typst_the_sources_are_there(tmp_path: Path, monkeypatch) -> Non
     assert not list(tmp_path.glob("*.pdf"))
 
 
+def test_a_template_that_the_student_changed_is_kept(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    (tmp_path / "paper.typ").write_text("my own layout")
+    written(tmp_path, MINE)
+    assert (tmp_path / "paper.typ.bak").read_text() == "my own layout"
+    assert "paper.typ has changed since" in capsys.readouterr().out
+
+
 def test_one_study_alone_makes_a_paper_without_a_request(tmp_path: Path) -> None:
+    (tmp_path / "proposal.pdf").write_text("of an earlier call, with a weak study")
     strong = {"strong": evidence().studies["strong"]}
     told = written(tmp_path, {}, studies=strong)
     assert told[0].startswith("No proposal: a request needs a measured efficiency")
-    assert not (tmp_path / "proposal.typ").exists()
+    assert not list(tmp_path.glob("proposal.*"))
     assert "No weak scaling was measured" in (tmp_path / "paper.json").read_text("utf-8")
 
 

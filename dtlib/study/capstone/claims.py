@@ -35,7 +35,7 @@ def of_claim(claim: Row, studies: Mapping[str, Rows]) -> list[Fault]:
     """
     kind, value = str(claim.get("study")), number(claim.get("efficiency"))
     n = claim.get("gpus", claim.get("ranks"))
-    said = f"you claim an efficiency of {claim.get('efficiency')} on {n} for {kind} scaling"
+    said = f"You claim an efficiency of {claim.get('efficiency')} on {n} for {kind} scaling"
     rows = studies.get(kind, [])
     if kind not in scaling.KINDS or not rows:
         there = " and ".join(k for k in scaling.KINDS if studies.get(k)) or "none"
@@ -131,7 +131,7 @@ def of_words(words: Words, evidence: Evidence) -> list[Fault]:
         nearest = "" if near is None else f" (the nearest is {near:.3g})"
         found.append(Fault(
             "not_measured",
-            f"your {part} says “{written}”, and no record has that number{nearest}: state what was"
+            f"Your {part} says “{written}”, and no record has that number{nearest}: state what was"
             " measured, or say in the same sentence that it is simulated, cited or a target.",
         ))  # fmt: skip
     return found

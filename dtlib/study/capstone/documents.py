@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import back_up, write_atomically
 from dtlib.errors import BadInput, Unavailable
 from dtlib.study import scaling
 from dtlib.study.capstone import charts, contents, sections
@@ -17,7 +16,7 @@ from dtlib.study.capstone.evidence import Evidence
 from dtlib.study.capstone.request import Costs, costs
 from dtlib.study.capstone.words import ASKED, Words
 
-PAGES = {"paper": 4, "slides": 5}
+PAGES = {"paper": 4, "proposal": 1, "slides": 5, "rubric": 1}
 """How many pages a document should have."""
 
 LOOK = "look.typ"
@@ -52,8 +51,8 @@ def write(evidence: Evidence, words: Words, out: Path) -> Iterator[str]:
     except Unavailable as missing:
         yield str(missing)
     if words.missing:
-        asked = "; ".join(f"{part}: {ASKED[part]}" for part in words.missing)
-        yield f"Parts for you to write are still empty. {asked}"
+        asked = ", ".join(f"{part} ({ASKED[part]})" for part in words.missing)
+        yield f"You have still to write: {asked}."
 
 
 def sources(evidence: Evidence, words: Words, price: Costs | None, out: Path) -> list[str]:
@@ -69,14 +68,22 @@ def sources(evidence: Evidence, words: Words, price: Costs | None, out: Path) ->
         write_atomically(out / "shares.svg", charts.step_shares(evidence.shares))
     studies = {kind: evidence.studies.get(kind, ()) for kind in scaling.KINDS}
     write_atomically(out / "slides.svg", charts.efficiencies(studies, (9.5, 3.4), 15))
-    templates = resources.files("dtlib.study.capstone")
     for file in (LOOK, *(f"{name}.typ" for name in data)):
-        with resources.as_file(templates / file) as template:
-            shutil.copyfile(template, out / file)
+        _put(out / file, resources.files("dtlib.study.capstone").joinpath(file).read_bytes())
+    for name in PAGES.keys() - data.keys():  # of an earlier call
+        for kind in ("typ", "json", "pdf"):
+            (out / f"{name}.{kind}").unlink(missing_ok=True)
     for name, content in data.items():
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
         write_atomically(out / f"{name}.json", text + "\n")
     return list(data)
+
+
+def _put(path: Path, template: bytes) -> None:
+    """Write a template; one that the student has changed is kept beside it."""
+    if path.exists() and path.read_bytes() != template:
+        print(f"{path} has changed since dtlib wrote it; it is kept as {back_up(path).name}.")
+    write_atomically(path, template)
 
 
 def pdf(name: str, out: Path) -> str:
@@ -88,7 +95,7 @@ def pdf(name: str, out: Path) -> str:
     write_atomically(out / f"{name}.pdf", compiler.compile(format="pdf"))
     pages = int(compiler.query("<pages>", field="value", one=True))
     said = f"{out / name}.pdf: {pages} page{'s' * (pages > 1)}"
-    wanted = PAGES.get(name, pages)
+    wanted = PAGES[name]
     if pages != wanted:
         change = "shorter" if pages > wanted else "longer"
         said += f"; it should have {wanted}, so make your words or tables {change}"

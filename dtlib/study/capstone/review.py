@@ -44,7 +44,7 @@ def of_curve(kind: str, rows: Rows) -> list[Fault]:
 def _untrue(kind: str, rows: Rows) -> Iterator[Fault]:
     """Yield what makes rows no measurement of this curve at all."""
     if not rows:
-        yield Fault("empty", f"your {kind} table has no run; start the same study again.")
+        yield Fault("empty", f"Your {kind} table has no run; start the same study again.")
     simulated = [row for row in rows if row["measured_or_simulated"] != "measured"]
     if simulated:
         source = simulated[0]["measured_or_simulated"] or "of unknown origin"
@@ -72,10 +72,10 @@ def _untrue(kind: str, rows: Rows) -> Iterator[Fault]:
 
 def _place(kind: str, rows: Rows) -> str:
     """Say which runs are meant, up to the verb."""
-    first = f"repeat {rows[0]['repeat']} on {rows[0]['world_size']} ranks"
+    first = f"epeat {rows[0]['repeat']} on {rows[0]['world_size']} ranks"
     if len(rows) == 1:
-        return f"{first} of your {kind} study is"
-    return f"{len(rows)} runs of your {kind} study ({first} is the first) are"
+        return f"R{first} of your {kind} study is"
+    return f"{len(rows)} runs of your {kind} study (r{first} is the first) are"
 
 
 def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
@@ -88,7 +88,7 @@ def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
     if said or len(batches) > 1:
         yield Fault(
             "mixed",
-            f"your {kind} curve has a global batch of {sizes[low]} on {low} rank{'s' * (low > 1)}"
+            f"Your {kind} curve has a global batch of {sizes[low]} on {low} rank{'s' * (low > 1)}"
             f" and of {sizes[high]} on {high}"
             + (f", and rows of a {'/'.join(sorted(map(str, said)))} study" if said else "")
             + f": {_batches(kind)}; move the runs of {other} scaling to a curve of their own.",
@@ -98,7 +98,7 @@ def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
         if len(values) > 1:
             yield Fault(
                 "devices" if name == "device" else "confounded",
-                f"your {kind} curve has runs with {name} {' and with '.join(values)}: only the"
+                f"Your {kind} curve has runs with {name} {' and with '.join(values)}: only the"
                 " number of ranks may vary in a curve; make a curve of each.",
             )
     for row in rows:
@@ -106,7 +106,7 @@ def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
         if gpus and gpus != row["world_size"]:
             yield Fault(
                 "gpus_and_ranks",
-                f"a run of your {kind} study has {row['world_size']} ranks on {gpus} GPUs: ranks"
+                f"A run of your {kind} study has {row['world_size']} ranks on {gpus} GPUs: ranks"
                 " that share a GPU are not more GPUs; use one rank for each GPU.",
             )
             break
@@ -124,7 +124,7 @@ def _baseline(kind: str, rows: Rows) -> Iterator[Fault]:
     if counts[0] != 1:
         yield Fault(
             "no_baseline",
-            f"your {kind} study has runs on {listed(counts)} ranks and none on 1, and an"
+            f"Your {kind} study has runs on {listed(counts)} ranks and none on 1, and an"
             " efficiency is relative to one rank: add 1 to --ranks.",
         )
         return
@@ -132,14 +132,14 @@ def _baseline(kind: str, rows: Rows) -> Iterator[Fault]:
     if first:
         yield Fault(
             "wrong_baseline",
-            f"the run on 1 rank of your {kind} study uses the strategy {first[0]}, which"
+            f"The run on 1 rank of your {kind} study uses the strategy {first[0]}, which"
             " communicates or copies although it is alone, and makes the efficiency look better:"
             " take `single`, as `dtlib study` does.",
         )
     if counts[-1] == 1:
         yield Fault(
             "no_curve",
-            f"your {kind} study has runs on 1 rank only: give it more, such as --ranks 1,2.",
+            f"Your {kind} study has runs on 1 rank only: give it more, such as --ranks 1,2.",
         )
     alone = {row["repeat"] for row in rows if row["world_size"] == 1}
     for n in counts[1:]:
@@ -147,7 +147,7 @@ def _baseline(kind: str, rows: Rows) -> Iterator[Fault]:
         if without:
             yield Fault(
                 "unpaired",
-                f"repeat {listed(sorted(without))} on {n} ranks of your {kind} study has no run"
+                f"Repeat {listed(sorted(without))} on {n} ranks of your {kind} study has no run"
                 " on 1 rank in its turn: start the same study again, which does what is missing.",
             )
 
@@ -158,7 +158,7 @@ def _repeats(kind: str, rows: Rows) -> Iterator[Fault]:
     if lone:
         yield Fault(
             "one_repeat",
-            f"on {listed(lone)} rank{'s' * (lone != [1])} your {kind} study has a single repeat,"
+            f"On {listed(lone)} rank{'s' * (lone != [1])} your {kind} study has a single repeat,"
             " which has no spread: start it with --repeats 3 or more.",
         )
 
