@@ -100,7 +100,7 @@ def test_the_words_of_the_example_pass_the_checker() -> None:
 
 @pytest.mark.slow
 def test_the_courses_own_two_ranks_make_a_paper_of_four_pages(tmp_path) -> None:
-    pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
+    pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
     from pypdf import PdfReader
 
     course = Evidence(**recorded("29_two_ranks")["evidence"])

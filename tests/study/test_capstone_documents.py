@@ -37,7 +37,7 @@ def text_of(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
+    pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
     out = tmp_path_factory.mktemp("capstone")
     predicted = {"predicted": "2"}
     rows = [kept("gain of all levers", "1.31"), kept("gain of larger buckets", "19.1", "%",
@@ -98,7 +98,7 @@ def test_a_second_time_makes_the_same_bytes(folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_what_is_empty_is_asked_for(tmp_path: Path) -> None:
-    pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
+    pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
     told = written(tmp_path, {"question": "Does it scale?"}, kept=[], shares=[], commands=[])
     assert told[-1].startswith("You have still to write: author (Who wrote this, and where?), disc")
     assert "question (" not in told[-1]
@@ -110,7 +110,7 @@ def test_what_is_empty_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_too_many_words_are_told(tmp_path: Path) -> None:
-    pytest.importorskip("typst", reason="typst is not installed: pip install 'dtlib[workshop]'")
+    pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
     told = written(tmp_path, MINE | {"limits": "One machine.\n\n" * 60})
     (said,) = [line for line in told if "paper.pdf" in line]
     assert re.search(r": [5-7] pages; it should have 4, so make your words or tables shorter", said)
@@ -119,7 +119,7 @@ def test_too_many_words_are_told(tmp_path: Path) -> None:
 def test_without_typst_the_sources_are_there(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "typst", None)
     told = written(tmp_path, MINE)
-    assert told[1].startswith("the PDFs need the package typst: pip install 'dtlib[workshop]'")
+    assert "the PDFs need the package typst" in told[1] and "pip install -e '.[works" in told[1]
     assert (tmp_path / "paper.typ").exists() and HARD in (tmp_path / "paper.json").read_text(
         "utf-8"
     ).replace('\\"', '"').replace("\\\\", "\\")

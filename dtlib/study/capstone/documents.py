@@ -124,8 +124,8 @@ def _compiler(name: str, out: Path) -> Any:
         import typst
     except ImportError:
         raise Unavailable(
-            "the PDFs need the package typst: pip install 'dtlib[workshop]'; the Typst sources are"
-            f" in {out}, and another machine that has Typst can set them."
+            "the PDFs need the package typst: in the project's folder, run pip install -e"
+            f" '.[workshop]' -c constraints.txt; until then their Typst sources are in {out}."
         ) from None
     # the fonts that come with the package, so that a document is the same on every machine
     return typst.Compiler(str(out / f"{name}.typ"), root=str(out), ignore_system_fonts=True)
