@@ -307,23 +307,31 @@ learn.check("find_the_error", find_the_error)
 
 # %% [markdown]
 # The course's own checker knows more errors, and tells each in a sentence
-# with your numbers. It must find nothing in your studies. The next cell gives
-# it copies of your tables, each with one error planted:
+# with your numbers. If it finds one in your studies, you read it first. Then
+# the next cell gives it copies of your tables, each with one error planted:
 
 # %%
+from lesson.making import tell
 from lesson.spoiling import claims_of, spoiled
 
 from dtlib.study.capstone import claims, review
 
-for kind in folders:
-    assert not review.of_curve(kind, mine.studies[kind])
-told = [
-    [name, " ".join(f.sentence for f in review.of_curve("strong", rows))]
-    for name, rows in spoiled(mine.studies).items()
+own = [
+    fault.sentence
+    for kind in folders
+    for fault in review.of_curve(kind, mine.studies[kind])
 ]
-told += [
-    [name, " ".join(f.sentence for f in claims.of_claim(one, mine.studies))]
-    for name, one in claims_of(mine.studies).items()
+tell("✗ Refused.", own)
+found_in = {
+    name: review.of_curve("strong", rows)
+    for name, rows in spoiled(mine.studies).items()
+}
+if not own:  # otherwise there is no number to compare a claim with
+    for name, one in claims_of(mine.studies).items():
+        found_in[name] = claims.of_claim(one, mine.studies)
+told = [
+    [name, " ".join(fault.sentence for fault in faults)]
+    for name, faults in found_in.items()
 ]
 assert all(sentence for _, sentence in told)
 learn.table(told, ["planted", "what the checker says"],
@@ -453,11 +461,8 @@ words = yours if len(yours.missing) < len(ASKED) else example
 # number is simulated, cited or a target:
 
 # %%
-boast = Words.of({"discussion": "On 64 GPUs we keep 97 %. It is great."})
-for fault in claims.of_words(boast, mine):
-    print(fault.sentence)
-assert claims.of_words(boast, mine)
-assert not claims.of_everything(mine, example)
+boast = Words.of({"discussion": "64 GPUs are 61.37 times as fast as one."})
+tell("✗ Refused.", (f.sentence for f in claims.of_words(boast, mine)))
 
 # %% [markdown]
 # ## Paper, request, slides
@@ -474,12 +479,10 @@ from dtlib.study.capstone import documents
 
 out = Path("capstone")
 out.mkdir(exist_ok=True)
-faults = claims.of_everything(mine, words)
-for fault in faults:
-    print(fault.sentence)
+faults = [fault.sentence for fault in claims.of_everything(mine, words)]
+tell("✗ Refused.", faults)
 if not faults:
-    for line in documents.write(mine, words, out):
-        print(line)
+    tell("✓ Written.", documents.write(mine, words, out))
 
 # %%
 show_pages("paper", out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -50,18 +51,26 @@ def measure(kind: str, ranks: str, repeats: int, steps: int, batch: int) -> Path
     return out
 
 
-def show_pages(name: str, out: Path, resolution: int = 80) -> None:
+def tell(mark: str, lines: Iterable[str]) -> None:
+    """Show some sentences as one message; nothing if there are none."""
+    said = list(lines)
+    if said:
+        say(mark, *said)
+
+
+def show_pages(name: str, out: Path, resolution: int = 96) -> None:
     """Show the pages of a document as pictures; say what is missing if they cannot be set."""
     try:
         pages = documents.images(name, out, resolution)
     except Unavailable as missing:
         say("No pictures.", str(missing))
         return
+    width = "20rem" if name == "slides" else "30rem"  # of a page at least, so that it can be read
     drawn = []
     for number, page in enumerate(pages, start=1):
         alt = f"Page {number} of {len(pages)} of the {name}; {out / name}.pdf has it as text."
         data = base64.b64encode(page).decode()
-        look = "flex:1 1 20rem;min-width:0;max-width:34rem;border:1px solid #888;height:auto"
+        look = f"flex:1 1 {width};min-width:0;max-width:46rem;border:1px solid #888;height:auto"
         drawn.append(f'<img alt="{escape(alt)}" style="{look}" src="data:image/png;base64,{data}">')
     text = f"{out / name}.pdf, {len(pages)} page{'s' * (len(pages) > 1)}"
     show(Shown(text, f'<div style="display:flex;flex-wrap:wrap;gap:0.8rem">{"".join(drawn)}</div>'))
