@@ -182,27 +182,11 @@ def _flop(request: Request) -> tuple[float, float]:
 
 
 def _lines(request: Request, efficiency: float, most: int) -> list[Line]:
+    """Return all lines, from the tokens to the request."""
     flop, token = _flop(request)
     peak = hardware.peak(request.device, request.precision)
     title = hardware.DEVICES[request.device]["title"]
-    alone, share = gpu_hours(flop, peak, request.mfu), _carried(request, efficiency, most)
-    nodes = request.gpus // request.gpus_per_node
-    together = alone / share
-    one = together / request.gpus_per_node
-    several = one * request.runs
-    whole = several * (1 + request.reserve)
-    kind, gpus = request.study, request.gpus
-    how = f"{kind} scaling on {most} ranks, median of the repeats"
-    if share != efficiency:
-        carried = Line(
-            f"efficiency on {gpus} GPUs",
-            "at most 1" if gpus == most else f"from {most} ranks, if a ring all-reduce is all"
-            f" that is lost: (N − 1)/N of it on N = {gpus}",
-            share, "of 1", SIMULATED,
-        )  # fmt: skip
-        last = [carried]
-    else:
-        last = []
+    alone = gpu_hours(flop, peak, request.mfu)
     return [
         Line("tokens of a run", "what the model is trained on", request.tokens, "tokens", CHOICE),
         Line("FLOP of a token", f"forward and backward of {request.model}", token,
@@ -215,10 +199,36 @@ def _lines(request: Request, efficiency: float, most: int) -> list[Line]:
         Line("one GPU alone",
              f"{short(flop)} FLOP / ({short(peak)} FLOP/s × {request.mfu:g}) / 3600 s/h", alone,
              "GPU-hours", ARITHMETIC),
-        Line("measured efficiency", how, efficiency, "of 1", MEASURED),
-        *last,
-        Line(f"{gpus} GPUs together", f"{short(alone)} GPU-hours / {short(share)}", together,
-             "GPU-hours", ARITHMETIC),
+        *_efficiencies(request, efficiency, most),
+        *_node_hours(request, alone, _carried(request, efficiency, most)),
+    ]  # fmt: skip
+
+
+def _efficiencies(request: Request, efficiency: float, most: int) -> list[Line]:
+    """Return the line of the measured efficiency and, if it is not the one used, that one."""
+    kind, gpus = request.study, request.gpus
+    share = _carried(request, efficiency, most)
+    found = [
+        Line("measured efficiency", f"{kind} scaling on {most} ranks, median of the repeats",
+             efficiency, "of 1", MEASURED)
+    ]  # fmt: skip
+    if share != efficiency:
+        how = f"from {most} ranks, if a ring all-reduce is all that is lost: (N − 1)/N of it on N"
+        how = "at most 1" if gpus == most else f"{how} = {gpus}"
+        found.append(Line(f"efficiency on {gpus} GPUs", how, share, "of 1", SIMULATED))
+    return found
+
+
+def _node_hours(request: Request, alone: float, share: float) -> list[Line]:
+    """Return the lines from the GPU-hours of one GPU alone to the request."""
+    nodes = request.gpus // request.gpus_per_node
+    together = alone / share
+    one = together / request.gpus_per_node
+    several = one * request.runs
+    whole = several * (1 + request.reserve)
+    return [
+        Line(f"{request.gpus} GPUs together", f"{short(alone)} GPU-hours / {short(share)}",
+             together, "GPU-hours", ARITHMETIC),
         Line("one run", f"{short(together)} GPU-hours / {request.gpus_per_node} GPUs per node",
              one, "node-hours", ARITHMETIC),
         Line("time of a run", f"{short(one)} node-hours / {nodes} node{'s' * (nodes > 1)}",
