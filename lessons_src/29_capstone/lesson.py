@@ -485,13 +485,13 @@ if not faults:
     tell("✓ Written.", documents.write(mine, words, out))
 
 # %%
-show_pages("paper", out)
+show_pages("paper", out, faults)
 
 # %%
-show_pages("proposal", out)
+show_pages("proposal", out, faults)
 
 # %%
-show_pages("slides", out)
+show_pages("slides", out, faults)
 
 # %% [markdown]
 # ## A peer reads it

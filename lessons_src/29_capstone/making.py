@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -58,8 +58,14 @@ def tell(mark: str, lines: Iterable[str]) -> None:
         say(mark, *said)
 
 
-def show_pages(name: str, out: Path, resolution: int = 96) -> None:
-    """Show the pages of a document as pictures; say what is missing if they cannot be set."""
+def show_pages(name: str, out: Path, faults: Sequence[str], resolution: int = 96) -> None:
+    """Show the pages of a document as pictures; say what is missing if there are none.
+
+    `faults` are the sentences by which the documents were refused; then there are none.
+    """
+    if faults or not (out / f"{name}.typ").exists():
+        say("No pages.", f"The {name} was not written: mend what is said above, and run again.")
+        return
     try:
         pages = documents.images(name, out, resolution)
     except Unavailable as missing:

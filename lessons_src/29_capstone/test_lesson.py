@@ -19,7 +19,7 @@ from tests.prediction_cases import right_options
 
 from .exercises import hours, spreads
 from .exercises.claims import find_the_error
-from .making import what_you_have
+from .making import show_pages, what_you_have
 from .spoiling import claims_of, spoiled
 
 LESSON = source.find("29")
@@ -89,6 +89,13 @@ def test_without_rows_and_studies_one_sentence_names_the_lessons(
     (tmp_path / "my_runs.csv").write_text(row)
     what_you_have(tmp_path / "studies")
     assert "gain of a lever" in capsys.readouterr().out
+
+
+def test_a_refused_paper_has_no_pages_and_says_so(tmp_path, capsys) -> None:
+    show_pages("paper", tmp_path, [])
+    (tmp_path / "paper.typ").write_text("of an earlier run")
+    show_pages("paper", tmp_path, ["one repeat"])
+    assert capsys.readouterr().out.count("No pages. The paper was not written") == 2
 
 
 def test_the_words_of_the_example_pass_the_checker() -> None:

@@ -230,6 +230,12 @@ def test_words_of_the_wrong_kind_are_refused(given, said) -> None:
         Words.of(given)
 
 
+def test_kept_values_have_four_digits_and_may_be_words() -> None:
+    given = [kept("gain of a lever", "2.74282"), kept("gain in words", "none", "")]
+    rows_ = sections.helped(evidence(kept=given), ())["table"]["rows"]
+    assert [row[1] for row in rows_] == ["2.743 times", "none"]
+
+
 def test_a_gain_within_the_noise_is_shown_as_no_result() -> None:
     found = evidence(
         kept=[kept("gain of larger buckets", "19.1", "%", "measured, within the noise")]

@@ -132,7 +132,7 @@ def fits(request: Request) -> str:
     return (
         f"A GPU holds {size / 1e9:.1f} GB at its peak, {moment}, with DDP, autocast and a"
         f" micro-batch of 1 (dtlib.sim, without CUDA's own half GB); the device has"
-        f" {device['memory'] / 1e9:.1f} GB."
+        f" {device['memory'] / 1e9:.1f} GB ({device['memory'] / 2**30:.0f} GiB)."
         + ("" if size < device["memory"] else " It does not fit: the states have to be sharded.")
     )
 

@@ -169,15 +169,15 @@ def shares(evidence: Evidence) -> Content:
                      middle.values())])  # fmt: skip
         low, high = (f(row["communication"] for row in runs) for f in (min, max))
         says.append(
-            f"In {kind} scaling {100 * middle['communication']:.0f} % of a step is communication"
-            f" that nothing hides (from {100 * low:.0f} to {100 * high:.0f} %)."
+            f"In {kind} scaling {100 * middle['communication']:.0f}\u00a0% of a step is"
+            f" communication that nothing hides (from {100 * low:.0f} to {100 * high:.0f}\u00a0%)."
         )
     return {
         "missing": "",
         "figure": "shares.svg",
         "alt": "Shares of a step by study. " + " ".join(says),
-        "caption": f"Where the time of a step goes on {n} ranks: means over the ranks, of the"
-        " repeat with the median share of communication.",
+        "caption": f"Where the time of a step goes on {n} ranks: means over the ranks, in the"
+        " middle repeat.",
         "table": {"head": ["study", "repeats", *middle], "rows": rows},
         "says": " ".join(says) + " Communication includes waiting for the slowest rank.",
     }
@@ -209,10 +209,17 @@ def chosen(kept: Rows, wanted: Sequence[str]) -> list[Mapping[str, Any]]:
 
 def _kept_line(row: Mapping[str, Any]) -> list[str]:
     source = row["source"].removesuffix(NOISE)
-    said = f"{row['measured']} {row['unit']}".strip()
+    said = _value(row)
     if row["source"].endswith(NOISE):
         said += "; within the noise, so no result"
     return [row["what"], said, f"lesson {row['lesson']}", source]
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    """Return what was found, with four digits at most; some results are words."""
+    found = review.number(row["measured"])
+    value = row["measured"] if found is None else f"{found:.4g}"
+    return f"{value} {row['unit']}".strip()
 
 
 def _levers(rows: Rows) -> list[list[str]]:
@@ -272,7 +279,7 @@ def terms() -> list[list[str]]:
 def predictions(kept: Rows) -> Content:
     """Return the kept numbers that the student had predicted, beside what was found."""
     lines = [
-        [row["what"], row["predicted"], f"{row['measured']} {row['unit']}".strip(),
+        [row["what"], row["predicted"], _value(row),
          f"lesson {row['lesson']}", row["source"].removesuffix(NOISE)]
         for row in kept
         if row["predicted"]
