@@ -367,7 +367,7 @@ learn.measured("worse_efficiency", worse, source="simulated")
 
 # %% [markdown]
 # The efficiency is in the denominator: lost time has to be paid for. The
-# number of GPUs appears nowhere else, because twice the GPUs need half the
+# number of GPUs does not appear at all, because twice as many need half the
 # time, unless they lose more of it. Two factors follow: the number of
 # **runs** (settings times repeats), and a **reserve** for runs that fail.
 #
