@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from capstone_cases import evidence, kept
+from capstone_cases import evidence, kept, rows
 
 from dtlib.errors import BadInput
 from dtlib.study.capstone import documents
@@ -40,9 +40,9 @@ def folder(tmp_path_factory) -> Path:
     pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
     out = tmp_path_factory.mktemp("capstone")
     predicted = {"predicted": "2"}
-    rows = [kept("gain of all levers", "1.31"), kept("gain of larger buckets", "19.1", "%",
+    mine = [kept("gain of all levers", "1.31"), kept("gain of larger buckets", "19.1", "%",
             "simulated") | predicted]  # fmt: skip
-    assert written(out, MINE, kept=rows) == [
+    assert written(out, MINE, kept=mine) == [
         f"Typst sources: paper.typ, proposal.typ, slides.typ, rubric.typ in {out}",
         f"{out}/paper.pdf: 4 pages.",
         f"{out}/proposal.pdf: 1 page.",
@@ -89,9 +89,9 @@ def test_request_slides_and_rubric(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_second_time_makes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    rows = [kept("gain of all levers", "1.31"), kept("gain of larger buckets", "19.1", "%",
+    mine = [kept("gain of all levers", "1.31"), kept("gain of larger buckets", "19.1", "%",
             "simulated") | {"predicted": "2"}]  # fmt: skip
-    written(tmp_path / "again", MINE, kept=rows)
+    written(tmp_path / "again", MINE, kept=mine)
     for path in sorted(folder.iterdir()):
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
 
@@ -106,6 +106,17 @@ def test_what_is_empty_is_asked_for(tmp_path: Path) -> None:
     assert len(pages) == 4
     assert "For you to write: What do the curves" in pages[2]
     assert "lessons 21 and 22 measure some" in pages[2] and "No run was profiled" in pages[2]
+
+
+@pytest.mark.slow
+def test_four_numbers_of_ranks_still_make_four_pages(tmp_path: Path) -> None:
+    pytest.importorskip("typst", reason="typst is not installed: pip install -e '.[workshop]'")
+    alike = {n: [0.04, 0.044, 0.042] for n in (1, 2, 4, 8)}
+    shorter = {n: [seconds / n for seconds in each] for n, each in alike.items()}
+    studies = {"strong": rows("strong", shorter), "weak": rows("weak", alike)}
+    told = written(tmp_path, MINE | {"claims": [], "discussion": ""}, studies=studies, settings={})
+    assert f"{tmp_path}/paper.pdf: 4 pages." in told
+    assert "8 8 3 5.2 5.0 5.5 1.00 1.00 1.00" in text_of(tmp_path / "paper.pdf")[1]
 
 
 @pytest.mark.slow

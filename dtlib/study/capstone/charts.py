@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -88,19 +89,23 @@ def middle_repeat(shares: Rows, kind: str) -> dict[str, float]:
 def _measured(
     axes: Axes, values: Mapping[int, Sequence[float]], ideal: Sequence[float], font: float
 ) -> None:
-    """Draw every repeat as a dot, medians as a line, the spread as bars, the ideal dashed."""
-    ranks = list(values)
+    """Draw every repeat as a dot, medians as a line, the spread as bars, the ideal dashed.
+
+    Twice the ranks are always as far away, so that 1, 2, 4 and 64 have room for their labels.
+    """
+    ranks = [math.log2(n) for n in values]
     middle = [statistics.median(each) for each in values.values()]
     ends = [[m - min(v) for m, v in zip(middle, values.values(), strict=True)],
             [max(v) - m for m, v in zip(middle, values.values(), strict=True)]]  # fmt: skip
     axes.plot(ranks, ideal, "--", color=GREY)
     axes.errorbar(ranks, middle, ends, fmt="s-", color=BLUE, capsize=5, markersize=5)
     low, high = ranks[0], ranks[-1]
-    for n, each in values.items():  # beside the bar, which would hide them
-        beside = n - 0.05 * (high - low)
+    for place, each in zip(ranks, values.values(), strict=True):
+        beside = place - 0.05 * (high - low)  # of the bar, which would hide them
         axes.plot([beside] * len(each), each, "o", color="black", markersize=font / 4)
     top = 1.12 * max([*ideal, *(max(each) for each in values.values())])
-    axes.set(xlabel="ranks", xticks=ranks, ylim=(0, top))
+    axes.set(xlabel="ranks", ylim=(0, top))
+    axes.set_xticks(ranks, [str(n) for n in values])
     axes.set_xlim(low - 0.12 * (high - low), high + 0.32 * (high - low))
     apart = abs(ideal[-1] - middle[-1]) > 0.12 * top
     up = ideal[-1] >= middle[-1]

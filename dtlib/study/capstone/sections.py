@@ -101,7 +101,8 @@ def settings(evidence: Evidence) -> list[list[str]]:
             if of_runs(name)
         ),
         "precision": of_rows("precision"),
-        "optimizer": f"{of_runs('optimizer')}, learning rate {of_runs('lr')}",
+        "optimizer": of_runs("optimizer"),
+        "learning rate": of_runs("lr"),
         "strategies": of_rows("strategy"),
         "threads of a rank": of_runs("threads"),
         "seed": of_rows("seed"),
