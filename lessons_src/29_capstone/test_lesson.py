@@ -126,6 +126,12 @@ def test_the_courses_own_two_ranks_make_a_paper_of_four_pages(tmp_path) -> None:
         assert " ".join(row) in pages[3]
 
 
+def test_every_source_that_a_lesson_writes_is_known() -> None:
+    written = {hit for lesson in source.lessons()
+               for hit in re.findall(r'\bsource="(\w+)"', lesson.text)}  # fmt: skip
+    assert {"simulated", "computed"} <= written <= set(review.SOURCES)
+
+
 def test_the_rubric_has_twenty_points() -> None:
     assert contents.rubric()["most"] == 20 == 2 * len(contents.RUBRIC)
 

@@ -14,7 +14,7 @@ Rows = Sequence[Row]
 SAME = ("task", "model", "precision", "device")
 """What must not change within a curve, so that the number of ranks alone makes the difference."""
 
-SOURCES = ("measured", "recorded", "simulated")
+SOURCES = ("measured", "recorded", "simulated", "computed")
 """How the source of a row of `my_runs.csv` may begin."""
 
 
