@@ -273,7 +273,7 @@ def terms() -> list[list[str]]:
             "the part of a step in which a rank sends or waits for others",
         ],
         ["range", "the smallest and the largest of the repeats"],
-        ["measured", "by the author's own runs; recorded: on another machine; simulated: by a formula"],
+        ["measured", "by the author's own runs; recorded elsewhere, or simulated by a formula"],
     ]
 
 
