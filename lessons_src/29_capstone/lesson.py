@@ -470,8 +470,8 @@ tell("✗ Refused.", (f.sentence for f in claims.of_words(boast, mine)))
 # Everything is checked once more and written into the folder `capstone`.
 # The PDFs are set by **Typst**, a typesetting program that works offline. It
 # gets your text as data, so your text cannot break the layout. On the
-# command line `dtlib capstone studies/capstone` does the same for the two small
-# studies, and for yours with their folders.
+# command line `dtlib capstone studies/capstone` does the same for the two
+# small studies; give it the folders of your own.
 
 # %%
 from lesson.making import show_pages
