@@ -12,7 +12,7 @@ from dtlib.errors import Unavailable
 from dtlib.learn import progress
 from dtlib.learn.show import Shown, escape, say, show, table
 from dtlib.study import family
-from dtlib.study.capstone import documents, evidence, sections
+from dtlib.study.capstone import documents, evidence, gains
 
 OWN = "capstone"  # the folder of this lesson's studies, in `studies/`
 MODEL = "text --model nano --max-length 32 --num-samples 128"
@@ -33,7 +33,7 @@ def what_you_have(folder: Path) -> None:
         )
         return
     rows = [[row["what"], f"{row['measured']} {row['unit']}".strip(), row["source"]]
-            for row in sections.chosen(kept, ())]  # fmt: skip
+            for row in gains.chosen(kept, ())]  # fmt: skip
     rows += [["a study, for the parameters above", str(path), "measured"] for path in found]
     lessons = len({row["lesson"] for row in kept})
     title = f"Gains and studies; my_runs.csv has {len(kept)} rows of {lessons} lessons"

@@ -11,7 +11,7 @@ from dtlib import cli
 from dtlib.config.files import write_csv
 from dtlib.errors import BadInput
 from dtlib.sim import hardware
-from dtlib.study.capstone import claims, contents, review, sections
+from dtlib.study.capstone import claims, contents, gains, review
 from dtlib.study.capstone.evidence import gather
 from dtlib.study.capstone.request import Request, costs, short
 from dtlib.study.capstone.words import BEGINNING, Words, read
@@ -232,7 +232,7 @@ def test_words_of_the_wrong_kind_are_refused(given, said) -> None:
 
 def test_kept_values_have_four_digits_and_may_be_words() -> None:
     given = [kept("gain of a lever", "2.74282"), kept("gain in words", "none", "")]
-    rows_ = sections.helped(evidence(kept=given), ())["table"]["rows"]
+    rows_ = gains.helped(evidence(kept=given), ())["table"]["rows"]
     assert [row[1] for row in rows_] == ["2.743 times", "none"]
 
 
@@ -240,11 +240,11 @@ def test_a_gain_within_the_noise_is_shown_as_no_result() -> None:
     found = evidence(
         kept=[kept("gain of larger buckets", "19.1", "%", "measured, within the noise")]
     )
-    ((what, said, where, source),) = sections.helped(found, ())["table"]["rows"]
+    ((what, said, where, source),) = gains.helped(found, ())["table"]["rows"]
     assert (what, where, source) == ("gain of larger buckets", "lesson 22", "measured")
     assert said == "19.1 %; within the noise, so no result"
     with pytest.raises(BadInput, match=r"no row “gain of large buckets”\. Did you mean"):
-        sections.helped(found, ["gain of large buckets"])
+        gains.helped(found, ["gain of large buckets"])
 
 
 def save(folder: Path, kind: str, times: dict[int, list[float]]) -> Path:

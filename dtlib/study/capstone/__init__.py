@@ -2,7 +2,7 @@
 
 What a student has measured (`evidence`) is checked as a reviewer would (`review`, `claims`); with
 the student's own words (`words`) and the arithmetic of a request (`request`) it becomes the content
-of three documents (`sections`, `contents`), which Typst sets (`documents`).
+of three documents (`sections`, `gains`, `contents`), which Typst sets (`documents`).
 """
 
 from __future__ import annotations

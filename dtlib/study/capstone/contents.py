@@ -10,7 +10,7 @@ from typing import Any
 from dtlib.sim import hardware
 from dtlib.sim.estimate import Setup, estimate
 from dtlib.study import scaling
-from dtlib.study.capstone import sections
+from dtlib.study.capstone import gains, sections
 from dtlib.study.capstone.evidence import Evidence
 from dtlib.study.capstone.request import Costs, Request, short
 from dtlib.study.capstone.words import ASKED, Words, paragraphs
@@ -60,12 +60,12 @@ def paper(evidence: Evidence, words: Words) -> Content:
         "settings": sections.settings(evidence),
         "curves": [sections.curve(evidence, kind) for kind in scaling.KINDS],
         "shares": sections.shares(evidence),
-        "helped": sections.helped(evidence, words.helped),
+        "helped": gains.helped(evidence, words.helped),
         "claims": claims(words),
         "discussion": own(words, "discussion"),
         "limits": own(words, "limits"),
         "known_limits": sections.known_limits(evidence),
-        "predictions": sections.predictions(evidence.kept),
+        "predictions": gains.predictions(evidence.kept),
         "terms": sections.terms(),
         "runs": sections.all_runs(evidence),
         "commands": [one for one in evidence.commands if one],
@@ -140,7 +140,7 @@ def fits(request: Request) -> str:
 def slides(words: Words, evidence: Evidence, costs: Costs | None) -> Content:
     """Return what stands on the five slides."""
     found = {kind: sections.result(kind, rows) for kind, rows in sections.curves(evidence).items()}
-    gains = sections.helped(evidence, words.helped)
+    lines = gains.helped(evidence, words.helped)
     where = sections.shares(evidence)
     return {
         "title": words.title,
@@ -154,7 +154,7 @@ def slides(words: Words, evidence: Evidence, costs: Costs | None) -> Content:
         "results": list(found.values()),
         "alt": "Efficiency over ranks. " + " ".join(found.values()),
         "shares": where["missing"] or where["says"],
-        "helped": gains,
+        "helped": lines,
         "limits": own(words, "limits"),
         "known_limits": sections.known_limits(evidence)[:1],
         "what": what_runs(words.request),
