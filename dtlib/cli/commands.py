@@ -100,6 +100,10 @@ COMMANDS: dict[str, Command] = {
             "figure": "redraw a study's tables and figures from its CSV file alone",
         },
     ),
+    "capstone": Command(
+        elsewhere("dtlib.study.capstone"),
+        {"FOLDER": "a paper, a request for node-hours and five slides from your studies"},
+    ),
     "sim": Command(
         elsewhere("dtlib.cli.simulate"),
         {"memory": "predict what a rank holds and sends, also on devices you don't have"},

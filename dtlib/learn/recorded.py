@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -105,21 +106,24 @@ def keep_record(name: str, results: Mapping[str, Any], packages: tuple[str, ...]
 
 def device() -> str:
     """Return the GPU's name, or the processor's name and the number of cores."""
-    import os
-
     import torch
 
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} × {torch.cuda.get_device_name()}"
-    processor = platform.processor() or platform.machine()
+    return processor()
+
+
+def processor() -> str:
+    """Return the number of cores and the processor's name."""
+    name = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
-                processor = line.split(":", 1)[1].strip()
+                name = line.split(":", 1)[1].strip()
                 break
     except OSError:
         pass  # on macOS platform.processor() has it
-    return f"{os.cpu_count()} CPU cores ({processor})"
+    return f"{os.cpu_count()} CPU cores ({name})"
 
 
 def _folder(name: str) -> Path:

@@ -70,7 +70,9 @@ def _places(name: str) -> set[Path]:
         if place.with_suffix(".py").is_file():
             found.add(place.with_suffix(".py"))
         elif place.is_dir():
-            found |= {p for end in ("*.js", "*.html", "__init__.py") for p in place.glob(end)}
+            found |= {
+                p for end in ("*.js", "*.html", "*.typ", "__init__.py") for p in place.glob(end)
+            }
             found |= set(place.glob("js/*.js"))
     return found
 

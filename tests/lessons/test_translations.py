@@ -9,7 +9,7 @@ from lesson_sources import write
 
 from dtlib import learn
 from dtlib.errors import BadInput
-from dtlib.learn import progress, session
+from dtlib.learn import history, session
 from dtlib.learn.quiz import drawn
 from dtlib.learn.source import course, find, lessons
 from dtlib.learn.translations import Translated, languages, translated, untranslated
@@ -149,7 +149,7 @@ def test_a_lesson_in_german_speaks_german(
     monkeypatch.setenv("DTLIB_LESSONS", str(SOURCES))
     learn.start("00", language="de")
     lesson = session.current()
-    with progress.change(lesson.stem, "predictions", "two_against_one") as entry:
+    with history.change(lesson.stem, "predictions", "two_against_one") as entry:
         entry.update(value="auf sechs Stellen gleich", sure=True)
     learn.measured("two_against_one", "the same to six digits")
     said = capsys.readouterr().out

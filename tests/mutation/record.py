@@ -88,7 +88,7 @@ def table() -> str:
         if not counts:
             missing.append(lesson.number)
             continue
-        row = _row(lesson, counts, before[lesson.number])
+        row = _row(lesson, counts, before.get(lesson.number, {}))
         sums.update(row)
         lines.append(_line(lesson.number, row))
     lines.append(_line("all", sums))
