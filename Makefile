@@ -7,7 +7,7 @@
 # Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-slow bare ops notebooks lint book install clean env
+.PHONY: help lab lessons test test-slow bare ops notebooks lint book install wheelhouse clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
 EXTRAS ?= dev,lightning,logging,book,deepspeed,workshop
@@ -87,6 +87,10 @@ book: env ## the pages and the executed lessons as a website in build/book/html
 install: ## install dtlib and its extras again, or into VENV=path if you name one
 	@$(THERE)
 	@$(INSTALL)
+
+wheelhouse: ## fill build/wheelhouse for a USB stick: all wheels, the course, the site if it is built
+	@$(THERE)
+	"$(PY)" book/wheelhouse.py --extras "$(EXTRAS)" --pip-flags="$(PIP_FLAGS)"
 
 clean: ## remove what was built and cached; .venv, runs and notebooks stay
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dtlib.egg-info
