@@ -29,12 +29,13 @@ def questions(which: int, sources: Path) -> str:
     blocks = []
     for number, one in enumerate(_questions(sources), start=1):
         asked = one.variants[which]
-        lines = [f"**{number}.** {asked['text']}"]
+        question = f"**{number}.** {asked['text']}"
         if asked["output"]:
-            lines.append(f"```text\n{asked['output']}\n```")
+            question += f"\n\n```text\n{asked['output']}\n```\n\n"
         options = zip(LETTERS, asked["options"], strict=False)
-        lines.append("\n".join(f"- ☐ **{letter}** {option['text']}" for letter, option in options))
-        blocks.append("\n\n".join(lines))
+        boxes = "\\\n".join(f"☐ **{letter}** {option['text']}" for letter, option in options)
+        # Hard line breaks and no list: a test should fit on one printed page.
+        blocks.append(f"{question}{boxes}" if asked["output"] else f"{question}\\\n{boxes}")
     return "\n\n".join(blocks)
 
 
