@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dtlib.config.flags import Parser, add_json
 from dtlib.config.terminal import to_json
@@ -61,6 +62,17 @@ def parser() -> argparse.ArgumentParser:
     paging = commands.add_parser(
         "pages", help="run for the website the lessons that changed since their last run"
     )
+    readying = _add_teaching(commands)
+    folders = {running: "build/lessons", paging: "build/book/lessons", readying: "build/ready"}
+    for command, folder in folders.items():
+        command.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
+        command.add_argument("--out", type=Path, default=Path(folder), help="output folder")
+        command.add_argument("--timeout", type=int, default=300, help="seconds per cell")
+    return top
+
+
+def _add_teaching(commands: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+    """Add what an instructor calls; return the parser of `ready`, which runs lessons."""
     readying = commands.add_parser(
         "ready", help="the evening before: the doctor and these lessons, and one line to send back"
     )
@@ -72,12 +84,7 @@ def parser() -> argparse.ArgumentParser:
     catching.add_argument(
         "--to", type=int, required=True, metavar="K", help="the last exercise that is solved"
     )
-    folders = {running: "build/lessons", paging: "build/book/lessons", readying: "build/ready"}
-    for command, folder in folders.items():
-        command.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
-        command.add_argument("--out", type=Path, default=Path(folder), help="output folder")
-        command.add_argument("--timeout", type=int, default=300, help="seconds per cell")
-    return top
+    return readying
 
 
 def _run(args: argparse.Namespace) -> int:

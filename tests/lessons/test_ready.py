@@ -3,9 +3,12 @@
 import getpass
 import platform
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dtlib.errors import BadInput
@@ -79,6 +82,24 @@ def test_a_lesson_that_fails_is_named_with_its_cell(demo, monkeypatch, capsys):
 
 @pytest.mark.parametrize("words", [["77"], ["90", "--jobs", "0"]])
 def test_bad_input_is_refused_before_the_doctor_is_asked(demo, monkeypatch, words):
-    monkeypatch.setattr(ready.processes, "run", lambda *_: pytest.fail("the doctor was asked"))
+    monkeypatch.setattr(ready, "_ask_doctor", lambda: pytest.fail("the doctor was asked"))
     with pytest.raises(BadInput):
         main(["ready", *words])
+
+
+def test_an_interrupt_ends_the_doctor_with_what_it_started(demo, monkeypatch):
+    """A probe leads a process group of its own, so that the doctor's end alone would leave it."""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    program = f"import subprocess as s; s.Popen({sleeper}, start_new_session=True).wait()"
+    monkeypatch.setattr(ready, "DOCTOR", [sys.executable, "-c", program])
+
+    def interrupted(process, timeout):
+        while not (probes := psutil.Process(process.pid).children()):
+            time.sleep(0.05)
+        started.extend(probes)
+        raise KeyboardInterrupt
+
+    started: list[psutil.Process] = []
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    assert main(["ready", "90"]) == 130
+    assert not psutil.wait_procs(started, timeout=10)[1]

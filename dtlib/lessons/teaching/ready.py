@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ def ready(chosen: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout: int = 
     validate_all(lessons(chosen[0].room.parent))
     folder = writable_folder(out).resolve() / "student"
     print("The doctor examines this machine.", flush=True)
-    ran = processes.run(DOCTOR, PATIENCE)
+    ran = _ask_doctor()
     print(ran.output)
     everything: list[Job] = []
     code = Unavailable.exit_code
@@ -59,6 +60,18 @@ def ready(chosen: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout: int = 
     print("\nSend this line to your instructor:\n")
     print(" | ".join([verdict, _machine(), _versions(), ", ".join(found)]))
     return code
+
+
+def _ask_doctor() -> processes.Ran:
+    """Run the doctor; whatever ends this also ends the probes, which lead groups of their own."""
+    process = processes.start(DOCTOR)
+    try:
+        output, _ = process.communicate(timeout=PATIENCE)
+        return processes.Ran(process.returncode, output)
+    except subprocess.TimeoutExpired:
+        return processes.Ran(None, f"The doctor gave no answer within {PATIENCE:g} s.")
+    finally:
+        processes.end(process)
 
 
 def _result(job: Job) -> str:
