@@ -41,7 +41,7 @@ def test_notes_stand_at_the_cells_that_they_name():
     shown = next(i for i, text in enumerate(texts) if 'learn.given("double")' in text)
     assert "what the room sees" in texts[shown + 1] and "> Six apples." in texts[shown + 1]
     skipped = next(i for i, text in enumerate(texts) if text.startswith("learn.what_if"))
-    assert "you can skip the next cell" in texts[skipped - 1]
+    assert "run the next cell, and pass over it" in texts[skipped - 1]
     assert "> A line is a line." in texts[skipped - 1]
     for kind in ("student", "page"):
         assert not any("Six apples" in text or "Instructor" in text for text in

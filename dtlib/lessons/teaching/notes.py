@@ -38,7 +38,7 @@ def note(lesson: Lesson, name: str) -> list[Cell]:
 def around(lesson: Lesson, cell: Cell) -> tuple[list[Cell], list[Cell]]:
     """What the instructor reads before a cell of code, and after it."""
     before = [
-        Cell("markdown", quoted("Instructor: you can skip the next cell", _line(one["why"])))
+        Cell("markdown", quoted("Instructor: run the next cell, and pass over it", _line(one["why"])))
         for one in _named(lesson, "skip")
         if is_named(cell, one["cell"])
     ]
@@ -83,7 +83,7 @@ def _section(lesson: Lesson) -> str:
     ]
     lines += [_paragraph(given, key) for key in ("before", "ask") if key in given]
     lines += _cells(lesson, "shows", "What the room sees", "see")
-    lines += _cells(lesson, "skip", "What you can skip", "why")
+    lines += _cells(lesson, "skip", "What you can run and pass over", "why")
     lines += [_paragraph(given, key) for key in ("late", "goes_wrong") if key in given]
     return "\n\n".join([*lines, _table(lesson)])
 
