@@ -133,13 +133,16 @@ def test_every_exercise_has_its_table_right_below_it_and_most_answers_are_code(l
     ("You got {got:.2f} of {n}.", "You got *got* of *n*."),
     ("{n - 1} rank{'s' if n > 2 else ''}", "*n - 1* ranks"),
     ("braces {{}} and a | bar", "braces {} and a | bar"),
+    ("`{got}` is code, {want} is not", "`got` is code, *want* is not"),
 ])  # fmt: skip
 def test_a_sentence_shows_where_it_is_filled(template, read):
     assert readable(template) == read
 
 
 def test_programs_that_are_words_functions_constants_and_neighbours_are_read(tmp_path):
-    sentences = dict.fromkeys(("words", "code", "long", "made", "far", "family", "none"), "why?")
+    sentences = dict.fromkeys(
+        ("words", "code", "long", "made", "by", "far", "family", "none"), "why?"
+    )
     write(tmp_path, "80", sidecar=json.dumps({"mistakes": {"f": sentences}}))
     room = find("80", tmp_path).room
     (room / "exercises").mkdir()
@@ -153,13 +156,21 @@ def long_one(a):
     for k in a:
         yield k
 MISTAKES = [("words", {ADD: f"{TAKE} | 1"}), ("long", long_one), Mistake("family", when=len),
-            ("made", make_one(3))]
+            ("made", make_one(3)), ("made", counts("a")), ("by", by("7"))]
+def by(share):
+    """Words put together."""
+    size = f"size = {TAKE}"
+    return {ADD: f"{size}; {share}"}
+def counts(share):
+    return {ADD: str(len(share))}
 ''')
     (room / "exercises/near.py").write_text('FAR = ("far", {"x": ""})')
     (room / "bank/one.py").write_text('ALSO_WRONG = [("code", lambda a: a), ("none", 3)]')
     rows = [row[0] for row in table(find("80", tmp_path), "f")]
-    assert rows == ["`a + b` → `a - b \\| 1`", "`lambda a: a`", "Adds what nobody asked for.",
-                    "made", "without `x`", "family", "none"]  # fmt: skip
+    assert rows == [
+        "`a + b` → `a - b \\| 1`", "`lambda a: a`", "Adds what nobody asked for.", "made",
+        "`a + b` → `size = a - b; 7`", "without `x`", "family", "none",
+    ]  # fmt: skip
 
 
 # --- tests before and after ---------------------------------------------------------------------

@@ -38,7 +38,9 @@ def note(lesson: Lesson, name: str) -> list[Cell]:
 def around(lesson: Lesson, cell: Cell) -> tuple[list[Cell], list[Cell]]:
     """What the instructor reads before a cell of code, and after it."""
     before = [
-        Cell("markdown", quoted("Instructor: run the next cell, and pass over it", _line(one["why"])))
+        Cell(
+            "markdown", quoted("Instructor: run the next cell, and pass over it", _line(one["why"]))
+        )
         for one in _named(lesson, "skip")
         if is_named(cell, one["cell"])
     ]

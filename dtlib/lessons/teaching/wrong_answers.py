@@ -47,7 +47,8 @@ def readable(sentence: str) -> str:
         parts.append(text)
         if blank is not None:
             shown = re.sub(r"^(['\"])(.*)\1 if .* else .*$", r"\2", blank)  # a word or none
-            parts.append(f"*{shown}*" if shown == blank else shown)
+            in_code = "".join(parts).count("`") % 2
+            parts.append(f"*{shown}*" if shown == blank and not in_code else shown)
     return "".join(parts)
 
 
@@ -60,10 +61,9 @@ def _programs(lesson: Lesson, name: str, keys: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in _files(lesson, name):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        constants = _constants(tree)
-        functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+        names = _names(tree)
         for key, program in _pairs(tree):
-            if key in keys and key not in found and (told := _told(program, constants, functions)):
+            if key in keys and key not in found and (told := _told(program, names)):
                 found[key] = told
     return found
 
@@ -94,12 +94,10 @@ def _pairs(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                     yield key, program
 
 
-def _told(
-    program: ast.expr, constants: dict[str, Any], functions: dict[str, ast.FunctionDef]
-) -> str:
+def _told(program: ast.expr, names: dict[str, Any]) -> str:
     """A program in a cell of the table: changed words, short code, or what its docstring says."""
     try:
-        words = _value(program, constants)
+        words = _value(program, names)
     except LookupError:
         words = None
     if isinstance(words, dict):
@@ -108,15 +106,15 @@ def _told(
     if isinstance(program, ast.Lambda):
         code = ast.unparse(program)
         return _code(code) if len(code) <= WIDE else ""
-    if not isinstance(program, ast.Name) or program.id not in functions:
+    function = names.get(program.id) if isinstance(program, ast.Name) else None
+    if not isinstance(function, ast.FunctionDef):
         return ""
-    function = functions[program.id]
     body = [node for node in function.body if not _is_text(node)]
     code = "; ".join(ast.unparse(node) for node in body)
     if "\n" not in code and len(code) <= WIDE:
         return _code(code)
     first = (ast.get_docstring(function) or "").partition("\n")[0]
-    return _escaped(first or program.id.replace("_", " "))
+    return _escaped(first or function.name.replace("_", " "))
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -134,9 +132,9 @@ def _code(text: str) -> str:
     return f"{marks}{line}{marks}"
 
 
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """The values of a module's names that are text, numbers or dicts of them."""
-    found: dict[str, Any] = {}
+def _names(tree: ast.Module) -> dict[str, Any]:
+    """A module's functions, and the values of its names that are text, numbers or dicts of them."""
+    found: dict[str, Any] = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
     for node in tree.body:
         pairs: list[tuple[ast.expr, ast.expr]] = []
         match node:
@@ -171,4 +169,22 @@ def _value(node: ast.expr | None, names: dict[str, Any]) -> Any:
                 more = one if key is None else {_value(key, names): one}
                 found |= more if isinstance(more, dict) else {}
             return found
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]):
+            return _returned(names.get(name), [_value(one, names) for one in given], names)
     raise LookupError(ast.dump(node) if node else "nothing")
+
+
+def _returned(function: Any, given: list[Any], names: dict[str, Any]) -> Any:
+    """What a helper returns that only puts words together; `LookupError` for any other."""
+    if not isinstance(function, ast.FunctionDef) or len(function.args.args) != len(given):
+        raise LookupError("no helper of this module")
+    inside = names | dict(zip((one.arg for one in function.args.args), given, strict=True))
+    for statement in function.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                inside[name] = _value(value, inside)
+            case ast.Return(value=value):
+                return _value(value, inside)
+            case _ if not _is_text(statement):
+                break
+    raise LookupError(f"{function.name} does more than putting words together")
