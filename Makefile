@@ -7,7 +7,7 @@
 # Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-slow bare ops notebooks lint book slides install clean env
+.PHONY: help lab lessons test test-slow bare ops notebooks lint book slides install wheelhouse clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
 EXTRAS ?= dev,lightning,logging,book,deepspeed,workshop
@@ -90,6 +90,10 @@ slides: env ## a deck of slides for each lesson, and its handout, in build/book/
 install: ## install dtlib and its extras again, or into VENV=path if you name one
 	@$(THERE)
 	@$(INSTALL)
+
+wheelhouse: ## fill build/wheelhouse for a USB stick: all wheels, the course, the site if it is built
+	@$(THERE)
+	"$(PY)" book/wheelhouse.py --extras "$(EXTRAS)" --pip-flags="$(PIP_FLAGS)"
 
 clean: ## remove what was built and cached; .venv, runs and notebooks stay
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dtlib.egg-info

@@ -18,7 +18,9 @@ from book import durations
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
-TARGETS = ["help", "lessons", "lab", "test", "test-slow", "notebooks", "book", "clean"]
+TARGETS = [
+    "help", "lessons", "lab", "test", "test-slow", "notebooks", "book", "wheelhouse", "clean"
+]  # fmt: skip
 SOURCES = sorted((ROOT / "dtlib").rglob("*.py"))
 
 
@@ -127,13 +129,15 @@ def test_a_folder_of_wheels_is_all_that_pip_is_told_of(clone):
     assert all(flags in line for line in installs)
 
 
-def test_set_up_fills_that_folder_with_all_that_make_installs():
-    page, makefile = (ROOT / "book/set_up.md").read_text(), (ROOT / "Makefile").read_text()
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    extras = re.search(r"^EXTRAS \?= (\S+)$", makefile, re.M)[1]
-    filled = re.search(r"pip wheel .*", page)[0]
-    assert f" pip {' '.join(map(repr, build))} '.[{extras}]'" in filled
-    assert 'PIP_FLAGS="--no-index --find-links wheels"' in page
+def test_the_wheelhouse_is_asked_for_all_that_make_installs(clone):
+    flags = "--extra-index-url https://example.org"
+    code, asked, _ = made(clone, "wheelhouse", f"PIP_FLAGS={flags}")
+    extras = re.search(r"^EXTRAS \?= (\S+)$", (ROOT / "Makefile").read_text(), re.M)[1]
+    assert code == 0
+    assert asked[-1] == f"book/wheelhouse.py --extras {extras} --pip-flags={flags}"
+    assert not any("pip install" in line and "-e" in line.split() for line in asked)
+    page = (ROOT / "book/set_up.md").read_text()
+    assert "make wheelhouse" in page and 'PIP_FLAGS="--no-index --find-links wheels"' in page
 
 
 def test_a_python_that_is_too_old_is_told_in_one_sentence(clone):

@@ -64,6 +64,8 @@ COMMANDS: dict[str, Command] = {
         {
             "list": "list the lessons, what each needs and how long it takes",
             "build|run": "build their notebooks; run them from top to bottom",
+            "ready NN …": "the evening before a workshop: the doctor, lessons, one line to send",
+            "catch-up NN": "a student's notebook whose first exercises are solved",
         },
     ),
     "class": Command(

@@ -133,7 +133,11 @@ def _header(header: dict[str, Any], say: Say) -> dict[str, Any]:
 
 def _sidecar(value: Any, say: Say, *, words: bool = False) -> Any:
     if isinstance(value, dict):
-        return {key: _sidecar(v, say, words=words or key in _WORDS) for key, v in value.items()}
+        # a note names the cell that it is about by a piece of its code
+        return {
+            key: v if key == "cell" else _sidecar(v, say, words=words or key in _WORDS)
+            for key, v in value.items()
+        }
     if isinstance(value, list):
         return [_sidecar(v, say, words=words) for v in value]
     return say(value) if words and isinstance(value, str) else value

@@ -5,26 +5,28 @@ The same source gives the same bytes on every machine: no outputs, cell ids from
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from dtlib.learn.source import Cell, Lesson, lessons, solved, stub
 from dtlib.learn.translations import languages, translated
-from dtlib.lessons.markdown import folded, plain, quoted
+from dtlib.lessons.markdown import folded, plain
 from dtlib.lessons.page import glossary, note, page_cells
 from dtlib.lessons.tables import filled, pages
+from dtlib.lessons.teaching import notes
+from dtlib.lessons.teaching.exercises import defined
+from dtlib.lessons.teaching.wrong_answers import wrong_answers
 from dtlib.lessons.validate import validate_all
 
 KINDS = ("student", "instructor")
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
-def derive(lesson: Lesson, kind: str) -> str:
+def derive(lesson: Lesson, kind: str, *, solve: Collection[int] = (), remark: str = "") -> str:
     """The text of one notebook.
 
     Parameters
@@ -34,22 +36,26 @@ def derive(lesson: Lesson, kind: str) -> str:
     kind
         `"student"`: stubs for solutions, and no instructor cells; `"instructor"`: everything;
         `"page"`: for the website, stubs to read, and solutions folded but run.
+    solve
+        Places in the source of cells whose solution the student's notebook has all the same.
+    remark
+        Markdown to put below the title.
     """
-    cells = [Cell("markdown", _title(lesson))]
+    cells = [Cell("markdown", _title(lesson)), *([Cell("markdown", remark)] if remark else [])]
     if kind == "instructor":
-        cells += _note(lesson, "lesson")
+        cells += notes.note(lesson, "lesson")
     words = glossary(lesson) if kind == "page" else set()
     if kind == "page":
         cells.append(Cell("markdown", note(lesson)))
-    for cell in _cells(lesson):
+    for place, cell in enumerate(_cells(lesson), start=1):
         if kind == "page":
             cells += page_cells(cell, words)
             continue
         if kind == "student" and {"instructor", "solution"} & set(cell.tags):
             continue
-        if kind == "instructor":
-            cells += [note for name in _defined(cell) for note in _note(lesson, name)]
-        cells.append(Cell(cell.kind, _text(cell, kind), cell.tags))
+        whole = kind == "instructor" or place in solve
+        ready = Cell(cell.kind, _text(cell, whole=whole), cell.tags)
+        cells += _annotated(lesson, cell, ready) if kind == "instructor" else [ready]
     notebook = {
         "cells": _as_json(cells),
         "metadata": {"kernelspec": _KERNEL, "language_info": {"name": "python"}},
@@ -66,11 +72,11 @@ def _cells(lesson: Lesson) -> Iterator[Cell]:
         yield dataclasses.replace(cell, text=text)
 
 
-def _text(cell: Cell, kind: str) -> str:
+def _text(cell: Cell, *, whole: bool) -> str:
     if cell.kind == "markdown":
         text = plain(cell.text)
         return folded("Hint", text) if "hint" in cell.tags else text
-    return stub(cell.text) if kind == "student" else solved(cell.text)
+    return solved(cell.text) if whole else stub(cell.text)
 
 
 def _title(lesson: Lesson) -> str:
@@ -90,28 +96,13 @@ def _title(lesson: Lesson) -> str:
     return "\n".join([title, "", say("After this lesson you can"), "", *after, "", facts])
 
 
-def _note(lesson: Lesson, name: str) -> list[Cell]:
-    """The sidecar's notes for the instructor on the lesson or on one exercise, as a cell."""
-    note = (lesson.sidecar.get("notes") or {}).get(name)
-    if not note:
-        return []
-    if isinstance(note, dict):
-        words = {"goes_wrong": "What goes wrong", "ask": "Ask the room"}
-        note = "\n\n".join(
-            f"{lesson.words(words.get(key, key.capitalize()))}: {' '.join(str(value).split())}"
-            for key, value in note.items()
-        )
-    return [Cell("markdown", quoted(lesson.words("Instructor"), note))]
-
-
-def _defined(cell: Cell) -> list[str]:
-    """The names that an exercise cell defines, so that their notes can be put before it."""
-    if cell.kind != "code" or "exercise" not in cell.tags:
-        return []
-    try:
-        return [node.name for node in ast.parse(solved(cell.text)).body if hasattr(node, "name")]
-    except SyntaxError:
-        return []
+def _annotated(lesson: Lesson, cell: Cell, ready: Cell) -> list[Cell]:
+    """A cell of the instructor's notebook between the notes on it."""
+    before, after = notes.around(lesson, cell)
+    names = defined(cell)
+    before += [one for name in names for one in notes.note(lesson, name)]
+    after += [one for name in names for one in wrong_answers(lesson, name)]
+    return [*before, ready, *after]
 
 
 def _as_json(cells: list[Cell]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`dtlib lessons list | new | build | run | pages`."""
+"""`dtlib lessons list | new | build | run | pages | ready | catch-up`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dtlib.config.flags import Parser, add_json
 from dtlib.config.terminal import to_json
@@ -27,8 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _new(args.number, args.name)
     if args.command == "build":
         return _build(check=args.check)
+    if args.command == "catch-up":
+        return _catch_up(args.lesson, args.to)
     try:
-        return _pages(args) if args.command == "pages" else _run(args)
+        return {"pages": _pages, "ready": _ready, "run": _run}[args.command](args)
     except KeyboardInterrupt:
         print(f"Interrupted; what has run so far is in {args.out}.", file=sys.stderr)
         return 130
@@ -63,11 +66,29 @@ def parser() -> argparse.ArgumentParser:
     paging = commands.add_parser(
         "pages", help="run for the website the lessons that changed since their last run"
     )
-    for command, folder in ((running, "build/lessons"), (paging, "build/book/lessons")):
+    readying = _add_teaching(commands)
+    folders = {running: "build/lessons", paging: "build/book/lessons", readying: "build/ready"}
+    for command, folder in folders.items():
         command.add_argument("--jobs", type=int, default=2, help="notebooks at a time (default: 2)")
         command.add_argument("--out", type=Path, default=Path(folder), help="output folder")
         command.add_argument("--timeout", type=int, default=300, help="seconds per cell")
     return top
+
+
+def _add_teaching(commands: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
+    """Add what an instructor calls; return the parser of `ready`, which runs lessons."""
+    readying = commands.add_parser(
+        "ready", help="the evening before: the doctor and these lessons, and one line to send back"
+    )
+    readying.add_argument("lessons", nargs="+", metavar="NN", help="numbers of the lessons")
+    catching = commands.add_parser(
+        "catch-up", help="write a student's notebook whose first exercises are solved"
+    )
+    catching.add_argument("lesson", metavar="NN", help="the lesson's number")
+    catching.add_argument(
+        "--to", type=int, required=True, metavar="K", help="the last exercise that is solved"
+    )
+    return readying
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -89,6 +110,23 @@ def _pages(args: argparse.Namespace) -> int:
     from dtlib.lessons.pages import build_pages
 
     return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
+
+
+def _ready(args: argparse.Namespace) -> int:
+    from dtlib.lessons.teaching.ready import ready
+
+    chosen = [find(number) for number in args.lessons]
+    return ready(chosen, args.out, jobs=args.jobs, timeout=args.timeout)
+
+
+def _catch_up(number: str, to: int) -> int:
+    from dtlib.lessons.teaching.catch_up import catch_up
+
+    lesson = find(number)
+    validate_all([lesson])
+    path, said = catch_up(lesson, to, sources_folder().parent / "notebooks" / "student")
+    print(f"{said}\n{path}")
+    return 0
 
 
 def _list(*, as_json: bool) -> int:

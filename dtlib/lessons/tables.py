@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +17,13 @@ from urllib.parse import urlsplit
 from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, course, lessons, path_of
+from dtlib.lessons.teaching import sheets
+from dtlib.lessons.teaching.notes import manual
+from dtlib.lessons.teaching.plans import timetable
 
-PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md")
+PAGES = (
+    "README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md", "book/instructor/*.md"
+)  # fmt: skip
 _BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?(<!-- lessons: end -->)", re.S)
 _ASKED = re.compile(r"\{\{lessons: (\w+)\}\}")
 
@@ -33,12 +39,11 @@ def pages(sources: Path) -> dict[Path, str]:
     Returns
     -------
     dict
-        Page to text, for the pages that exist.
+        Page to text.
     """
     found = {}
-    for name in PAGES:
-        page = sources.parent / name
-        if page.exists():
+    for pattern in PAGES:
+        for page in sorted(sources.parent.glob(pattern)):
             text = page.read_text(encoding="utf-8")
             found[page] = _BLOCK.sub(lambda m: f"{m[1]}{made(m[2], sources)}\n{m[3]}", text)
     return found
@@ -123,6 +128,15 @@ def _numbers(numbers: list[str], there: dict[str, Lesson]) -> str:
     return f"{', '.join(numbers)} ({hours}{minutes % 60} min)"
 
 
+def _needs(sources: Path) -> str:
+    """One row per kind of machine: which lessons run completely there."""
+    kinds: dict[str, list[str]] = {}
+    for lesson in lessons(sources):
+        kinds.setdefault(", ".join(lesson.header["needs"]), []).append(lesson.number)
+    rows = ["| needs | lessons |", "| --- | --- |"]
+    return "\n".join([*rows, *(f"| {kind} | {', '.join(own)} |" for kind, own in kinds.items())])
+
+
 def _there(sources: Path) -> dict[str, Lesson]:
     return {lesson.number: lesson for lesson in lessons(sources)}
 
@@ -161,5 +175,8 @@ def _durations(sources: Path) -> str:
 
 _TABLES: dict[str, Callable[[Path], str]] = {
     "table": _table, "path": _path, "parts": _parts, "routes": _routes, "strategies": _strategies,
-    "address": _address, "durations": _durations,
+    "address": _address, "durations": _durations, "manual": manual, "needs": _needs,
+    "timetable_day": partial(timetable, "stops"), "timetable_days": partial(timetable, "days"),
+    "timetable_weeks": partial(timetable, "weeks"), "test_before": partial(sheets.questions, 0),
+    "test_after": partial(sheets.questions, 1), "test_answers": sheets.answers,
 }  # fmt: skip

@@ -11,6 +11,7 @@ from dtlib.errors import BadInput, did_you_mean
 from dtlib.learn.quiz import drawn
 from dtlib.learn.session import NEEDS
 from dtlib.learn.source import Cell, Lesson, path_of, solved, stub
+from dtlib.lessons.teaching.notes import EXERCISE_KEYS, LESSON_KEYS, is_named
 
 TAGS = {
     "parameters", "exercise", "solution", "hint", "check", "quiz", "instructor", "slide", "stretch",
@@ -34,6 +35,7 @@ def validate_all(everything: list[Lesson]) -> None:
         _cells(lesson)
         _exercises(lesson)
         _sidecar(lesson)
+        _notes(lesson)
     _order(everything)
 
 
@@ -183,6 +185,34 @@ def _question(lesson: Lesson, number: int, question: dict[str, Any]) -> None:
     for option in options:
         if not option.get("why"):
             _refuse(lesson, f"quiz question {number}: option {option.get('text')!r} has no `why`")
+
+
+def _notes(lesson: Lesson) -> None:
+    """A lesson with exercises tells its instructor what to show, to ask and to leave out."""
+    checked = [name for function, name, _ in calls(lesson) if function == "check"]
+    notes = lesson.sidecar.get("notes") or {}
+    for name in ["lesson", *checked] if checked else []:
+        keys, given = LESSON_KEYS if name == "lesson" else EXERCISE_KEYS, notes.get(name)
+        has = given if isinstance(given, dict) else {}
+        missing = [key for key in keys if key not in has]
+        unknown = [key for key in has if key not in keys]
+        if missing or unknown:
+            what = f"has no {', '.join(missing)}" if missing else f"may not have {unknown[0]}"
+            _refuse_notes(lesson, f"`notes: {name}` {what}; it must have {', '.join(keys)}")
+    for key, says in (("shows", "see"), ("skip", "why")):
+        for one in (notes.get("lesson") or {}).get(key) or [] if checked else []:
+            if not isinstance(one, dict) or set(one) != {"cell", says}:
+                _refuse_notes(lesson, f"each of `{key}` must be {{cell: …, {says}: …}}")
+            found = sum(is_named(cell, one["cell"]) for cell in lesson.cells)
+            if found != 1:
+                what = f"{one['cell']!r} is in {found} cells of code"
+                _refuse_notes(lesson, f"`{key}` names one cell by a piece of its code, and {what}")
+    if checked and not notes["lesson"]["shows"]:
+        _refuse_notes(lesson, "`shows` names no cell: say what the room sees after a key cell")
+
+
+def _refuse_notes(lesson: Lesson, what: str) -> NoReturn:
+    raise BadInput(f"{lesson.stem}/lesson.yaml: {what}.")
 
 
 def _order(everything: list[Lesson]) -> None:

@@ -50,7 +50,8 @@ def test_the_student_gets_stubs_and_no_solution():
 def test_the_instructor_gets_solutions_and_notes():
     text = texts("instructor")
     assert "return 2 * x" in text and "A second way" in text and "third way" in text
-    assert "> Bring apples." in text
+    assert "> Before you begin: Bring apples." in text
+    assert "> Minutes: 1 to read and run, 2 for the exercises.\n" in text
     assert "> What goes wrong: They square it.\n>\n> Ask the room: What is twice nothing?" in text
     assert text.index("They square it") < text.index("return 2 * x")
     assert "SOLUTION" not in text and "your code here" not in text

@@ -1,0 +1,1 @@
+"""What an instructor needs and the lessons already say: timetables, notes, wrong answers, tests."""
