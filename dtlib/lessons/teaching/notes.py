@@ -35,16 +35,16 @@ def note(lesson: Lesson, name: str) -> list[Cell]:
         say = lesson.words
         lines = [f"{say('Minutes')}: {given['minutes']}"] if "minutes" in given else []
         lines = [f"{say('Minutes')}: {spent(lesson)}"] if name == "lesson" else lines
-        lines += [f"{say(word)}: {_line(given[key])}" for key, word in _WORDS.items() if key in given]
+        lines += [
+            f"{say(word)}: {_line(given[key])}" for key, word in _WORDS.items() if key in given
+        ]
     return [Cell("markdown", quoted(lesson.words("Instructor"), "\n\n".join(lines)))]
 
 
 def around(lesson: Lesson, cell: Cell) -> tuple[list[Cell], list[Cell]]:
     """What the instructor reads before a cell of code, and after it."""
     before = [
-        Cell(
-            "markdown", quoted(lesson.words(_PASS), _line(one["why"]))
-        )
+        Cell("markdown", quoted(lesson.words(_PASS), _line(one["why"])))
         for one in _named(lesson, "skip")
         if is_named(cell, one["cell"])
     ]
