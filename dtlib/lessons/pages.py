@@ -19,6 +19,7 @@ from dtlib.learn.source import Lesson
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
+from dtlib.lessons.reader import shown
 from dtlib.lessons.run import Job, refuse_numbers, run_notebooks
 from dtlib.lessons.validate import validate_all
 from dtlib.measure.noise import WITHIN
@@ -112,7 +113,8 @@ def _kept_key(path: Path) -> str | None:
 def finish(page: dict[str, Any], key: str) -> str:
     """The text of a page: an executed notebook without paths of this machine, figures described.
 
-    Cells that ran only to test the student's notebook are left out.
+    Cells that ran only to test the student's notebook are left out, and what the others show
+    speaks to a reader.
     """
     ran = page["metadata"].pop("papermill", {})
     page["cells"] = [c for c in page["cells"] if UNWRITTEN not in c["metadata"].get("tags", [])]
@@ -126,6 +128,11 @@ def finish(page: dict[str, Any], key: str) -> str:
     if noise:
         page["cells"].insert(1, _busy(noise))
     _describe_figures(page["cells"])
+    for cell in page["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = shown(cell["outputs"])
+    if widgets := page["metadata"].pop("widgets", None):
+        page["metadata"]["widgets"] = shown(widgets)
     return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

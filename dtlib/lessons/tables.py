@@ -6,6 +6,7 @@ Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is 
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from dtlib import strategies
 from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, course, lessons, path_of
 
-PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md")
-_BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?(<!-- lessons: end -->)", re.S)
+PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md", "book/_toc.yml")
+# In YAML a mark is a comment.
+_BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?((?:# )?<!-- lessons: end -->)", re.S)
 _ASKED = re.compile(r"\{\{lessons: (\w+)\}\}")
 
 
@@ -140,6 +142,25 @@ def _address(sources: Path) -> str:
     return text
 
 
+def _start(sources: Path) -> str:
+    """A student's two commands."""
+    return _address(sources).replace("\n```", "\nmake lab\n```", 1)
+
+
+def _toc(sources: Path) -> str:
+    """The lessons of each part, as parts of the website's table of contents."""
+    there = _there(sources)
+    parts = [(part["title"], part["lessons"]) for part in course(sources).get("parts") or []]
+    listed = {number for _, numbers in parts for number in numbers}
+    parts.append(("More lessons", [number for number in there if number not in listed]))
+    lines = []
+    for title, numbers in parts:
+        if own := [there[number] for number in numbers if number in there]:
+            lines += [f"  - caption: {json.dumps(title, ensure_ascii=False)}", "    chapters:"]
+            lines += [f"      - file: lessons/{one.stem}" for one in own]
+    return "\n".join(lines)
+
+
 def _durations(sources: Path) -> str:
     """One row per `make` command: how long it took, and what it did in that time."""
     import yaml
@@ -155,5 +176,5 @@ def _durations(sources: Path) -> str:
 
 _TABLES: dict[str, Callable[[Path], str]] = {
     "table": _table, "path": _path, "parts": _parts, "routes": _routes, "strategies": _strategies,
-    "address": _address, "durations": _durations,
+    "address": _address, "start": _start, "toc": _toc, "durations": _durations,
 }  # fmt: skip
