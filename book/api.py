@@ -1,4 +1,4 @@
-"""The reference of dtlib's public names, made from their docstrings by Sphinx's reader of NumPy style.
+"""The reference of dtlib's public names, made from their docstrings by Sphinx's napoleon.
 
 It is written where dtlib can be imported, so the builders of the website need not import it.
 """
@@ -66,11 +66,13 @@ def _module(module: ModuleType) -> str:
     lines = [f".. py:currentmodule:: {module.__name__}", ""]
     for name, thing in public(module):
         lines += _thing(name, thing, again=_before(module.__name__, thing))
-    return f"## {module.__name__}\n\n```{{eval-rst}}\n" + about + "\n\n" + "\n".join(lines) + "\n```\n"
+    return (
+        f"## {module.__name__}\n\n```{{eval-rst}}\n" + about + "\n\n" + "\n".join(lines) + "\n```\n"
+    )
 
 
 def _before(module: str, thing: Any) -> str:
-    """The first module of the reference that offers the same thing, if this one is not the first."""
+    """The module that offered the same thing earlier in the reference, if one did."""
     for name in MODULES[: MODULES.index(module)]:
         if any(other is thing for _, other in public(importlib.import_module(name))):
             return name

@@ -39,16 +39,18 @@ def page(stems: Mapping[str, str]) -> str:
     """
     text = []
     for part in yaml.safe_load((BOOK / "cheat_sheet.yaml").read_text("utf-8")):
-        rows = ["| | | formula | computed by | lesson |", "| --- | --- | --- | --- | --- |"]
+        rows = ["| what | formula | computed by | lesson |", "| --- | --- | --- | --- |"]
         for one in part["formulas"]:
             compare(one)
             number = one["lesson"]
             link = f"[{number}](/lessons/{stems[number]}.ipynb)" if number in stems else number
             name = one["by"].replace(":", ".")
             rows.append(
-                f"| {one['what']} | {one['symbol']} | ${tex(one['formula'])}$ | `{name}` | {link} |"
+                f"| {one['what']} [{one['unit']}] | $\\displaystyle {{{tex(one['formula'])}}}$ "
+                f"| `{name}` | {link} |"
             )
-        text.append(f"## {part['part']}\n\n" + "\n".join(rows) + "\n")
+        table = "\n".join(rows)
+        text.append(f"## {part['part']}\n\n:::{{div}} cheat-sheet\n{table}\n:::\n")
     return "\n".join(text)
 
 

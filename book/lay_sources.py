@@ -5,6 +5,7 @@ Everything here is made from the executed lessons, from path.yaml, and from dtli
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import shutil
@@ -33,7 +34,10 @@ const state = JSON.parse(document.getElementById("front-what-if-state").textCont
 const watched = [];
 const model = {{
   get: (name) => state[name],
-  set(name, value) {{ state[name] = value; if (name === "result") watched.forEach((call) => call()); }},
+  set(name, value) {{
+    state[name] = value;
+    if (name === "result") watched.forEach((call) => call());
+  }},
   on: (name, call) => name === "change:result" && watched.push(call),
   save_changes() {{}},
 }};
@@ -111,7 +115,7 @@ def course(everything: list[Lesson]) -> dict[str, Any]:
     there = {lesson.number: lesson for lesson in everything}
     path = [there[number] for number in path_of() if number in there]
     around = {f"lessons/{one.stem}": ["lessons", "lessons"] for one in everything}
-    for before, after in zip(path, path[1:], strict=False):
+    for before, after in itertools.pairwise(path):
         around[f"lessons/{before.stem}"][1] = f"lessons/{after.stem}"
         around[f"lessons/{after.stem}"][0] = f"lessons/{before.stem}"
     if path:
@@ -128,7 +132,7 @@ def course(everything: list[Lesson]) -> dict[str, Any]:
 
 
 def front_what_if(pages: dict[str, dict[str, Any]]) -> str:
-    """The first page's what-if: a lesson's widget as that lesson's run left it, without a manager."""
+    """The first page's what-if: a lesson's widget as its run left it, without a manager."""
     stem, function, sliders = FRONT
     widgets = pages[stem]["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]
     state = next(

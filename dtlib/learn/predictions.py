@@ -83,9 +83,7 @@ def _unpredicted(
             text: [verdict(spec, text, value), _why(spec, text, value)] for text in texts
         }
     outcome["judged"] = effect is None or effect.real
-    markup = message.markup.replace(
-        UNPREDICTED, f'<span class="dtlib-guess">{UNPREDICTED}</span>'
-    )
+    markup = message.markup.replace(UNPREDICTED, f'<span class="dtlib-guess">{UNPREDICTED}</span>')
     return Shown(
         message.text,
         f'<div class="dtlib-measured" data-prediction="{escape(place)}" '

@@ -17,8 +17,8 @@ _DRAWING = {
 }
 # Calls that only bring data into the shape of a figure, in a cell that draws one.
 _SHAPING = {
-    "dict", "enumerate", "items", "keys", "len", "list", "max", "min", "range", "reversed", "sorted",
-    "sum", "tuple", "values", "zip",
+    "dict", "enumerate", "items", "keys", "len", "list", "max", "min", "range", "reversed",
+    "sorted", "sum", "tuple", "values", "zip",
 }  # fmt: skip
 # A form needs no code beside it: the line that made it does not help a reader.
 _FORMS = {"predict", "quiz", "what_if"}
@@ -35,9 +35,9 @@ def note(lesson: Lesson) -> str:
     return (
         ":::{note}\n"
         "This page is the lesson as it ran from top to bottom, with the course's own solutions in "
-        "place of yours. So a check that passes here checked those, and *the course's* is what your "
-        "notebook calls *yours*. Predictions, quiz and sliders work in the page. To run and change "
-        "the code, open the notebook in JupyterLab "
+        "place of yours. So a check that passes here checked those, and *the course's* is what "
+        "your notebook calls *yours*. Predictions, quiz and sliders work in the page. To run and "
+        "change the code, open the notebook in JupyterLab "
         "(`make lab`): "
         f"{{download}}`{lesson.stem}.ipynb <../../notebooks/student/{lesson.stem}.ipynb>`.\n"
         ":::"

@@ -16,10 +16,10 @@ from typing import Any
 
 from dtlib.config.files import write_atomically
 from dtlib.learn.source import Lesson
+from dtlib.lessons import reader
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
-from dtlib.lessons.reader import shown
 from dtlib.lessons.run import Job, refuse_numbers, run_notebooks
 from dtlib.lessons.validate import validate_all
 from dtlib.measure.noise import WITHIN
@@ -83,7 +83,8 @@ def key(lesson: Lesson) -> str:
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
     digest.update("\n".join([sys.version, *_packages()]).encode())
-    for path in files_of(lesson):
+    # What a run is made into afterwards follows from these two.
+    for path in (Path(__file__), Path(reader.__file__), *files_of(lesson)):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -130,9 +131,9 @@ def finish(page: dict[str, Any], key: str) -> str:
     _describe_figures(page["cells"])
     for cell in page["cells"]:
         if "outputs" in cell:
-            cell["outputs"] = shown(cell["outputs"])
+            cell["outputs"] = reader.shown(cell["outputs"])
     if widgets := page["metadata"].pop("widgets", None):
-        page["metadata"]["widgets"] = shown(widgets)
+        page["metadata"]["widgets"] = reader.shown(widgets)
     return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

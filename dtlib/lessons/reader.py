@@ -12,6 +12,8 @@ _PROSE = (
     (re.compile(r"\bwhat you measured\b"), "what the course measured"),
 )
 _SHOWN = (
+    # A figure has left as much room for its label as that took.
+    (re.compile(r"(<text[^>]*>)yours(?=</text>)"), r"\1ours"),
     *_PROSE,
     (re.compile(r"\bYou measured\b"), "The course measured"),
     (re.compile(r"\bIn your runs\b"), "In the course's runs"),

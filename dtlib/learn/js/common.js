@@ -54,6 +54,7 @@ const STYLE = `
 .dtlib-form th, .dtlib-form td { padding: 0.1rem 0.7rem; text-align: right; }
 .dtlib-what-if { display: flex; flex-wrap: wrap; gap: 1rem; max-width: 60rem; }
 .dtlib-what-if > div { flex: 1 1 20rem; min-width: 0; }
+.dtlib-curves svg { max-width: 36rem; }
 .dtlib-what-if > .dtlib-numbers { flex-basis: 100%; }
 @media (max-width: 700px) {
   .dtlib-what-if { flex-direction: column; flex-wrap: nowrap; gap: 0.5rem; }

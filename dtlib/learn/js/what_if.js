@@ -80,7 +80,7 @@ function plot(result, label) {
   const labels = curves.map(([name, curve]) => [name, X(curve.at(-1)[0]) + 5, Y(curve.at(-1)[1]) + 5]);
   let above = Infinity;
   for (const [name, x, y] of labels.sort((a, b) => b[2] - a[2])) {
-    above = Math.min(y, above - 16);
+    above = Math.min(y, above - 18);
     root.append(svg("text", { ...ink, x, y: above }, name));
   }
   if (result.point)
