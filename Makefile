@@ -7,7 +7,7 @@
 # Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-slow bare ops notebooks lint book install clean env
+.PHONY: help lab lessons test test-slow bare ops notebooks lint book pdf install clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
 EXTRAS ?= dev,lightning,logging,book,deepspeed,workshop
@@ -83,6 +83,9 @@ lint: env ## style, types and layers
 
 book: env ## the pages and the executed lessons as a website in build/book/html
 	@"$(PY)" book/make_site.py
+
+pdf: env ## print the built website as build/book/course.pdf, by Chromium
+	@"$(PY)" book/make_pdf.py
 
 install: ## install dtlib and its extras again, or into VENV=path if you name one
 	@$(THERE)
