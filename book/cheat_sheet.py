@@ -96,7 +96,7 @@ def _tex(node: ast.expr, inside: int = 0) -> str:
             return rf"\log_2 {parts[0]}"
         listed = ", ".join(parts)
         return rf"\{node.func.id}\left({listed}\right)"
-    if not isinstance(node, ast.BinOp):
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _LEVELS:
         raise BadInput(f"cheat_sheet.yaml: {ast.unparse(node)} has no TeX; see cheat_sheet.py.")
     level = _LEVELS[type(node.op)]
     if isinstance(node.op, ast.Div):

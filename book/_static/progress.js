@@ -92,6 +92,7 @@
     document.querySelector(".course-path button")?.addEventListener("click", () => {
       if (confirm("Forget which lessons you read, your answers and your predictions? They are kept in this browser alone.")) {
         COURSE.clear();
+        history.scrollRestoration = "manual";  // at the end of a lesson it would be read again
         location.reload();
       }
     });
