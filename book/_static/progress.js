@@ -43,6 +43,15 @@
     box.querySelector("button").hidden = !something;
   }
 
+  // The theme scrolls the sidebar to the page's own link, which must not end behind the path.
+  function uncover() {
+    const box = document.querySelector(".course-path"), link = document.querySelector(".bd-links a.current");
+    const bar = document.querySelector(".bd-sidebar-primary");
+    if (!box || !link || !bar) return;
+    const hidden = box.getBoundingClientRect().bottom - link.getBoundingClientRect().top;
+    if (hidden > 0) bar.scrollTop -= hidden + 16;
+  }
+
   // A lesson is read when its end has been seen.
   function watch() {
     const end = document.querySelector(".prev-next-area");
@@ -88,6 +97,7 @@
     const draw = () => { sidebar(); predictions(); };
     draw();
     watch();
+    window.addEventListener("load", uncover);
     window.addEventListener("course-kept", draw);
     document.querySelector(".course-path button")?.addEventListener("click", () => {
       if (confirm("Forget which lessons you read, your answers and your predictions? They are kept in this browser alone.")) {
