@@ -22,10 +22,14 @@ PICTURES = (
     ("site_lesson_dark", LESSON, (1280, 800), "dark", ".dtlib-what-if"),
     ("site_lesson_phone", LESSON, (390, 844), "light", ".dtlib-what-if"),
 )
+# What the browser of somebody who has read lesson 00 keeps: see _static/course.js.
+KEPT = (
+    """localStorage.setItem("distributed-training", '{"read": {"00_start_here": "2026-01-01"}}')"""
+)
 
 
 def main() -> None:
-    """Open each page as a reader does who has read two lessons, and write its picture."""
+    """Open each page as a reader does who has read one lesson, and write its picture."""
     program = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with served(SITE) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -35,6 +39,7 @@ def main() -> None:
             context = browser.new_context(
                 viewport={"width": width, "height": height}, color_scheme=colours
             )
+            context.add_init_script(KEPT)
             page = context.new_page()
             page.goto(f"{address}/{place}", wait_until="networkidle")
             prepare(page, part)
@@ -47,7 +52,6 @@ def main() -> None:
 
 def prepare(page: Any, part: str) -> None:
     """Wait for what is drawn, move a slider that is looked at, and go to the part."""
-    page.evaluate("COURSE.keep('read', '00_start_here', '2026-01-01')")
     form = page.locator(".dtlib-what-if").first
     form.locator("svg").wait_for()
     if part == ".dtlib-what-if":
