@@ -9,7 +9,8 @@ from typing import Any
 _YOURS = re.compile(r"(?<!of )(?<!in )(?<!if )(?<!stay )\byours\b")
 _PROSE = (
     (_YOURS, "the course's"),
-    (re.compile(r"\bwhat you measured\b"), "what the course measured"),
+    # "Say that you measured …" supposes something, and stays.
+    (re.compile(r"(?<!Say )\b(what|that)(\s+)you measured\b"), r"\1\2the course measured"),
 )
 _SHOWN = (
     # A figure has left as much room for its label as that took.

@@ -157,6 +157,7 @@ def test_prose_stays_as_it_is_where_it_speaks_of_what_is_the_student_s():
         "the loop stays: stay yours",
     ):
         assert reader.prose(text) == text
+    assert reader.prose("the α and β that\nyou measured") == "the α and β that\nthe course measured"
     assert reader.prose("it would work as yours does") == "it would work as the course's does"
 
 
