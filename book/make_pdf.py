@@ -42,6 +42,8 @@ PRINTED = """
 .dtlib-figure svg { min-width: 0 !important; }
 .dtlib-figure, .cell_output table, figure, .dtlib-form fieldset { break-inside: avoid; }
 h1, h2, h3 { break-after: avoid; }
+/* What has just been unfolded would be printed while it fades in. */
+* { animation: none !important; transition: none !important; }
 pre { white-space: pre-wrap; }
 """
 
@@ -122,6 +124,7 @@ def write(names: list[str], browser: Any, address: str, out: Path) -> int:
         writer.add_outline_item(title=title, page_number=start - 1)
     for sheet, number in zip(writer.pages, numbers(browser, len(writer.pages)).pages, strict=True):
         sheet.merge_page(page2=number)
+        sheet.compress_content_streams()
     writer.add_metadata({"/Title": "Distributed training, from one laptop to a cluster"})
     writer.compress_identical_objects()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ _SHOWN = (
     # A figure has left as much room for its label as that took.
     (re.compile(r"(<text[^>]*>)yours(?=</text>)"), r"\1ours"),
     *_PROSE,
+    (re.compile(r"\bYours (?=against\b)"), "The course's "),
     (re.compile(r"\bYou measured\b"), "The course measured"),
     (re.compile(r"\bIn your runs\b"), "In the course's runs"),
     (re.compile(r"\byour (?=(?:ring|step|efficiency|function|runs?)\b)"), "the course's "),

@@ -131,7 +131,7 @@ def test_previous_and_next_follow_the_path(monkeypatch):
 
 
 def test_what_a_page_shows_is_the_course_s():
-    table = "<th>yours</th><td>your ring</td>"
+    table = "<caption>Yours against the target</caption><th>yours</th><td>your ring</td>"
     outputs = [
         {"text": ["ring: yours, which passed.\n", "A change of yours.\n"]},
         {"data": {"text/html": table, "image/png": "yours"}},
@@ -140,6 +140,7 @@ def test_what_a_page_shows_is_the_course_s():
     ]
     said = json.dumps(reader.shown(outputs))
     assert "ring: the course's, which passed." in said and "A change of yours." in said
+    assert "<caption>The course's against the target</caption>" in said
     assert "<th>the course's</th><td>the course's ring</td>" in said
     assert '"image/png": "yours"' in said
     assert ">ours</text>" in said  # as wide as the room that the figure has for it
@@ -154,7 +155,8 @@ def test_prose_stays_as_it_is_where_it_speaks_of_what_is_the_student_s():
     for text in (
         "functions of yours",
         "ours, if yours has not passed",
-        "the loop stays: stay yours",
+        "the loop and the optimizer stay yours",
+        "Say that you measured it",
     ):
         assert reader.prose(text) == text
     assert reader.prose("the α and β that\nyou measured") == "the α and β that\nthe course measured"
