@@ -28,6 +28,7 @@ from dtlib.errors import BadInput, DtlibError, Unavailable
 BOOK = Path(__file__).resolve().parent
 BUILD = BOOK.parent / "build" / "book"
 SITE = BUILD / "html"
+TITLE = yaml.safe_load((BOOK / "_config.yml").read_text("utf-8"))["title"]
 SHEET = {
     "format": "A4",
     "margin": {"top": "15mm", "bottom": "18mm", "left": "15mm", "right": "15mm"},
@@ -77,9 +78,9 @@ def everything() -> list[str]:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """A browser that prints, or one sentence about what is missing."""
-    program = (
-        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
+    named = os.environ.get("CHROMIUM")
+    found = map(shutil.which, [named] if named else ["chromium", "google-chrome"])
+    program = next(filter(None, found), None)
     lacking = [name for name in ("playwright", "pypdf") if importlib.util.find_spec(name) is None]
     if lacking:
         raise Unavailable(
@@ -88,7 +89,7 @@ def chromium() -> Iterator[Any]:
         )
     if program is None:
         raise Unavailable(
-            "The PDF is printed by Chromium: install it (apt install chromium), or name it: "
+            f"The PDF is printed by Chromium, and there is no {named or 'chromium'}: install it (apt install chromium), or name it: "
             "CHROMIUM=path make pdf."
         )
     from playwright.sync_api import sync_playwright
@@ -125,10 +126,12 @@ def write(names: list[str], browser: Any, address: str, out: Path) -> int:
     for sheet, number in zip(writer.pages, numbers(browser, len(writer.pages)).pages, strict=True):
         sheet.merge_page(page2=number)
         sheet.compress_content_streams()
-    writer.add_metadata({"/Title": "Distributed training, from one laptop to a cluster"})
+    writer.add_metadata({"/Title": TITLE})
     writer.compress_identical_objects()
     out.parent.mkdir(parents=True, exist_ok=True)
-    writer.write(out)
+    part = out.with_suffix(".part")  # what is interrupted here leaves the last PDF whole
+    writer.write(part)
+    part.replace(out)
     return len(writer.pages)
 
 
@@ -157,13 +160,15 @@ def print_page(browser: Any, address: str) -> tuple[str, bytes]:
 def contents(browser: Any, starts: list[tuple[str, int]]) -> Any:
     """The first sheets: the course's title, and on which sheet each page begins."""
     rows = "".join(
-        f"<tr><td>{html.escape(title)}</td><td>{number}</td></tr>" for title, number in starts[1:]
+        f"<tr><td>{html.escape(title)}</td><td>{number}</td></tr>"
+        for title, number in starts
+        if title != TITLE
     )
     return sheets(
         browser,
         "<style>body { font: 11pt sans-serif } td:last-child { text-align: right } "
         "table { width: 100% } td { padding: 2pt 0 }</style>"
-        f"<h1>{html.escape(starts[0][0])}</h1><h2>Contents</h2><table>{rows}</table>",
+        f"<h1>{html.escape(TITLE)}</h1><h2>Contents</h2><table>{rows}</table>",
     )
 
 
