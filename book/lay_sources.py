@@ -19,6 +19,7 @@ import api
 import cheat_sheet
 import links
 
+from dtlib.errors import BadInput
 from dtlib.learn.source import Lesson, lessons, path_of
 
 BOOK = Path(__file__).resolve().parent
@@ -49,20 +50,25 @@ what_if.render({{ model, el }});
 
 
 def lay_sources() -> None:
-    """Copy the executed lessons into book/lessons, and write book/generated."""
+    """Copy the executed lessons into book/lessons, and write book/generated.
+
+    Raises `BadInput` for a lesson without an executed page.
+    """
+    everything = lessons()
+    made = {one.stem: BUILD / "lessons" / f"{one.stem}.ipynb" for one in everything}
+    if missing := [stem for stem, path in made.items() if not path.exists()]:
+        raise BadInput(
+            f"no executed page is there for {', '.join(missing)}: run `make book` without --kept."
+        )
     folder, generated = BOOK / "lessons", BOOK / "generated"
     for one in (folder, generated):
         shutil.rmtree(one, ignore_errors=True)
         one.mkdir()
-    everything = lessons()
-    pages = {
-        lesson.stem: json.loads((BUILD / "lessons" / f"{lesson.stem}.ipynb").read_text("utf-8"))
-        for lesson in everything
-    }
+    pages = {stem: json.loads(path.read_text("utf-8")) for stem, path in made.items()}
     for stem, page in pages.items():
         text = json.dumps(with_links(page, stem, address()), ensure_ascii=False)
         (folder / f"{stem}.ipynb").write_text(text, encoding="utf-8")
-    made = {
+    texts = {
         "lessons.md": lesson_table(everything, pages),
         "course.json": json.dumps(course(everything), ensure_ascii=False),
         "what_if.html": front_what_if(pages),
@@ -70,7 +76,7 @@ def lay_sources() -> None:
         "cheat_sheet.md": cheat_sheet.page({one.number: one.stem for one in everything}),
         "api.md": api.page(),
     }
-    for name, text in made.items():
+    for name, text in texts.items():
         (generated / name).write_text(text, encoding="utf-8")
     shutil.copy(machine(), generated)
 

@@ -89,8 +89,8 @@ def chromium() -> Iterator[Any]:
         )
     if program is None:
         raise Unavailable(
-            f"The PDF is printed by Chromium, and there is no {named or 'chromium'}: install it (apt install chromium), or name it: "
-            "CHROMIUM=path make pdf."
+            f"The PDF is printed by Chromium, and there is no {named or 'chromium'}: install it "
+            "(apt install chromium), or name it: CHROMIUM=path make pdf."
         )
     from playwright.sync_api import sync_playwright
 
