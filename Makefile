@@ -7,7 +7,7 @@
 # Written for GNU make 3.81 (macOS) and the BSD tools as well as for Linux.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-slow bare ops notebooks lint book slides install wheelhouse clean env
+.PHONY: help lab lessons test test-slow bare ops notebooks lint book slides pdf install wheelhouse clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
 EXTRAS ?= dev,lightning,logging,book,deepspeed,workshop
@@ -86,6 +86,9 @@ book: env ## the pages and the executed lessons as a website in build/book/html
 
 slides: env ## a deck of slides for each lesson, and its handout, in build/book/slides
 	@"$(PY)" book/make_slides.py
+
+pdf: env ## print the built website as build/book/course.pdf, by Chromium
+	@"$(PY)" book/make_pdf.py
 
 install: ## install dtlib and its extras again, or into VENV=path if you name one
 	@$(THERE)

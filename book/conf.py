@@ -34,8 +34,8 @@ def _toctrees():
     """The parts of _toc.yml as Sphinx wants them, at the end of the first page."""
     text = ""
     for part in _toc["parts"]:
-        text += f"\n\n```{{toctree}}\n:hidden:\n:glob:\n:caption: {part['caption']}\n\n"
-        text += "\n".join(chapter.get("file") or chapter["glob"] for chapter in part["chapters"])
+        text += f"\n\n```{{toctree}}\n:hidden:\n:caption: {part['caption']}\n\n"
+        text += "\n".join(chapter["file"] for chapter in part["chapters"])
         text += "\n```\n"
     return text
 

@@ -1,8 +1,8 @@
-"""Build the website into build/book/html: python book/make_site.py [--jobs N].
+"""Build the website into build/book/html: python book/make_site.py [--jobs N] [--kept].
 
-1. `dtlib lessons pages` runs the lessons that changed (build/book/lessons).
+1. `dtlib lessons pages` runs the lessons that changed (build/book/lessons); with `--kept` none.
 2. npm brings what pages load, at the versions of package-lock.json (build/book/assets).
-3. Both builders read book/: the executed lessons and this machine's facts are copied into it.
+3. Both builders read book/: lay_sources.py copies the executed lessons into it, and what it makes.
 4. Sphinx makes the pages. A warning is an error.
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
-import json
-import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from dtlib.errors import DtlibError, Unavailable
 BOOK = Path(__file__).resolve().parent
 BUILD = BOOK.parent / "build" / "book"
 ASSETS = BUILD / "assets"
+JS = BOOK.parent / "dtlib" / "learn" / "js"
 NEEDED = (
     "anywidget",
     "myst_nb",
@@ -55,11 +54,20 @@ def main() -> int:
     """Build the site; the exit code is that of the first step that fails."""
     parser = argparse.ArgumentParser(description="Build the website into build/book/html.")
     parser.add_argument("--jobs", type=int, default=2, help="lessons at a time (default: 2)")
-    jobs = parser.parse_args().jobs
+    parser.add_argument(
+        "--kept", action="store_true", help="run no lesson: use their pages as they are"
+    )
+    args = parser.parse_args()
     try:
         npm = look_around()
-        run([sys.executable, "-m", "dtlib", "lessons", "pages", "--jobs", str(jobs)])
+        if not args.kept:
+            words = ["-m", "dtlib", "lessons", "pages", "--jobs", str(args.jobs)]
+            run([sys.executable, *words])
         bring_assets(npm)
+        what_if = "".join((JS / f"{name}.js").read_text("utf-8") for name in ("common", "what_if"))
+        (ASSETS / "what_if.mjs").write_text(what_if, encoding="utf-8")
+        from lay_sources import lay_sources  # it needs what look_around has found
+
         lay_sources()
         words = ["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(BUILD / "doctrees")]
         shutil.rmtree(BUILD / "html", ignore_errors=True)
@@ -132,52 +140,6 @@ def copy(source: Path, folder: Path) -> None:
         shutil.copytree(source, folder / source.name)
     else:
         shutil.copy(source, folder)
-
-
-def lay_sources() -> None:
-    """Copy the executed lessons into book/lessons, and write what book/generated says of them."""
-    lessons, generated = BOOK / "lessons", BOOK / "generated"
-    for folder in (lessons, generated):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-    for page in sorted((BUILD / "lessons").glob("*.ipynb")):
-        shutil.copy2(page, lessons)
-    (generated / "lessons.md").write_text(lesson_table(), encoding="utf-8")
-    shutil.copy(machine(), generated)
-
-
-def lesson_table() -> str:
-    """A row for each lesson: its page, what its header says, and how long it ran here."""
-    from dtlib.learn.source import lessons
-
-    head = ["", "lesson", "minutes", "needs", "ran in", "on", "effects within the noise"]
-    rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head))]
-    for lesson in lessons():
-        header = lesson.header
-        ran = json.loads((BOOK / "lessons" / f"{lesson.stem}.ipynb").read_text("utf-8"))
-        ran = ran["metadata"]["dtlib"]
-        link = f"[{header['title']}](/lessons/{lesson.stem}.ipynb)"
-        minutes = sum(header["minutes"].values())
-        needs = ", ".join(header["needs"])
-        rows.append(
-            f"| {lesson.number} | {link} | {minutes} | {needs} | {ran['seconds']:.0f} s "
-            f"| {ran['on']} | {ran.get('noise') or ''} |"
-        )
-    return "\n".join(rows) + "\n"
-
-
-def machine() -> Path:
-    """What `dtlib doctor` found when a lesson last ran here, whatever its exit code."""
-    told = BUILD / "machine.txt"
-    newest = max(page.stat().st_mtime for page in (BUILD / "lessons").glob("*.ipynb"))
-    if not told.exists() or told.stat().st_mtime < newest:
-        words = [sys.executable, "-m", "dtlib", "doctor"]
-        done = subprocess.run(words, cwd=BOOK.parent, capture_output=True, text=True)
-        facts = (
-            f"ok       system         {platform.system()} on {platform.machine()}\n{done.stdout}"
-        )
-        told.write_text(facts.replace(str(BOOK.parent), "the course's folder"))
-    return told
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import json
 from typing import Any
 
 from dtlib.learn import history, session
 from dtlib.learn.sentences import evaluate
-from dtlib.learn.show import say, show, table
+from dtlib.learn.show import Shown, escape, said, say, show, table
 from dtlib.measure.noise import WITHIN, Effect
+
+UNPREDICTED = "You made no prediction."
 
 
 def predict(key: str) -> None:
@@ -54,7 +58,7 @@ def measured(
     guess = mine.get("value")
     my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)
     if guess is None:
-        say("Measured:", f"{_number(value)} {unit}".strip() + ". You made no prediction.")
+        show(_unpredicted(f"{lesson.stem}/{key}", spec, value, unit, effect))
         return
     right = verdict(spec, guess, value) if effect is None or effect.real else None
     with history.change(lesson.stem, "predictions", key) as entry:
@@ -66,6 +70,34 @@ def measured(
         say("As predicted." if right else "Not as predicted.", _why(spec, guess, value))
 
 
+def _unpredicted(
+    place: str, spec: dict[str, Any], value: Any, unit: str, effect: Effect | None
+) -> Shown:
+    """A measurement without a prediction.
+
+    A web page may know one that this kernel does not: its reader's. So the markup says how each
+    option, or a number, would be judged.
+    """
+    message = said("Measured:", f"{_number(value)} {unit}".strip() + f". {UNPREDICTED}")
+    outcome: dict[str, Any] = {"value": value, "unit": unit, "close": _close(spec)}
+    if texts := [option["text"] for option in spec.get("options") or []]:
+        outcome["options"] = {
+            text: [verdict(spec, text, value), _why(spec, text, value)] for text in texts
+        }
+    outcome["judged"] = effect is None or effect.real
+    markup = message.markup.replace(UNPREDICTED, f'<span class="dtlib-guess">{UNPREDICTED}</span>')
+    return Shown(
+        message.text,
+        f'<div class="dtlib-measured" data-prediction="{escape(place)}" '
+        f'data-outcome="{html.escape(json.dumps(outcome, default=float))}">{markup}</div>',
+    )
+
+
+def _close(spec: dict[str, Any]) -> float:
+    """How far a number may be off, as a share of what is measured."""
+    return float(spec.get("close", 0.25))
+
+
 def verdict(spec: dict[str, Any], guess: Any, value: Any) -> bool | None:
     """Whether a prediction holds; None when it cannot be compared with what was measured."""
     if spec.get("options"):
@@ -75,7 +107,7 @@ def verdict(spec: dict[str, Any], guess: Any, value: Any) -> bool | None:
                 return bool(evaluate(when, {"value": value})) if when else guess == value
         return None
     try:
-        return abs(float(guess) - float(value)) <= float(spec.get("close", 0.25)) * abs(value)
+        return abs(float(guess) - float(value)) <= _close(spec) * abs(value)
     except (TypeError, ValueError):
         return None
 

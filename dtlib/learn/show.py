@@ -152,13 +152,18 @@ def _number(text: str) -> bool:
 
 def say(mark: str, text: str, *more: str) -> None:
     """Show one message: a mark that is also a word, the sentence, and lines below it."""
+    show(said(mark, text, *more))
+
+
+def said(mark: str, text: str, *more: str) -> Shown:
+    """Such a message, not yet shown."""
     plain = "\n".join([f"{mark} {text}", *more])
     lines = [f"<p><strong>{escape(mark)}</strong> {escape(text)}</p>"]
     lines += [f"<p>{escape(line)}</p>" for line in more]
     edge = _EDGES.get(mark[0], "currentColor")
     look = f"border-left:4px solid {edge};padding:0.1rem 0 0.1rem 0.8rem;max-width:46rem"
     markup = f'<div role="status" class="dtlib-message" style="{look}">{"".join(lines)}</div>'
-    show(Shown(plain, markup))
+    return Shown(plain, markup)
 
 
 def _code(code: str) -> str:

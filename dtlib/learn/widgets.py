@@ -59,6 +59,7 @@ class PredictionForm(Form):
             "question": " ".join(str(spec["question"]).split()),
             "unit": spec.get("unit", ""),
             "options": [option["text"] for option in spec.get("options") or []],
+            "place": f"{stem}/{key}",  # where a web page keeps its reader's answer
         }
         super().__init__(spec=asked, answer={k: kept[k] for k in ("value", "sure") if k in kept})
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from dtlib.config.files import write_atomically
 from dtlib.learn.source import Lesson
+from dtlib.lessons import reader
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.page import UNWRITTEN
@@ -82,7 +83,8 @@ def key(lesson: Lesson) -> str:
     digest = hashlib.sha256(derive(lesson, "page").encode())
     digest.update(json.dumps(lesson.sidecar, sort_keys=True, default=str).encode())
     digest.update("\n".join([sys.version, *_packages()]).encode())
-    for path in files_of(lesson):
+    # What a run is made into afterwards follows from these two.
+    for path in (Path(__file__), Path(reader.__file__), *files_of(lesson)):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -112,7 +114,8 @@ def _kept_key(path: Path) -> str | None:
 def finish(page: dict[str, Any], key: str) -> str:
     """The text of a page: an executed notebook without paths of this machine, figures described.
 
-    Cells that ran only to test the student's notebook are left out.
+    Cells that ran only to test the student's notebook are left out, and what the others show
+    speaks to a reader.
     """
     ran = page["metadata"].pop("papermill", {})
     page["cells"] = [c for c in page["cells"] if UNWRITTEN not in c["metadata"].get("tags", [])]
@@ -126,6 +129,11 @@ def finish(page: dict[str, Any], key: str) -> str:
     if noise:
         page["cells"].insert(1, _busy(noise))
     _describe_figures(page["cells"])
+    for cell in page["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = reader.shown(cell["outputs"])
+    if widgets := page["metadata"].pop("widgets", None):
+        page["metadata"]["widgets"] = reader.shown(widgets)
     return json.dumps(page, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

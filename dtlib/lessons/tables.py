@@ -6,6 +6,7 @@ Markdown asks for one with `{{lessons: NAME}}`. No table names a lesson that is 
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -22,9 +23,11 @@ from dtlib.lessons.teaching.notes import manual
 from dtlib.lessons.teaching.plans import timetable
 
 PAGES = (
-    "README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md", "book/instructor/*.md"
+    "README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md", "book/_toc.yml",
+    "book/instructor/*.md",
 )  # fmt: skip
-_BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?(<!-- lessons: end -->)", re.S)
+# In YAML a mark is a comment.
+_BLOCK = re.compile(r"(<!-- lessons: (\w+) -->\n).*?((?:# )?<!-- lessons: end -->)", re.S)
 _ASKED = re.compile(r"\{\{lessons: (\w+)\}\}")
 
 
@@ -160,6 +163,25 @@ def _address(sources: Path) -> str:
     return text
 
 
+def _start(sources: Path) -> str:
+    """A student's two commands."""
+    return _address(sources).replace("\n```", "\nmake lab\n```", 1)
+
+
+def _toc(sources: Path) -> str:
+    """The lessons of each part, as parts of the website's table of contents."""
+    there = _there(sources)
+    parts = [(part["title"], part["lessons"]) for part in course(sources).get("parts") or []]
+    listed = {number for _, numbers in parts for number in numbers}
+    parts.append(("More lessons", [number for number in there if number not in listed]))
+    lines = []
+    for title, numbers in parts:
+        if own := [there[number] for number in numbers if number in there]:
+            lines += [f"  - caption: {json.dumps(title, ensure_ascii=False)}", "    chapters:"]
+            lines += [f"      - file: lessons/{one.stem}" for one in own]
+    return "\n".join(lines)
+
+
 def _durations(sources: Path) -> str:
     """One row per `make` command: how long it took, and what it did in that time."""
     import yaml
@@ -175,8 +197,9 @@ def _durations(sources: Path) -> str:
 
 _TABLES: dict[str, Callable[[Path], str]] = {
     "table": _table, "path": _path, "parts": _parts, "routes": _routes, "strategies": _strategies,
-    "address": _address, "durations": _durations, "manual": manual, "needs": _needs,
-    "timetable_day": partial(timetable, "stops"), "timetable_days": partial(timetable, "days"),
-    "timetable_weeks": partial(timetable, "weeks"), "test_before": partial(sheets.questions, 0),
-    "test_after": partial(sheets.questions, 1), "test_answers": sheets.answers,
+    "address": _address, "start": _start, "toc": _toc, "durations": _durations, "manual": manual,
+    "needs": _needs, "timetable_day": partial(timetable, "stops"),
+    "timetable_days": partial(timetable, "days"), "timetable_weeks": partial(timetable, "weeks"),
+    "test_before": partial(sheets.questions, 0), "test_after": partial(sheets.questions, 1),
+    "test_answers": sheets.answers,
 }  # fmt: skip

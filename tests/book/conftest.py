@@ -1,13 +1,14 @@
 """The website, built once for all tests of this folder, and served as static files."""
 
-import functools
-import http.server
-import threading
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import npm
 import pytest
-from building import ROOT, Built, lesson_times, make_book
+from building import CHROMIUM, ROOT, Built, lesson_times, make_book
+from served import served
 
 
 @pytest.fixture(scope="session")
@@ -25,21 +26,46 @@ def site(built: Built) -> Path:
     return ROOT / "build" / "book" / "html"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Static files without a line for each request."""
-
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="session")
 def address(site: Path) -> Iterator[str]:
     """Where the site is served by nothing but a server of static files."""
-    handler = functools.partial(Quiet, directory=str(site))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
+    with served(site) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        # One context: MathJax and MicroPython are fetched and compiled once, for all pages.
+        yield chromium.new_context(viewport={"width": 1300, "height": 1000})
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[Any]:
+    """Open a page of the site; at the end nothing was asked of another machine, nothing failed."""
+    wrong: list[str] = []
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    local = re.compile(rf"{re.escape(address)}/|blob:|data:")
+    page.on("request", lambda r: local.match(r.url) or wrong.append(f"asked for {r.url}"))
+    page.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status} for {r.url}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+
+    def go(place: str) -> Any:
+        page.goto(f"{address}/{place}", wait_until="networkidle")
+        return page
+
+    yield go
+    page.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return npm.install(tmp_path_factory.mktemp("axe"), "axe-core@4.14.1") / "axe.min.js"

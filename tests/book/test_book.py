@@ -21,6 +21,7 @@ from dtlib.learn.source import find, lessons
 from dtlib.lessons.build import derive
 from dtlib.lessons.needed import files_of
 from dtlib.lessons.pages import build_pages, finish, key
+from dtlib.lessons.tables import made
 from dtlib.measure.noise import WITHIN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,16 +221,29 @@ def test_sphinx_gets_the_table_of_contents(conf):
     app.function(app, TOC["root"], source)
     assert re.findall(r":caption: (.+)", source[0]) == [part["caption"] for part in TOC["parts"]]
     for chapter in CHAPTERS:
-        assert f"\n{chapter.get('file') or chapter['glob']}\n" in source[0]
+        assert f"\n{chapter['file']}\n" in source[0]
 
 
 def test_every_page_is_in_the_table_of_contents_once():
     listed = [chapter["file"] for chapter in CHAPTERS if "file" in chapter]
     there = {path.stem for path in BOOK.glob("*.md")} - {TOC["root"]} | {"instructor/index"}
-    assert sorted(listed) == sorted(there)
-    # a page for each lesson that is there, whatever their number, and each page for instructors
-    folders = [chapter["glob"] for chapter in CHAPTERS if "glob" in chapter]
-    assert folders == ["lessons/*", "instructor/*"]
+    assert sorted(listed) == sorted(there | {f"lessons/{one.stem}" for one in lessons()})
+    # each page for instructors
+    assert [chapter["glob"] for chapter in CHAPTERS if "glob" in chapter] == ["instructor/*"]
+
+
+def test_the_table_of_contents_has_the_lessons_of_each_part(tmp_path):
+    for number in ("70", "71", "72"):
+        write(tmp_path, number, "print(1)")
+    (tmp_path / "path.yaml").write_text(
+        "parts:\n- {title: 'Two, at least', lessons: ['72', '70', '79']}\n"
+        "- {title: None is here, lessons: ['80']}\n"
+    )
+    assert yaml.safe_load("parts:\n" + made("toc", tmp_path))["parts"] == [
+        {"caption": "Two, at least",
+         "chapters": [{"file": "lessons/72_lesson72"}, {"file": "lessons/70_lesson70"}]},
+        {"caption": "More lessons", "chapters": [{"file": "lessons/71_lesson71"}]},
+    ]  # fmt: skip
 
 
 def test_what_pages_load_has_one_version():

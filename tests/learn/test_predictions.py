@@ -1,11 +1,15 @@
 """Predictions: committed once, kept, shown beside the measurement, listed if sure and wrong."""
 
+import html
+import json
+import re
+
 import pytest
 
 from dtlib import learn
 from dtlib.errors import BadInput
 from dtlib.learn import history, session
-from dtlib.learn.predictions import verdict
+from dtlib.learn.predictions import _unpredicted, verdict
 from dtlib.learn.widgets import PredictionForm
 from dtlib.measure.noise import WITHIN, compare
 
@@ -26,6 +30,20 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
         "lesson": "90", "what": "result", "predicted": "", "measured": "6", "unit": "apples",
         "source": "measured",
     }  # fmt: skip
+
+
+def test_a_page_can_judge_its_reader_s_prediction() -> None:
+    spec = {"options": [{"text": "few", "when": "value < 5", "why": "Six."}, {"text": "six"}]}
+    shown = _unpredicted("90_demo/result", spec, 6, "apples", None)
+    outcome = json.loads(html.unescape(re.findall('data-outcome="(.*?)"', shown.markup)[0]))
+    assert outcome["options"] == {"few": [False, "Six."], "six": [False, ""]}
+    assert outcome["judged"] is True
+    assert 'data-prediction="90_demo/result"' in shown.markup
+    assert '<span class="dtlib-guess">You made no prediction.</span>' in shown.markup
+    noise = compare(1.1, [1.0, 2.0])
+    shown = _unpredicted("90_demo/result", {"close": 0.5}, 6.0, "s", noise)
+    outcome = json.loads(html.unescape(re.findall('data-outcome="(.*?)"', shown.markup)[0]))
+    assert outcome == {"value": 6.0, "unit": "s", "close": 0.5, "judged": False}
 
 
 def test_a_commitment_survives_the_kernel_and_the_first_one_stands() -> None:

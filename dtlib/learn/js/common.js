@@ -54,6 +54,14 @@ const STYLE = `
 .dtlib-form th, .dtlib-form td { padding: 0.1rem 0.7rem; text-align: right; }
 .dtlib-what-if { display: flex; flex-wrap: wrap; gap: 1rem; max-width: 60rem; }
 .dtlib-what-if > div { flex: 1 1 20rem; min-width: 0; }
+.dtlib-curves svg { max-width: 36rem; }
+.dtlib-what-if > .dtlib-numbers { flex-basis: 100%; }
+@media (max-width: 700px) {
+  .dtlib-what-if { flex-direction: column; flex-wrap: nowrap; gap: 0.5rem; }
+  .dtlib-what-if > div { flex: none; }
+  .dtlib-what-if > .dtlib-curves { order: -1; position: sticky; top: var(--course-top, 0px); z-index: 1; background: var(--jp-layout-color0, var(--pst-color-background, Canvas)); }
+  .dtlib-what-if .dtlib-curves svg { max-height: 45vh; }
+}
 `;
 
 // The outer box, with its style.

@@ -30,7 +30,9 @@ function render({ model, el }) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const value = number ? Number(number.value) : spec.options[Number(chosen(group).value)];
-    model.set("answer", { value, sure: chosen(sureness).value === "sure" });
+    const answer = { value, sure: chosen(sureness).value === "sure" };
+    globalThis.COURSE?.keep("predictions", spec.place, answer);
+    model.set("answer", answer);
     model.save_changes();
   });
   const draw = () => {
@@ -43,12 +45,14 @@ function render({ model, el }) {
     form.querySelector(`input[name="${sureness}"][value="${answer.sure ? "sure" : "unsure"}"]`).checked = true;
     inner.disabled = true;
     const unit = number && spec.unit ? ` ${spec.unit}` : "";
-    const next = globalThis.COURSE_PYTHON
-      ? "This page keeps it until you leave; the measured result is below."
+    const next = globalThis.COURSE
+      ? "This browser keeps it, and shows it beside the measured result below."
       : "Now run the cells below.";
     status.textContent = `Committed: ${answer.value}${unit} (${answer.sure ? "sure" : "unsure"}). ${next}`;
   };
   model.on("change:answer", draw);
+  const kept = globalThis.COURSE?.kept("predictions", spec.place);
+  if (kept) model.set("answer", kept);
   draw();
 }
 export default { render };

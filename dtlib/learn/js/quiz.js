@@ -4,6 +4,8 @@ function question(model, item) {
   let turn = 0;
   const same = item.variants.every((v) => v.text + v.output === item.variants[0].text + item.variants[0].output);
   const retry = same ? "Try again" : "Try again, with other numbers";
+  // A web page has no kernel that keeps answers: its browser does.
+  const page = globalThis.COURSE;
   const place = make("section", {});
   const draw = (focus) => {
     const variant = item.variants[turn % item.variants.length];
@@ -18,6 +20,8 @@ function question(model, item) {
       inner.append(make("label", {}, radio(group, String(i)), ` ${option.text}`));
     });
     const status = make("div", { role: "status", "aria-live": "polite" });
+    const earlier = page?.kept("quiz", page.page)?.[item.id];
+    if (earlier && turn === 0) inner.append(make("p", {}, earlier.right ? "You have answered this one rightly." : "You have tried this one."));
     const again = make("button", { type: "button", hidden: true }, retry);
     inner.append(make("button", { type: "submit" }, "Answer"), again);
     form.append(inner, status);
@@ -32,9 +36,10 @@ function question(model, item) {
           make("ul", {}, ...others.map((o) => make("li", {}, `${o.text}: ${o.why}`)))));
       }
       again.hidden = false;
-      const answers = { ...model.get("answers") };
+      const answers = { ...(page?.kept("quiz", page.page) ?? model.get("answers")) };
       const before = answers[item.id] || { tries: 0, right: false };
       answers[item.id] = { tries: before.tries + 1, right: before.right || option.right };
+      page?.keep("quiz", page.page, answers);
       model.set("answers", answers);
       model.save_changes();
     });

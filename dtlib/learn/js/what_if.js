@@ -53,7 +53,7 @@ function plot(result, label) {
   const curves = named(result);
   // Room for the longest label on the right, and for the name of the y axis above its numbers.
   const longest = Math.max(...curves.map(([name]) => name.length));
-  const [W, H, left, right, low, top] = [460, 280, 60, Math.min(200, 16 + 7 * longest), 40, 32];
+  const [W, H, left, right, low, top] = [460, 290, 72, Math.min(210, 18 + 9 * longest), 52, 38];
   const points = curves.flatMap(([, c]) => c);
   const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
   const log = Boolean(result.log_x);
@@ -63,24 +63,24 @@ function plot(result, label) {
   const X = (x) => left + ((fx(x) - x0) / (x1 - x0 || 1)) * (W - left - right);
   const Y = (y) => H - low - ((y - y0) / (y1 - y0 || 1)) * (H - low - top);
   const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label, width: "100%" });
-  const ink = { fill: "currentColor", "font-size": 12 };
+  const ink = { fill: "currentColor", "font-size": 16 };
   root.append(svg("path", { d: `M${left} ${top}V${H - low}H${W - right}`, stroke: "currentColor", fill: "none" }));
   for (const y of [y0, (y0 + y1) / 2, y1])
-    root.append(svg("text", { ...ink, x: left - 6, y: Y(y) + 4, "text-anchor": "end" }, digits(y)));
+    root.append(svg("text", { ...ink, x: left - 6, y: Y(y) + 5, "text-anchor": "end" }, digits(y)));
   for (const x of [Math.min(...xs), Math.max(...xs)])
-    root.append(svg("text", { ...ink, x: X(x), y: H - low + 16, "text-anchor": "middle" }, digits(x)));
+    root.append(svg("text", { ...ink, x: X(x), y: H - low + 19, "text-anchor": "middle" }, digits(x)));
   root.append(svg("text", { ...ink, x: (left + W - right) / 2, y: H - 6, "text-anchor": "middle" }, result.x || ""));
-  root.append(svg("text", { ...ink, x: 2, y: 11 }, result.y || ""));
+  root.append(svg("text", { ...ink, x: 2, y: 15 }, result.y || ""));
   curves.forEach(([name, curve], i) => {
     const d = curve.map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("");
     const dash = DASHES[i % DASHES.length];
     root.append(svg("path", { d, stroke: COLOURS[i % COLOURS.length], "stroke-width": 2, fill: "none", ...(dash && { "stroke-dasharray": dash }) }));
   });
   // Labels of curves that end together are stacked.
-  const labels = curves.map(([name, curve]) => [name, X(curve.at(-1)[0]) + 5, Y(curve.at(-1)[1]) + 4]);
+  const labels = curves.map(([name, curve]) => [name, X(curve.at(-1)[0]) + 5, Y(curve.at(-1)[1]) + 5]);
   let above = Infinity;
   for (const [name, x, y] of labels.sort((a, b) => b[2] - a[2])) {
-    above = Math.min(y, above - 12);
+    above = Math.min(y, above - 18);
     root.append(svg("text", { ...ink, x, y: above }, name));
   }
   if (result.point)
@@ -105,7 +105,9 @@ function table(result) {
 function render({ model, el }) {
   const spec = model.get("spec");
   const box = frame(el, "dtlib-what-if");
-  const inputs = make("div", {}), figure = make("div", {});
+  // On a narrow screen the curve stays in sight while a slider below it moves.
+  const inputs = make("div", { class: "dtlib-inputs" }), figure = make("div", { class: "dtlib-curves" });
+  const numbers = make("div", { class: "dtlib-numbers" });
   const status = make("p", { role: "status", "aria-live": "polite" });
   // Without a source the widget needs a kernel, for instance to start real ranks.
   const asleep = globalThis.COURSE_PYTHON && !model.get("source");
@@ -138,14 +140,15 @@ function render({ model, el }) {
   const draw = () => {
     const result = model.get("result");
     if (!result || !result.curves) return;
-    const open = figure.querySelector("details")?.open;
-    figure.replaceChildren(plot(result, `${spec.title}: ${result.says}`), table(result));
-    figure.querySelector("details").open = Boolean(open);
+    const open = numbers.querySelector("details")?.open;
+    figure.replaceChildren(plot(result, `${spec.title}: ${result.says}`));
+    numbers.replaceChildren(table(result));
+    numbers.querySelector("details").open = Boolean(open);
     status.textContent = result.says;
   };
   model.on("change:result", draw);
   inputs.append(status);
-  box.append(inputs, figure);
+  box.append(inputs, figure, numbers);
   draw();
 }
 export default { render };

@@ -1,10 +1,12 @@
 """Where a step's time goes: record it on every rank, read the traces, work out shares, judge.
 
-with profiling.record("trace") as step:
-    for x, y in profiling.input_of(loader):
-        ...
-        step()
-print(profiling.verdict(profiling.shares(profiling.read("trace"))))
+    with profiling.record("trace") as step:
+        for x, y in profiling.input_of(loader):
+            ...
+            step()
+    print(profiling.verdict(profiling.shares(profiling.read("trace"))))
+
+The verdict says what bounds the step.
 """
 
 from dtlib.measure.profiling.intervals import length

@@ -98,7 +98,7 @@ def gather(folders: Sequence[Path]) -> Evidence:
                     " each study that you mean, so that each kind occurs once."
                 )
             places[kind] = paths[0]
-    studies = {kind: tables.read(path, study=kind) for kind, path in places.items()}
+    studies = {kind: tables.read(path) for kind, path in places.items()}
     runs = {kind: _runs(path.parent, studies[kind]) for kind, path in places.items()}
     everything = [run for some in runs.values() for run in some]
     return Evidence(
