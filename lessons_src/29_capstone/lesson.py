@@ -413,9 +413,7 @@ from dtlib.study.capstone.request import Request, costs
 wanted = Request(model="gpt2-xl", tokens=30e9, gpus=16, runs=3, study="weak")
 price = costs(wanted, mine.studies)
 (used,) = [
-    line.value
-    for line in price.lines
-    if line.what == "efficiency on 16 GPUs"
+    line.value for line in price.lines if line.what == "efficiency on 16 GPUs"
 ] or [seen["weak"].times]
 hours = learn.given("node_hours")
 assert hours(flop, peak, 0.4, used, 8, 3, 0.1) == price.middle
