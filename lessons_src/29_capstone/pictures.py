@@ -64,16 +64,16 @@ def draw_spread(studies: Mapping[str, Mapping[int, Sequence[float]]]) -> Any:
     top = max(1.1, *(max(values) for each in studies.values() for values in each.values()))
     for axes, (kind, each) in zip(panels[0], studies.items(), strict=True):
         counts, width = list(each), max(each) - min(each) or 1
-        middle = [statistics.median(values) for values in each.values()]
-        ends = [[m - min(v) for m, v in zip(middle, each.values(), strict=True)],
-                [max(v) - m for m, v in zip(middle, each.values(), strict=True)]]  # fmt: skip
-        axes.errorbar(counts, middle, ends, fmt="s-", color="C0", capsize=4, markersize=5)
+        medians = [statistics.median(values) for values in each.values()]
+        ends = [[m - min(v) for m, v in zip(medians, each.values(), strict=True)],
+                [max(v) - m for m, v in zip(medians, each.values(), strict=True)]]  # fmt: skip
+        axes.errorbar(counts, medians, ends, fmt="s-", color="C0", capsize=4, markersize=5)
         for n, values in each.items():
             axes.plot([n - 0.06 * width] * len(values), values, "o", color=INK, markersize=3)
         axes.axhline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set(xlabel="ranks", xticks=counts, ylim=(0, 1.08 * top))
         axes.set_xlim(min(counts) - 0.15 * width, max(counts) + 0.1 * width)
         axes.set_title(f"{kind} scaling", loc="left", fontweight="normal")
-        charts.label_ends(axes, [("median", (counts[-1], middle[-1]), "C0")])
+        charts.label_ends(axes, [("median", (counts[-1], medians[-1]), "C0")])
     panels[0][0].set_ylabel("efficiency")
     return figure

@@ -67,7 +67,8 @@ def unless(saves, otherwise):
 
 def forgets(compile_seconds, before, after, sizes):
     """A mistake: a size has to be paid again unless it was one of the last two."""
-    found, debt, last = [], 0.0, 0
+    found: list[int] = []
+    debt, last = 0.0, 0
     for k, size in enumerate(sizes, start=1):
         debt += after - before + (size not in found[-2:]) * compile_seconds
         found = [*(one for one in found if one != size), size]
