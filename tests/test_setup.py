@@ -225,7 +225,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "book/index.md", "book/set_up.md"]
 
 def test_every_page_clones_the_course_from_the_address_of_the_project():
     for page in PAGES:
-        cloned = re.findall(r"git clone ([^\s`,]+)", (ROOT / page).read_text())
+        cloned = re.findall(r"^git clone ([^\s`,]+)", (ROOT / page).read_text(), re.M)
         assert cloned == [PROJECT["urls"]["Repository"]], page
 
 

@@ -57,6 +57,10 @@ class Toy(Task):
     def steps(self, plan: BatchPlan, first: int) -> Iterator[list[Batch]]:
         return map(as_batches, itertools.islice(self.data, first, None))
 
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Its model and its data have names of their own."""
+
     def loss_sum(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return (logits * (labels != IGNORED)).sum()  # as in cross_entropy, 0 times infinity is NaN
 

@@ -181,7 +181,7 @@ def test_an_efficiency_on_as_many_ranks_is_not_carried_on() -> None:
         ({"runs": 2.5}, "runs is 2.5"),
         ({"modell": "gpt2"}, "Did you mean 'model'?"),
         ({"model": "gpt3"}, "unknown model 'gpt3'"),
-        ({"study": "sensitivity"}, "unknown study"),
+        ({"study": "sensitivity"}, "study .sensitivity. is not offered"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(given, said) -> None:

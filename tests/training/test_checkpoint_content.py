@@ -62,10 +62,12 @@ def test_another_model_is_refused_with_the_first_difference():
     shapes, saved = shapes_and_state(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
     refuse_other_model(shapes, saved, "c")
     wide, _ = shapes_and_state(torch.nn.Linear(2, 4), torch.nn.Linear(4, 1))
-    sentence = r"checkpoint c is of another model: 0.weight is 3×2 there and 4×2 here, and 2 more"
+    first = "0.weight is 3×2 there and 4×2 here"
+    sentence = rf"checkpoint c is of another model: {first} \(tensors that differ: 3\)"
     with pytest.raises(BadInput, match=sentence):
         refuse_other_model(wide, saved, "c")
-    with pytest.raises(BadInput, match=r"1.weight is 1×3 there and missing here, and 1 more"):
+    missing = r"1.weight is 1×3 there and missing here \(tensors that differ: 2\)"
+    with pytest.raises(BadInput, match=missing):
         refuse_other_model(shapes_and_state(torch.nn.Linear(2, 3))[0], saved, "c")
     with pytest.raises(BadInput, match="b is missing there and a scalar here"):
         refuse_other_model({"model": {**shapes["model"], "b": torch.Size([])}}, saved, "c")

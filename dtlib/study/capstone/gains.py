@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtlib.errors import BadInput, did_you_mean
-from dtlib.learn.progress import NOISE
+from dtlib.learn.history import NOISE
 from dtlib.study import sensitivity
 from dtlib.study.capstone import review
 from dtlib.study.capstone.evidence import Evidence
