@@ -34,7 +34,7 @@ Copy both folders to the laptop's disk, side by side, into a folder whose name h
     mkdir ~/workshop
     cp -r wheels course ~/workshop/
     cd ~/workshop/course
-    make lab PIP_FLAGS="--no-index --find-links ../wheels"
+    make lab {extras}PIP_FLAGS="--no-index --find-links ../wheels"
 
 The environment that this makes, `.venv`, takes more room than the wheels; when it is there, you can
 delete `~/workshop/wheels`. From then on the command is `make lab`. To see whether all is well:
@@ -62,7 +62,7 @@ def main() -> int:
         print("git could not list the course's files: use a clone of it.", file=sys.stderr)
         return code
     site(given.out / "site")
-    text = readme(given.out)
+    text = readme(given.out, given.extras)
     (given.out / "README.md").write_text(text, encoding="utf-8")
     total = sum(map(size, given.out.iterdir()))
     print(f"{given.out} is filled, {total / GB:.1f} GB; its README.md says how to install from it.")
@@ -97,13 +97,15 @@ def site(folder: Path) -> None:
         shutil.copytree(built, folder)
 
 
-def readme(out: Path) -> str:
+def readme(out: Path, extras: str) -> str:
     """What is on the stick, and how to install from it."""
     what = {"wheels": "packages, as pip installs them", "course": "the course", "site": "website"}
     there = {name: said for name, said in what.items() if (out / name).exists()}
     table = [f"| `{n}` | {said} | {size(out / n) / GB:.2f} GB |" for n, said in there.items()]
     return README.format(
         table="\n".join(table),
+        # what was not packed must not be asked for
+        extras=f"EXTRAS={extras} ",
         python=platform.python_version(),
         system=sysconfig.get_platform(),
         site=SITE if "site" in there else "",

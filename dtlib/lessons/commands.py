@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command == "build":
         return _build(check=args.check)
     if args.command == "catch-up":
-        return _catch_up(args.lesson, args.to)
+        return _catch_up(args.lesson, args.to, args.out)
     try:
         return {"pages": _pages, "ready": _ready, "run": _run}[args.command](args)
     except KeyboardInterrupt:
@@ -88,6 +88,12 @@ def _add_teaching(commands: argparse._SubParsersAction[Any]) -> argparse.Argumen
     catching.add_argument(
         "--to", type=int, required=True, metavar="K", help="the last exercise that is solved"
     )
+    catching.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="where it goes (default: the student's notebooks)",
+    )
     return readying
 
 
@@ -119,12 +125,12 @@ def _ready(args: argparse.Namespace) -> int:
     return ready(chosen, args.out, jobs=args.jobs, timeout=args.timeout)
 
 
-def _catch_up(number: str, to: int) -> int:
+def _catch_up(number: str, to: int, out: Path | None) -> int:
     from dtlib.lessons.teaching.catch_up import catch_up
 
     lesson = find(number)
     validate_all([lesson])
-    path, said = catch_up(lesson, to, sources_folder().parent / "notebooks" / "student")
+    path, said = catch_up(lesson, to, out or sources_folder().parent / "notebooks" / "student")
     print(f"{said}\n{path}")
     return 0
 

@@ -1,12 +1,13 @@
 """Timetables of the routes in `path.yaml`: which lessons, which of their exercises, and when.
 
 Every lesson of a session gets the time to read and run it and its core exercises. What is then
-left of the session goes to further exercises, and the rest to questions.
+left of the session goes to further exercises, and the rest to questions. A route's timetable may
+leave exercises for home (`home`), and marks those that are not of a lesson's core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ QUESTIONS = "Questions, and catching up"
 # More than questions fill: a session's lessons do not exist yet, or are short.
 OPEN = "Open: exercises that were left out, or a lesson that is not listed here"
 LONG = 45  # minutes
+STRETCH = "\\*"  # after the number of an exercise that is not of a lesson's core
 Session = tuple[str, list[Row]]
 
 
@@ -105,7 +107,8 @@ def _session(
     free = plan["minutes"] - sum(opens.values()) - sum(closes.values())
     blocks = [Block(what, (Part("", spent),)) for what, spent in opens.items()]
     kept = plan.get("questions", 0)
-    taught = [_block(lesson, own) for lesson, own in allotted(name, chosen, free, kept)]
+    home = plan.get("home") or {}
+    taught = [_block(lesson, own) for lesson, own in allotted(name, chosen, free, kept, home)]
     left = free - sum(up(block.minutes) for block in taught)
     blocks += taught
     if left:
@@ -117,11 +120,16 @@ def _session(
 
 
 def allotted(
-    name: str, chosen: Sequence[Lesson], free: int, kept: int = 0
+    name: str,
+    chosen: Sequence[Lesson],
+    free: int,
+    kept: int = 0,
+    home: Mapping[str, Sequence[int]] | None = None,
 ) -> list[tuple[Lesson, list[Exercise]]]:
     """Which exercises of each lesson fit into the minutes of a session, in the lesson's order.
 
-    Exercises that are not of a lesson's core are taken only if `kept` minutes remain for questions.
+    Exercises that are not of a lesson's core are taken only if `kept` minutes remain for questions,
+    all parts of a number or none. `home` has the numbers that a lesson's participants do at home.
     Raises `BadInput` when not even one exercise of each lesson fits.
     """
     own = {lesson.number: [one for one in exercises(lesson) if one.core] for lesson in chosen}
@@ -137,8 +145,11 @@ def allotted(
         own[long.number].pop()
         by_length.sort(key=lambda one: -_minutes(one, own[one.number]))
     for lesson in chosen:
-        for more in exercises(lesson):
-            wider = own | {lesson.number: sorted({*own[lesson.number], more}, key=_place)}
+        later = (home or {}).get(lesson.number, ())
+        numbers = dict.fromkeys(one.number for one in exercises(lesson))
+        for number in (number for number in numbers if number not in later):
+            more = [one for one in exercises(lesson) if one.number == number]
+            wider = own | {lesson.number: sorted({*own[lesson.number], *more}, key=_place)}
             if _total(chosen, wider) <= free - kept:
                 own = wider
     return [(lesson, own[lesson.number]) for lesson in chosen]
@@ -158,7 +169,7 @@ def _total(chosen: Sequence[Lesson], own: dict[str, list[Exercise]]) -> int:
 
 
 def _block(lesson: Lesson, own: Sequence[Exercise]) -> Block:
-    """A lesson as a block: its reading is spread evenly before its exercises."""
+    """A lesson as a block: its reading is spread evenly before and after its exercises."""
     title = f"{lesson.number} {lesson.header['title']}"
     read = lesson.header["minutes"]["read"]
     groups: dict[int, list[Exercise]] = {}
@@ -166,9 +177,10 @@ def _block(lesson: Lesson, own: Sequence[Exercise]) -> Block:
         groups.setdefault(one.number, []).append(one)
     if not groups:
         return Block(title, (Part("", read),))
-    shares = [read // len(groups) + (i < read % len(groups)) for i in range(len(groups))]
+    count = len(groups) + 1
+    *shares, rest = [read // count + (i < read % count) for i in range(count)]
     parts = [
-        Part(str(number), share + minutes(group))
+        Part(f"{number}{'' if group[0].core else STRETCH}", share + minutes(group))
         for (number, group), share in zip(groups.items(), shares, strict=True)
     ]
-    return Block(title, tuple(parts))
+    return Block(title, (*parts, Part("", rest)))

@@ -46,11 +46,12 @@ def answers(sources: Path) -> str:
     for number, one in enumerate(_questions(sources), start=1):
         before, after = (_right(variant) for variant in one.variants[:2])
         rows.append(f"| {number} | {before} | {after} | {one.shows} | {one.lesson} |")
-        reasons.append(f"**{number}**, as the test before asks it:\n")
-        for letter, option in zip(LETTERS, one.variants[0]["options"], strict=False):
-            mark = " (right)" if option["right"] else ""
-            reasons.append(f"- **{letter}**{mark} {option['text']}: {option['why']}")
-        reasons.append("")
+        for which, variant in zip(("before", "after"), one.variants, strict=False):
+            reasons.append(f"**{number}**, as the test {which} asks it:\n")
+            for letter, option in zip(LETTERS, variant["options"], strict=False):
+                mark = " (right)" if option["right"] else ""
+                reasons.append(f"- **{letter}**{mark} {option['text']}: {option['why']}")
+            reasons.append("")
     return "\n".join([*rows, "", *reasons]).rstrip()
 
 
