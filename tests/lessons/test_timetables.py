@@ -9,7 +9,7 @@ from lesson_sources import write
 from dtlib.errors import BadInput
 from dtlib.learn.source import course, lessons
 from dtlib.lessons.teaching.exercises import exercises, minutes
-from dtlib.lessons.teaching.plans import OPEN, sessions, timetable
+from dtlib.lessons.teaching.plans import OPEN, STRETCH, sessions, timetable
 from dtlib.lessons.teaching.timetable import Block, Break, Part, Row, clock, lay_out, shown, up
 
 SOURCES = Path(__file__).resolve().parents[2] / "lessons_src"
@@ -55,7 +55,7 @@ def test_a_lesson_has_the_minutes_of_what_it_lists_and_its_core_first(kind):
             own = [row for row in rows if row.title.startswith(f"{number} ")]
             if not own:
                 continue
-            listed = {int(label) for row in own for label in row.labels}
+            listed = {int(label.removesuffix(STRETCH)) for row in own for label in row.labels}
             taken = [one for one in exercises(lesson) if one.number in listed]
             needed = lesson.header["minutes"]["read"] + minutes(taken)
             # two halves of an exercise have one number, and may be split between core and stretch
@@ -97,6 +97,9 @@ def plan(folder: Path, work: int, stops: str = "01 02", **more) -> Path:
     return folder
 
 
+BOTH = ("1", f"2{STRETCH}")  # of a lesson with a core exercise and another one
+
+
 def said(folder: Path) -> list[tuple[str, str, tuple[str, ...]]]:
     ((_, rows),) = sessions("stops", folder)
     return [(shown(row.start), row.title, row.labels) for row in rows]
@@ -106,9 +109,9 @@ def test_time_that_is_left_goes_to_further_exercises_but_not_that_of_questions(t
     small(tmp_path, "01", 10, 10, 20)
     small(tmp_path, "02", 10, 10, 10)
     assert said(plan(tmp_path, 40))[0] == ("09:00", "01 Lesson 01", ("1",))
-    assert said(plan(tmp_path, 60))[0] == ("09:00", "01 Lesson 01", ("1", "2"))
+    assert said(plan(tmp_path, 60))[0] == ("09:00", "01 Lesson 01", BOTH)
     kept = said(plan(tmp_path, 60, questions=10))
-    assert [row[2] for row in kept[:2]] == [("1",), ("1", "2")]  # the second fits, the first not
+    assert [row[2] for row in kept[:2]] == [("1",), BOTH]  # the second fits, the first not
     assert kept[2][:2] == ("09:50", "Questions, and catching up")
 
 
@@ -124,10 +127,15 @@ def test_a_full_day_drops_exercises_of_the_longest_lesson_and_then_refuses(tmp_p
 def test_a_stop_that_does_not_exist_leaves_its_time_open(tmp_path):
     small(tmp_path, "01", 10, 10, 20)
     assert said(plan(tmp_path, 120)) == [
-        ("09:00", "01 Lesson 01", ("1", "2")), ("09:40", OPEN, ()),
+        ("09:00", "01 Lesson 01", BOTH), ("09:40", OPEN, ()),
     ]  # fmt: skip
     assert [row[1] for row in said(plan(tmp_path, 120, stops="77"))] == [OPEN]
-    assert "01 Lesson 01: exercises 1 and 2 |" in timetable("stops", plan(tmp_path, 120))
+    assert "01 Lesson 01: exercises 1 and 2\\* |" in timetable("stops", plan(tmp_path, 120))
+
+
+def test_an_exercise_that_is_left_for_home_is_not_in_the_plan(tmp_path):
+    small(tmp_path, "01", 10, 10, 20)
+    assert said(plan(tmp_path, 120, home={"01": [2]}))[0] == ("09:00", "01 Lesson 01", ("1",))
 
 
 def test_a_page_that_asks_for_a_route_that_is_not_there_is_told():
