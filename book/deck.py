@@ -30,6 +30,11 @@ class Slide:
     notes: str = ""
     kind: str = ""
 
+    @property
+    def heading(self) -> str:
+        """The title as HTML: it may have code in it."""
+        return _inline(self.title)
+
 
 def slides(lesson: Lesson, page: dict[str, Any]) -> list[Slide]:
     """Return the slides of a lesson.
@@ -84,7 +89,7 @@ def _of_code(lesson: Lesson, heading: str, cell: dict[str, Any], text: str) -> I
                 "What if?", f"<p>{html.escape(title)}: move its sliders in the notebook.</p>"
             )
         else:
-            shown = _outputs(cell).replace(" You made no prediction.", "")
+            shown = re.sub(r' ?<span class="dtlib-guess">.*?</span>', "", _outputs(cell))
             asked = lesson.sidecar["predictions"][name]["question"]
             yield Slide("You predicted, we measured", f"<p>{_inline(asked)}</p>{shown}")
     tags = cell["metadata"].get("tags", [])
@@ -142,9 +147,18 @@ def _noted(notes: dict[str, Any] | str) -> str:
     if isinstance(notes, str):
         return f"<p>{_inline(notes)}</p>"
     return "".join(
-        f"<p><b>{html.escape(key.replace('_', ' ').capitalize())}:</b> {_inline(str(value))}</p>"
+        f"<p><b>{html.escape(key.replace('_', ' ').capitalize())}:</b> {_note(value)}</p>"
         for key, value in notes.items()
-        if isinstance(value, str | int)
+    )
+
+
+def _note(value: Any) -> str:
+    """One note: text, or a list of cells, each named by a piece of its code, and what is said."""
+    if not isinstance(value, list):
+        return _inline(str(value))
+    return "; ".join(
+        f"<code>{html.escape(one['cell'])}</code>: {_inline(one.get('see') or one['why'])}"
+        for one in value
     )
 
 

@@ -9,23 +9,20 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import html
-import http.server
-import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from deck import slides
 from jinja2 import Environment, FileSystemLoader
+from make_pdf import chromium
 from make_site import ASSETS, BOOK, BUILD, bring_assets, look_around, run
+from served import served
 
-from dtlib.errors import BadInput, DtlibError
+from dtlib.errors import BadInput, DtlibError, Unavailable
 from dtlib.learn.source import Lesson, lessons
 
 OUT = BUILD / "slides"
@@ -93,9 +90,7 @@ def contents(out: Path) -> str:
         handout = deck.with_suffix(".pdf")
         more = f' (<a href="{handout.name}">handout</a>)' if handout.exists() else ""
         rows.append(f'<li><a href="{deck.name}">{deck.stem.replace("_", " ")}</a>{more}</li>')
-    head = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Slides</title><h1>Slides</h1>'
-    )
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Slides</title>'
     keys = (
         "<p>Keys: arrows for the next slide, S for the speaker's notes, F for the full screen.</p>"
     )
@@ -104,33 +99,19 @@ def contents(out: Path) -> str:
 
 def handouts(decks: list[Path]) -> list[Path]:
     """Print decks to PDF files beside them; without a Chromium, say so and print none."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if chromium is None or importlib.util.find_spec("playwright") is None:
-        print("Handouts need Chromium (CHROMIUM=path) and playwright: the decks are without PDF.")
-        return []
-    from playwright.sync_api import sync_playwright
-
-    handler = functools.partial(_Quiet, directory=str(OUT))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    flags = ["--no-sandbox", "--disable-gpu"]
     made = [deck.with_suffix(".pdf") for deck in decks]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(color_scheme="light")
-        for deck, path in zip(decks, made, strict=True):
-            page.goto(f"http://127.0.0.1:{server.server_port}/{deck.name}?print-pdf")
-            page.wait_for_function("window.deckIsReady", timeout=120_000)
-            page.pdf(path=path, prefer_css_page_size=True, print_background=True)
-        browser.close()
-    server.shutdown()
+    try:
+        with chromium() as browser, served(OUT) as address:
+            page = browser.new_page()
+            for deck, path in zip(decks, made, strict=True):
+                page.goto(f"{address}/{deck.name}?print-pdf")
+                page.wait_for_function("window.deckIsReady", timeout=120_000)
+                page.pdf(path=path, prefer_css_page_size=True, print_background=True)
+    except Unavailable as error:
+        print(f"No handouts: {error}")
+        return []
     (OUT / "index.html").write_text(contents(OUT), encoding="utf-8")
     return made
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 if __name__ == "__main__":

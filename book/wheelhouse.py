@@ -59,7 +59,7 @@ def main() -> int:
         print("pip could not make all wheels (its reason is above); run it again.", file=sys.stderr)
         return code
     if code := course(given.out / "course"):
-        print("git could not list the course's files: use a clone of it.", file=sys.stderr)
+        print("git could not copy the course's files: use a clone of it.", file=sys.stderr)
         return code
     site(given.out / "site")
     text = readme(given.out, given.extras)
@@ -78,15 +78,10 @@ def wheels(folder: Path, extras: str, flags: list[str]) -> int:
 
 
 def course(folder: Path) -> int:
-    """Copy the files that git knows, and no run, answer or setting of this machine's user."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-        for name in filter(None, listed.stdout.split("\0")):
-            if (ROOT / name).is_file():  # it may have been removed and not committed
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-    return listed.returncode
+    """Copy the files as git has them: no run, no answer and no edit of this machine's user."""
+    shutil.rmtree(folder, ignore_errors=True)
+    words = ["git", "checkout-index", "--all", f"--prefix={folder.resolve()}/"]
+    return subprocess.run(words, cwd=ROOT).returncode
 
 
 def site(folder: Path) -> None:

@@ -10,6 +10,7 @@ import make_slides
 import pytest
 
 from dtlib.errors import BadInput
+from dtlib.learn import predictions
 from dtlib.learn.source import Lesson, lessons
 from dtlib.lessons.build import derive
 
@@ -46,12 +47,15 @@ def lesson_07() -> Lesson:
 
 def test_figures_and_measured_results_become_slides() -> None:
     figure = '<div class="dtlib-figure">drawn</div>'
+    spec = lesson_07().sidecar["predictions"]["alpha"]
+    measured = predictions._unpredicted("07.alpha", spec, 50.0, "µs", None)
+    assert "no prediction" in measured.markup
     found = made(
         lesson_07(),
         {
             "draw_question()": figure,
             "draw_node()": figure,
-            'learn.measured("alpha"': "<p>Measured: 50 µs. You made no prediction.</p>",
+            'learn.measured("alpha"': measured.markup,
             "star_time(400e6": "<p>no figure</p>",
         },
     )
@@ -76,6 +80,7 @@ def test_an_exercise_shows_its_stub_and_keeps_the_notes_for_the_speaker() -> Non
     slide = next(s for s in made(lesson_07()) if s.title.startswith("Exercise 2"))
     assert "your code here" in slide.body and "isend" not in slide.body
     assert "<b>Goes wrong:</b> All ranks send first" in slide.notes
+    assert "<b>Shows:</b> <code>draw_collectives(shared)</code>" in made(lesson_07())[0].notes
 
 
 def test_a_lesson_that_is_not_there_is_refused() -> None:

@@ -51,7 +51,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for words in (["init", "-q"], ["add", "pyproject.toml", "constraints.txt", "tiny.py", "pages",
                                    "gone.py"]):  # fmt: skip
         subprocess.run(["git", *words], cwd=root, check=True)
-    (root / "gone.py").unlink()
+    subprocess.run(["git", "rm", "-q", "--cached", "gone.py"], cwd=root, check=True)
+    (root / "pages/one.md").write_text("hello, solved")  # as in a notebook that somebody worked in
     for name in ("pip", "setuptools", "helper"):
         stand_in(tmp_path / "index", name)
     monkeypatch.setattr(wheelhouse, "ROOT", root)
@@ -75,6 +76,7 @@ def test_a_stick_has_all_that_an_empty_environment_needs(tiny, monkeypatch, caps
     assert names == ["helper", "pip", "setuptools", "tiny"]
     copied = sorted(str(p.relative_to(out / "course")) for p in (out / "course").rglob("*.*"))
     assert copied == ["constraints.txt", "pages/one.md", "pyproject.toml", "tiny.py"]
+    assert (out / "course/pages/one.md").read_text() == "hello"
     venv = tiny.parent / "venv"
     assert run(sys.executable, "-m", "venv", "--without-pip", venv).returncode == 0
     installed = run(
@@ -86,7 +88,7 @@ def test_a_stick_has_all_that_an_empty_environment_needs(tiny, monkeypatch, caps
     assert done.stdout == "helper\n"
 
     text = (out / "README.md").read_text()
-    assert 'PIP_FLAGS="--no-index --find-links ../wheels"' in text
+    assert 'make lab EXTRAS=more PIP_FLAGS="--no-index --find-links ../wheels"' in text
     assert f"Python {sys.version.split()[0]} on " in text
     assert "| `wheels` |" in text and "| `course` |" in text and "site" not in text
     assert "README.md says how to install from it" in capsys.readouterr().out
@@ -99,7 +101,7 @@ def test_a_site_that_was_built_comes_along(tiny, monkeypatch):
     out = tiny.parent / "stick"
     wheelhouse.site(out / "site")
     assert (out / "site/index.html").read_text() == "a page"
-    assert "cd site && python3 -m http.server" in wheelhouse.readme(out)
+    assert "cd site && python3 -m http.server" in wheelhouse.readme(out, "more")
 
 
 def test_a_package_that_is_nowhere_ends_it_and_says_what_to_do(tiny, monkeypatch, capfd):
