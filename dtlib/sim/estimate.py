@@ -102,6 +102,11 @@ class Setup:
         if self.sequence > context:
             wrong = f"max_length {self.max_length} exceeds the context of {self.model}"
             raise BadInput(f"{wrong}, which is {context} tokens; use at most {context}.")
+        if self.cpu_offload and self.strategy != "fsdp":
+            raise BadInput(
+                f"cpu_offload belongs to the strategy fsdp, not to {self.strategy};"
+                " with DeepSpeed, take the strategy offload."
+            )
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
