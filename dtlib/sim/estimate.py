@@ -63,7 +63,7 @@ class Setup:
     Raises
     ------
     BadInput
-        for an unknown name, a number out of range, or a setting that the model does not have.
+        for an unknown name, a number out of range, or a setting that model or strategy don't have.
     """
 
     model: str = "gpt2"
@@ -100,18 +100,15 @@ class Setup:
                 raise BadInput(f"{name} is {value}; it must be at most {MOST}.")
         context = shapes.GPT[self.model]["context"] if self.is_text else self.sequence
         if self.sequence > context:
-            wrong = f"max_length {self.max_length} exceeds the context of {self.model}"
-            raise BadInput(f"{wrong}, which is {context} tokens; use at most {context}.")
+            wrong = f"exceeds the context of {self.model}, which is {context} tokens"
+            raise BadInput(f"max_length {self.sequence} {wrong}; use at most {context}.")
         if self.cpu_offload and self.strategy != "fsdp":
-            raise BadInput(
-                f"cpu_offload belongs to the strategy fsdp, not to {self.strategy};"
-                " with DeepSpeed, take the strategy offload."
-            )
+            raise BadInput(f"cpu_offload belongs to the strategy fsdp, not to {self.strategy}.")
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not self.is_text and field.name in text_only and value != field.default:
-                raise BadInput(f"{field.name} {value} belongs to a GPT; {self.model} is a ResNet.")
+            value, name = getattr(self, field.name), field.name
+            if not self.is_text and name in text_only and value != field.default:
+                raise BadInput(f"{name} {value} belongs to a GPT; {self.model} is a ResNet.")
 
     @property
     def is_text(self) -> bool:
@@ -260,9 +257,8 @@ def _moving(setup: Setup, parameters: int) -> list[Row]:
     gradient = states.RECIPES[recipe][1]
     gathered = bucket = step = waiting = 0
     if setup.gathers or setup.strategy == "fsdp":
-        width = traffic.TRAVELS[recipe][0]
-        root, block = _root(setup), _block(setup)
-        gathered = (root + 2 * block) * width if (setup.shard_ranks or ranks) > 1 else 0
+        several = (setup.shard_ranks or ranks) > 1
+        gathered = several * (_root(setup) + 2 * _block(setup)) * traffic.TRAVELS[recipe][0]
     if setup.strategy == "fsdp" and setup.accumulation > 1 and (setup.shard_ranks or ranks) > 1:
         waiting = gradient * parameters
     if setup.strategy in states.STAGES and ranks > 1:
