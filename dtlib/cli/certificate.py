@@ -74,7 +74,7 @@ def _verify(file: Path) -> int:
 
     found = certificates.read(file)
     print(
-        f"{file} was not edited: {found['name'] or 'no name'}, made on {found['made']} with dtlib"
+        f"{file} is consistent: {found['name'] or 'no name'}, made on {found['made']} with dtlib"
         f" {found['dtlib']}, commit {certificates.short(found['commit'])}."
     )
     ended = []

@@ -142,7 +142,7 @@ def read(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(rest.removesuffix(_END))
         same = found["digest"] == _digest(found) and written(found) == text
-        known = found["format"] == FORMAT
+        known = found["format"] == FORMAT and all(map(_has_lines, found["passed"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         same = known = False
     if not same or not known:
@@ -150,6 +150,12 @@ def read(file: Path) -> dict[str, Any]:
             f"{file} was edited after `dtlib certificate` wrote it: ask for the original file."
         )
     return dict(found)
+
+
+def _has_lines(row: dict[str, Any]) -> bool:
+    """Whether an answer, if there is one, is a list of lines."""
+    lines = row.get("answer", [])
+    return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
 
 
 def verdicts(found: dict[str, Any]) -> Iterator[tuple[str, bool | None, str]]:
@@ -181,8 +187,11 @@ def _problem(exercise: str, text: str) -> str:
         verdict = ladder.judge(lesson, name, check, own_code.restored(text))
     except (BadInput, NotJudged) as error:
         return f"cannot be checked: {error}"
-    except Exception as error:
-        return f"cannot be read: {type(error).__name__}, {in_words(error)}."
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # `x = exit()` would end the command as if all was well
+        why = in_words(error) if isinstance(error, Exception) else "which ends programs"
+        return f"cannot be read: {type(error).__name__}, {why}."
     if isinstance(verdict, Passed):
         return ""
     if isinstance(verdict, Wrong):

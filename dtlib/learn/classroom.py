@@ -28,6 +28,11 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds before the server is asked again
 STRANGER = (401, 403)  # what a server answers that does not know this student
 
 
+def bare(code: str) -> str:
+    """Return a join code as it is compared: without spaces and hyphens, in capitals."""
+    return "".join(one for one in code.upper() if one.isalnum())
+
+
 class Member:
     """One student's place in a class, kept in a folder: a token, and what is still to be sent."""
 
@@ -67,9 +72,15 @@ class Member:
             When no class view answers there.
         """
         base, old = base_of(url), self.card()
-        if old.get("url") == base and self._post([]).status not in STRANGER:
+        # A class keeps its code; the address changes when the instructor's machine gets another.
+        same = bool(old) and old.get("code") == bare(code)
+        if self._known(base, old, same):
             if name and name != old["name"]:
                 raise BadInput(f"you are {old['name']!r} in this class: learn.leave() first.")
+            if old["url"] != base:
+                old["url"] = base
+                with history.locked(self.folder):
+                    self._write(old)
             self._start()
             return old
         body = {"code": code} if name is None else {"code": code, "name": name}
@@ -82,14 +93,35 @@ class Member:
             ) from None
         if answer.status != 200 or not {"student", "name", "token"} <= set(answer.content):
             raise BadInput(answer.sentence)
-        card = {"url": base} | {k: answer.content[k] for k in ("student", "name", "token")}
+        card = {"url": base, "code": bare(code)}
+        card |= {k: answer.content[k] for k in ("student", "name", "token")}
         with history.locked(self.folder):
-            if old and old.get("url") != base:  # what another class was to be told
+            if not same:  # what another class was to be told
                 self._queue.unlink(missing_ok=True)
-            write_atomically(self._card, json.dumps(card, indent=1) + "\n")
-            self._card.chmod(0o600)
+            self._write(card)
         self._start()
         return card
+
+    def _known(self, base: str, card: dict[str, Any], same: bool) -> bool:
+        """Whether the class at an address is the one of the card, and knows its student.
+
+        At the card's own address, a class that is away still does.
+        """
+        if not card or not (same or card["url"] == base):
+            return False
+        status = self._post([], card | {"url": base}).status
+        return status == 200 or (card["url"] == base and status not in STRANGER)
+
+    def _write(self, card: dict[str, Any]) -> None:
+        """Replace the card by a file that nobody else could ever read: it holds the token."""
+        new = self._card.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(json.dumps(card, indent=1) + "\n")
+            file.flush()
+            os.fsync(handle)
+        new.replace(self._card)
 
     def leave(self) -> str | None:
         """Drop token and events, tell the server, and return what it could not be told."""
@@ -179,8 +211,8 @@ class Member:
             return False
         return bool(ids)
 
-    def _post(self, events: list[dict[str, Any]]) -> Answer:
-        card = self.card()
+    def _post(self, events: list[dict[str, Any]], card: dict[str, Any] | None = None) -> Answer:
+        card = card or self.card()
         if not card:
             return Answer(0)
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import inspect
 import linecache
 import sys
@@ -38,11 +39,14 @@ def keep(lesson: Lesson, name: str, function: Any) -> str:
         text = whole(function, lesson)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    except NotKept as why:
-        return str(why)
+        return ""
+    except NotKept as error:
+        why = str(error)
     except Exception as error:
-        return f"stopped dtlib with {type(error).__name__}"
-    return ""
+        why = f"stopped dtlib with {type(error).__name__}"
+    with contextlib.suppress(OSError):  # an older answer is not the one that passed last
+        file.unlink(missing_ok=True)
+    return why
 
 
 def kept(lesson: Lesson, name: str) -> str | None:
@@ -179,12 +183,30 @@ def _text_of_class(thing: Any) -> str:
     return ""
 
 
+def _short(value: Any) -> bool:
+    """Whether a value is plain and may be short; the `repr` of another could take long."""
+    waiting, length = [value], 0
+    while waiting and length <= LONGEST:
+        one = waiting.pop()
+        kind = type(one)
+        length += 1
+        if kind in (str, bytes, list, tuple, set, dict):
+            length += len(one)
+            if length <= LONGEST and kind not in (str, bytes):
+                waiting += [*one, *one.values()] if kind is dict else one
+        elif kind is int:
+            length += one.bit_length() // 4  # a digit has fewer than 4 bits
+        elif kind not in (bool, float, complex, types.NoneType):
+            return False
+    return length <= LONGEST
+
+
 def _literal(name: str, value: Any) -> str:
-    text = repr(value)
-    try:
-        same = len(text) <= LONGEST and bool(ast.literal_eval(text) == value)
-    except (ValueError, SyntaxError, MemoryError):
-        same = False
+    text, same = "", False
+    if _short(value):
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError):
+            text = repr(value)
+            same = len(text) <= LONGEST and bool(ast.literal_eval(text) == value)
     if not same:
         raise NotKept(f"uses {name}, a {type(value).__name__} that another cell made")
     return text

@@ -172,7 +172,7 @@ def untranslated(lesson: Translated) -> Iterator[str]:
     own = f"{lesson.stem}/{lesson.language}.yaml"
     texts = _english(lesson)
     for text in texts:
-        if text not in lesson.own:
+        if not lesson.own.get(text):
             yield f"{own} has no translation of {_short(text)}"
     for english in lesson.own:
         # A cell may name a text, too: a word that it gives to learn.measured, say.

@@ -44,7 +44,7 @@ def test_it_lists_what_was_passed_and_verifies_it(capsys: Any) -> None:
     assert text.startswith("# Exercises passed of Zoë \\*O'Brien\\*\n")
     assert "| 90 A lesson for the tests | `double` |" in text and "| 2 | yes |" in text
     said = verified(capsys, 0)
-    assert "certificate.md was not edited: Zoë *O'Brien*, made on " in said
+    assert "certificate.md is consistent: Zoë *O'Brien*, made on " in said
     assert "  90/double: passes.\n1 verified, 0 failed, 0 claimed" in said
     assert "what an answer prints" not in said
 
@@ -88,6 +88,7 @@ def forged(**row: Any) -> None:
     ({"answer": ["def answer(x):", "    return y"]}, "does not pass: Your function stopped in"),
     ({"answer": ["def answer("]}, "cannot be read: SyntaxError"),
     ({"answer": ["other = 1"]}, "cannot be read: KeyError"),
+    ({"answer": ["x = exit()"]}, "cannot be read: SystemExit, which ends programs"),
     ({"answer": ["open('owned', 'w')"]}, "holds more than imports, values and definitions"),
     ({"exercise": "90/triple"}, "cannot be checked: lesson 90 has no exercise 'triple'"),
     ({"exercise": "91/double"}, "cannot be checked: there is no lesson 91"),
@@ -100,6 +101,13 @@ def test_an_answer_that_does_not_pass_is_found_even_in_a_forged_file(
     said = verified(capsys, 1)
     assert words in said and "0 verified, 1 failed" in said
     assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize("answer", [[1], "return 1", None])
+def test_an_answer_that_is_no_list_of_lines_is_refused(capsys: Any, answer: Any) -> None:
+    made(capsys)
+    forged(answer=answer)
+    assert "was edited after" in verified(capsys, 2)
 
 
 def test_a_pass_without_an_answer_is_only_claimed(capsys: Any) -> None:

@@ -193,13 +193,52 @@ def test_joining_again_is_the_same_student(server: Server) -> None:
 
 def test_another_class_is_told_nothing_that_was_meant_for_the_last(server: Server) -> None:
     learn.join(URL, server.store.code, "ann")
-    CARD.write_text(CARD.read_text().replace("192.0.2.7", "192.0.2.8"))
     event = {"exercise": "90/double", "attempt": 1, "verdict": "passed", "key": ""}
     QUEUE.write_text(json.dumps(event | {"id": "0" * 32}))
+    server.store.leave(1)  # at the same address, a class of another folder
+    server.store.code = "NEXT-WEEK"
     learn.join(URL, server.store.code, "ben")
     learn.check("double", same)
     sent()
     assert server.counts("90/double") == (0, 1, 0)
+
+
+def test_a_class_at_another_address_is_the_same_class(server: Server) -> None:
+    learn.join(URL, server.store.code, "ann")
+    server.up = False
+    learn.check("double", same)
+    with pytest.raises(Unavailable):
+        learn.join("192.0.2.8:8733", server.store.code, "ann")
+    assert json.loads(CARD.read_text())["url"] == URL
+    server.up = True
+    learn.join("192.0.2.8:8733", server.store.code.lower(), "ann")
+    sent()
+    assert json.loads(CARD.read_text())["url"] == "http://192.0.2.8:8733"
+    assert server.store.students() == ["ann"] and server.counts("90/double") == (0, 1, 0)
+
+
+def test_the_token_of_one_class_is_not_shown_to_another(server: Server) -> None:
+    learn.join(URL, server.store.code, "ann")
+    server.asked.clear()
+    server.store.code = "NEXT-WEEK"
+    learn.join("192.0.2.8:8733", server.store.code, "ben")
+    assert [path for _, path, _ in server.asked] == ["/api/join"]
+
+
+def test_nobody_else_can_read_the_card_while_it_is_written(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[int] = []
+    replace = Path.replace
+
+    def noted(self: Path, target: Path) -> Path:
+        if target.name == CARD.name:
+            modes.append(self.stat().st_mode & 0o077)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    learn.join(URL, server.store.code)
+    assert modes == [0]
 
 
 def test_who_leaves_sends_nothing_more_and_is_forgotten(server: Server, capsys: Any) -> None:

@@ -126,12 +126,42 @@ def test_a_pass_keeps_the_answer_and_a_refusal_leaves_it(passed: Path) -> None:
     assert passed.read_text() == text
 
 
-def test_an_answer_that_breaks_while_it_is_read_has_passed_all_the_same(capsys: Any) -> None:
-    odd = cells(
-        "class Odd:\n    def __repr__(self): raise RuntimeError\nodd = Odd()",
-        "def double(x):\n    return 2 * x if odd else 0\n",
+def test_a_later_pass_that_cannot_be_kept_leaves_no_older_answer(
+    passed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = passed.read_text()
+    assert learn.check("double", cells("double = lambda x: 2 * x")["double"])
+    assert not passed.exists()
+    passed.write_text(text)
+    monkeypatch.setattr(own_code, "whole", lambda *_: 1 / 0)
+    assert own_code.keep(session.current(), "double", None) == (
+        "stopped dtlib with ZeroDivisionError"
     )
-    assert learn.check("double", odd["double"])
+    assert not passed.exists()
+
+
+def test_what_is_long_or_not_plain_is_not_written_out_to_see_that() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    round_and_round: list[Any] = []
+    round_and_round.append(round_and_round)
+    for value in (Odd(), [1, (Odd(),)], [Odd()] * 10**6, 10**5000, round_and_round):
+        with pytest.raises(own_code.NotKept, match="uses y, a"):
+            own_code._literal("y", value)
+    for value in ([], {}, [[]] * 400, [1] * 660, {1: {2}, "a": (b"", None)}, "a" * 1900, -1j):
+        assert own_code._literal("y", value) == repr(value)
+
+
+def test_an_answer_that_breaks_while_it_is_read_has_passed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(*_: Any) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr(own_code, "whole", breaks)
+    assert learn.check("double", cells("def double(x): return 2 * x")["double"])
     from dtlib.learn import history
 
     entry = history.read("90_demo", "exercises", "double")

@@ -1,7 +1,9 @@
 """The class view's store and application, without a socket."""
 
 import json
+import socket
 import sqlite3
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from dtlib import cli
 from dtlib.errors import BadInput
-from dtlib.lessons.class_view import app, store
+from dtlib.lessons.class_view import app, idle, store
 from dtlib.lessons.class_view.overview import catalogue, without_numbers
 from dtlib.lessons.class_view.refusals import Limiter
 from dtlib.lessons.class_view.serving import greeting
@@ -167,8 +169,85 @@ def test_a_flood_is_refused(server: Server) -> None:
         assert student.send(*[PASS] * 100).status_code == 200
     refused(student.send(*[PASS] * 100), 429, "You send verdicts too often: try again in 50 s.")
     assert other.send(PASS).status_code == 200
-    server.view.by_address.most = 0
-    refused(other.send(PASS), 429, "This address asks too often")
+    for _ in range(3):
+        refused(other.send(*[{}] * 101), 422, "at most 100 events")  # counts, too
+    server.view.by_student.most = 1
+    assert other.send(*[{}] * 101).status_code == 422
+    refused(other.send(*[{}] * 101), 429, "You send verdicts too often")
+
+
+def test_a_flood_from_an_address_keeps_nobody_back_who_has_a_token(server: Server) -> None:
+    student, key = Student(server), {"authorization": f"Bearer {server.store.key}"}
+    server.view.by_address = Limiter(3, 1e-3)
+    code = {"code": server.store.code}
+    stranger = {"authorization": "Bearer x"}
+    assert server.client.get("/api/class", headers=stranger).status_code == 403
+    assert student.send(PASS, headers=stranger).status_code == 401
+    assert server.client.post("/api/join", json=code).status_code == 200
+    refused(student.send(PASS, headers={}), 429, "This address asks too often")
+    refused(server.client.get("/api/class", headers=student.headers), 429, "asks too often")
+    refused(server.client.post("/api/join", json=code), 429, "asks too often")
+    assert student.send(PASS).json() == {"new": 1}
+    assert server.client.get("/api/class", headers=key).status_code == 200
+
+
+def test_one_address_cannot_take_all_seats_at_once(server: Server) -> None:
+    server.view.joins.most = 2
+    Student(server), Student(server)
+    answer = server.client.post("/api/join", json={"code": server.store.code})
+    refused(answer, 429, "Too many students join from this address at once: try again in 2 s.")
+    assert len(server.store.students()) == 2
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 11, "-1", "²", "x"])
+def test_what_is_no_number_of_a_student_is_refused(server: Server, number: str) -> None:
+    student = Student(server)
+    student.path = f"/api/students/{number}/events"
+    refused(student.send(PASS), 403, "token is that of another student")
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_commit_that_fails_leaves_the_next_change_alone(
+    server: Server, rolled_back: bool
+) -> None:
+    class Full:
+        """A connection to a file on a full disk; SQLite may have rolled back by itself."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def execute(self, query: str, *values: Any) -> Any:
+            if query != "COMMIT":
+                return real.execute(query, *values)
+            if rolled_back:
+                real.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+    real, server.store._db = server.store._db, Full()
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        server.store.join("ann", 60)
+    server.store._db = real
+    server.store.join("ben", 60)
+    assert server.store.students() == ["ben"]
+
+
+def test_a_connection_on_which_nobody_asks_is_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "SECONDS", 0.2)
+    web = idle.server(server.view)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=web.run, args=([listener],))
+        thread.start()
+        try:
+            for begun in (b"", b"GET / HT", b"GET /page.js HTTP/1.1\r\nhost: x\r\n\r\nGET / HT"):
+                with socket.create_connection(listener.getsockname(), timeout=4) as silent:
+                    silent.sendall(begun)
+                    text = b"".join(iter(lambda one=silent: one.recv(65536), b""))
+                    assert text.startswith(b"HTTP/1.1 200" if b"host" in begun else b"")
+        finally:
+            web.should_exit = True
+            thread.join()
 
 
 def test_a_bucket_fills_again() -> None:
@@ -340,8 +419,6 @@ def test_a_port_that_is_in_use_is_named(own_folder: None, capsys: Any, taken_por
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 

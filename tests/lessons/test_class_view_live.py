@@ -214,6 +214,14 @@ def asks_for_its_key(served: Served, page: Any, core: Path) -> None:
     page.get_by_label("Instructor's key").fill("a guess")
     page.keyboard.press("Enter")
     page.get_by_text("This is not the instructor's key").wait_for()
+    page.evaluate("location.hash = '#%E0'")  # decodes to nothing
+    page.evaluate("key => { location.hash = key }", served.key)  # pasted into this tab
+    page.get_by_text("global_mean").wait_for()
+    assert "#" not in page.url
+    page.evaluate("sessionStorage.clear()")
+    page.goto("about:blank")
+    page.goto(f"{served.url}/#%E0")
+    page.get_by_text("The page is not open yet.").wait_for()
     page.get_by_label("Instructor's key").fill(served.key)
     page.get_by_role("button", name="Open").click()
     page.get_by_text("global_mean").wait_for()

@@ -91,6 +91,12 @@ def test_a_fault_is_named(tmp_path: Path, entry: str, says: str) -> None:
     assert any(fault.startswith(f"80_lesson80/de.yaml {says}") for fault in faults), faults
 
 
+def test_an_empty_translation_is_none(tmp_path: Path) -> None:
+    lesson = small(tmp_path)
+    lesson.own["one"] = ""
+    assert "80_lesson80/de.yaml has no translation of “one”" in list(untranslated(lesson))
+
+
 def test_english_that_changed_makes_its_translation_stale(tmp_path: Path) -> None:
     lesson = small(tmp_path, story="Ranks add `x` up. They never wait.")
     assert list(untranslated(lesson)) == [

@@ -57,9 +57,10 @@ class ClassView:
     known: Mapping[str, Exercise]
     most: int = 60
     line: str = ""
-    # A whole class may share one address. A student sends events one by one, or, when the server
-    # comes back, all that were waiting.
+    # A whole class may share one address, so what has a valid token is counted for its student
+    # alone: one by one, or, when the server comes back, all events that were waiting.
     by_address: Limiter = field(default_factory=lambda: Limiter(600, 20))
+    joins: Limiter = field(default_factory=lambda: Limiter(40, 1 / 2))
     wrong_codes: Limiter = field(default_factory=lambda: Limiter(20, 1 / 3))
     by_student: Limiter = field(default_factory=lambda: Limiter(300, 2))
 
@@ -68,11 +69,11 @@ class ClassView:
         routes = [
             *(Route(at, _file(name)) for at, name in
               (("/", "page.html"), ("/page.js", "page.js"), ("/page.css", "page.css"))),
-            Route("/api/class", self._guarded(self.show)),
-            Route("/api/join", self._guarded(self.join), methods=["POST"]),
-            Route("/api/students/{student:int}/events", self._guarded(self.receive),
-                  methods=["POST"]),
-            Route("/api/students/{student:int}", self._guarded(self.leave), methods=["DELETE"]),
+            Route("/api/class", _json(self.show)),
+            Route("/api/join", _json(self.join), methods=["POST"]),
+            # Not :int, which fails on more digits than Python reads.
+            Route("/api/students/{student:str}/events", _json(self.receive), methods=["POST"]),
+            Route("/api/students/{student:str}", _json(self.leave), methods=["DELETE"]),
         ]  # fmt: skip
         return Starlette(
             routes=routes,
@@ -80,20 +81,14 @@ class ClassView:
             exception_handlers={Refused: _refused, HTTPException: _not_there},
         )
 
-    def _guarded(
-        self, answer: Callable[[Request], Awaitable[dict[str, Any]]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """A route: JSON out, and no more requests from one address than a class needs."""
-
-        async def route(request: Request) -> Response:
-            _limit(self.by_address, _address(request), 1, "This address asks too often")
-            return JSONResponse(await answer(request))
-
-        return route
+    def _stranger(self, request: Request) -> None:
+        """Count a request without a valid token, and refuse more of them than a class needs."""
+        _limit(self.by_address, _address(request), 1, "This address asks too often")
 
     async def show(self, request: Request) -> dict[str, Any]:
         """What the instructor's page draws."""
         if not self.store.is_key(token_of(request)):
+            self._stranger(request)
             raise Refused(403, "This is not the instructor's key: `dtlib class serve` printed it.")
         return await run_in_threadpool(self._state)
 
@@ -104,20 +99,27 @@ class ClassView:
     async def join(self, request: Request) -> dict[str, Any]:
         """Make somebody who has the code a student."""
         address = _address(request)
+        self._stranger(request)
         _limit(self.wrong_codes, address, 0, "There were too many wrong codes from this address")
         found = await content(request, ("code", "name"))
         if not self.store.is_code(text(found, "code")):
             self.wrong_codes.wait(address)
             raise Refused(403, "This is not the code of this class: it is on the board.")
         name = text(found, "name") if found.get("name") is not None else None
+        _limit(self.joins, address, 1, "Too many students join from this address at once")
         student, name, token = await run_in_threadpool(self.store.join, name, self.most)
         return {"student": student, "name": name, "token": token}
 
     async def receive(self, request: Request) -> dict[str, Any]:
         """Keep a student's verdicts, each once."""
         student = await self._student(request)
-        found = events(await content(request, ("events",)), self.known)
-        _limit(self.by_student, student, max(1, len(found)), "You send verdicts too often")
+        often = "You send verdicts too often"
+        try:
+            found = events(await content(request, ("events",)), self.known)
+        except Refused:
+            _limit(self.by_student, student, 1, often)
+            raise
+        _limit(self.by_student, student, max(1, len(found)), often)
         return {"new": await run_in_threadpool(self.store.add, student, found)}
 
     async def leave(self, request: Request) -> dict[str, Any]:
@@ -126,12 +128,24 @@ class ClassView:
         return {}
 
     async def _student(self, request: Request) -> int:
-        student: int = request.path_params["student"]
-        if student >= 2**31 or not await run_in_threadpool(
-            self.store.owns, token_of(request), student
-        ):
+        number: str = request.path_params["student"]
+        student = int(number) if number.isdecimal() and len(number) <= 10 else -1
+        try:
+            if await run_in_threadpool(self.store.owns, token_of(request), student):
+                return student
             raise Refused(403, "This token is that of another student.")
-        return student
+        except Refused:
+            self._stranger(request)
+            raise
+
+
+def _json(
+    answer: Callable[[Request], Awaitable[dict[str, Any]]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def route(request: Request) -> Response:
+        return JSONResponse(await answer(request))
+
+    return route
 
 
 def _address(request: Request) -> str:

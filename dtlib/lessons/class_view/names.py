@@ -63,11 +63,6 @@ def new_code() -> str:
     return f"{letters[:4]}-{letters[4:]}"
 
 
-def bare(code: str) -> str:
-    """Return a code as it is compared: without spaces and hyphens, in capitals."""
-    return "".join(one for one in code.upper() if one.isalnum())
-
-
 def hashed(token: str) -> str:
     """Return the hash by which a token is kept; a random token of 256 bits needs no salt."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

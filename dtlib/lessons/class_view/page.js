@@ -110,10 +110,29 @@ function showForm(sentence) {
   say(sentence, false);
 }
 
+// Also when an address with a key is pasted into a tab that shows this page.
+function takeKey() {
+  let given = "";
+  try {
+    given = decodeURIComponent(location.hash.slice(1));
+  } catch {
+    // a % that encodes nothing is in no key
+  }
+  if (location.hash) {
+    history.replaceState(null, "", location.pathname);
+  }
+  key = given || key;
+  return given;
+}
+
 async function ask() {
-  const headers = { authorization: `Bearer ${key}` };
+  const asked = key;
+  const headers = { authorization: `Bearer ${asked}` };
   const answer = await fetch("/api/class", { headers, signal: AbortSignal.timeout(5000) });
   const state = await answer.json();
+  if (asked !== key) {
+    return; // another key came in the meantime
+  }
   if (answer.status === 403 || answer.status === 401) {
     showForm(state.error);
     return;
@@ -160,8 +179,13 @@ find("ask").addEventListener("submit", (event) => {
   find("key").value = "";
   ask().catch(() => {});
 });
-key = decodeURIComponent(location.hash.slice(1)) || sessionStorage.getItem("key") || "";
-history.replaceState(null, "", location.pathname);
+addEventListener("hashchange", () => {
+  if (takeKey()) {
+    ask().catch(() => {});
+  }
+});
+key = sessionStorage.getItem("key") || "";
+takeKey();
 if (!key) {
   showForm("The page is not open yet.");
 }

@@ -39,9 +39,8 @@ def serve(folder: Path, address: str | None, port: int, most: int) -> None:
         Without starlette and uvicorn.
     """
     try:
-        import uvicorn
-
         from dtlib.lessons.class_view.app import ClassView
+        from dtlib.lessons.class_view.idle import server
     except ImportError as error:
         raise Unavailable(
             f"the class view needs starlette and uvicorn ({error}): pip install 'dtlib[workshop]'."
@@ -53,12 +52,8 @@ def serve(folder: Path, address: str | None, port: int, most: int) -> None:
         url = f"http://{own_address() if host == EVERYWHERE else host}:{port}"
         view = ClassView(store, known, most, f'learn.join("{url}", "{store.code}")')
         print(greeting(view, url, host), flush=True)
-        config = uvicorn.Config(
-            view.application(), log_level="warning", access_log=False, server_header=False,
-            proxy_headers=False, lifespan="off", ws="none", timeout_graceful_shutdown=2,
-        )  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            server(view).run(sockets=[listener])
         store.close()
     print(f"Stopped. The class is kept in {folder}: the same command continues it.")
 

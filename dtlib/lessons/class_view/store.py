@@ -16,7 +16,8 @@ from typing import IO, Any, NamedTuple
 
 from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput
-from dtlib.lessons.class_view.names import bare, checked, hashed, new_code, new_name
+from dtlib.learn.classroom import bare
+from dtlib.lessons.class_view.names import checked, hashed, new_code, new_name
 from dtlib.lessons.class_view.refusals import Refused
 
 FILE = "class.sqlite"
@@ -133,10 +134,11 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # on a full disk, SQLite may have rolled back already
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._mutex:
