@@ -135,8 +135,9 @@ def _note(lesson: Lesson, name: str, function: Any, verdict: Verdict) -> None:
         if isinstance(verdict, Passed):
             entry["passed"] = True
             entry.setdefault("passed_at", round(time.time()))
-            why = own_code.keep(lesson, name, function)
-            entry.update({"not_kept": why} if why else {})
+            entry.pop("not_kept", None)  # of an earlier pass
+            if why := own_code.keep(lesson, name, function):
+                entry["not_kept"] = why
     exercise = f"{lesson.number}/{name}"
     if isinstance(verdict, Passed):
         classroom.member().tell(exercise, number, classroom.PASSED, "")
