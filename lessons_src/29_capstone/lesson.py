@@ -100,12 +100,16 @@ folders = {
 # %% [markdown]
 # `gather` collects everything that your documents may state: the rows of
 # both tables, `my_runs.csv`, and from the records of the runs the versions,
-# the settings and the shares of a step.
+# the settings and the shares of a step. The lesson stops here, with a sentence
+# that says why, if a study of your own has no run to compare with one rank.
 
 # %%
+from lesson.making import refuse_without_curve
+
 from dtlib.study.capstone import evidence
 
 mine = evidence.gather(list(folders.values()))
+refuse_without_curve(mine.studies)
 for name, value in [("machine", mine.machine), *mine.versions.items()]:
     print(f"{name}: {value}")
 
@@ -172,7 +176,8 @@ learn.check("efficiency_with_spread", efficiency_with_spread)
 
 # %% [markdown]
 # Here is your function on your own runs. The course's table, which the paper
-# uses, must agree with it.
+# uses, must agree with it. Did your study use another strategy on several
+# ranks, such as `zero2`? Then your function gets its runs as `"ddp"`.
 
 # %%
 from lesson.pictures import draw_spread
@@ -185,7 +190,7 @@ for kind in folders:
     rows = [
         {
             "ranks": row["world_size"],
-            "strategy": row["strategy"],
+            "strategy": "single" if row["strategy"] == "single" else "ddp",
             "repeat": row["repeat"],
             "step_time_s": row["step_time_s"],
         }
