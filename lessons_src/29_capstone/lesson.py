@@ -100,12 +100,16 @@ folders = {
 # %% [markdown]
 # `gather` collects everything that your documents may state: the rows of
 # both tables, `my_runs.csv`, and from the records of the runs the versions,
-# the settings and the shares of a step.
+# the settings and the shares of a step. If no efficiency can be computed from
+# one of the studies, the lesson stops here and says why.
 
 # %%
+from lesson.making import refuse_without_curve
+
 from dtlib.study.capstone import evidence
 
 mine = evidence.gather(list(folders.values()))
+refuse_without_curve(mine.studies)
 for name, value in [("machine", mine.machine), *mine.versions.items()]:
     print(f"{name}: {value}")
 
@@ -119,10 +123,10 @@ for name, value in [("machine", mine.machine), *mine.versions.items()]:
 # largest tells a reader what to expect from a single run.
 #
 # What is the **baseline**, T(1)? It is the run `single`, which sends nothing,
-# in the same turn. A run of DDP (DistributedDataParallel) on one rank already
-# pays for copying gradients into buckets, and that makes every efficiency
-# look better. In this worked example of weak scaling the second turn was slow
-# for all:
+# in the same turn. A run of DDP (DistributedDataParallel) on one rank is
+# slower, because it copies gradients into buckets, and relative to a slower
+# run every efficiency looks better. In this worked example of weak scaling
+# the second turn was slow for all:
 
 # %%
 import statistics
@@ -142,9 +146,10 @@ assert statistics.median(each) < statistics.median(flattered)
 #
 # ●●○ *12 minutes.* `rows` has a dict for each run, in any order, such as
 # `{"ranks": 2, "strategy": "ddp", "repeat": 0, "step_time_s": 5.0}`. Return
-# a dict: each number of ranks on which `"ddp"` ran → (median, smallest,
-# largest) of its efficiencies. Leave out a repeat whose turn has no
-# `"single"`.
+# a dict. Its keys are the numbers of ranks on which `"ddp"` ran. Each value
+# has three numbers: the median, the smallest and the largest efficiency on
+# that many ranks. The worked example gives `{2: (0.75, 0.625, 0.8)}`. Leave
+# out a repeat whose turn has no `"single"`.
 
 
 # %% tags=["exercise"]
@@ -172,7 +177,8 @@ learn.check("efficiency_with_spread", efficiency_with_spread)
 
 # %% [markdown]
 # Here is your function on your own runs. The course's table, which the paper
-# uses, must agree with it.
+# uses, must agree with it. Did your study use another strategy on several
+# ranks, such as `zero2`? Then your function gets its runs as `"ddp"`.
 
 # %%
 from lesson.pictures import draw_spread
@@ -185,7 +191,7 @@ for kind in folders:
     rows = [
         {
             "ranks": row["world_size"],
-            "strategy": row["strategy"],
+            "strategy": "single" if row["strategy"] == "single" else "ddp",
             "repeat": row["repeat"],
             "step_time_s": row["step_time_s"],
         }
@@ -267,15 +273,16 @@ assert round(claim, 2) == 0.95 and each_rank == {64}
 #
 # | word | when |
 # | --- | --- |
-# | `"mixed"` | the batches do not fit the kind, in any of the rows |
+# | `"mixed"` | the batch of at least one row does not fit the kind |
 # | `"no baseline"` | there is no run on 1 rank |
-# | `"one repeat"` | the most ranks have one efficiency only |
+# | `"one repeat"` | fewer than two efficiencies are left on the most ranks |
 # | `"fine"` | the claim is the median |
 # | `"best of"` | the claim is the best repeat |
 # | `"not measured"` | the claim is another number |
 #
 # Compute the efficiency of each repeat relative to 1 rank in its turn, and
-# leave out a repeat whose turn has none. `round(…, 2)` before you compare.
+# leave out a repeat whose turn has no run on 1 rank. Round the median and the
+# best repeat with `round(…, 2)` before you compare them with the claim.
 
 
 # %% tags=["exercise"]
@@ -306,9 +313,10 @@ def find_the_error(kind, rows, claimed):
 learn.check("find_the_error", find_the_error)
 
 # %% [markdown]
-# The course's own checker knows more errors, and tells each in a sentence
-# with your numbers. If it finds one in your studies, you read it first. Then
-# the next cell gives it copies of your tables, each with one error planted:
+# The course's own checker knows more errors, and describes each in a sentence
+# with your numbers. The next cell first lets it read your own tables, and
+# shows what it finds. Then it gets copies of them, each with one error
+# planted:
 
 # %%
 from lesson.making import tell
@@ -366,10 +374,11 @@ worse = 100 * ((alone_hours / 0.6) / (alone_hours / 0.8) - 1)
 learn.measured("worse_efficiency", worse, source="simulated")
 
 # %% [markdown]
-# The efficiency is in the denominator: lost time has to be paid for. The
-# number of GPUs does not appear at all, because twice as many need half the
-# time, unless they lose more of it. Two factors follow: the number of
-# **runs** (settings times repeats), and a **reserve** for runs that fail.
+# The efficiency is in the denominator: lost time has to be paid for. How many
+# GPUs a run has does not matter: twice as many take half the time and cost
+# the same, unless they lose more of it. The hours of one run are multiplied
+# by the number of **runs** (settings times repeats), and a **reserve** for
+# runs that fail is added.
 #
 # ## Exercise 3: node-hours
 #
@@ -396,9 +405,10 @@ learn.check("node_hours", node_hours)
 # %% [markdown]
 # Your efficiency was measured on few ranks, and the request is for more.
 # Whatever you use beyond your measurement is an **extrapolation**, and has to
-# be marked. Here it is *simulated*: it supposes that a ring all-reduce
-# (lesson 07) causes all of the loss, in which each of N ranks sends (N − 1)/N
-# of what it would send on very many. Try it:
+# be marked. Here it is *simulated*, and it supposes that a ring all-reduce
+# (lesson 07) causes all of the loss. There each of N ranks sends 2(N − 1)/N
+# times the gradients: once on 2 ranks, almost twice on very many. In weak
+# scaling the lost time of a step grows in the same way. Try it:
 
 # %%
 learn.what_if("request")

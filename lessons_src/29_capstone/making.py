@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from dtlib import study
-from dtlib.errors import Unavailable
+from dtlib.errors import BadInput, Unavailable
 from dtlib.learn import history
 from dtlib.learn.show import Shown, escape, say, show, table
-from dtlib.study import family
-from dtlib.study.capstone import documents, evidence, gains
+from dtlib.study import family, scaling
+from dtlib.study.capstone import documents, evidence, gains, review
 
 OWN = "capstone"  # the folder of this lesson's studies, in `studies/`
 MODEL = "text --model nano --max-length 32 --num-samples 128"
@@ -49,6 +50,24 @@ def measure(kind: str, ranks: str, repeats: int, steps: int, batch: int) -> Path
     text = (out / f"{kind}.txt").read_text()
     print(text.partition("\nTargets")[0], end="\n\n")
     return out
+
+
+def refuse_without_curve(studies: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Refuse studies that have no efficiency, in the sentences of the reviewer.
+
+    Raises
+    ------
+    BadInput
+        When a study is missing, or no run of it can be compared with `single` in its turn.
+    """
+    for kind in scaling.KINDS:
+        rows = studies.get(kind, [])
+        faults = review.of_curve(kind, rows)
+        alone = {row["repeat"] for row in rows if row["strategy"] == "single"}
+        several = {row["repeat"] for row in rows if row["world_size"] > 1}
+        none = not alone & several or {"untimed", "wrong_baseline"} & {one.key for one in faults}
+        if faults and none:
+            raise BadInput(" ".join(fault.sentence for fault in faults))
 
 
 def tell(mark: str, lines: Iterable[str]) -> None:

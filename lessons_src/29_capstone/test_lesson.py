@@ -1,9 +1,11 @@
 """Lesson 29 says what is true: its worked numbers, its options, the errors that it plants."""
 
 import re
+import statistics
 
 import pytest
 
+from dtlib.errors import BadInput
 from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.recorded import recorded
@@ -19,7 +21,7 @@ from tests.prediction_cases import right_options
 
 from .exercises import hours, spreads
 from .exercises.claims import find_the_error
-from .making import show_pages, what_you_have
+from .making import refuse_without_curve, show_pages, what_you_have
 from .spoiling import claims_of, spoiled
 
 LESSON = source.find("29")
@@ -76,6 +78,44 @@ def test_the_check_of_the_exercise_says_of_the_lessons_example_what_the_text_say
              for n, t in ((1, 100.0), (2, 102.0), (4, 105.0)) for k in (0, 1)]  # fmt: skip
     assert find_the_error("strong", given, 0.95) == "mixed"
     assert find_the_error("weak", given, 0.95) == "fine"
+
+
+def test_the_students_function_gets_the_runs_of_any_strategy() -> None:
+    (cell,) = re.findall(r"^for kind in folders:\n    rows = .*?(?=^draw_spread)", LESSON.text,
+                         re.M | re.S)  # fmt: skip
+    studies = {"strong": rows("strong", STRONG), "weak": rows("weak", WEAK)}
+    for row in studies["strong"]:
+        row["strategy"] = "single" if row["world_size"] == 1 else "zero2"
+    given = {"folders": studies, "mine": evidence(studies=studies), "found": {}}
+    solved = {"spread_of": spreads.efficiency_with_spread, "scaling": scaling,
+              "statistics": statistics}  # fmt: skip
+    exec(cell, given | solved)
+    assert given["found"]["strong"].keys() == {2} == given["found"]["weak"].keys()
+
+
+ONE, TWO = ([row for row in rows("strong", STRONG) if row["world_size"] == n] for n in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("strong", "said"),
+    [
+        (ONE, "Your strong study has runs on 1 rank only: give it more"),
+        (TWO, "Your strong study has runs on 2 ranks and none on 1"),
+        ([row | {"strategy": "ddp"} for row in ONE + TWO], "uses the strategy ddp"),
+        ([row | {"repeat": 3} for row in ONE] + TWO, "has no run on 1 rank in its turn"),
+        ([row | {"step_time_s": None} for row in ONE + TWO], "without a timed step"),
+        ([], "Your strong table has no run"),
+    ],
+)
+def test_a_study_without_an_efficiency_stops_the_lesson_with_a_sentence(strong, said) -> None:
+    with pytest.raises(BadInput, match=said):
+        refuse_without_curve({"strong": strong, "weak": rows("weak", WEAK)})
+
+
+def test_a_study_that_has_an_efficiency_goes_on_to_its_review() -> None:
+    one_repeat = [row for row in ONE + TWO if row["repeat"] == 0]
+    for strong in (ONE + TWO, one_repeat, [row | {"mfu": 1.3} for row in ONE + TWO]):
+        refuse_without_curve({"strong": strong, "weak": rows("weak", WEAK)})
 
 
 def test_without_rows_and_studies_one_sentence_names_the_lessons(

@@ -8,7 +8,7 @@ import pytest
 from capstone_cases import evidence, kept, rows
 
 from dtlib.errors import BadInput
-from dtlib.study.capstone import documents
+from dtlib.study.capstone import claims, contents, documents, review
 from dtlib.study.capstone.evidence import Evidence
 from dtlib.study.capstone.words import Words
 
@@ -143,6 +143,43 @@ def test_a_template_that_the_student_changed_is_kept(tmp_path: Path, monkeypatch
     written(tmp_path, MINE)
     assert (tmp_path / "paper.typ.bak").read_text() == "my own layout"
     assert "paper.typ has changed since" in capsys.readouterr().out
+
+
+def test_a_changed_template_is_kept_when_its_document_goes(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    written(tmp_path, MINE)
+    strong = {"strong": evidence().studies["strong"]}
+    (tmp_path / "proposal.typ").write_text("my own layout")
+    written(tmp_path, MINE, studies=strong)
+    assert not (tmp_path / "proposal.typ").exists()
+    assert (tmp_path / "proposal.typ.bak").read_text() == "my own layout"
+    assert "proposal.typ has changed since" in capsys.readouterr().out
+    written(tmp_path, MINE)
+    written(tmp_path, MINE, studies=strong)  # one that nobody has changed needs no copy
+    assert not (tmp_path / "proposal.typ.bak2").exists() and not capsys.readouterr().out
+
+
+def test_an_efficiency_in_quotes_is_a_number() -> None:
+    claim = {"study": "strong", "ranks": 2, "efficiency": "0.67"}
+    words = Words.of({"claims": [claim]})
+    assert claims.of_everything(evidence(), words) == []
+    assert contents.claims(words)["rows"] == [["strong", "2", "0.67", "equals the median"]]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "gpus_per_node", "said"),
+    [(2, 1, 2, ""), (3, 2, 2, ""), (4, 1, 1, "4 ranks and, by its nodes and gpus_per_node, 1 GPU,"),
+     (4, 1, 3, "4 ranks and, by its nodes and gpus_per_node, 3 GPUs, so some ranks share one")],
+)  # fmt: skip
+def test_ranks_share_a_gpu_only_if_there_are_fewer_gpus(ranks, nodes, gpus_per_node, said) -> None:
+    table = rows("strong", {1: [0.04, 0.05], ranks: [0.03, 0.04]})
+    for row in table:
+        row["gpus_per_node"] = 1
+        if row["world_size"] > 1:
+            row |= {"nodes": nodes, "gpus_per_node": gpus_per_node}
+    faults = review.of_curve("strong", table)
+    assert [fault.key for fault in faults] == ["gpus_and_ranks"] * bool(said)
+    assert all(said in fault.sentence for fault in faults)
 
 
 def test_one_study_alone_makes_a_paper_without_a_request(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def paper(evidence: Evidence, words: Words) -> Content:
 def claims(words: Words) -> Content:
     """Return the student's claims, which have been compared with the runs."""
     rows = [
-        [str(one["study"]), str(one.get("gpus", one.get("ranks"))), f"{one['efficiency']:.2f}",
+        [str(one["study"]), str(one.get("gpus", one.get("ranks"))),
+         f"{float(one['efficiency']):.2f}",
          "extrapolated: not measured" if one.get("extrapolated") else "equals the median"]
         for one in words.claims
     ]  # fmt: skip

@@ -69,8 +69,10 @@ def sources(evidence: Evidence, words: Words, price: Costs | None, out: Path) ->
     studies = {kind: evidence.studies.get(kind, ()) for kind in scaling.KINDS}
     write_atomically(out / "slides.svg", charts.efficiencies(studies, (9.5, 3.4), 15))
     for file in (LOOK, *(f"{name}.typ" for name in data)):
-        _put(out / file, resources.files("dtlib.study.capstone").joinpath(file).read_bytes())
+        _keep(out / file, _template(file))
+        write_atomically(out / file, _template(file))
     for name in PAGES.keys() - data.keys():  # of an earlier call
+        _keep(out / f"{name}.typ", _template(f"{name}.typ"))
         for kind in ("typ", "json", "pdf"):
             (out / f"{name}.{kind}").unlink(missing_ok=True)
     for name, content in data.items():
@@ -79,11 +81,14 @@ def sources(evidence: Evidence, words: Words, price: Costs | None, out: Path) ->
     return list(data)
 
 
-def _put(path: Path, template: bytes) -> None:
-    """Write a template; one that the student has changed is kept beside it."""
+def _template(file: str) -> bytes:
+    return resources.files("dtlib.study.capstone").joinpath(file).read_bytes()
+
+
+def _keep(path: Path, template: bytes) -> None:
+    """Copy a file that is no longer the template, before it is overwritten or removed."""
     if path.exists() and path.read_bytes() != template:
         print(f"{path} has changed since dtlib wrote it; it is kept as {back_up(path).name}.")
-    write_atomically(path, template)
 
 
 def pdf(name: str, out: Path) -> str:

@@ -79,7 +79,12 @@ def _place(kind: str, rows: Rows) -> str:
 
 
 def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
-    """Yield what varies in a curve besides the number of ranks."""
+    """Yield what varies in a curve besides the number of ranks, and ranks that share a GPU.
+
+    A table counts nodes and, of each node, the ranks that found a GPU; it does not say which GPU a
+    rank had. So ranks that share one are seen only if a table has more ranks than GPUs. The ranks
+    of `dtlib` itself never share one: each has its own, or all compute on the CPU.
+    """
     sizes = {row["world_size"]: row["global_batch"] for row in rows}
     low, high = min(sizes), max(sizes)
     other = "weak" if kind == "strong" else "strong"
@@ -103,11 +108,12 @@ def _mixed(kind: str, rows: Rows) -> Iterator[Fault]:
             )
     for row in rows:
         gpus = (row["nodes"] or 0) * (row["gpus_per_node"] or 0)
-        if gpus and gpus != row["world_size"]:
+        if 0 < gpus < row["world_size"]:  # there may be more: the last node may run fewer ranks
             yield Fault(
                 "gpus_and_ranks",
-                f"A run of your {kind} study has {row['world_size']} ranks on {gpus} GPUs: ranks"
-                " that share a GPU are not more GPUs; use one rank for each GPU.",
+                f"A run of your {kind} study has {row['world_size']} ranks and, by its nodes and"
+                f" gpus_per_node, {gpus} GPU{'s' * (gpus > 1)}, so some ranks share one: use one"
+                " rank for each GPU.",
             )
             break
 
