@@ -25,7 +25,7 @@ except BadInput as error:
     sys.stdout.write(f"{error}\\n")
 """
 
-TORCHRUN_SETS = EnvWorld(0, 0, 1, 1, 0, "", 0, "").variables()
+TORCHRUNS = ("TORCHELASTIC_", *EnvWorld(0, 0, 1, 1, 0, "", 0, "").variables())
 
 
 def test_torchrun_is_joined_in_place(tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_srun_is_joined_in_place(tmp_path: Path) -> None:
         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
     }  # fmt: skip
-    # a test before this one may have been a rank of torchrun's, whose variables would win
-    clean = {name: value for name, value in os.environ.items() if name not in TORCHRUN_SETS}
+    # a framework that was tried before may have left torchrun's variables here, which would win
+    own = {name: value for name, value in os.environ.items() if not name.startswith(TORCHRUNS)}
     tasks = [
         subprocess.Popen(
             [sys.executable, "script.py"], cwd=tmp_path, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**clean, **step, "PYTHONPATH": str(HERE), "SLURM_PROCID": task,
+            env={**own, **step, "PYTHONPATH": str(HERE), "SLURM_PROCID": task,
                  "SLURM_LOCALID": task},
         )
         for task in "01"
