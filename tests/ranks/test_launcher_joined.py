@@ -45,7 +45,7 @@ def test_srun_is_joined_in_place(tmp_path: Path) -> None:
         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_JOB_ID": "7", "MASTER_PORT": port,
     }  # fmt: skip
-    # a framework that was tried before may have left torchrun's variables here, which would win
+    # torchrun's own variables would win, if something had left them in this process
     own = {name: value for name, value in os.environ.items() if not name.startswith(TORCHRUNS)}
     tasks = [
         subprocess.Popen(
