@@ -41,7 +41,7 @@ def test_the_first_page_answers_a_slider(fresh: Any) -> None:
     form.locator("input[name=stage]").focus()
     page.keyboard.press("ArrowRight")
     # lesson 16 says the same: 16 Ψ / N bytes
-    form.get_by_text("stage 3 on 4 ranks: 3.75 parameters").wait_for()
+    form.get_by_text("stage 3 on 4 ranks: 3.75 weights").wait_for()
     assert "stage 2 on 4 ranks: 15 parameters" in before
 
 

@@ -291,16 +291,18 @@ def test_a_page_that_may_not_load_python_says_what_to_do(browser: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_says_how_long_it_keeps_a_prediction(browser: Any) -> None:
-    page = open_form(browser, forms()["options"], "window.COURSE_PYTHON = 'http://nowhere/';")
+def test_a_page_keeps_a_prediction_and_says_so(browser: Any) -> None:
+    site = "window.COURSE = { keep: (...kept) => { window.kept = kept; }, kept: () => null };"
+    page = open_form(browser, forms()["options"], site)
     page.get_by_label("a little").check()
     page.get_by_label("sure", exact=True).check()
     page.get_by_role("button", name="Commit").click()
     status = page.get_by_role("status").inner_text()
     assert status == (
-        "Committed: a little (sure). This page keeps it until you leave; "
-        "the measured result is below."
+        "Committed: a little (sure). This browser keeps it, and shows it beside the measured "
+        "result below."
     )
+    assert page.evaluate("window.kept[2]") == {"value": "a little", "sure": True}
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ function plot(result, label) {
   const curves = named(result);
   // Room for the longest label on the right, and for the name of the y axis above its numbers.
   const longest = Math.max(...curves.map(([name]) => name.length));
-  const [W, H, left, right, low, top] = [460, 290, 72, Math.min(210, 18 + 9 * longest), 52, 38];
+  const [W, H, left, right, low, top] = [460, 290, 74, Math.min(210, 18 + 9 * longest), 52, 38];
   const points = curves.flatMap(([, c]) => c);
   const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
   const log = Boolean(result.log_x);
