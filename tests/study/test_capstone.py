@@ -14,7 +14,7 @@ from dtlib.sim import hardware
 from dtlib.study.capstone import claims, contents, gains, review
 from dtlib.study.capstone.evidence import gather
 from dtlib.study.capstone.request import Request, costs, short
-from dtlib.study.capstone.words import BEGINNING, Words, read
+from dtlib.study.capstone.words import BEGINNING, TITLE, Words, read
 from dtlib.training.record import COLUMNS
 
 
@@ -210,10 +210,12 @@ def test_the_file_of_words_is_begun_once_and_asks(tmp_path: Path) -> None:
     file = tmp_path / "my_paper.yaml"
     assert read(file).missing == ["author", "question", "discussion", "limits", "purpose"]
     assert file.read_text() == BEGINNING
-    file.write_text(
-        BEGINNING.replace("question: |\n", "question: |\n  Does #it, $it, <it> scale?\n")
-    )
-    assert read(file).question == "Does #it, $it, <it> scale?"
+    odd = "Does #it, $it, <it>: scale?"
+    for name in ("author", "question"):
+        file.write_text(BEGINNING.replace(f"{name}: |\n", f"{name}: |\n  {odd}\n"))
+        assert getattr(read(file), name) == odd
+    file.write_text(BEGINNING.replace(TITLE, odd))
+    assert read(file).title == odd
 
 
 @pytest.mark.parametrize(

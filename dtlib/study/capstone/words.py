@@ -26,8 +26,10 @@ FILE = "my_paper.yaml"
 BEGINNING = f"""\
 # Your words. A blank line begins a new paragraph. No character has a special meaning, so write
 # #, $, @, <, * and quotes as they are. What you leave empty is asked for in the document.
-title: {TITLE}
-author: ""
+title: |
+  {TITLE}
+author: |
+
 question: |
 
 discussion: |
