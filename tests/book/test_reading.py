@@ -42,7 +42,7 @@ def test_the_first_page_answers_a_slider(fresh: Any) -> None:
     page.keyboard.press("ArrowRight")
     # lesson 16 says the same: 16 Ψ / N bytes
     form.get_by_text("stage 3 on 4 ranks: 3.75 weights").wait_for()
-    assert "stage 2 on 4 ranks: 15 parameters" in before
+    assert "stage 2 on 4 ranks: 15 weights" in before
 
 
 def test_a_browser_keeps_what_was_read_and_answered_and_forgets_it(fresh: Any) -> None:
