@@ -68,7 +68,7 @@ def slides(lesson: Lesson, page: dict[str, Any]) -> list[Slide]:
 def _of_text(
     heading: str, title: str, body: str, cell: dict[str, Any], before: list[Slide]
 ) -> Iterator[Slide]:
-    """The slides of a section, whose `title` is empty if it goes on with the last `heading`."""
+    """The slides of a section, whose `title` is empty where the last `heading` continues."""
     if len(before) == 1:
         yield Slide("The question", _question(body), kind="question")
     elif title.startswith("Exercise"):

@@ -29,7 +29,7 @@ def what_you_have(folder: Path) -> None:
         say(
             "Nothing yet.",
             "There is no my_runs.csv and no study here: lessons 21 and 22 give studies and gains,"
-            " 20 a profile, and every lesson predictions; this lesson goes on with two small"
+            " 20 a profile, and every lesson predictions; this lesson continues with two small"
             " studies of its own.",
         )
         return

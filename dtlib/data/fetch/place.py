@@ -113,8 +113,8 @@ def _get(source: Source, file: File, part: Path, carried: Sequence[Path], show: 
             origin = carried[0]  # a single file for a single download, whatever its name
         if origin is None:
             places = ", ".join(str(path) for path in carried)
-            lacks = "has no" if any(path.is_dir() for path in carried) else "is not"
-            raise BadInput(f"{places} {lacks} {file.name}: {by_hand(source)}.")
+            missing = "has no" if any(path.is_dir() for path in carried) else "is not"
+            raise BadInput(f"{places} {missing} {file.name}: {by_hand(source)}.")
         carry(origin, file, part, progress, by_hand(source))
     finally:
         progress.close()
