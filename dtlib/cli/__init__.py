@@ -17,6 +17,7 @@ from dtlib.cli.describing import explain
 from dtlib.cli.launched import share_hash_seed, without_local_rank
 from dtlib.cli.training import parse_train, train_parser
 from dtlib.errors import DtlibError, refuse_unknown, unusable
+from dtlib.ranks.ending import end_rank
 
 __all__ = ["main", "parse_train", "train_parser"]
 
@@ -37,9 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         complete()
         return 1
-    if argv is None:
-        share_hash_seed()
-    words = list(sys.argv[1:] if argv is None else argv)
+    if argv is not None:
+        return _run(list(argv))
+    share_hash_seed()
+    return end_rank(_run(sys.argv[1:]))
+
+
+def _run(words: list[str]) -> int:
+    """Run the command and return its exit code."""
     try:
         code = _dispatch(without_local_rank(words))
         print(end="", flush=True)
