@@ -1,6 +1,7 @@
 """Make a deck of slides for each lesson: python book/make_slides.py [NN …] [--no-pdf].
 
-1. `dtlib lessons pages` runs the lessons that changed (build/book/lessons), as for the website.
+1. `dtlib lessons pages` runs those of the lessons that changed (build/book/lessons), as for the
+   website.
 2. npm brings reveal.js and MathJax, at the versions of package-lock.json (build/book/assets).
 3. build/book/slides gets a deck for each lesson, with the instructor's notes as speaker notes (key
    S), and, where there is a Chromium, a handout: the slides, without the notes, as a PDF file.
@@ -37,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         chosen = choose(asked.lessons)
         npm = look_around()
-        run([sys.executable, "-m", "dtlib", "lessons", "pages"])
+        run([sys.executable, "-m", "dtlib", "lessons", "pages", *asked.lessons])
         bring_assets(npm)
         for lesson in chosen:
             write_deck(lesson, BUILD / "lessons" / f"{lesson.stem}.ipynb", OUT)

@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     paging = commands.add_parser(
         "pages", help="run for the website the lessons that changed since their last run"
     )
+    paging.add_argument("lessons", nargs="*", metavar="NN", help="numbers (default: all)")
     readying = _add_teaching(commands)
     folders = {running: "build/lessons", paging: "build/book/lessons", readying: "build/ready"}
     for command, folder in folders.items():
@@ -115,7 +116,8 @@ def _run(args: argparse.Namespace) -> int:
 def _pages(args: argparse.Namespace) -> int:
     from dtlib.lessons.pages import build_pages
 
-    return build_pages(lessons(), args.out, jobs=args.jobs, timeout=args.timeout)
+    chosen = [find(number) for number in args.lessons] or None
+    return build_pages(lessons(), args.out, chosen=chosen, jobs=args.jobs, timeout=args.timeout)
 
 
 def _ready(args: argparse.Namespace) -> int:

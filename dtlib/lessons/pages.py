@@ -28,7 +28,14 @@ _DRAWN = '<svg role="img" aria-label="Figure'
 _CAPTION = re.compile(r"<caption>(.*?)</caption>", re.S)
 
 
-def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout: int = 300) -> int:
+def build_pages(
+    lessons: Sequence[Lesson],
+    out: Path,
+    *,
+    chosen: Sequence[Lesson] | None = None,
+    jobs: int = 2,
+    timeout: int = 300,
+) -> int:
     """Execute each lesson whose page is missing or out of date, and write its page.
 
     Parameters
@@ -38,6 +45,8 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
     out
         Where the pages go: `out/stem.ipynb`. A lesson runs in `out/run/stem`, where its notebook
         stays if it failed; its page is then missing.
+    chosen
+        Those of the lessons whose pages are wanted now; by default all.
     jobs
         Lessons at a time.
     timeout
@@ -60,7 +69,8 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
     for path in out.glob("*.ipynb"):
         if _kept_key(path) != keys.get(path.stem):
             path.unlink()
-    due = [lesson for lesson in lessons if not (out / f"{lesson.stem}.ipynb").exists()]
+    wanted = lessons if chosen is None else chosen
+    due = [lesson for lesson in wanted if not (out / f"{lesson.stem}.ipynb").exists()]
     # Each lesson runs in an empty folder of its own: no page shows an earlier run's answers.
     everything = [Job(one, "page", out / "run" / one.stem / f"{one.stem}.ipynb") for one in due]
     for job in everything:
@@ -74,7 +84,7 @@ def build_pages(lessons: Sequence[Lesson], out: Path, *, jobs: int = 2, timeout:
             write_atomically(out / job.target.name, text)
             shutil.rmtree(job.target.parent)
     failed = [job for job in everything if job.error]
-    print(f"{len(lessons) - len(due)} pages kept, {len(due) - len(failed)} made in {out}")
+    print(f"{len(wanted) - len(due)} pages kept, {len(due) - len(failed)} made in {out}")
     return 1 if failed else 0
 
 

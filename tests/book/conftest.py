@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import npm
+import axe
 import pytest
 from building import CHROMIUM, ROOT, Built, lesson_times, make_book
 from served import served
@@ -67,5 +67,6 @@ def open_page(browser: Any, address: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return npm.install(tmp_path_factory.mktemp("axe"), "axe-core@4.14.1") / "axe.min.js"
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of axe-core."""
+    return axe.script(tmp_path_factory.mktemp("axe"))
