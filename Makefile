@@ -37,16 +37,18 @@ STAMP := $(VENV)/.dtlib-installed
 export PATH := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin:$(PATH)
 
 # Where all durations stand: $(ENV_MINUTES) prints those of `make env`.
-ENV_MINUTES = sed -n 's/^  env: {seconds: \([0-9]*\),.*/\1/p' book/durations.yaml | awk '{printf "%.0f", $$1 / 60}'
+ENV_MINUTES = sed -n 's/^  env: {seconds: \([0-9]*\),.*/\1/p' book/durations.yaml | awk '{m = sprintf("%.0f", $$1 / 60); printf "%s minute%s", m, m == 1 ? "" : "s"}'
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r name what; do printf '  %-10s  %s\n' "$$name" "$$what"; done
 	@echo
-	@echo "The first one makes the environment .venv: $$($(ENV_MINUTES)) minutes here, without a download;" \
+	@echo "The first one makes the environment .venv: $$($(ENV_MINUTES)) here, without a download;" \
 	  "7 GB on Linux, less on a Mac."
 	@echo "make TARGET VENV=path uses an environment that is there already, and installs nothing into it."
+
+env: ## make the environment .venv, as every other target does first, and nothing else
 
 lab: env ## open JupyterLab at lesson 00: the first command of a student
 	@test -f notebooks/student/00_start_here.ipynb || "$(PY)" -m dtlib lessons build
@@ -84,8 +86,8 @@ lint: env ## style, types and layers
 book: env ## the pages and the executed lessons as a website in build/book/html
 	@"$(PY)" book/make_site.py
 
-slides: env ## a deck of slides for each lesson, and its handout, in build/book/slides
-	@"$(PY)" book/make_slides.py
+slides: env ## a deck of slides for each lesson, in build/book/slides; LESSONS="00 07" for some
+	@"$(PY)" book/make_slides.py $(LESSONS)
 
 pdf: env ## print the built website as build/book/course.pdf, by Chromium
 	@"$(PY)" book/make_pdf.py

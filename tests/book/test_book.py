@@ -147,8 +147,11 @@ def test_pages_are_executed_once_and_a_failing_cell_fails_the_build(tmp_path, ca
     sources, out = tmp_path / "lessons_src", tmp_path / "out"
     write(sources, "70", "print(6 * 7)")
     write(sources, "71", '# %% tags=["raises-exception"]\n1 / 0')
+    assert build_pages(lessons(sources), out, chosen=[find("71", sources)]) == 0
+    assert "0 pages kept, 1 made" in capsys.readouterr().out
+    assert [path.name for path in out.glob("*.ipynb")] == ["71_lesson71.ipynb"]
     assert build_pages(lessons(sources), out) == 0
-    assert "0 pages kept, 2 made" in capsys.readouterr().out
+    assert "1 pages kept, 1 made" in capsys.readouterr().out
     first = {path.name: path.read_bytes() for path in out.glob("*.ipynb")}
     assert sorted(first) == ["70_lesson70.ipynb", "71_lesson71.ipynb"]
     assert b"42" in first["70_lesson70.ipynb"] and b"ZeroDivision" in first["71_lesson71.ipynb"]

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import deck
@@ -86,6 +88,19 @@ def test_an_exercise_shows_its_stub_and_keeps_the_notes_for_the_speaker() -> Non
 def test_a_lesson_that_is_not_there_is_refused() -> None:
     with pytest.raises(BadInput, match="There is no lesson 99: choose from 00, 01"):
         make_slides.choose(["07", "99"])
+
+
+def test_decks_of_some_lessons_run_no_others(monkeypatch) -> None:
+    seen: list[list[str]] = []
+
+    def run(words: list[str]) -> None:
+        seen.append(words)
+        raise subprocess.CalledProcessError(7, words)
+
+    monkeypatch.setattr(make_slides, "look_around", lambda: "npm")
+    monkeypatch.setattr(make_slides, "run", run)
+    assert make_slides.main(["00", "07"]) == 7
+    assert seen == [[sys.executable, "-m", "dtlib", "lessons", "pages", "00", "07"]]
 
 
 @pytest.mark.slow

@@ -164,12 +164,14 @@ def by(share):
 def counts(share):
     return {ADD: str(len(share))}
 ''')
-    (room / "exercises/near.py").write_text('FAR = ("far", {"x": ""})')
+    (room / "exercises/near.py").write_text(
+        'g = solution("g", globals())\nFAR = ("far", {"x": ""})'
+    )
     (room / "bank/one.py").write_text('ALSO_WRONG = [("code", lambda a: a), ("none", 3)]')
     rows = [row[0] for row in table(find("80", tmp_path), "f")]
     assert rows == [
         "`a + b` → `a - b \\| 1`", "`lambda a: a`", "Adds what nobody asked for.", "made",
-        "`a + b` → `size = a - b; 7`", "without `x`", "family", "none",
+        "`a + b` → `size = a - b; 7`", "in `g`: without `x`", "family", "none",
     ]  # fmt: skip
 
 

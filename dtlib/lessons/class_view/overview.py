@@ -11,6 +11,7 @@ from typing import Any
 
 from dtlib.learn.catalogue import exercises, in_order, mistakes
 from dtlib.lessons.class_view.store import Standing
+from dtlib.lessons.teaching.exercises import exercises as numbered
 
 STUCK = 3  # refusals without a pass
 RULE = (
@@ -26,6 +27,7 @@ class Exercise:
     lesson: str  # number
     title: str  # of the lesson
     name: str
+    number: int | None  # that of its heading, by which a room calls it
     sentences: Mapping[str, str]
 
 
@@ -33,10 +35,11 @@ def catalogue() -> dict[str, Exercise]:
     """All exercises of the course by `NN/name`, in the order of the path."""
     return {
         f"{lesson.number}/{name}": Exercise(
-            lesson.number, lesson.header["title"], name,
+            lesson.number, lesson.header["title"], name, numbers.get(name),
             {key: without_numbers(text) for key, text in mistakes(lesson, name).items()},
         )
         for lesson in in_order()
+        for numbers in [{one.name: one.number for one in numbered(lesson)}]
         for name in exercises(lesson)
     }  # fmt: skip
 
@@ -101,6 +104,6 @@ def _one(exercise: Exercise, count: Count) -> dict[str, Any]:
     ]
     stuck = sum(map(len, count.stuck.values()))
     return {
-        "name": exercise.name, "passed": count.passed, "trying": count.trying, "stuck": stuck,
-        "mistakes": where,
+        "name": exercise.name, "number": exercise.number, "passed": count.passed,
+        "trying": count.trying, "stuck": stuck, "mistakes": where,
     }  # fmt: skip

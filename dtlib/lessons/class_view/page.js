@@ -45,8 +45,9 @@ function row(exercise) {
   if (exercise.mistakes.length) {
     where.append(element("ul", {}, ...exercise.mistakes.map(mistake)));
   }
+  const called = exercise.number ? [`${exercise.number} `] : [];
   return element(
-    "tr", {}, element("th", { scope: "row" }, ...breakable(exercise.name)),
+    "tr", {}, element("th", { scope: "row" }, ...called, ...breakable(exercise.name)),
     number(exercise.passed, "passed"), number(exercise.trying, "trying"),
     number(exercise.stuck, "stuck"), where,
   );

@@ -26,12 +26,12 @@ def report(folder: Path, to: Path | None) -> str:
     found = shown(known, store.students(), standings)
     store.close()
     rows = [
-        [f"{lesson['number']}/{one['name']}", one["passed"], one["trying"], one["stuck"],
-         ", ".join(f"{len(m['who'])} × {m['key']}" for m in one["mistakes"])]
+        [f"{lesson['number']}/{one['name']}", one["number"] or "", one["passed"], one["trying"],
+         one["stuck"], ", ".join(f"{len(m['who'])} × {m['key']}" for m in one["mistakes"])]
         for lesson in found["lessons"]
         for one in lesson["exercises"]
     ]  # fmt: skip
-    columns = ["exercise", "passed", "trying", "stuck", "stuck on"]
+    columns = ["exercise", "number", "passed", "trying", "stuck", "stuck on"]
     lines = [f"Students who have joined: {found['students']}. {found['rule']}"]
     lines.append(table(rows, columns).text if rows else "No verdict has arrived.")
     if to is not None:

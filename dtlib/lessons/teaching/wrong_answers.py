@@ -17,6 +17,7 @@ from typing import Any
 from dtlib.learn.source import Cell, Lesson
 from dtlib.lessons.markdown import folded
 
+_SOLUTION = re.compile(r"""\bsolution\(\s*["'](\w+)["']""")
 WIDE = 90  # characters of code that a cell of the table shows; a longer program is named
 
 
@@ -60,20 +61,23 @@ def _programs(lesson: Lesson, name: str, keys: set[str]) -> dict[str, str]:
     """For each key the first program that makes the mistake, as a cell of the table shows it."""
     found: dict[str, str] = {}
     for path in _files(lesson, name):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
         names = _names(tree)
+        # A neighbour's programs are about its own function, which this exercise builds on.
+        owned = _SOLUTION.findall(text) if path.parent.name == "exercises" else []
+        where = f"in `{owned[0]}`: " if owned and name not in owned else ""
         for key, program in _pairs(tree):
             if key in keys and key not in found and (told := _told(program, names)):
-                found[key] = told
+                found[key] = where + told
     return found
 
 
 def _files(lesson: Lesson, name: str) -> Iterator[Path]:
     """The exercise's file, the file of its bank, and the neighbours that they import."""
-    solution = re.compile(rf"""\bsolution\(\s*["']{re.escape(name)}["']""")
     for path in sorted(lesson.room.glob("exercises/*.py")):
         text = path.read_text(encoding="utf-8")
-        if solution.search(text):
+        if name in _SOLUTION.findall(text):
             yield path
             yield from filter(Path.exists, [lesson.room / "bank" / path.name])
             for node in ast.walk(ast.parse(text)):
