@@ -51,12 +51,17 @@ BOARD = 'learn.join("http://192.168.1.20:8733", "K7PM-Q2XW")'  # as on the page 
 
 def main(names: list[str]) -> None:
     """Make the pictures of these names, by default all."""
+    made = pictures()
+    if unknown := set(names) - set(made):
+        sys.exit(f"There is no picture {min(unknown)}: choose from {', '.join(made)}.")
+    if not SITE.exists() and set(names or made) != {"class_view"}:
+        sys.exit(f"There is no {SITE}: run `make book` first.")
     program = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox", "--disable-gpu"]
         )
-        for name, picture in pictures().items():
+        for name, picture in made.items():
             if not names or name in names:
                 path = BOOK / "images" / f"{name}.png"
                 picture(browser, path)
@@ -100,7 +105,7 @@ def class_view(browser: Any, path: Path) -> None:
             member.folder.mkdir()
             member.join(url, code)
         for exercise, (passed, tried, stuck) in CLASS.items():
-            # From this student on they have passed, tried once, and are stuck.
+            # The first students have passed, the next ones tried once, and the others are stuck.
             verdicts = [[(PASSED, "")]] * passed + [[(REFUSED, "value")]] * tried
             verdicts += [[(REFUSED, key)] * 3 for key in stuck]
             for member, attempts in zip(members, verdicts, strict=False):

@@ -157,7 +157,6 @@ def the_slider_moves_the_picture(page: Any, lesson: source.Lesson) -> None:
         form = cell.locator(".dtlib-what-if")
         drawing = form.locator("svg[role=img]")
         before, said = drawing.inner_html(), form.locator("p[role=status]").inner_text()
-        keep(cell, cell, "lesson_07_what_if.png" if lesson.number == "07" else "")
         form.locator("input[type=range]").first.focus()
         for _ in range(3):
             page.keyboard.press("ArrowRight")
