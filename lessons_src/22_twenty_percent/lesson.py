@@ -504,15 +504,18 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Look at three things. **The noise:** a gain or a loss that is no larger than
-# the placebo's largest ratio over its smallest is marked *within the noise*,
-# even if all of its pairs lie above 1. This rule is strict, and more pairs
-# make it stricter, because the range of the placebo can only grow; longer
-# turns make the range smaller. It helps you choose; the proof below rests on
-# the sign test instead. **Levers that lose:** a loader worker helps if a core
-# is idle, and with two ranks on two cores none is. Whether bf16 pays off
-# depends on the processor, and you find out only by measuring. **The losses:**
-# a gain belongs to *this* experiment only if the loss curve stays the same.
+# Look at three things. **The noise:** as in lesson 21, an effect has to be
+# larger than the spread of something in which nothing changes. Here that is
+# the placebo: its largest ratio over its smallest, where 1, no change, counts
+# as a ratio, too. A gain or a loss that is no larger is marked *within the
+# noise*, even if all of its pairs lie above 1. This rule is strict, and more
+# pairs make it stricter, because the spread of the placebo can only grow;
+# longer turns make it smaller. The rule helps you choose; the proof below
+# rests on the sign test instead. **Levers that lose:** a loader worker helps
+# if a core is idle, and with two ranks on two cores none is. Whether bf16 pays
+# off depends on the processor, and you find out only by measuring. **The
+# losses:** a gain belongs to *this* experiment only if the loss curve stays
+# the same.
 
 # %%
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
@@ -818,7 +821,7 @@ for name, (cost, plain, again, fast, _) in found.items():
     unsure = noise(old / new, plain, again)
     paid = [steps_of(cost, old, new, sizes) for sizes in million]
     rows.append(
-        [name, f"{cost:.1f} s", f"{old * 1e3:.2f} ms", f"{new * 1e3:.2f} ms"]
+        [name, f"{cost:.1f} s", f"{old * 1e3:.3f} ms", f"{new * 1e3:.3f} ms"]
         + ([unsure] * 2 if unsure else paid)
     )
 learn.table(

@@ -52,7 +52,10 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
     """
     whole = {name: sum(parts.values()) for name, parts in steps.items()}
     first, *_, last = steps
-    saved = {part: steps[first][part] - steps[last][part] for part in steps[first]}
+    words = {kind: part for part, kind in KINDS.items()} | {"waiting": "waiting or idle"}
+    saved = dict.fromkeys(words.values(), 0.0)
+    for part in steps[first]:
+        saved[words[KINDS[part]]] += steps[first][part] - steps[last][part]
     most = max(saved, key=lambda part: saved[part])
     told = f"{whole[first]:.0f} ms {first} and {whole[last]:.0f} ms {last}"
     title = f"A step takes {told}; most is saved on {most}"
@@ -73,7 +76,6 @@ def draw_steps(steps: Mapping[str, Mapping[str, float]], real: bool = True) -> A
             start += ms
     timeline(axes, spans, names=list(steps))
     axes.set_xlabel("ms of a step, its parts added up")
-    words = {kind: part for part, kind in KINDS.items()} | {"waiting": "waiting or idle"}
     key(figure, list(words), words)
     return figure
 
@@ -84,7 +86,8 @@ def draw_gains(
     """Gain of each lever (median, smallest, largest); those not in `real` are within noise."""
     over = [name for name in real if gains[name][0] >= goal]
     figure, axes = canvas(
-        f"{len(over)} of {len(gains) - 1} levers alone reach {goal:g} times the throughput",
+        f"Beyond the noise, {len(over)} of {len(gains) - 1} levers alone reach {goal:g} times the"
+        " throughput",
         alt="Gain in throughput of each lever, median from smallest to largest: "
         + "; ".join(f"{name} {middle:.2f} ({low:.2f} to {high:.2f})"
                     + ("" if name in real else ", within the noise")
