@@ -196,11 +196,11 @@ Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
 # `barrier` knows which GPU to use.
 
 # %% [markdown]
-# Now run it with torchrun, on two ranks, for two **epochs**: passes over all
-# training pictures, which count from 0. `--standalone` says that there is no
-# other node, and lets torchrun pick a free port. To show a restart,
-# `fails_once.py` notes who is who, runs your script, and ends rank 1 after the
-# first epoch, once.
+# Now run it with torchrun, on two ranks, for two **epochs**: an epoch is a
+# pass over all training pictures, and their numbers start at 0. `--standalone`
+# says that there is no other node, and lets torchrun pick a free port. To show
+# a restart, `fails_once.py` notes who is who, runs your script, and ends rank
+# 1 after the first epoch, once.
 
 # %%
 # %%writefile fails_once.py

@@ -452,9 +452,10 @@ learn.my_run("operators added up over busy time", plain / union(spans))
 # the function for the dtype and the device. If the arithmetic takes less time
 # than that, the processor is busy with calls. On a GPU, the CPU makes the
 # calls and puts kernels on the queue. If a kernel ends before the next one is
-# on the queue, the GPU has to wait: in the trace, there is a gap before each
-# kernel, which begins just after its launch. The CPU never waits for the GPU
-# (there is no long `cudaStreamSynchronize`). Such a step is **launch-bound**.
+# on the queue, the GPU has to wait: in the trace there is a gap before each
+# kernel, and each kernel begins just after its launch. The CPU never waits for
+# the GPU (there is no long `cudaStreamSynchronize`). Such a step is
+# **launch-bound**.
 #
 # On a CPU you see the same cost as gaps between operators. Record your script
 # with a small model, and compare the two forward passes:
@@ -509,8 +510,8 @@ learn.table(
 # waits for a batch, and **compute** the time that it computes outside of that.
 # **Communication** is only what is *exposed*: nothing else goes on meanwhile.
 # What is left is **idle**. Communication at the same time as computation is
-# *hidden*. It is not a fifth part, as its time is in compute already, although
-# it may slow down the computation, with which it shares cores or memory.
+# *hidden*. It is not a fifth part, because its time is in compute already. (It
+# may slow the computation down, because the two share cores and memory.)
 
 # %%
 found = {name: profiling.shares(profiling.read(f"traces/{name}"))
@@ -617,7 +618,7 @@ for label in ("laptop, fp32", "h100, fp32", "h100, bf16"):
     roofs[label] = one["peak"][precision], one["bandwidth"]
 peak, bandwidth = roofs.pop("laptop, fp32")
 roofs = {
-    "laptop, 1 of 8 cores, fp32": (peak / 8, bandwidth),
+    "laptop, 1 core, fp32": (peak / 8, bandwidth),
     "laptop, 8 cores, fp32": (peak, bandwidth),
     **roofs,
 }

@@ -217,13 +217,13 @@ def draw_roofline(
         size=(7, 4.4),
     )
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylabel="GFLOP/s",
-             xlabel=f"FLOP per byte; with markers: measured on {where}")  # fmt: skip
+             xlabel=f"FLOP per byte\ndashed: computed; markers: measured on {where}")  # fmt: skip
     ends = []
     for label, (peak, bandwidth) in roofs.items():
         bend = [low, balances[label], high]
         roof = [min(peak, bandwidth * at) / 1e9 for at in bend]
         axes.plot(bend, roof, "--", color=INK)
-        ends.append((f"{label} (computed)", (high, roof[-1]), INK))
+        ends.append((label, (high, roof[-1]), INK))
     floor = min(min(y) for _, y in measured.values()) / 1e9
     for number, (label, (x, y)) in enumerate(measured.items()):
         reached, colour = [value / 1e9 for value in y], f"C{number}"
@@ -232,8 +232,8 @@ def draw_roofline(
             ends.append((label, (x[-1], reached[-1]), colour))
             continue
         floor /= 4  # a single point's label is below all curves, and hides none
-        axes.annotate(label, (x[0], reached[0]), (x[0], floor), va="center",
-                      arrowprops={"arrowstyle": "-", "color": colour, "ls": ":"})  # fmt: skip
+        line = {"arrowstyle": "-", "color": colour, "ls": ":", "relpos": (0, 0.5)}
+        axes.annotate(label, (x[0], reached[0]), (x[0], floor), va="center", arrowprops=line)
     axes.set_ylim(bottom=floor / 2)
     label_ends(axes, ends)
     for label in axes.texts:

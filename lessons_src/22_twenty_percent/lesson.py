@@ -224,10 +224,10 @@ class Run:
 # As in lesson 20, you record a few steps on every rank and take them apart.
 # The last column shows the most that you could gain from each part: if a part
 # with the share s took no time at all, the step would be 1 / (1 − s) times as
-# fast. While a rank waits in a collective for one that is late, it is
-# *waiting*, which no network can shorten, so this is not a part of
-# communication here. Recording slows down many small operations, so read these
-# numbers as estimates.
+# fast. The time in which a rank waits in a collective for a late rank is
+# *waiting*. No network can shorten it, so it is not part of communication
+# here. Recording slows down many small operations, so read these numbers as
+# estimates.
 
 # %%
 from pathlib import Path
@@ -681,10 +681,11 @@ learn.table(
 # worker has nothing to do.
 #
 # Now the verdict. A single disturbed pair can pull the smallest gain below
-# 1.2, and more pairs can never raise it again. So count how many of the
-# n pairs lie above 1.2 instead. Then count in how many of their 2ⁿ outcomes n
-# fair coins show at least that many heads. That is the sign test for the case
-# that not all pairs agree. If it does not prove 20 %, report that
+# 1.2, and more pairs can never raise it again. So count how many of the n
+# pairs lie above 1.2 instead, and ask how often n fair coins show at least as
+# many heads: count those among their 2ⁿ outcomes. That is the sign test for
+# the case that not all pairs agree. The cell calls 20 % proven if they are
+# fewer than 5 % of the outcomes. If it does not prove 20 %, report that
 # attempt as well. For the next one, decide beforehand on longer turns, which
 # are disturbed less, or on more pairs.
 
