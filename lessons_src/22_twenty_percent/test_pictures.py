@@ -29,6 +29,12 @@ def test_a_gain_within_the_noise_does_not_count_in_the_title() -> None:
     assert title == "Beyond the noise, 1 of 2 levers alone reach 1.2 times the throughput"
 
 
+def test_a_pair_that_is_far_off_leaves_the_other_levers_readable() -> None:
+    (axes,) = draw_gains({"A": (1.5, 1.3, 1.7), "B": (1.1, 0.5, 21.3)}, ["A"]).axes
+    assert axes.get_xlim()[1] == 2.5
+    assert [text.get_text() for text in axes.texts if "→" in text.get_text()] == ["→ 21.3"]
+
+
 def test_steps_that_noise_may_have_made_differ_say_so() -> None:
     figure = draw_steps({"before": BEFORE, "after": AFTER}, real=False)
     assert figure.get_suptitle().endswith("19 ms after: not proven to be faster")
