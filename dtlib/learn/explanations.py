@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.readers import told_apart
 from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
 from dtlib.learn.verdicts import Wrong, place_in_words, stopped
@@ -96,7 +97,10 @@ def _wrong_value(round_: Round) -> Wrong:
     if _painted(round_) and float(sum(10**r for r in range(round_.n))) in seen.want:
         odd = (v for v in seen.values if v not in seen.want)
         reading = next(filter(None, (read_paint(v, round_.n) for v in odd)), "")
-    return Wrong("value", round_.label, got=contents(seen), reading=reading, **facts)
+    facts["got"] = contents(seen)
+    if facts["got"] == facts["want"] and len(seen.values) == len(seen.want):
+        facts["got"], facts["want"] = told_apart([*seen.values], [*seen.want])
+    return Wrong("value", round_.label, reading=reading, **facts)
 
 
 def _painted(round_: Round) -> bool:

@@ -58,14 +58,29 @@ def listed(value: Any, key: str) -> list[Any]:
 
 
 def shown(value: Any, most: int = 40) -> str:
-    """An object as sentences quote it: cut short."""
-    return repr(value)[:most]
+    """An object as sentences quote it; one that is cut short ends with " …"."""
+    return _cut(repr(value), most)
 
 
-def words(value: Any) -> str:
+def words(value: Any, digits: int = 4) -> str:
     """A returned value as sentences print it by default: numbers with four digits."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"{value:.4g}" if value % 1 else f"{value:.0f}"
+        return f"{value:.{digits}g}" if value % 1 else f"{value:.0f}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(words, value[:12])) + (" …" if len(value) > 12 else "")
-    return str(value)[:40]
+        each = ", ".join(words(one, digits) for one in value[:12])
+        return each + (" …" if len(value) > 12 else "")
+    return _cut(str(value), 40)
+
+
+def told_apart(got: Any, want: Any) -> tuple[str, str]:
+    """Two different values in words, with as many digits as it takes to see the difference."""
+    found = words(got), words(want)
+    for digits in (6, 9, 15):
+        if found[0] != found[1]:
+            break
+        found = words(got, digits), words(want, digits)
+    return found
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

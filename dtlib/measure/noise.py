@@ -44,7 +44,9 @@ def compare(times: float, placebo: Sequence[float], again: Sequence[float] | Non
     times
         The effect as it is reported: how many times as fast, or as large.
     placebo
-        The times of one variant in each of its turns, interleaved with those of the others.
+        The times of one variant in each of its turns, interleaved with those of the others; or, if
+        all turns are pairs, the effect in each pair: all measure the same change, so their spread
+        is noise as well.
     again
         The same variant timed once more, turn by turn; by default `placebo` against itself.
 

@@ -54,10 +54,9 @@ def notes(rows: Sequence[Row], count: int) -> list[str]:
     if count < 2:
         found.append("One repeat shows no spread: with --repeats 3 you see how much is noise.")
     else:
-        share = 2.0 ** (1 - count)
         found.append(
-            "Noise: not all repeats are on one side of zero. Chance alone puts all"
-            f" {count} on one side in {share:.1%} of cases, for each of {len(rows) - 1} settings."
+            "Noise: the median ratio to the first setting is no larger than the largest over the"
+            f" smallest. Luck favours the best of {len(rows)} settings: run it and the first again."
         )
     if len({row["global_batch"] for row in rows}) > 1:
         found.append(

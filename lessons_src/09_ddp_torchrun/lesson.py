@@ -90,14 +90,15 @@ learn.predict("another_cut")
 #   agree on who is which node. There are two ways. With `--node-rank` you
 #   number the nodes yourself. With `--rdzv-backend=c10d` (c10d is torch's
 #   library for distributed programs) you give all of them one address and one
-#   name for the run. There one torchrun keeps a table, in which each of them
-#   signs in, and the table numbers them.
+#   name for the run. One torchrun keeps a table at that address. All of them
+#   sign in there, and each gets its node's number from the table.
 # - **Restarts**: when a rank fails, its torchrun ends all ranks of its node.
-#   `--max-restarts=1` then starts them once more, at your last checkpoint. Say
-#   that a rank of node 1 fails. With c10d its torchrun signs in once more,
-#   node 0's torchrun sees that in the table, and both nodes restart. With
-#   `--node-rank` nobody looks again: node 0's ranks notice only when a
-#   collective fails or times out.
+#   With `--max-restarts=1` it then starts them once more, from the script's
+#   first line; going on at the last checkpoint is your script's task. Say that
+#   a rank of node 1 fails. With c10d its torchrun signs in once more, node 0's
+#   torchrun sees that in the table, and both nodes restart. With `--node-rank`
+#   nobody looks again: node 0's ranks notice only when a collective fails or
+#   times out.
 # - **Logs**: `--log-dir` and `--redirects=3` put each rank's output into files
 #   of its own.
 # - **Threads**: with several ranks it sets `OMP_NUM_THREADS=1`, unless you set
@@ -195,11 +196,11 @@ Markdown("\n".join(["```diff", *list(lines)[2:], "```"]))
 # `barrier` knows which GPU to use.
 
 # %% [markdown]
-# Now run it with torchrun, on two ranks, for two **epochs**: passes over all
-# training pictures, which count from 0. `--standalone` says that there is no
-# other node, and lets torchrun pick a free port. To show a restart,
-# `fails_once.py` notes who is who, runs your script, and ends rank 1 after the
-# first epoch, once.
+# Now run it with torchrun, on two ranks, for two **epochs**: an epoch is a
+# pass over all training pictures, and their numbers start at 0. `--standalone`
+# says that there is no other node, and lets torchrun pick a free port. To show
+# a restart, `fails_once.py` notes who is who, runs your script, and ends rank
+# 1 after the first epoch, once.
 
 # %%
 # %%writefile fails_once.py
@@ -268,9 +269,12 @@ for path in sorted(Path("by_hand").glob("*.log")):
 # and the same as in a run without a break.
 #
 # On two nodes you run torchrun on each of them, and nothing in the script
-# changes. (If you have no Slurm cluster, skip to the next heading; lesson 25
-# explains Slurm.) In a Slurm job `srun` runs a command on every node, and c10d
-# restarts both nodes. That needs the variable from above here, too:
+# changes. Its folder has to be on a disk that both nodes share: otherwise only
+# one node would find the checkpoint, and its ranks would resume alone. (If you
+# have no Slurm cluster, skip to the next heading; lesson 25 explains Slurm.)
+#
+# In a Slurm job `srun` runs a command on every node, and c10d restarts both
+# nodes. That needs the variable from above here, too:
 #
 # ```
 # export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
@@ -803,12 +807,13 @@ learn.table(
 assert max(row[1] for row in rows) > 3 * max(row[2] for row in rows)
 
 # %% [markdown]
-# Without a kink the answer is the same at every ε. With ReLU it is, too, as
-# long as no unit switches; one that does makes the change hundreds of times as
-# large as the nudge. fp32 nudges by about $10^{-7}$ in each step, and a real
-# model has millions of ReLU inputs, so sooner or later it happens. **Two
-# healthy fp32 runs that split the batch differently may drift apart; compare
-# their first gradients, or run both in fp64.**
+# Without a kink the gradient's change over ε is the same at every ε. With ReLU
+# it is the same only while no unit switches on or off. One that does can make
+# the gradient change hundreds of times as much as the weights. fp32 nudges by
+# about $10^{-7}$ in each step, and a real model has millions of ReLU inputs,
+# so sooner or later it happens. **Two healthy fp32 runs that split the batch
+# differently may drift apart; compare their first gradients, or run both in
+# fp64.**
 #
 # ## For real
 #

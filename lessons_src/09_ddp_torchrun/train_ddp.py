@@ -16,7 +16,7 @@ epochs, data, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 # 1. Who am I, and which device is mine?
 local_rank = int(os.environ["LOCAL_RANK"])
 enough = torch.accelerator.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-accelerator = torch.accelerator.current_accelerator()  # None where there is none
+accelerator = torch.accelerator.current_accelerator()  # None: torch for CPUs
 if accelerator and enough and accelerator.type != "mps":
     device = torch.device(accelerator.type, local_rank)
     torch.accelerator.set_device_index(local_rank)

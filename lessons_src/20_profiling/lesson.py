@@ -115,8 +115,9 @@ learn.measured("first_call", first / typical, effect=effect)
 #
 # A GPU adds a second trap. **It has a queue**: a call returns as soon as its
 # **kernels**, the functions that run on the GPU, are on the queue, and not
-# when they are done. Here is such a device, simulated, with its own clock.
-# Each call keeps it busy for 20 ms, the first for 500:
+# when they are done. `synchronize` waits until the queue is empty. Here is
+# such a device, simulated, with its own clock. Each call keeps it busy for 20
+# ms, the first for 500:
 
 # %%
 from lesson.exercises.clock import Device
@@ -451,9 +452,10 @@ learn.my_run("operators added up over busy time", plain / union(spans))
 # the function for the dtype and the device. If the arithmetic takes less time
 # than that, the processor is busy with calls. On a GPU, the CPU makes the
 # calls and puts kernels on the queue. If a kernel ends before the next one is
-# on the queue, the GPU has to wait: in the trace, there is a gap before each
-# kernel, which begins just after its launch. The CPU never waits for the GPU
-# (there is no long `cudaStreamSynchronize`). Such a step is **launch-bound**.
+# on the queue, the GPU has to wait: in the trace there is a gap before each
+# kernel, and each kernel begins just after its launch. The CPU never waits for
+# the GPU (there is no long `cudaStreamSynchronize`). Such a step is
+# **launch-bound**.
 #
 # On a CPU you see the same cost as gaps between operators. Record your script
 # with a small model, and compare the two forward passes:
@@ -508,8 +510,8 @@ learn.table(
 # waits for a batch, and **compute** the time that it computes outside of that.
 # **Communication** is only what is *exposed*: nothing else goes on meanwhile.
 # What is left is **idle**. Communication at the same time as computation is
-# *hidden*. It is not a fifth part, as its time is in compute already, although
-# it may slow down the computation, with which it shares cores or memory.
+# *hidden*. It is not a fifth part, because its time is in compute already. (It
+# may slow the computation down, because the two share cores and memory.)
 
 # %%
 found = {name: profiling.shares(profiling.read(f"traces/{name}"))
@@ -552,11 +554,11 @@ assert most.rank == 0
 # %% [markdown]
 # **The healthy rank looks ill.** It waits in the all-reduce until the other
 # one arrives. That is why a profile of one rank proves nothing about the
-# network, and why the table has a column `waited`: the time that a rank
-# spends in a collective before the last rank arrives. It compares the clocks
-# of ranks. Those of two nodes often differ by more than a collective takes.
-# Then compare durations: the rank that spends the least time in a collective
-# came last.
+# network, and why the table has a column `waited`: the time that a rank spends
+# in a collective before the last rank arrives. This column compares the clocks
+# of different ranks, and the clocks of two nodes often differ by more than a
+# collective takes. On several nodes compare durations instead: the rank that
+# spends the least time in a collective came last.
 #
 # ## The verdict
 #
@@ -601,9 +603,10 @@ learn.what_if("bounds")
 # Its **arithmetic intensity** $I$ is its FLOP divided by these bytes. A
 # device with a peak of $P$ FLOP/s and a bandwidth of $B$ bytes per second
 # does at most $\min(P, B \cdot I)$ FLOP/s. This curve is its **roofline**.
-# It rises up to the **balance** $P/B$, where memory is the limit, and is flat
-# from there on, where arithmetic is. These balances follow from data sheets;
-# the laptop's are those of all 8 cores and of its main memory, not of caches:
+# Below the **balance** $P/B$ it rises, and memory is the limit. Above the
+# balance it is flat, and arithmetic is the limit. Peaks and bandwidths are
+# those of data sheets. On a laptop with 8 cores, one core has an eighth of the
+# peak, and at most the whole bandwidth of main memory (caches are faster):
 
 # %%
 from dtlib.sim.hardware import DEVICES
@@ -613,6 +616,12 @@ for label in ("laptop, fp32", "h100, fp32", "h100, bf16"):
     name, precision = label.split(", ")
     one = DEVICES[name]
     roofs[label] = one["peak"][precision], one["bandwidth"]
+peak, bandwidth = roofs.pop("laptop, fp32")
+roofs = {
+    "laptop, 1 core, fp32": (peak / 8, bandwidth),
+    "laptop, 8 cores, fp32": (peak, bandwidth),
+    **roofs,
+}
 learn.table(
     [
         [label, f"{p / 1e12:.3g}", f"{b / 1e9:.0f}", f"{p / b:.0f}"]
@@ -633,9 +642,10 @@ learn.table(
 #
 # These are the fewest bytes that are possible; an operator that keeps
 # intermediate results in memory moves more. The FLOP/s are measured here: the
-# fastest of ten calls, on one core (or on the GPU). So on a CPU expect points
-# far below the roof of 8 cores, but small products can lie above where it
-# rises: from the second call on their numbers come from the cache.
+# fastest of ten calls, on one core of your machine (or on the GPU). So on a
+# CPU compare the points with the roof of one core. Some may lie above it: your
+# core may be faster than the table's, and from the second call on the numbers
+# of a small product come from the cache.
 
 # %%
 import functools
@@ -668,9 +678,11 @@ found_points = {
 # %%
 from lesson.pictures import draw_roofline
 
+where = "one core here" if device == "cpu" else "this GPU"
 draw_roofline(
     {name: tuple(zip(*points)) for name, points in found_points.items()},
     roofs,
+    where,
 )
 
 # %%

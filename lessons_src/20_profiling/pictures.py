@@ -191,6 +191,7 @@ def draw_shares(found: Mapping[str, Sequence[Shares]]) -> Any:
 def draw_roofline(
     measured: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     roofs: Mapping[str, tuple[float, float]],
+    where: str,
 ) -> Any:
     """What operators reach by their arithmetic intensity, under what machines can do at most.
 
@@ -200,8 +201,10 @@ def draw_roofline(
         For each label its FLOP per byte and its FLOP/s: solid, with markers.
     roofs
         For each label a peak in FLOP/s and a bandwidth in bytes per second: dashed.
+    where
+        What was measured, such as "one core here".
     """
-    low, high = 0.25, 2000.0
+    low, high = 0.2, 2000.0
     balances = {label: peak / bandwidth for label, (peak, bandwidth) in roofs.items()}
     said = [f"{label} has its balance at {x:.0f} FLOP per byte" for label, x in balances.items()]
     for label, (x, y) in measured.items():
@@ -209,21 +212,29 @@ def draw_roofline(
         said.append(f"{label} reaches {best / 1e9:.3g} GFLOP/s at {at:.3g} FLOP per byte")
     figure, axes = canvas(
         "Where a roof rises memory is the limit, where it is flat arithmetic",
-        f"FLOP/s over arithmetic intensity, both axes logarithmic. {'; '.join(said)}.",
-        size=(7, 4),
+        "FLOP/s over arithmetic intensity, both axes logarithmic; solid with markers: measured on "
+        f"{where}; dashed: roofs from data sheets. {'; '.join(said)}.",
+        size=(7, 4.4),
     )
-    axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="FLOP per byte",
-             ylabel="GFLOP/s")  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylabel="GFLOP/s",
+             xlabel=f"FLOP per byte\ndashed: computed; markers: measured on {where}")  # fmt: skip
     ends = []
     for label, (peak, bandwidth) in roofs.items():
         bend = [low, balances[label], high]
         roof = [min(peak, bandwidth * at) / 1e9 for at in bend]
         axes.plot(bend, roof, "--", color=INK)
-        ends.append((f"{label} (computed)", (high, roof[-1]), INK))
+        ends.append((label, (high, roof[-1]), INK))
+    floor = min(min(y) for _, y in measured.values()) / 1e9
     for number, (label, (x, y)) in enumerate(measured.items()):
-        reached = [value / 1e9 for value in y]
-        axes.plot(x, reached, "-o", color=f"C{number}", markersize=5)
-        ends.append((label, (x[-1], reached[-1]), f"C{number}"))
+        reached, colour = [value / 1e9 for value in y], f"C{number}"
+        axes.plot(x, reached, "-o", color=colour, markersize=5)
+        if len(x) > 1:
+            ends.append((label, (x[-1], reached[-1]), colour))
+            continue
+        floor /= 4  # a single point's label is below all curves, and hides none
+        line = {"arrowstyle": "-", "color": colour, "ls": ":", "relpos": (0, 0.5)}
+        axes.annotate(label, (x[0], reached[0]), (x[0], floor), va="center", arrowprops=line)
+    axes.set_ylim(bottom=floor / 2)
     label_ends(axes, ends)
     for label in axes.texts:
         label.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1})

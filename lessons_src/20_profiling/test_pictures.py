@@ -68,8 +68,16 @@ def test_bars_end_at_100_per_cent():
 
 
 def test_a_roof_is_dashed_and_a_measurement_is_solid():
-    figure = draw_roofline({"product": ([2, 20], [1e9, 5e9])}, {"machine": (100e9, 10e9)})
-    roof, product = figure.axes[0].lines
+    figure = draw_roofline(
+        {"product": ([2, 20], [1e9, 5e9]), "norm": ([1], [2e9]), "update": ([0.5], [2e9])},
+        {"machine": (100e9, 10e9)},
+        "one core here",
+    )
+    labels = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    assert labels["update"][1] < labels["norm"][1] < 1  # GFLOP/s: below every point
+    assert "measured on one core here" in figure.alt
+    assert "measured on one core here" in figure.axes[0].get_xlabel()
+    roof, product, *_ = figure.axes[0].lines
     assert (roof.get_linestyle(), product.get_linestyle()) == ("--", "-")
     assert list(roof.get_ydata())[1:] == [100, 100]  # GFLOP/s, from the balance on
     assert "machine has its balance at 10 FLOP per byte" in figure.alt

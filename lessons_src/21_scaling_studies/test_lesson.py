@@ -2,6 +2,7 @@
 
 import ast
 import re
+import statistics
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from banks import verdict
 from dtlib.learn import source
 from dtlib.learn.quiz import drawn
 from dtlib.learn.verdicts import Wrong
-from dtlib.study import scaling
+from dtlib.measure.noise import compare
+from dtlib.study import scaling, sensitivity
 from tests.prediction_cases import right_options
 
 from .exercises import efficiencies, gains, planning
@@ -30,13 +32,21 @@ def test_the_published_table_is_an_option() -> None:
     assert round(4451 / 4507 / 2, 2) == 0.49
 
 
-def test_three_repeats_of_nothing_agree_in_a_quarter_of_all_cases() -> None:
-    fooled = [
-        gains.verdict([100] * 3, [100 + (k >> turn & 1) * 2 - 1 for turn in range(3)])
-        for k in range(8)
-    ]
-    assert sum(word != "noise" for word in fooled) == 2
-    assert "2·½⁶, 3 %" in LESSON.text and round(100 * 2 * 0.5**6) == 3
+@pytest.mark.parametrize("case", gains.EXERCISE.cases)
+def test_the_exercise_says_what_the_library_says(case) -> None:
+    """`measure.noise.compare`, and the verdict that `dtlib study sensitivity` prints."""
+    _, (before, after), _ = case
+    said = gains.verdict(before, after)
+    ratios = [b / a for a, b in zip(before, after, strict=True)]
+    assert compare(statistics.median(ratios), ratios).real == (said != sensitivity.NOISE)
+    printed = sensitivity.verdict([ratio - 1 for ratio in ratios])
+    assert printed == said or (printed, said, len(ratios)) == (sensitivity.SINGLE, "noise", 1)
+
+
+def test_the_worked_example_of_noise() -> None:
+    ratios = [1.05, 1.2, 1.1]
+    assert gains.verdict([1, 1, 1], ratios) == "noise" and round(1.2 / 1.05, 2) == 1.14
+    assert "1.05, 1.2 and 1.1 have a spread of 1.2 / 1.05" in LESSON.text
 
 
 @pytest.mark.parametrize("case", efficiencies.EXERCISE.cases)
@@ -64,6 +74,8 @@ def test_the_output_of_the_quiz_is_noise() -> None:
     assert gains.verdict(before, after) == "noise"
     percent = [round(100 * (b / a - 1)) for a, b in zip(before, after, strict=True)]
     assert percent == [22, -3, 12]
+    low, middle, high = sorted(b / a for a, b in zip(before, after, strict=True))
+    assert [round(x, 2) for x in (low, middle, high, high / low)] == [0.97, 1.12, 1.22, 1.25]
 
 
 @pytest.mark.parametrize("eff", [0.4, 0.75, 0.97, 1.0, 1.2])

@@ -224,10 +224,10 @@ class Run:
 # As in lesson 20, you record a few steps on every rank and take them apart.
 # The last column shows the most that you could gain from each part: if a part
 # with the share s took no time at all, the step would be 1 / (1 − s) times as
-# fast. While a rank waits in a collective for one that is late, it is
-# *waiting*, which no network can shorten, so this is not a part of
-# communication here. Recording slows down many small operations, so read these
-# numbers as estimates.
+# fast. The time in which a rank waits in a collective for a late rank is
+# *waiting*. No network can shorten it, so it is not part of communication
+# here. Recording slows down many small operations, so read these numbers as
+# estimates.
 
 # %%
 from pathlib import Path
@@ -504,15 +504,18 @@ learn.table(
 )  # fmt: skip
 
 # %% [markdown]
-# Look at three things. **The noise:** a gain or a loss that is no larger than
-# the placebo's largest ratio over its smallest is marked *within the noise*,
-# even if all of its pairs lie above 1. This rule is strict, and more pairs
-# make it stricter, because the range of the placebo can only grow; longer
-# turns make the range smaller. It helps you choose; the proof below rests on
-# the sign test instead. **Levers that lose:** a loader worker helps if a core
-# is idle, and with two ranks on two cores none is. Whether bf16 pays off
-# depends on the processor, and you find out only by measuring. **The losses:**
-# a gain belongs to *this* experiment only if the loss curve stays the same.
+# Look at three things. **The noise:** as in lesson 21, an effect has to be
+# larger than the spread of something in which nothing changes. Here that is
+# the placebo: its largest ratio over its smallest, where 1, no change, counts
+# as a ratio, too. A gain or a loss that is no larger is marked *within the
+# noise*, even if all of its pairs lie above 1. This rule is strict, and more
+# pairs make it stricter, because the spread of the placebo can only grow;
+# longer turns make it smaller. The rule helps you choose; the proof below
+# rests on the sign test instead. **Levers that lose:** a loader worker helps
+# if a core is idle, and with two ranks on two cores none is. Whether bf16 pays
+# off depends on the processor, and you find out only by measuring. **The
+# losses:** a gain belongs to *this* experiment only if the loss curve stays
+# the same.
 
 # %%
 free = [name for name in levers if name not in ("bf16", "twice the batch")]
@@ -678,10 +681,11 @@ learn.table(
 # worker has nothing to do.
 #
 # Now the verdict. A single disturbed pair can pull the smallest gain below
-# 1.2, and more pairs can never raise it again. So count how many of the
-# n pairs lie above 1.2 instead. Then count in how many of their 2ⁿ outcomes n
-# fair coins show at least that many heads. That is the sign test for the case
-# that not all pairs agree. If it does not prove 20 %, report that
+# 1.2, and more pairs can never raise it again. So count how many of the n
+# pairs lie above 1.2 instead, and ask how often n fair coins show at least as
+# many heads: count those among their 2ⁿ outcomes. That is the sign test for
+# the case that not all pairs agree. The cell calls 20 % proven if they are
+# fewer than 5 % of the outcomes. If it does not prove 20 %, report that
 # attempt as well. For the next one, decide beforehand on longer turns, which
 # are disturbed less, or on more pairs.
 
@@ -818,7 +822,7 @@ for name, (cost, plain, again, fast, _) in found.items():
     unsure = noise(old / new, plain, again)
     paid = [steps_of(cost, old, new, sizes) for sizes in million]
     rows.append(
-        [name, f"{cost:.1f} s", f"{old * 1e3:.2f} ms", f"{new * 1e3:.2f} ms"]
+        [name, f"{cost:.1f} s", f"{old * 1e3:.3f} ms", f"{new * 1e3:.3f} ms"]
         + ([unsure] * 2 if unsure else paid)
     )
 learn.table(

@@ -3,7 +3,7 @@
 import torch
 
 from .operations import count, count_compiled
-from .pictures import draw_question, draw_steps
+from .pictures import draw_gains, draw_question, draw_steps
 
 BEFORE = {"input": 30.0, "compute": 22.0, "communication": 9.0, "idle": 4.0}
 AFTER = {"input": 3.0, "compute": 12.0, "communication": 3.0, "idle": 1.0}
@@ -14,6 +14,25 @@ def test_the_part_that_saves_most_is_in_the_title() -> None:
     title = "A step takes 65 ms before and 19 ms after; most is saved on input"
     assert figure.get_suptitle() == title
     assert "after: input 3 ms, compute 12 ms" in figure.alt
+
+
+def test_idle_and_waiting_are_one_part_as_in_the_picture() -> None:
+    waits = {"input": 1.0, "compute": 10.0, "communication": 9.0, "idle": 6.0, "waiting": 6.0}
+    figure = draw_steps({"before": waits, "after": {**waits, "communication": 1.0, "idle": 1.0,
+                                                    "waiting": 1.0}})  # fmt: skip
+    assert figure.get_suptitle().endswith("most is saved on waiting or idle")  # 10 against 8
+
+
+def test_a_gain_within_the_noise_does_not_count_in_the_title() -> None:
+    gains = {"the same again": (1.3, 0.9, 1.5), "A": (1.4, 1.3, 1.5), "B": (1.4, 0.5, 3.0)}
+    title = draw_gains(gains, ["A"]).get_suptitle()
+    assert title == "Beyond the noise, 1 of 2 levers alone reach 1.2 times the throughput"
+
+
+def test_a_pair_that_is_far_off_leaves_the_other_levers_readable() -> None:
+    (axes,) = draw_gains({"A": (1.5, 1.3, 1.7), "B": (1.1, 0.5, 21.3)}, ["A"]).axes
+    assert axes.get_xlim()[1] == 2.5
+    assert [text.get_text() for text in axes.texts if "→" in text.get_text()] == ["→ 21.3"]
 
 
 def test_steps_that_noise_may_have_made_differ_say_so() -> None:

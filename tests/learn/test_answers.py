@@ -11,7 +11,7 @@ from dtlib.errors import BadInput
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import one_of, several
+from dtlib.learn.readers import one_of, several, shown, told_apart
 from dtlib.learn.solutions import altered, solution
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
@@ -276,3 +276,26 @@ def test_an_answer_is_not_right_because_the_solution_was_late_too(monkeypatch):
 ])  # fmt: skip
 def test_outcomes_are_alike(a, b, same):
     assert alike(a, b) is same and alike(b, a) is same
+
+
+def test_a_quoted_object_shows_that_it_was_cut():
+    assert shown([1, 2]) == "[1, 2]"
+    assert (
+        shown({"median": 1.25}, 15) == "{'median': 1.25 …"
+    )  # and not a number that nobody returned
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "words"),
+    [
+        (2.5, 1.0, ("2.5", "1")),
+        (0.3636, 4 / 11, ("0.3636", "0.363636")),
+        (701.01, 701.0, ("701.01", "701")),
+        ([1.0, 2221.9], [1.0, 2222.0], ("1, 2221.9", "1, 2222")),
+    ],
+)
+def test_two_numbers_that_differ_are_told_apart(got, want, words):
+    assert told_apart(got, want) == words
+    kit = Answer(lambda: want, [("it", ())], read=lambda value: value)
+    told = wrong(kit, lambda: got).numbers
+    assert (told["got"], told["want"]) == words

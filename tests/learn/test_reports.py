@@ -230,6 +230,12 @@ def test_only_painted_numbers_are_read_as_paint():
     assert explanations.unforeseen(explanations.Round(painted, mean)).numbers["reading"] == ""
 
 
+def test_a_number_that_is_slightly_off_is_told_apart_from_the_right_one():
+    ranks = [Seen(0, kind="number", values=[2221.9], want=[2222.0])]
+    told = explanations.unforeseen(Round(CASES[0], ranks)).numbers
+    assert (told["got"], told["want"]) == ("2221.9", "2222")
+
+
 def test_a_tensor_of_many_numbers_is_counted():
     (round_,) = run(lambda x: torch.where(torch.arange(100) < 30, x, -x), 1, 100)
     assert explanations.contents(round_.ranks[0]) == "-1 (70 times) and 1 (30 times)"

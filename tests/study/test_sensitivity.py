@@ -110,7 +110,8 @@ def test_figures_from_csv_alone(tmp_path: Path, capsys) -> None:
     assert study.main(["figure", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "a gain of at least 20 %: reached: 50.0% (50.0% to 50.0%)" in printed
-    assert "all 3 on one side in 25.0% of cases, for each of 3 settings" in printed
+    assert "no larger than the largest over the smallest" in printed
+    assert "the best of 4 settings" in printed
     assert "missing" not in printed
     with (tmp_path / "best.csv").open(newline="") as file:
         table = list(csv.DictReader(file))

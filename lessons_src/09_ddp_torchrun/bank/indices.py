@@ -22,6 +22,23 @@ def shuffles_later_epochs_by_itself(samples, seed, epoch, rank, world_size):
     return (pack * world_size)[: each * world_size][rank::world_size]
 
 
+def swaps_two(samples, seed, epoch, rank, world_size):
+    pack = list(range(samples))
+    at = (seed + epoch) % max(1, samples - 1)
+    pack[at : at + 2] = pack[at : at + 2][::-1]
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
+_packs: dict[tuple[int, int], list[int]] = {}
+
+
+def keeps_its_packs(samples, seed, epoch, rank, world_size):
+    pack = _packs.setdefault((seed, epoch), torch.randperm(samples).tolist())
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 def turns(samples, seed, epoch, rank, world_size):
     each = -(-samples // world_size)
     rows = range(rank, each * world_size, world_size)
@@ -64,6 +81,8 @@ ALSO_WRONG = [
     ("no_seed", {"seed + epoch": "epoch or seed"}),
     ("unshuffled", {MIX: "list(range(samples))"}),
     ("unshuffled", turns),
+    ("unshuffled", swaps_two),
+    ("foreign", keeps_its_packs),
     ("unshuffled", {MIX: "list(range(samples))[:: -1 if epoch % 2 else 1]"}),
     ("turned", {"seed + epoch": "seed", MIX: f"(lambda p: p[epoch:] + p[:epoch])({MIX})"}),
     ("turned", {"seed + epoch": "seed + epoch // 2", MIX: f"{MIX}[:: 1 - 2 * (epoch % 2)]"}),

@@ -90,6 +90,7 @@ ALSO_WRONG = [
     ("destroyed", STRAIGHT),
     ("destroyed", {SAVE: f"Path(path).unlink(missing_ok=True); {SAVE}"}),
     ("other_content", {SAVE: SAVE.replace("state", "list(state.values())")}),
+    ("other_content", {SAVE: SAVE.replace("state", '{"weight": torch.zeros(1)}')}),
     ("silent", {RAISE: "if False"}),
     ("some_raise", {RAISE: f"{RAISE} and dist.get_rank() == 0"}),
     ("some_raise", trusts_any_file),

@@ -17,7 +17,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
 PAINTED = (10000, 1000, 100, 10, 1)
-ALIKE = (2, 2, 2, 2, 4, 4, 12)  # a value that comes twice may be two samples
+ALIKE = (2.5, 2.5, 2.5, 2.5, 4, 4, 12)  # a value that comes twice may be two samples
 SINGLE = (6,)
 WHOLE = (100000, *PAINTED)  # two for each of three ranks, without padding
 MINE = "values[places < samples]"  # words of the solution
@@ -144,6 +144,7 @@ EXERCISE = RankAnswer(
         ("by_ranks", {"/ count": "/ n"}),
         Mistake("own_count", {"/ count": "/ max(1, len(values))"}, when=own_count),
         ("sum_only", {" / count": ""}),
+        ("whole_numbers", {"mine.sum()": "mine.sum().floor()"}),
         ("order_of_ranks", lambda values, samples: gathered(values)[:samples].mean()),
         ("unique", lambda values, samples: gathered(values).unique().mean()),
         ("last_of_all", {MINE: "values[: max(1, len(values) - 1)]"}),

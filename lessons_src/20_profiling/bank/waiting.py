@@ -16,7 +16,16 @@ def step_by_step(begins):
     return tuple(totals.values())
 
 
+def subtracts_in_place(begins):
+    for column in zip(*[list(enumerate(rank)) for rank in begins], strict=True):
+        last = max(own for _, own in column)
+        for rank, (k, own) in zip(begins, column, strict=True):
+            rank[k] = last - own
+    return [sum(rank) for rank in begins]
+
+
 ALSO_WRONG = [
+    ("changed", subtracts_in_place),
     ("per_collective", lambda begins: [max(c) - min(c) for c in zip(*begins, strict=True)]),
     ("length", lambda begins: [0.0, 0.0, *waited(begins)]),
     ("not_a_list", lambda begins: sum(waited(begins))),

@@ -5,19 +5,21 @@ machine. A call is on the queue at once and done later. Calls count from 0: call
 the later ones take the times of their case again and again.
 """
 
+import math
 import statistics  # noqa: F401 (the solution uses it)
 from dataclasses import dataclass
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import shown, words
+from dtlib.learn.readers import shown, told_apart, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 LAUNCH, WORK, FIRST, LATE = 0.001, 0.020, 0.500, 0.090
 QUICK = 0.6  # of the usual work
 MOST = 1000
+SAME = 1e-6  # relative: an answer may keep its times in float32
 # parts of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
 TIMED, ROUNDS = "clock() - begin", "range(repeats)"
@@ -80,7 +82,7 @@ class Timed:
 
     def is_(self, *values):
         """Whether the answer returned one of these numbers of seconds."""
-        return any(abs(self.seconds - value) < 1e-9 for value in values)
+        return any(math.isclose(self.seconds, value, rel_tol=SAME) for value in values)
 
 
 def case(repeats, works):
@@ -120,9 +122,10 @@ def judge(got, want, repeats):
 
 def facts(got, want, repeats):
     """The times in milliseconds, and the counts."""
-    ms = {"got": got.seconds, "launch": LAUNCH, "right": want.seconds, "first": FIRST}
+    ms = {"launch": LAUNCH, "first": FIRST}
     found = {key: words(round(value * 1e3, 9)) for key, value in ms.items()}
-    return found | {"calls": len(got.takes), "repeats": repeats}
+    mine, right = told_apart(*(round(one.seconds * 1e3, 9) for one in (got, want)))
+    return found | {"got": mine, "right": right} | {"calls": len(got.takes), "repeats": repeats}
 
 
 def passed(got, want):

@@ -18,6 +18,7 @@ CASES: tuple[tuple[list, list], ...] = (
     ([(0, 8)], [(1, 4), (2, 5), (9, 20)]),
     ([(5, 6), (0, 2)], [(0, 9)]),
     ([], [(0, 1)]),
+    ([(0.25, 2)], [(0.5, 1)]),  # between whole seconds
 )
 
 exposed = solution("exposed", globals())
@@ -32,6 +33,15 @@ def overlaps(communication, compute):
     """What each message shares with each computation."""
     pairs = [(max(a[0], b[0]), min(a[1], b[1])) for a in communication for b in compute]
     return [(begin, end) for begin, end in pairs if begin < end]
+
+
+def in_whole_seconds(communication, compute):
+    """A mistake: it counts the whole seconds of one side that are not in the other."""
+    ticks = [
+        {t for begin, end in side for t in range(int(begin), int(end))}
+        for side in (communication, compute)
+    ]
+    return float(len(ticks[0] - ticks[1]))
 
 
 def after_the_end(communication, compute):
@@ -58,6 +68,7 @@ EXERCISE = Answer(
         ("twice", lambda *sides: added(sides[0]) - union(overlaps(*sides))),
         ("twice", lambda *sides: sum(exposed([one], sides[1]) for one in sides[0])),
         ("after_the_end", after_the_end),
+        ("whole_seconds", in_whole_seconds),
     ],
     other="exposed",
     facts=lambda communication, compute: {

@@ -4,10 +4,11 @@ A script makes the exports, so their shares are known; none was recorded on a GP
 """
 
 import itertools
+import operator
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import number, shown, words
+from dtlib.learn.readers import number, shown, told_apart, words
 from dtlib.learn.solutions import altered, solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -19,7 +20,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 SCATTER, SEND = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "ncclDevKernel_SendRecv"
 # Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies,
 # other streams with two nccl kernels at once and other names, two copies at once, a short kernel
-# beside a long one.
+# beside a long one, and one that starts last and does not end last.
 CASES = (
     ("one kernel, 0–80 ns", [(7, GEMM, 0, 80)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
@@ -47,6 +48,10 @@ CASES = (
         "a kernel 0–100, one 10–20 on another stream, one 150–200 ns",
         [(7, GEMM, 0, 100), (8, SOFTMAX, 10, 20), (7, GEMM, 150, 200)],
     ),
+    (
+        "a kernel 0–100, one 40–60 ns on another stream",
+        [(7, GEMM, 0, 100), (8, SOFTMAX, 40, 60)],
+    ),
 )  # fmt: skip
 KINDS = ("compute", "nccl", "copy", "idle")
 query = """
@@ -58,9 +63,12 @@ SHARE, IDLE, NAMED = "union(spans) / whole", "1 - union(everything) / whole", '"
 NORMALISED = "return {kind: share / sum(shares.values()) for kind, share in shares.items()}"
 SUMMED = {"union(spans)": "sum(e - b for b, e in spans)"}
 BOUNDS = "min(b for b, _ in everything), max(e for _, e in everything)"
+COPIES = 'kinds["copy"] = database.execute(copies).fetchall()'
+ROUNDED = 0.0051  # what two digits after the point may leave out
 KERNELS = '(kinds["compute"] + kinds["nccl"])'
 
 gpu_shares = solution("gpu_shares", globals())
+all_compute = altered(gpu_shares, {NAMED: "False"})
 
 
 def read(got):
@@ -85,11 +93,11 @@ def first_wrong(got, want):
     return next(kind for kind in KINDS if not near(got[kind], want[kind]))
 
 
-def by_stream(database):
-    """A mistake: NCCL's kernels are those on stream 9."""
+def by_stream(database, belongs=operator.eq):
+    """A mistake: NCCL's kernels are those on stream 9, or on 9 and above."""
     kernels = database.execute("SELECT streamId, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL")
     copies = database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY")
-    rows = [(stream, NCCL if stream == 9 else GEMM, *span) for stream, *span in kernels]
+    rows = [(stream, NCCL if belongs(stream, 9) else GEMM, *span) for stream, *span in kernels]
     return gpu_shares(made_export([*rows, *((10, "", *span) for span in copies)]))
 
 
@@ -100,6 +108,12 @@ def gaps(database):
     empty = sum(max(0, after[0] - row[1]) for row, after in itertools.pairwise(spans))
     whole = max(end for _, end in spans) - spans[0][0]
     return gpu_shares(database) | {"idle": empty / whole}
+
+
+def bare(database):
+    """A mistake: the nccl share is only what no other kernel hides."""
+    shares, kernels = gpu_shares(database), all_compute(database)["compute"]
+    return shares | {"nccl": kernels - shares["compute"]}
 
 
 def one(key, program, also=lambda got: True):
@@ -117,7 +131,8 @@ def one(key, program, also=lambda got: True):
 def facts(got, want):
     """The first share that is wrong."""
     kind = first_wrong(got, want)
-    return {"got": f"{got[kind]:.3g}", "want": f"{want[kind]:.3g}", "kind": kind}
+    mine, right = told_apart(got[kind], want[kind])
+    return {"got": mine, "want": right, "kind": kind}
 
 
 EXERCISE = Answer(
@@ -139,8 +154,17 @@ EXERCISE = Answer(
             {IDLE: IDLE.replace("everything", 'kinds["compute"] + kinds["nccl"]')},
         ),
         one("window", {BOUNDS: BOUNDS.replace("everything", KERNELS)}, lambda got: got["copy"] > 0),
-        one("no_copies", {"database.execute(copies).fetchall()": "[]"}),
+        one("no_copies", {COPIES: 'kinds["copy"] = []'}),
         one("by_stream", by_stream),
+        one("by_stream", lambda database: by_stream(database, operator.ge)),
+        one("exposed_nccl", bare),
+        one("copies_in_compute", {COPIES: f'{COPIES}; kinds["compute"] += kinds["copy"]'}),
+        one("last_started", {"max(e for _, e in everything)": "max(everything)[1]"}),
+        Mistake(
+            "rounded",
+            lambda database: {k: round(v, 2) for k, v in gpu_shares(database).items()},
+            when=lambda got, want: all(abs(got[k] - want[k]) <= ROUNDED for k in KINDS),
+        ),
         *(
             one("other_names", {NAMED: condition})
             for condition in (

@@ -13,7 +13,7 @@ CASES = (
     [[1.0], [4.0], [2.0]],
     [[1.0, 12.0, 20.0], [4.0, 10.0, 26.0], [2.0, 11.0, 21.0]],
     [[3.0, 7.0]],
-    [[5.0, 8.0], [5.0, 9.0], [1.0, 4.0], [5.0, 9.0]],
+    [[5.0, 8.5], [5.0, 9.0], [1.25, 4.0], [5.0, 9.0]],
 )
 
 waited = solution("waited", globals())
@@ -56,8 +56,10 @@ EXERCISE = Answer(
         ("own_row", {LATEST: "begins", WAIT: "max(rank) - own for"}),
         ("own_row", lambda begins: [rank[-1] - rank[0] for rank in begins]),
         ("same_rank", {LATEST: "max(begins, key=sum)"}),
+        ("whole_seconds", lambda begins: [int(seconds) for seconds in waited(begins)]),
     ],
     other="waited",
+    changed="changed",
     facts=lambda begins: {"n": len(begins)},
     passed=lambda got, want: Passed((("waited, 4 ranks", words(got[-1]), words(want[-1]), "s"),)),
 )

@@ -1,15 +1,14 @@
 """More answers to `verdict`, for the tests only."""
 
-from statistics import mean
+from statistics import fmean, median
+
+from dtlib.measure.noise import compare
 
 from ..exercises.gains import by, verdict
 
 
-def from_changes(before, after):
-    changes = [b - a for a, b in zip(before, after, strict=True)]
-    if len(changes) < 2 or min(changes) <= 0 <= max(changes):
-        return "noise"
-    return "gain" if min(changes) > 0 else "loss"
+def ratios_of(before, after):
+    return [b / a for a, b in zip(before, after, strict=True)]
 
 
 def counted(before, after):
@@ -20,10 +19,28 @@ def counted(before, after):
     return "noise"
 
 
+# Right.
+def by_library(before, after):
+    ratios = ratios_of(before, after)
+    effect = compare(median(ratios), ratios)
+    if not effect.real:
+        return "noise"
+    return "gain" if effect.times > 1 else "loss"
+
+
+def by_products(before, after):
+    ratios = sorted(ratios_of(before, after))
+    first, last, half = ratios[0], ratios[-1], len(ratios) // 2
+    middle = (ratios[half] + ratios[~half]) / 2
+    if len(before) > 1 and middle * first > last:
+        return "gain"
+    return "loss" if len(before) > 1 and middle * last < first else "noise"
+
+
 ALSO_WRONG = [
-    ("median_only", by(lambda before, after: mean(after) - mean(before))),
-    ("two", {"len(before) > 1 and signs == {1}": "len(before) > 2 and signs == {1}"}),
-    ("two", {"len(before) > 1 and signs == {-1}": "len(before) > 2 and signs == {-1}"}),
+    ("agree", counted),
+    ("median_only", by(lambda before, after: fmean(after) - fmean(before))),
+    ("two", {"len(ratios) < 2": "len(before) <= 2"}),
     ("not_a_word", lambda before, after: verdict(before, after) == "gain"),
 ]
-ALSO_RIGHT = [from_changes, counted]
+ALSO_RIGHT = [by_library, by_products]

@@ -1,13 +1,16 @@
-"""Exercise 21.2: is it a gain? A word for what the throughputs of paired repeats show."""
+"""Exercise 21.2: is it a gain? The rule of `dtlib.measure.noise`, for paired throughputs."""
 
 import operator
 import statistics
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import one_of
+from dtlib.learn.readers import one_of, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
+
+MIDDLE, SPREAD = "statistics.median(ratios)", "max(ratios) / min(ratios)"  # parts of the solution
+NOISY = "max(middle, 1 / middle) <= spread"
 
 verdict = solution("verdict", globals())
 
@@ -29,6 +32,20 @@ def by(change):
     return program
 
 
+def all_agree(before, after):
+    """The sign of the change if all repeats have the same, else 0."""
+    signs = {(b > a) - (b < a) for a, b in zip(before, after, strict=True)}
+    return signs.pop() if len(signs) == 1 else 0
+
+
+def facts(before, after):
+    """Return the ratios' median, their ends and how many they are."""
+    ratios = [b / a for a, b in zip(before, after, strict=True)]
+    told = {"middle": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+    told["spread"] = told["high"] / told["low"]
+    return {"n": len(ratios)} | {name: words(value) for name, value in told.items()}
+
+
 def of_ranges(before, after):
     """Return 1 if every `after` is above every `before`, -1 if every one is below, else 0."""
     return (min(after) > max(before)) - (max(after) < min(before))
@@ -38,9 +55,14 @@ EXERCISE = Answer(
     verdict,
     other="unrecognised",
     read=one_of(("gain", "loss", "noise"), "not_a_word"),
+    # A gain, a loss, repeats that agree and differ too much, repeats that disagree, a slow turn, a
+    # small gain, no change, two repeats, one; then where a mean, another of the middle ratios or a
+    # difference instead of a ratio would decide.
     cases=[
         case("blind", [100, 100, 100], [105, 106, 104]),
         case("loss", [100, 100, 100], [95, 94, 97]),
+        case("agree", [100, 100, 100], [105, 120, 110]),
+        case("agree", [100, 100, 100], [95, 80, 90]),
         case("median_only", [100, 100, 100], [120, 99, 110]),
         case("median_only", [100, 100, 100], [80, 90, 101]),
         case("unpaired", [100, 50, 80], [105, 53, 84]),
@@ -48,26 +70,36 @@ EXERCISE = Answer(
         case("threshold", [100, 100, 100], [101, 102, 101.5]),
         case("zero", [100, 100, 100], [100, 101, 102]),
         case("zero", [100, 100, 100], [100, 99, 98]),
+        case("nothing", [100, 100, 100], [100, 100, 100]),
         case("two", [100, 100], [105, 104]),
         case("two", [100, 100], [95, 96]),
         case("one", [100], [150]),
         case("one", [100], [60]),
+        case("mean", [100, 100, 100], [110, 110, 125]),
+        case("middle", [100, 100, 100, 100], [110, 104, 112, 104]),
+        case("middle", [100, 100, 100, 100], [108, 104, 108.5, 104]),
+        case("subtracted", [100, 100, 100], [200, 150, 290]),
     ],
     mistakes=[
-        ("two", {"len(before) > 1 and signs == {1}": "len(before) > 2 and signs == {1}",
-                 "len(before) > 1 and signs == {-1}": "len(before) > 2 and signs == {-1}"}),
-        ("zero", {"(b < a)": "(b <= a)"}),
+        ("agree", by(all_agree)),
+        ("two", {"len(ratios) < 2": "len(ratios) < 3"}),
+        ("nothing", {"<= spread": "< spread"}),
         Mistake("swapped", lambda before, after: verdict(after, before),
                 when=lambda got, want: {got, want} == {"gain", "loss"}),
         ("blind", lambda before, after: "noise"),
-        ("loss", {'return "loss"': 'return "noise"'}),
+        ("loss", {NOISY: "middle <= spread"}),
         ("median_only", by(lambda *both: statistics.median(map(operator.sub, *reversed(both))))),
         ("unpaired", by(of_ranges)),
+        ("unpaired", {SPREAD: "max(before) / min(before)"}),
         ("sorted", lambda before, after: verdict(sorted(before), sorted(after))),
-        ("threshold", {"(b > a) - (b < a)": "(b > 1.02 * a) - (b < 0.98 * a)"}),
-        ("zero", {"(b > a) - (b < a)": "1 if b >= a else -1"}),
-        ("one", {'len(before) > 1 and signs == {1}': "signs == {1}",
-                 'len(before) > 1 and signs == {-1}': "signs == {-1}"}),
+        ("threshold", {NOISY: "max(middle, 1 / middle) <= max(spread, 1.02)"}),
+        ("one", {"len(ratios) < 2 or ": ""}),
+        ("mean", {MIDDLE: "statistics.mean(ratios)"}),
+        ("middle", {MIDDLE: "statistics.median_high(ratios)"}),
+        ("middle", {MIDDLE: "statistics.median_low(ratios)"}),
+        ("middle", {MIDDLE: "ratios[len(ratios) // 2]"}),
+        ("subtracted", {SPREAD: "1 + max(ratios) - min(ratios)"}),
     ],
-    passed=lambda got: Passed((("13 pairs of lists", "as judged", "as judged", ""),)),
+    facts=facts,
+    passed=lambda got: Passed(((f"{len(got)} pairs of lists", "as judged", "as judged", ""),)),
 )  # fmt: skip

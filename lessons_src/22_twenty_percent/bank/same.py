@@ -34,6 +34,30 @@ def batch_norm_if_it_grows(before, after):
     return same_experiment(before, after)
 
 
+def learning_rate_per_sample(before, after):
+    rates = [s["lr"] / math.prod(s[k] for k in ("ranks", "micro_batch", "accumulation"))
+             for s in (before, after)]  # fmt: skip
+    if rates[0] != rates[1]:
+        return "another"
+    return same_experiment({**before, "ranks": 1}, {**before, "ranks": 1, "seed": after["seed"],
+                           "norm": after["norm"], "precision": after["precision"]})  # fmt: skip
+
+
+def any_norm_counts(before, after):
+    if before["norm"] in ("batch", "layer") and before["micro_batch"] != after["micro_batch"]:
+        return "another"
+    return same_experiment(before, after)
+
+
+def batch_norm_wants(key):
+    def judge(before, after):
+        if before["norm"] == "batch" and before[key] != after[key]:
+            return "another"
+        return same_experiment(before, after)
+
+    return judge
+
+
 def takes_out_precision(before, after):
     other = before.pop("precision") != after.pop("precision")
     return "numbers" if other else "same"
@@ -72,6 +96,10 @@ ALSO_WRONG = [
     ("precision_ignored", {SAME: "True"}),
     ("precision_ignored", {SAME: SAME.replace("==", "<=")}),
     ("precision_is_another", {"(batch, ": '(batch, one["precision"], '}),
+    ("scaled_lr", learning_rate_per_sample),
+    ("cut", any_norm_counts),
+    ("speed_only", batch_norm_wants("workers")),
+    ("precision_is_another", batch_norm_wants("precision")),
     ("batch_norm", {SEEN: "None"}),
     ("batch_norm", batch_norm_if_it_grows),
     ("batch_norm", batch_norm_at_as_many_ranks),

@@ -74,6 +74,12 @@ def every_loss_to_every_rank(*given):
     return torch.stack(everyone).mean()
 
 
+def gathers_objects(*given):
+    own, everyone = own_loss(*given), [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, own)
+    return torch.stack(everyone).mean()
+
+
 PADDED = {
     "dist.all_reduce(flat)": "flat = torch.cat([flat, torch.zeros(20)]); dist.all_reduce(flat)",
     "flat[1:]": "flat[1:-20]",
@@ -91,6 +97,7 @@ ALSO_WRONG = [
     ("every_micro_batch", {CONTEXT: "contextlib.nullcontext()"}),
     ("forward_outside", {f"{WITH}\n            {LOSS}": f"{LOSS}\n        {WITH}"}),
     ("loss_messages", {SUM: "", "total = total": "dist.all_reduce(loss.detach()); total = total"}),
+    ("loss_messages", gathers_objects),
     ("one_by_one", {**QUIET, "optimizer.step()": f"{EACH}; optimizer.step()"}),
     ("reads", {ADDED: "total + loss.item()", SUM: f"total = torch.tensor(total); {SUM}"}),
     ("reads", {ADDED: "total + loss.tolist()", SUM: f"total = torch.tensor(total); {SUM}"}),

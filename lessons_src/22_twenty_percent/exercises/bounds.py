@@ -65,6 +65,7 @@ EXERCISE = Answer(
         ("one_only", alone(lambda gains: max(gains, default=1.0))),
         ("one_only", alone(lambda gains: min(gains, default=1.0))),
         ("nothing", lambda levers: bound(levers) if levers else 0.0),
+        ("rounded", lambda levers: round(bound(levers), 2)),
     ],
     other="bound",
     facts=lambda levers: {"n": len(levers), "left": words(1 - sum(s for s, _ in levers))},

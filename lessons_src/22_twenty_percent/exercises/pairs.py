@@ -12,6 +12,8 @@ from dtlib.learn.readers import MOST, shown, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
+ROUNDED = 0.0051  # what two digits after the point may leave out
+
 gain = solution("gain", globals())
 
 
@@ -107,6 +109,9 @@ EXERCISE = Answer(
         middle("percent", lambda r, b, a: 100 * median(r)),
         middle("warm_up", lambda r, b, a: median(r), warm=True),
         middle("warm_up", lambda r, b, a: mean(r), warm=True),
+        middle("warm_up", lambda r, b, a: median(r[:-1]), warm=True),
+        middle("warm_up", lambda r, b, a: median(sorted(r)[1:]), warm=True),
+        middle("inverse", lambda r, b, a: 1 / median(1 / x for x in r)),
         middle("unpaired", lambda r, b, a: median(b) / median(a)),
         middle("totals", lambda r, b, a: sum(b) / sum(a)),
         middle("best_of", lambda r, b, a: min(b) / min(a)),
@@ -122,6 +127,13 @@ EXERCISE = Answer(
         ("order", lambda b, a: tuple(gain(b, a)[k] for k in (1, 0, 2))),
         ("warm_ends", lambda b, a: (gain(b, a)[0], *gain([0, *b], [1, *a])[1:])),
         ("crossed_ends", ends(lambda b, a: min(b) / max(a), lambda b, a: max(b) / min(a))),
+        Mistake(
+            "rounded",
+            lambda b, a: tuple(round(x, 2) for x in gain(b, a)),
+            when=lambda got, want: all(
+                abs(x - y) <= ROUNDED for x, y in zip(got, want, strict=True)
+            ),
+        ),
         Mistake("ends", when=lambda got, want: near(got[0], want[0])),
     ],
     other="gain",

@@ -27,7 +27,8 @@ def case(key, *, both=None, **change):
 def facts(before, after):
     """Return the global batches and the micro-batches, before and after."""
     old, new = (s["ranks"] * s["micro_batch"] * s["accumulation"] for s in (before, after))
-    return {"old": old, "new": new, "micro": after["micro_batch"], "was": before["micro_batch"]}
+    sizes = {"micro": after["micro_batch"], "was": before["micro_batch"]}
+    return {"old": old, "new": new, "norm": after["norm"], **sizes}
 
 
 EXERCISE = Answer(
@@ -40,7 +41,9 @@ EXERCISE = Answer(
         case("lr", lr=0.2),
         case("seed", seed=1),
         case("cut", micro_batch=32, accumulation=1),
+        case("cut", both={"norm": "layer"}, micro_batch=32, accumulation=1),
         case("ranks", ranks=4),
+        case("scaled_lr", ranks=4, lr=0.2),
         case("ranks_shared", ranks=4, accumulation=2),
         case("precision_is_another", precision="bf16"),
         case("precision_is_another", both={"precision": "bf16"}, precision="fp32"),
@@ -51,6 +54,8 @@ EXERCISE = Answer(
         case("batch_norm", both={"norm": "batch"}, micro_batch=4, accumulation=8),
         case("batch_norm", both={"norm": "batch"}, ranks=4, micro_batch=4),
         case("batch_norm_ranks", both={"norm": "batch"}, ranks=4, accumulation=2),
+        case("speed_only", both={"norm": "batch"}, workers=2, bucket_cap_mb=5),
+        case("precision_is_another", both={"norm": "batch"}, precision="bf16"),
     ],
     mistakes=[
         Mistake("numbers_too_often",

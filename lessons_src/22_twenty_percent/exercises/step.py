@@ -102,7 +102,7 @@ def near(a, b):
 def spent(taken, k):
     """Refuse more messages than one for the gradients and one for the loss."""
     told = {"calls": taken.calls, "payload": taken.payload, "once": GRADIENTS, "k": k}
-    if taken.calls > 2 and k > 1 and taken.payload >= k * GRADIENTS:
+    if taken.calls > k > 1 and taken.payload >= k * GRADIENTS:
         raise Wrong("forward_outside" if taken.entered else "every_micro_batch", **told)
     if taken.calls > 2:
         if taken.barriers or (taken.calls == 3 and taken.payload <= GRADIENTS + NUMBER):
