@@ -18,6 +18,7 @@ METHODS = {
     "dtlib.learn.verdicts:_WithoutSurroundings.visit_ClassDef",  # ast calls it, and the next
     "dtlib.learn.verdicts:_WithoutSurroundings.visit_FunctionDef",
     "dtlib.models.gpt:GPT.load_hf_state_dict",  # for the weights that `dtlib fetch gpt2` brings
+    "dtlib.measure.clinic.dumps:_PlainOnly.find_class",  # pickle asks it
     "dtlib.ranks.aliases:_Finder.create_module",  # Python's import asks it
 }
 

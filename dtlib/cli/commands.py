@@ -55,6 +55,13 @@ COMMANDS: dict[str, Command] = {
             "read FILE": "what they recorded: shares of kernels, NCCL, idle; FLOP/s reached",
         },
     ),
+    "clinic": Command(
+        elsewhere("dtlib.cli.clinic"),
+        {
+            "FILES": "why a run hangs: who waits for whom, in which collective, on which line",
+            "record SCRIPT": "run a script under torchrun and keep what `dtlib clinic` reads",
+        },
+    ),
     "export": Command(
         elsewhere("dtlib.training.checkpoint.export"),
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},

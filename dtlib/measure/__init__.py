@@ -1,4 +1,5 @@
 """What a run does, measured: bytes held and sent (`ledger`), time and its shares (`profiling`).
 
-There are no formulas here (`dtlib.sim` has them); `dtlib.study` sets the two side by side.
+Why a run hangs, from what its ranks left behind, is in `clinic`. There are no formulas here
+(`dtlib.sim` has them); `dtlib.study` sets the two side by side.
 """

@@ -12,8 +12,8 @@ from dtlib.errors import DtlibError
 from dtlib.ranks.where import Where
 
 # Only the text of gloo's and NCCL's errors tells that a collective timed out or a peer went away.
-_TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
-_PEER_GONE = re.compile(
+TIMED_OUT = re.compile(r"[Tt]imed out|monitoredBarrier|Application timeout|wait timeout", re.I)
+PEER_GONE = re.compile(
     r"closed by peer|reset by peer|Broken pipe|Connection (was )?(closed|refused)"
     r"|Connection was likely closed|remote process exited|Socket closed|pair closure",
     re.I,
@@ -64,7 +64,7 @@ class Outcome:
     @property
     def peer_gone(self) -> bool:
         """Return whether it failed only because another rank went away."""
-        return self.status == "error" and bool(_PEER_GONE.search(self.message))
+        return self.status == "error" and bool(PEER_GONE.search(self.message))
 
 
 def text_of(error: BaseException) -> str:
@@ -80,13 +80,13 @@ def failed_in_collective(error: BaseException) -> bool:
     if not isinstance(error, RuntimeError):
         return False
     text = text_of(error)
-    return bool(_TIMED_OUT.search(text) or _PEER_GONE.search(text))
+    return bool(TIMED_OUT.search(text) or PEER_GONE.search(text))
 
 
 def judge_text(outcome: Outcome) -> None:
     """Tell a collective that timed out from other errors."""
     from_torch = outcome.error == "RuntimeError" or outcome.error.startswith("Dist")
-    if outcome.status == "error" and from_torch and _TIMED_OUT.search(outcome.message):
+    if outcome.status == "error" and from_torch and TIMED_OUT.search(outcome.message):
         outcome.status = "timeout"
 
 
@@ -196,11 +196,11 @@ def _ending(outcome: Outcome) -> str:
         return f"was killed by {signal_name(outcome.code)}"
     if outcome.status == "exit":
         return f"left with exit code {outcome.code}{place}"
-    message = _plain(outcome.message)
+    message = plain(outcome.message)
     return f"raised {outcome.error}" + (f": {message}" if message else "") + place
 
 
-def _plain(message: str) -> str:
+def plain(message: str) -> str:
     """Take the first line of an error's text; summarise a mismatch of collectives."""
     calls = _FINGERPRINT.findall(message)
     if len(calls) < 2:

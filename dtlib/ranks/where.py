@@ -138,11 +138,16 @@ def _torch_call(frames: Iterable[FrameType]) -> tuple[str, str]:
         name = frame.f_code.co_name
         in_c10d = frame.f_code.co_filename.endswith("torch/distributed/distributed_c10d.py")
         public = name in frame.f_globals.get("__all__", ())
-        if in_c10d and public and not name.startswith(_NO_WAIT):
+        if in_c10d and public and is_waiting(name):
             local = frame.f_locals
             found = (local[key] for key in _TENSORS if local.get(key) is not None)
             return name, _tensor_words(next(found, None))
     return "", ""
+
+
+def is_waiting(name: str) -> bool:
+    """Return whether a public function of c10d may wait for other ranks, by its name."""
+    return not name.startswith(("_", *_NO_WAIT))
 
 
 def _message(source: str, frame: FrameType) -> str:
@@ -252,7 +257,12 @@ def _collective_words(entry: dict[str, Any]) -> tuple[str, str]:
     sizes, dtypes = entry.get("input_sizes"), entry.get("input_dtypes")
     if not sizes or not dtypes:
         return name, ""
-    return name, f"{math.prod(sizes[0])} {_DTYPES.get(dtypes[0], dtypes[0].lower())}"
+    return name, sized(math.prod(sizes[0]), dtypes[0])
+
+
+def sized(numel: int, dtype: str) -> str:
+    """Return a tensor in words, "4 float32"; `dtype` is the flight recorder's name of the type."""
+    return f"{numel} {_DTYPES.get(dtype, dtype.lower())}"
 
 
 def is_machinery(filename: str, function: str) -> bool:

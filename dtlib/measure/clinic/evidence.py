@@ -1,0 +1,232 @@
+"""The files of all ranks, sorted by what is in them and by whose they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dtlib.errors import BadInput, in_words
+from dtlib.measure.clinic import dumps, logs
+from dtlib.measure.clinic.dumps import Dump
+from dtlib.measure.clinic.logs import Log, Raised
+from dtlib.measure.clinic.stacks import main_thread, place
+from dtlib.ranks.outcome import plain
+from dtlib.ranks.where import Where
+
+# rank3, rank_3, rank-3 …; a number at a name's end, as torch writes it; torchrun's folder of a rank
+_RANKS = (
+    re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I),
+    re.compile(r"(?:^|/)(\d+)/std(?:out|err)\.log$"),
+    re.compile(r"[._-](\d+)(?:\.\w+)?$"),
+)
+_HEAD = re.compile(r"^# (\{.*\})$", re.M)
+LARGEST = 512 * 2**20  # bytes; a dump of 2000 collectives has about 2 MB
+CANNOT_READ = (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError)
+
+
+@dataclass
+class Rank:
+    """What the files say of one rank; `taken` is when, in seconds since 1970.
+
+    `where` is the line that its main thread was in, `since` from when on it was seen to wait there,
+    and `peer` the rank at the other end of the message it waits for; `ended` says how its program
+    ended, and `final` that its dump was written after that.
+    """
+
+    number: int
+    dump: Dump | None = None
+    taken: float | None = None
+    where: Where | None = None
+    since: float | None = None
+    peer: int | None = None
+    ended: str = ""
+    final: bool = False
+    log: Log = field(default_factory=Log)
+    has_log: bool = False
+    files: dict[str, Path] = field(default_factory=dict)
+
+
+@dataclass
+class Evidence:
+    """All ranks that left something, how many there should be, and the members of each group."""
+
+    ranks: dict[int, Rank] = field(default_factory=dict)
+    world_size: int = 0
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ignored: list[Path] = field(default_factory=list)
+
+    def rank(self, number: int) -> Rank:
+        """Return what there is of a rank, so far nothing perhaps."""
+        return self.ranks.setdefault(number, Rank(number))
+
+    def members(self, group: str) -> tuple[int, ...]:
+        """Return the ranks of a process group; where no file says them, those that used it."""
+        if group in self.groups:
+            return self.groups[group]
+        if group == "0":  # torch's name of the default group
+            return tuple(range(self.world_size))
+        used = (r for r in self.ranks.values() if r.dump)
+        return tuple(
+            sorted(r.number for r in used if r.dump and any(c.group == group for c in r.dump.calls))
+        )
+
+
+def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
+    """Read files, and folders with all that is in them.
+
+    Parameters
+    ----------
+    paths
+        Dumps, stacks and logs, of any number of ranks.
+    world_size
+        How many ranks there were, if no file says it.
+
+    Raises
+    ------
+    BadInput
+        When a file does not exist, cannot be read or says nothing about any rank, when two files
+        are of the same kind and rank, or when there are more ranks than `world_size`.
+    """
+    found = Evidence(world_size=world_size or 0)
+    for path, named in _files(paths):
+        try:
+            known = _read(path, found)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be read: {in_words(error)}.") from None
+        if not known and named:
+            raise BadInput(
+                f"{path} holds no flight record, no stack, no error and no checksum of a rank; give"
+                " files whose names end in the rank's number, such as stack_rank_3.txt."
+            )
+        if not known:
+            found.ignored.append(path)
+    if not found.ranks:
+        raise BadInput("there is nothing about any rank; `dtlib clinic --help` says how to get it.")
+    for rank in found.ranks.values():
+        if rank.where and rank.ended.endswith("SIGABRT"):
+            rank.ended = ""  # somebody asked faulthandler for its stack
+    highest = max(found.ranks)
+    if world_size and highest >= world_size:
+        raise BadInput(
+            f"ranks is {world_size}, but a file is of rank {highest}; leave --ranks out."
+        )
+    found.world_size = max(found.world_size, highest + 1, *map(len, found.groups.values()), 1)
+    return found
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield each file once, and whether it was named or lay in a folder."""
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            if not inside:
+                raise BadInput(f"the folder {path} is empty; give one that has dumps or logs.")
+            yield from ((file, False) for file in inside if not file.name.startswith("."))
+        elif path.is_file():
+            yield path, True
+        else:
+            raise BadInput(f"there is no file {path}; give dumps, stacks and logs of ranks.")
+
+
+def _rank_of(path: Path) -> int | None:
+    for pattern in _RANKS:
+        if match := pattern.search(path.as_posix() if "std" in pattern.pattern else path.name):
+            return int(match[1])
+    return None
+
+
+def _read(path: Path, found: Evidence) -> bool:
+    """Add a file to the evidence; return whether it says anything."""
+    if path.stat().st_size > LARGEST:
+        raise BadInput(f"{path} has more than {LARGEST >> 20} MiB; give the end of this log.")
+    raw = path.read_bytes()
+    if dumps.looks_like_pickle(raw):
+        return _add_dump(path, raw, found)
+    if b"\0" in raw[:4096]:
+        return False
+    text = raw.decode("utf-8", "replace")
+    if text.lstrip().startswith("{") and '"entries"' in text:
+        return _add_dump(path, text, found)
+    return _add_text(path, text, found)
+
+
+def _add_dump(path: Path, content: bytes | str, found: Evidence) -> bool:
+    try:
+        read = dumps.read_pickle if isinstance(content, bytes) else dumps.read_json
+        dump = read(content)  # type: ignore[arg-type]
+    except CANNOT_READ as error:
+        raise BadInput(
+            f"{path} is no whole flight-recorder dump: {in_words(error)}; leave it out, and its"
+            " rank counts as missing."
+        ) from None
+    number = _rank_of(path)
+    if number is None:
+        raise BadInput(f"{path} has no rank in its name; rename it to flight_rank_3, for rank 3.")
+    rank = found.rank(number)
+    _only_one(rank, "dump", path)
+    rank.dump = dump
+    rank.taken = rank.taken or path.stat().st_mtime
+    found.groups.update(dump.groups)
+    return True
+
+
+def _only_one(rank: Rank, kind: str, path: Path) -> None:
+    if kind in rank.files:
+        raise BadInput(
+            f"{rank.files[kind]} and {path} are both a {kind} of rank {rank.number}; leave only"
+            " the one that you mean."
+        )
+    rank.files[kind] = path
+
+
+def _add_text(path: Path, text: str, found: Evidence) -> bool:
+    number = _rank_of(path)
+    ended = logs.exits(text)
+    for rank, how in ended.items():
+        found.rank(rank).ended = found.rank(rank).ended or how
+    parts: dict[int | None, str] = dict(logs.split(text))
+    if number is not None:
+        parts = {number: "".join(parts.values())}
+    known = bool(ended)
+    for rank_number, part in parts.items():
+        if rank_number is not None:
+            known = _add_part(path, part, found.rank(rank_number), found) or known
+    return known or number is not None
+
+
+def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
+    log, frames = logs.read(text), main_thread(text)
+    if frames is not None:
+        _only_one(rank, "stack", path)
+        rank.where = place(frames)
+    if head := _HEAD.match(text):
+        try:
+            _add_head(json.loads(head[1]), rank, found)
+        except CANNOT_READ as error:
+            raise BadInput(f"{path} begins with a damaged line ({in_words(error)}).") from None
+    else:
+        rank.has_log = True
+    rank.log.raised += log.raised
+    rank.log.checksums.update(log.checksums)
+    return bool(frames or log.raised or log.checksums)
+
+
+def _add_head(head: dict[str, Any], rank: Rank, found: Evidence) -> None:
+    """Add what the recorder's first line says; it knows the line better than a stack's text."""
+    where = dict(head["where"])
+    rank.peer, rank.since = where.pop("peer", None), head.get("since")
+    seen = Where(**where)
+    rank.where = seen if seen.line else rank.where
+    rank.taken, rank.final = float(head["time"]), bool(head["ended"])
+    rank.ended = str(head["ended"]) or rank.ended
+    if rank.ended == "returned":
+        rank.where = None
+    elif rank.ended:
+        error, _, message = rank.ended.partition(": ")
+        rank.log.raised.append(Raised(error, plain(message), seen))
+    found.world_size = max(found.world_size, int(head["world_size"]))
+    found.groups.update({name: tuple(members) for name, members in head["groups"].items()})

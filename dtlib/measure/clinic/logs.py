@@ -1,0 +1,101 @@
+"""What a rank's log tells: an error that it raised, how it ended, and its checksums."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtlib.measure.clinic.stacks import Frame, place
+from dtlib.ranks.outcome import PEER_GONE, TIMED_OUT, plain, signal_name
+from dtlib.ranks.where import Where
+
+# "[rank1]: " by torch, "[default1]:" by torchrun's --tee, "1: " by srun --label
+_PREFIX = re.compile(r"^(?:\[(?:rank|default)(\d+)\]:?|(\d+):) ?", re.M)
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n((?:[ \t]+.*\n|\n)+)([A-Za-z_][\w.]*)(?:: (.*))?"
+)
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.M)
+_CHECKSUM = re.compile(r"\bstep\W{0,3}(\d+)\b.*?\b(\w*checksum\w*)\W{1,3}([\w.+-]+)", re.I)
+_FAILURES = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: \d+\)\n\s*exitcode\s+: (-?\d+)", re.M)
+
+
+LONG = 120  # characters of an error's text; of a longer one the first sentence is shown
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error in a log, and the line of user code that it came through last."""
+
+    error: str
+    message: str
+    where: Where
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it ran out of time while it waited for other ranks."""
+        return bool(TIMED_OUT.search(self.message))
+
+    @property
+    def consequence(self) -> bool:
+        """Whether it follows from what another rank did."""
+        return self.timed_out or bool(PEER_GONE.search(self.message))
+
+    def __str__(self) -> str:
+        first = self.message.split(". ")[0] if len(self.message) > LONG else self.message
+        text = f"{self.error}: {first}" if first else self.error
+        return text + (f" ({self.where.place})" if self.where.place else "")
+
+
+@dataclass
+class Log:
+    """What one rank wrote."""
+
+    raised: list[Raised] = field(default_factory=list)
+    checksums: dict[tuple[str, int], str] = field(default_factory=dict)
+    exit_code: int | None = None
+
+
+def split(text: str) -> dict[int | None, str]:
+    """Divide a job's output among its ranks; None is for the lines that name no rank."""
+    parts: dict[int | None, list[str]] = {}
+    for line in text.splitlines():
+        found = _PREFIX.match(line)
+        rank = int(found[1] or found[2]) if found else None
+        parts.setdefault(rank, []).append(line[found.end() :] if found else line)
+    return {rank: "\n".join(lines) + "\n" for rank, lines in parts.items()}
+
+
+def read(text: str) -> Log:
+    """Read the lines of one rank."""
+    log = Log()
+    for frames, error, message in _TRACEBACK.findall(text):
+        stack = [Frame(file, int(n), name) for file, n, name in _FRAME.findall(frames)][::-1]
+        log.raised.append(Raised(error, plain(message), place(stack)))
+    for line in text.splitlines():
+        log.checksums.update(_checksums(line))
+    return log
+
+
+def exits(text: str) -> dict[int, str]:
+    """Return how torchrun says that ranks ended, other than those that it ended itself."""
+    codes = {int(rank): int(code) for rank, code in _FAILURES.findall(text)}
+    return {
+        rank: f"was killed by {signal_name(code)}" if code < 0 else f"left with exit code {code}"
+        for rank, code in codes.items()
+        if code != -15
+    }
+
+
+def _checksums(line: str) -> dict[tuple[str, int], str]:
+    """Return the checksums of a line: JSON with a step, or "step 3: checksum 1.25"."""
+    if line.startswith("{"):
+        try:
+            row: dict[str, Any] = json.loads(line)
+            step = int(row["step"])
+        except (ValueError, KeyError, TypeError):
+            return {}
+        return {(name, step): str(v) for name, v in row.items() if "checksum" in name.lower()}
+    found = _CHECKSUM.search(line)
+    return {(found[2].lower(), int(found[1])): found[3].rstrip(".")} if found else {}

@@ -1,0 +1,158 @@
+"""Keep, while a rank runs, what `dtlib clinic` reads: its flight record and its stack.
+
+A thread writes both every few seconds, so that they are there when the program hangs or is killed.
+The stack's first line says who wrote it, when, and how the program ended, if it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import json
+import os
+import runpy
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dtlib.config.files import write_atomically
+from dtlib.ranks.environment import EnvWorld
+from dtlib.ranks.outcome import failed_in_collective, text_of
+from dtlib.ranks.where import Where, main_thread_seconds, where_now, where_raised
+
+FLIGHT, STACK = "flight_rank_", "stack_rank_"
+BUFFER = "TORCH_FR_BUFFER_SIZE"
+
+
+def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float) -> int:
+    """Run a script as `python script` would, and keep its records in the folder `into`.
+
+    Returns its exit code: 1 after an error, whose traceback is printed. `every` is in seconds.
+    """
+    os.environ.setdefault(BUFFER, "2000")
+    _clear(into, world)
+    sys.argv = [script, *words]
+    sys.path[0] = str(Path(script).resolve().parent)
+    try:
+        with _recording(into, world, every):
+            runpy.run_path(script, run_name="__main__")
+    except Exception:
+        sys.excepthook(*sys.exc_info())  # torch's, which names the rank
+        return 1
+    return 0
+
+
+def _clear(into: Path, world: EnvWorld) -> None:
+    """Remove this rank's files of an earlier run; rank 0 also those of ranks that are no more."""
+    for path in into.glob("*_rank_*"):
+        name, _, number = path.stem.rpartition("_")
+        if f"{name}_" not in (FLIGHT, STACK) or not number.isdecimal():
+            continue
+        no_more = world.rank == 0 and int(number) >= world.world_size
+        if no_more or int(number) == world.rank:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
+    over = threading.Event()
+    before: list[Any] = []
+    since = [0.0]
+
+    def watch() -> None:
+        while not over.wait(every):
+            # where_now loads torch, which must not happen while the main thread loads it
+            where, used = where_now() if _initialized() else Where(), main_thread_seconds()
+            if [where, used] != before:  # a thread that waits uses no CPU time
+                before[:], since[0] = [where, used], time.time()
+            keep(into, world, where, since=since[0])
+
+    thread = threading.Thread(target=watch, name="dtlib clinic", daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException as error:
+        over.set()
+        thread.join()
+        left = isinstance(error, SystemExit) and not error.code
+        waited = isinstance(error, Exception) and failed_in_collective(error)
+        where = where_raised(error.__traceback__, waited)
+        ended = "returned" if left else f"{type(error).__name__}: {text_of(error)}".splitlines()[0]
+        keep(into, world, where, ended)
+        raise
+    over.set()
+    thread.join()
+    keep(into, world, Where(), "returned")
+
+
+def keep(
+    into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None
+) -> None:
+    """Write the flight record and the stack of this moment.
+
+    `ended` says how the program ended: "returned", or its error; `where` is then where that was.
+    `since` is when the main thread was first seen in this wait, in seconds since 1970.
+    """
+    head = {
+        "rank": world.rank, "world_size": world.world_size, "time": time.time(),
+        "since": since, "pid": os.getpid(), "ended": ended, "groups": _groups(),
+        "where": {**dataclasses.asdict(where), "peer": None if ended else _peer()},
+    }  # fmt: skip
+    write_atomically(into / f"{STACK}{world.rank}.txt", f"# {json.dumps(head)}\n{_stacks()}")
+    record = _flight_record()
+    if record:
+        write_atomically(into / f"{FLIGHT}{world.rank}", record)
+
+
+def _stacks() -> str:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return file.read()
+
+
+def _flight_record() -> bytes:
+    """Return torch's dump, or nothing before the program has a process group."""
+    if not _initialized():
+        return b""
+    try:
+        import torch.distributed as dist
+        from torch._C import _distributed_c10d as c10d
+
+        nccl = dist.get_backend() == "nccl"
+        return (c10d._dump_nccl_trace if nccl else c10d._dump_fr_trace)()  # type: ignore[attr-defined]
+    except Exception:  # private functions: without them the stack must suffice
+        return b""
+
+
+def _initialized() -> bool:
+    """Return whether torch is wholly loaded and the program has a process group."""
+    dist = sys.modules.get("torch.distributed")
+    return bool(getattr(dist, "is_initialized", bool)())
+
+
+def _groups() -> dict[str, list[int]]:
+    """Return the members of every process group, by the name that the flight recorder uses."""
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    try:
+        groups = list(c10d._world.pg_map) if _initialized() else []
+        return {group.group_name: c10d.get_process_group_ranks(group) for group in groups}
+    except Exception:  # private, and may change while we look
+        return {}
+
+
+def _peer() -> int | None:
+    """Return the rank that the main thread's message goes to or comes from."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith("distributed_c10d.py") and code.co_name in ("send", "recv"):
+            peer = frame.f_locals.get("dst" if code.co_name == "send" else "src")
+            return peer if isinstance(peer, int) else None
+        frame = frame.f_back
+    return None

@@ -1,0 +1,222 @@
+"""Compare the ranks: which collective has some of them waiting, and who has not joined it.
+
+Collectives of a group are matched by their order alone, so the n-th of one rank meets the n-th of
+every other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dtlib.measure.clinic.dumps import Call
+from dtlib.measure.clinic.evidence import Evidence, Rank
+
+_PEER = re.compile(r"\b(?:send|recv)\([^,()]+,\s*(?:(?:dst|src)\s*=\s*)?(\d+)\s*[,)]")
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The ranks that wait in one call, and those that have not joined it as far as is known.
+
+    `unseen` are members of the group that left no dump; `seconds` is for how long the waiting is
+    certain; `until` is when it was last seen.
+    """
+
+    calls: dict[int, Call]
+    absent: tuple[int, ...]
+    unseen: tuple[int, ...]
+    seconds: float
+    until: float
+
+    @property
+    def call(self) -> Call:
+        """The call, as the first waiting rank made it."""
+        return next(iter(self.calls.values()))
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Different calls at the same place in a group's order; `odd` are the ranks in the minority.
+
+    `skipped` says that the odd ranks go on as if they had left out one call of the others.
+    """
+
+    calls: dict[int, Call]
+    odd: tuple[int, ...]
+    skipped: bool = False
+
+
+@dataclass
+class Table:
+    """Calls of one group by rank and number."""
+
+    group: str
+    calls: dict[int, dict[int, Call]] = field(default_factory=dict)
+
+    def newest(self, rank: int) -> int:
+        """Return the number of a rank's newest call, 0 if it made none."""
+        return max(self.calls.get(rank, {}), default=0)
+
+
+def tables(evidence: Evidence) -> list[Table]:
+    """Return a table for each group, without messages."""
+    found: dict[str, Table] = {}
+    for rank in evidence.ranks.values():
+        for call in rank.dump.calls if rank.dump else ():
+            if call.peer is None:
+                table = found.setdefault(call.group, Table(call.group))
+                table.calls.setdefault(rank.number, {})[call.number] = call
+    return list(found.values())
+
+
+def mismatches(evidence: Evidence) -> Iterator[Mismatch]:
+    """Yield the first place of each group at which ranks made different calls."""
+    for table in tables(evidence):
+        for number in sorted({n for calls in table.calls.values() for n in calls}):
+            here = {r: calls[number] for r, calls in sorted(table.calls.items()) if number in calls}
+            kinds = Counter(call.shape for call in here.values())
+            if len(kinds) > 1:
+                usual, count = kinds.most_common(1)[0]
+                tie = list(kinds.values()).count(count) > 1
+                odd = tuple(r for r, c in here.items() if c.shape != usual)
+                odd = _new_line(table, number, here) if tie else odd
+                yield Mismatch(here, *_skipping(table, number, odd, here))
+                break
+
+
+def _new_line(table: Table, number: int, here: dict[int, Call]) -> tuple[int, ...]:
+    """Return the ranks whose line no rank had called from before, if those of others had been."""
+    calls = [c for calls in table.calls.values() for c in calls.values() if c.number < number]
+    before = {call.where.place for call in calls}
+    new = tuple(rank for rank, call in here.items() if call.where.place not in before)
+    return new if len(new) < len(here) else ()
+
+
+def _skipping(
+    table: Table, number: int, odd: tuple[int, ...], here: dict[int, Call]
+) -> tuple[tuple[int, ...], bool]:
+    """Find ranks whose calls are those of the others with one left out."""
+
+    def shapes(rank: int, first: int) -> list[tuple[str, str]]:
+        calls = table.calls[rank]
+        return [calls[n].shape for n in range(first, table.newest(rank) + 1) if n in calls]
+
+    candidates = odd or tuple(here)
+    for rank in candidates:
+        others = [r for r in here if here[r].shape != here[rank].shape]
+        for other in others:
+            mine, theirs = shapes(rank, number), shapes(other, number + 1)
+            length = min(len(mine), len(theirs))
+            if length and mine[:length] == theirs[:length]:
+                return odd or (rank,), True
+    return odd, False
+
+
+def waits(evidence: Evidence) -> list[Wait]:
+    """Return the oldest call of each group that some ranks wait in, the first that began first."""
+    found = [wait for table in tables(evidence) if (wait := _oldest(evidence, table))]
+    if not any(rank.dump for rank in evidence.ranks.values()):
+        found += _by_stacks(evidence)
+    return sorted([*found, *_messages(evidence)], key=lambda wait: wait.call.began)
+
+
+def _oldest(evidence: Evidence, table: Table) -> Wait | None:
+    members = evidence.members(table.group)
+    seen = [r for r in members if (rank := evidence.ranks.get(r)) and rank.dump]
+    for number in sorted({n for calls in table.calls.values() for n in calls}):
+        absent = tuple(r for r in seen if table.newest(r) < number)
+        here = {r: c for r in seen if (c := table.calls.get(r, {}).get(number))}
+        pending = {
+            r: c
+            for r, c in here.items()
+            if not c.ended or (c.joint and _cannot_have_ended(evidence, r, absent))
+        }
+        if pending:
+            taken = [_taken(evidence, r) for r in (*pending, *absent)]
+            until, began = min(taken), max(c.began for c in pending.values())
+            call = next(iter(pending.values()))
+            unseen = tuple(
+                r for r in members if r not in seen and not _is_in(evidence.ranks.get(r), call)
+            )
+            return Wait(pending, absent, unseen, max(0.0, until - began), until)
+    return None
+
+
+def _is_in(rank: Rank | None, call: Call) -> bool:
+    """Whether a rank without a dump is seen in the same call by its stack."""
+    where = rank.where if rank else None
+    return where is not None and where.call == call.name and where.place == call.where.place
+
+
+def _cannot_have_ended(evidence: Evidence, rank: int, absent: tuple[int, ...]) -> bool:
+    """Whether a later dump of some rank shows that it had not even joined: so the call failed."""
+    return any(
+        evidence.ranks[r].final or _taken(evidence, r) >= _taken(evidence, rank) for r in absent
+    )
+
+
+def _taken(evidence: Evidence, rank: int) -> float:
+    """When a rank's dump was written; never before its newest call."""
+    found = evidence.ranks[rank]
+    newest = max((c.began for c in found.dump.calls), default=0.0) if found.dump else 0.0
+    return max(found.taken or 0.0, newest)
+
+
+def _messages(evidence: Evidence) -> Iterator[Wait]:
+    """Yield waits in messages: from the flight record (NCCL) or from stacks."""
+    calls = {r.number: call for r in evidence.ranks.values() if (call := _message(r))}
+    for number, call in calls.items():
+        assert call.peer is not None
+        back = calls.get(call.peer)
+        if back is not None and back.peer == number and back.name != call.name:
+            continue  # one sends what the other receives, so it is on its way
+        other, until = evidence.ranks.get(call.peer), evidence.ranks[number].taken or 0.0
+        until = min(until, other.taken) if other and other.taken else until
+        seconds = max(0.0, until - call.began) if call.began else 0.0
+        there, unseen = ((call.peer,), ()) if other else ((), (call.peer,))
+        yield Wait({number: call}, there, unseen, seconds, until)
+
+
+def _message(rank: Rank) -> Call | None:
+    """Return the message that a rank waits for, if it waits for one whose other end is known."""
+    for call in rank.dump.calls if rank.dump else ():
+        if call.peer is not None and not call.ended:
+            return call
+    where = rank.where
+    if rank.ended or where is None or where.call not in ("send", "recv"):
+        return None
+    told = _PEER.search(where.source)
+    peer = rank.peer if rank.peer is not None else int(told[1]) if told else None
+    if peer is None:
+        return None
+    return Call("", 0, where.call, where.what, False, rank.since or 0.0, where, peer)
+
+
+def _by_stacks(evidence: Evidence) -> Iterator[Wait]:
+    """Yield what some ranks wait in by their stacks alone, where nobody left a dump."""
+    there = {r.number: r for r in evidence.ranks.values() if r.where or r.ended}
+    inside = {
+        number: Call("", 0, rank.where.call, rank.where.what, False, rank.since or 0.0, rank.where)
+        for number, rank in sorted(there.items())
+        if rank.where and not rank.ended and rank.where.call not in ("", "send", "recv")
+    }
+    for name in {call.name for call in inside.values()}:
+        here = {number: call for number, call in inside.items() if call.name == name}
+        absent = tuple(number for number in there if number not in here)
+        unseen = tuple(n for n in range(evidence.world_size) if n not in there)
+        until = min((t for n in here if (t := there[n].taken)), default=0.0)
+        began = max(call.began for call in here.values())
+        yield Wait(here, absent, unseen, max(0.0, until - began) if began else 0.0, until)
+
+
+def longest_pause(evidence: Evidence) -> float:
+    """Return the longest time between two calls that a rank began one after the other, in s."""
+    longest = 0.0
+    for rank in evidence.ranks.values():
+        began = [call.began for call in rank.dump.calls] if rank.dump else []
+        longest = max([longest, *(b - a for a, b in pairwise(began))])
+    return longest
