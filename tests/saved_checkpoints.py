@@ -15,7 +15,7 @@ def content(step: int) -> dict:
     return {"weights": torch.full((3,), float(step)), "step": step, "names": ["a", "b"]}
 
 
-def save(root: Path, *steps: int, **settings) -> Checkpoints:
+def save(root: Path | str, *steps: int, **settings) -> Checkpoints:
     saved = Checkpoints(root, **settings)
     for step in steps:
         saved.save(step, content(step), {"rng": rng_state()})

@@ -66,6 +66,10 @@ COMMANDS: dict[str, Command] = {
         elsewhere("dtlib.training.checkpoint.export"),
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},
     ),
+    "checkpoints": Command(
+        elsewhere("dtlib.training.checkpoint.listing"),
+        {"PLACE": "which checkpoints are whole, and what interrupted saves have left (--clean)"},
+    ),
     "lessons": Command(
         elsewhere("dtlib.lessons"),
         {

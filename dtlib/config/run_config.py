@@ -145,6 +145,8 @@ class RunConfig:
         optimizer steps between evaluations (default: only at the end)
     checkpoint_every : STEPS
         optimizer steps between checkpoints (default: only at the end; 0: none at all)
+    checkpoints : PLACE
+        where checkpoints lie: a folder, or s3://BUCKET/PREFIX (default: checkpoints/ in out)
     tensorboard
         also write the steps and evaluations as TensorBoard events, in the run's folder
     wandb
@@ -224,6 +226,7 @@ class RunConfig:
     resume: bool = False
     eval_every: int | None = None
     checkpoint_every: int | None = None
+    checkpoints: str | None = None
     tensorboard: bool = False
     wandb: str | None = None
     untimed_steps: int = 2
@@ -285,10 +288,7 @@ class RunConfig:
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
         """Make a configuration from plain values, such as YAML's, in which `1e-5` is a string.
 
-        Raises
-        ------
-        BadInput
-            for an unknown key (the nearest right one is named), or a value of another type.
+        Raises `BadInput` for an unknown key, naming the nearest, or a value of another type.
         """
         hints = typing.get_type_hints(cls)
         for key in mapping:

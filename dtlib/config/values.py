@@ -85,6 +85,11 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
             raise BadInput(f"{key} is {values[key]}; it must be at most {most:.10g}.")
     if empty := [key for key, value in values.items() if value == ""]:
         raise BadInput(f"{empty[0]} is empty; give a value, or leave it out.")
+    if "://" in (values["out"] or ""):
+        raise BadInput(
+            f"out is {values['out']}, but a run appends to its records, which only a folder can do:"
+            f" give a folder as out, and {values['out']} as checkpoints."
+        )
     if values["micro_batch"] == AUTO and values["accumulation"] is not None:
         raise BadInput(
             f"micro_batch auto chooses the accumulation too, and accumulation is"

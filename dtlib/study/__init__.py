@@ -19,7 +19,8 @@ from dtlib.config.terminal import to_json
 from dtlib.errors import BadInput, counted
 from dtlib.strategies import names as strategy_names
 
-OWN = {"strategy", "ranks", "out", "resume", "ledger"}  # settings that the study sets itself
+# Settings that the study sets itself, or that its runs cannot share.
+OWN = {"strategy", "ranks", "out", "resume", "ledger", "checkpoints"}
 RANKS, REPEATS = "1,2,4", 3
 
 

@@ -18,6 +18,7 @@ from dtlib.ranks import dist, launcher
 from dtlib.ranks.foresee import foresee
 from dtlib.training import micro_batch, oom, tasks
 from dtlib.training.checkpoint.checkpointer import SAME_ON_RESUME, refuse_another_run
+from dtlib.training.checkpoint.checkpoints import check_place
 from dtlib.training.loop import choose_kernels, train_task
 from dtlib.training.record import (
     Run,
@@ -170,6 +171,8 @@ def prepare(config: RunConfig) -> Prepared:
     plan = config.plan(plan.world_size)
     leads = not there or there.rank == 0
     check_loggers(config.tensorboard, config.wandb, writes=leads)
+    if leads and config.checkpoints:
+        check_place(config.checkpoints, resume=config.resume)
     make_folder(Path(config.out or RUNS), resume=config.resume)
     if config.resume:
         _refuse_another_run(config, plan.world_size)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dtlib.errors import BadInput, DtlibError
-from dtlib.training.checkpoint import checkpoints, folders
+from dtlib.training.checkpoint import disk
 from dtlib.training.checkpoint.checkpoints import Checkpoints
 from dtlib.training.checkpoint.content import restore_rng
 from tests.saved_checkpoints import content, names, save
@@ -104,13 +104,13 @@ def test_half_a_file_is_an_error_of_torch(tmp_path):
     path = tmp_path / "step-00000001" / "shared.pt"
     cut_to_half(path)
     with pytest.raises(RuntimeError):
-        folders.read_tensors(path)
+        disk.Disk(tmp_path).folders()[0].tensors("shared.pt")
 
 
 @pytest.mark.parametrize("written_before_failure", [0, 1])
 def test_saver_that_raises_leaves_the_old_one(tmp_path, monkeypatch, written_before_failure):
     saved = save(tmp_path, 1)
-    real, calls = checkpoints.write_tensors, []
+    real, calls = disk.write_tensors, []
 
     def failing(path, part):
         if len(calls) == written_before_failure:
@@ -119,7 +119,7 @@ def test_saver_that_raises_leaves_the_old_one(tmp_path, monkeypatch, written_bef
         calls.append(path)
         return real(path, part)
 
-    monkeypatch.setattr(checkpoints, "write_tensors", failing)
+    monkeypatch.setattr(disk, "write_tensors", failing)
     with pytest.raises(DtlibError, match="rank 0 failed at a checkpoint: No space left"):
         saved.save(2, content(2), {})
     monkeypatch.undo()
@@ -140,7 +140,7 @@ def test_crash_while_publishing_leaves_the_old_one(tmp_path, monkeypatch, moment
         monkeypatch.setattr(Path, "rename", crash)
     else:
         name = {"marker": "write_atomically", "folder fsync": "fsync_folder"}[moment]
-        monkeypatch.setattr(checkpoints, name, crash)
+        monkeypatch.setattr(disk, name, crash)
     with pytest.raises(KeyboardInterrupt):
         saved.save(2, content(2), {})
     monkeypatch.undo()
@@ -152,13 +152,13 @@ def test_crash_while_publishing_leaves_the_old_one(tmp_path, monkeypatch, moment
 def test_marker_is_the_last_file_and_publishing_the_last_act(tmp_path, monkeypatch):
     acts = []
     for name in ("write_tensors", "write_atomically", "fsync_folder"):
-        real = getattr(checkpoints, name)
+        real = getattr(disk, name)
 
         def noted(path, *rest, _name=name, _real=real):
             acts.append(f"{_name} {path.name}")
             return _real(path, *rest)
 
-        monkeypatch.setattr(checkpoints, name, noted)
+        monkeypatch.setattr(disk, name, noted)
     save(tmp_path, 1)
     assert acts == ["write_tensors rank0.pt", "write_tensors shared.pt",
                     "write_atomically complete.json", f"fsync_folder {tmp_path.name}"]  # fmt: skip
@@ -188,10 +188,10 @@ def test_the_only_complete_one_is_never_removed(tmp_path):
     save(tmp_path, 1)
     for step in (2, 3, 4):  # torn, and later
         (tmp_path / f"step-{step:08d}").mkdir()
-    folders.prune(tmp_path)
+    disk.Disk(tmp_path).prune()
     assert names(tmp_path) == ["step-00000001"]
     (tmp_path / "step-00000001" / "complete.json").unlink()
-    folders.prune(tmp_path)
+    disk.Disk(tmp_path).prune()
     assert names(tmp_path) == ["step-00000001"]  # nor anything while none is complete
 
 
@@ -213,7 +213,7 @@ def test_full_disk_is_said_in_the_words_of_the_system(tmp_path):
     # A device that is always full stands for one that fills up; a link makes it the file.
     (tmp_path / "shared.pt").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
-        folders.write_tensors(tmp_path / "shared.pt", {"weights": torch.ones(1 << 20)})
+        disk.write_tensors(tmp_path / "shared.pt", {"weights": torch.ones(1 << 20)})
 
 
 # field bug 1.16

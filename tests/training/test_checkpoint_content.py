@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from dtlib.errors import BadInput
-from dtlib.training.checkpoint import folders
 from dtlib.training.checkpoint.checkpoints import Checkpoints
 from dtlib.training.checkpoint.content import refuse_foreign, refuse_other_model, what_is_incomplete
+from dtlib.training.checkpoint.disk import Disk, write_tensors
 from tests.saved_checkpoints import save
 
 
@@ -45,10 +45,12 @@ def test_file_that_would_run_code_is_not_loaded(tmp_path):
         def __reduce__(self):
             return (Path.touch, (tmp_path / "was here",))
 
-    told = folders.write_tensors(tmp_path / "evil.pt", {"a": Evil()})
-    assert told["bytes"] == (tmp_path / "evil.pt").stat().st_size
+    (tmp_path / "step-00000001").mkdir()
+    told = write_tensors(tmp_path / "step-00000001" / "evil.pt", {"a": Evil()})
+    [folder] = Disk(tmp_path).folders()
+    assert told["bytes"] == folder.storage.sizes(folder.name)["evil.pt"]
     with pytest.raises(Exception, match=r"eights.only"):
-        folders.read_tensors(tmp_path / "evil.pt")
+        folder.tensors("evil.pt")
     assert not (tmp_path / "was here").exists()
 
 

@@ -9,7 +9,7 @@ import torch
 from dtlib.errors import BadInput, DtlibError
 from dtlib.ranks import dist
 from dtlib.ranks.launcher import launch
-from dtlib.training.checkpoint import checkpoints
+from dtlib.training.checkpoint import checkpoints, disk
 from dtlib.training.checkpoint.checkpoints import Checkpoints
 from dtlib.training.checkpoint.content import restore_rng, rng_state
 from tests.saved_checkpoints import content, names, save
@@ -18,16 +18,14 @@ from tests.saved_checkpoints import content, names, save
 # field bug 1.15
 def test_one_rank_of_a_world_writes_what_is_shared(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(
-        checkpoints, "write_tensors", lambda path, part: opened.append(path.name) or {}
-    )
+    monkeypatch.setattr(disk, "write_tensors", lambda path, part: opened.append(path.name) or {})
     for node in range(2):
         for local_rank in range(4):
             rank = 4 * node + local_rank
             place = dist.World(rank, local_rank, 8, 4, torch.device("cpu"), "gloo")
             monkeypatch.setattr(dist, "world", lambda place=place: place)
             monkeypatch.setattr(dist, "is_main", lambda place=place: place.rank == 0)
-            checkpoints._write_own(tmp_path, {"a": 1}, {})
+            checkpoints._write_own(disk.Disk(tmp_path), "draft", {"a": 1}, {})
     assert opened.count("shared.pt") == 1
     assert sorted(opened) == sorted([*(f"rank{rank}.pt" for rank in range(8)), "shared.pt"])
 
@@ -80,14 +78,14 @@ def test_missing_rank_file_is_passed_over_by_all_ranks(tmp_path):
 
 def fail_on_rank_1(root: Path) -> str:
     """Save where rank 1's disk is full; return the error that this rank sees."""
-    real = checkpoints.write_tensors
+    real = disk.write_tensors
 
     def full(path, part):
         if dist.world().rank == 1:
             raise OSError("No space left on device")
         return real(path, part)
 
-    checkpoints.write_tensors = full
+    disk.write_tensors = full
     try:
         Checkpoints(root).save(6, {}, {})
     except DtlibError as error:
@@ -119,14 +117,14 @@ def test_rank_that_cannot_write_fails_all_at_once_and_the_old_one_stays(tmp_path
 
 def save_slowly(root: Path) -> int:
     """On rank 0 the file that all share takes longer than a collective waits."""
-    write = checkpoints.write_tensors
+    write = disk.write_tensors
 
     def slow(path: Path, part: dict) -> dict:
         if path.name == "shared.pt":
             time.sleep(8)
         return write(path, part)
 
-    checkpoints.write_tensors = slow
+    disk.write_tensors = slow
     loaded = save(root, 1).latest()
     assert loaded is not None
     return loaded.step

@@ -69,7 +69,7 @@ class Checkpointer:
 
     def __init__(self, folder: Path, strategy: Strategy, settings: Mapping[str, Any]) -> None:
         self._folder, self._strategy, self._settings = folder, strategy, dict(settings)
-        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._checkpoints = Checkpoints(self._settings.get("checkpoints") or folder / "checkpoints")
         self._saved_at = -1
 
     def resume(self) -> Progress | None:
@@ -93,7 +93,7 @@ class Checkpointer:
                 print(f"{self._folder} has no checkpoint yet, so training starts from scratch.")
             else:
                 changed = self._changed(loaded.shared["config"], progress)
-                after = f"after step {progress.step}, from {loaded.path.name}"
+                after = f"after step {progress.step}, from {loaded.name}"
                 print(f"Resuming {self._folder} {after}.{changed}")
         return progress
 

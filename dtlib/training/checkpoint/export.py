@@ -14,7 +14,7 @@ from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
 from dtlib.models import gpt
 from dtlib.sim import shapes
-from dtlib.training.checkpoint.checkpoints import Checkpoints
+from dtlib.training.checkpoint.checkpoints import Checkpoints, place_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     Parameters
     ----------
     run
-        The run's folder.
+        The run's folder, or the address of its checkpoints.
     folder
         Where the files go; it is created if it doesn't exist.
 
@@ -49,7 +49,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns of is printed below
-        loaded = Checkpoints(Path(run) / "checkpoints").latest()
+        loaded = Checkpoints(place_of(run)).latest()
     if loaded is None:
         raise BadInput(f"{run} holds no checkpoint; give the folder that `dtlib train` printed.")
     weights, config = loaded.shared["strategy"]["model"], loaded.shared["config"]
@@ -99,7 +99,7 @@ def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> d
 def main(words: list[str]) -> int:
     """Run `dtlib export RUN FOLDER`."""
     parser = Parser(prog="dtlib export", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help="the folder of a run")
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, or s3://BUCKET/PREFIX")
     parser.add_argument("folder", metavar="FOLDER", help="where the weights go")
     asked = parser.parse_args(words)
     print(export(asked.run, asked.folder))
