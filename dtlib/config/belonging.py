@@ -23,6 +23,7 @@ BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "max_length": ("task", ("text",)),
     "dropout": ("task", ("text",)),
     "tokenizer": ("task", ("text",)),
+    "text_column": ("task", ("text",)),
     "pad_vocab_to": ("task", ("text",)),
     "momentum": ("optimizer", ("sgd",)),
     "adam_eps": ("optimizer", ("adamw",)),

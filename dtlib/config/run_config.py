@@ -18,8 +18,7 @@ from dtlib.errors import BadInput, did_you_mean
 class RunConfig:
     """What to train, on which data, how, and how the work is distributed over ranks.
 
-    The learning rate belongs to the global batch, so any number of ranks runs the same
-    experiment.
+    The learning rate belongs to the global batch: any number of ranks runs the same experiment.
 
     Parameters
     ----------
@@ -29,8 +28,10 @@ class RunConfig:
     model
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
         (default: resnet18 on an NVIDIA GPU, otherwise resnet18-narrow; for text nano)
-    data : NAME|FOLDER
-        a data set's name or a folder (default: pictures for images, grammar for text)
+    data : NAME|FOLDER|FILE
+        a data set's name, a folder or a file (default: pictures for images, grammar for text)
+    text_column : NAME
+        column that holds the documents' text (default: text, or the only column of text)
     tokenizer : NAME|FOLDER
         gpt2, trained, or a folder (default: what suits the data)
     pad_vocab_to : ENTRIES
@@ -49,8 +50,7 @@ class RunConfig:
     augment
         crop and flip the training pictures
     channels_last
-        store the channels of a pixel side by side in memory, in pictures and kernels; strategies
-        that shard do not support it
+        store the channels of a pixel side by side in memory; strategies that shard refuse it
     loader
         device (the data stay on the training device) or dataloader (workers prepare the batches)
     workers
@@ -79,8 +79,7 @@ class RunConfig:
     adam_eps : EPSILON
         epsilon of adamw: gradients far below it, which are mere rounding, do not move a weight
     weight_decay : DECAY
-        weight decay of matrices and kernels, not of biases and norms (default: depends on task and
-        optimizer)
+        weight decay of matrices and kernels, not of biases and norms (default: as for lr)
     warmup_steps
         optimizer steps over which the learning rate rises linearly to lr, at most all of them
     schedule
@@ -176,6 +175,7 @@ class RunConfig:
     task: str
     model: str | None = None
     data: str | None = None
+    text_column: str | None = None
     tokenizer: str | None = None
     pad_vocab_to: int | None = None
     num_samples: int | None = None
@@ -244,8 +244,8 @@ class RunConfig:
 
     def _refuse_contradictions(self) -> None:
         if self.steps is not None and self.epochs is not None:
-            numbers = f"steps {self.steps} and epochs {self.epochs}"
-            raise BadInput(f"{numbers} both say when to stop; give one.")
+            both = f"steps {self.steps} and epochs {self.epochs} both"
+            raise BadInput(f"{both} say when to stop; give one.")
         if self.precision == "fp64" and self.device == "mps":
             raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
         if self.dropout >= 1:

@@ -1,4 +1,4 @@
-"""Text from local files: WikiText-2, Tiny Shakespeare, or any folder of .txt files."""
+"""Running text from local files: WikiText-2, Tiny Shakespeare, or any .txt files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtlib.data.fetch.sources import SOURCES
+from dtlib.data.formats import read_text
 from dtlib.data.places import find
 from dtlib.errors import BadInput
 
@@ -18,6 +19,10 @@ LAYOUTS = (
 )
 NAMES = ("wikitext2", "shakespeare")
 SHAKESPEARE = ("tinyshakespeare.txt", "shakespeare.txt", "input.txt")
+KINDS = (
+    "give UTF-8 text (.txt), parquet, JSON lines (.jsonl), a folder of such files, or a folder that"
+    " datasets saved"
+)
 # A text without splits of its own: the first 90 % train, the next 5 % validate, the last 5 % test.
 CUTS = (0.90, 0.95)
 
@@ -34,7 +39,7 @@ class Corpus:
 
 
 def load(name_or_folder: str) -> Corpus:
-    """Read "wikitext2" or "shakespeare" (looked up, see `dtlib.data.places.roots`) or a folder.
+    """Read "wikitext2" or "shakespeare" (see `dtlib.data.places.roots`), a .txt file or a folder.
 
     A folder is read as WikiText if it has the files of WikiText's three splits, as splits if it has
     train.txt, valid.txt and test.txt, and otherwise as all its .txt files in the order of their
@@ -46,8 +51,12 @@ def load(name_or_folder: str) -> Corpus:
     if name_or_folder == "shakespeare":
         return _from_files([_shakespeare()], "shakespeare")
     folder = Path(name_or_folder).expanduser()
+    if folder.is_file() and folder.suffix == ".txt":
+        return _from_files([folder], folder.stem)
+    if folder.is_file():
+        raise BadInput(f"{folder} is no data file: {KINDS}.")
     if not folder.is_dir():
-        raise BadInput(f"there is no data folder {folder}: give one that contains .txt files.")
+        raise BadInput(f"there is no data folder or file {folder}: {KINDS}.")
     if _layout(folder):
         return _from_layout(folder, folder.name)
     present = [f"{split}.txt" for split in SPLITS if (folder / f"{split}.txt").is_file()]
@@ -58,7 +67,7 @@ def load(name_or_folder: str) -> Corpus:
         )
     files = sorted(folder.glob("*.txt"))
     if not files:
-        raise BadInput(f"{folder} has no .txt files: put the text there, in UTF-8.")
+        raise BadInput(f"{folder} has no .txt files and no documents: {KINDS}.")
     return _from_files(files, folder.name)
 
 
@@ -96,7 +105,7 @@ def _shakespeare() -> Path:
 def _from_layout(folder: Path, name: str) -> Corpus:
     files = _layout(folder)
     assert files is not None
-    train, valid, test = (_read(folder / file) for file in files)
+    train, valid, test = (read_text(folder / file) for file in files)
     # The word-level edition replaces rare words, so its perplexities are not those of the raw text.
     if "<unk>" in train:
         name = f"{name}, word level (rare words are <unk>)"
@@ -106,7 +115,7 @@ def _from_layout(folder: Path, name: str) -> Corpus:
 
 
 def _from_files(files: list[Path], name: str) -> Corpus:
-    text = "\n".join(_read(file) for file in files)
+    text = "\n".join(read_text(file) for file in files)
     first, second = (int(len(text) * cut) for cut in CUTS)
     what = files[0].name if len(files) == 1 else f"{len(files)} .txt files"
     return Corpus(
@@ -116,14 +125,3 @@ def _from_files(files: list[Path], name: str) -> Corpus:
         test=text[second:],
         source=f"{what} in {files[0].parent}",
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        # Bytes, because text mode would change line ends and with them the tokens.
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text: byte {error.start} cannot be read.") from error
-    if not text.strip():
-        raise BadInput(f"{path} is empty: get the whole file.")
-    return text

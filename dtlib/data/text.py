@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from dtlib.data import corpus
+from dtlib.data import corpus, documents
 from dtlib.data.corpus import Corpus
+from dtlib.data.documents import Documents
 from dtlib.data.english import english
 from dtlib.data.grammar import Grammar
 from dtlib.data.places import is_folder_name
-from dtlib.data.tokenizer import Closed, Tokenizer, from_folder, gpt2, train
+from dtlib.data.tokenized import tokenized
+from dtlib.data.tokenizer import (
+    END_OF_TEXT,
+    Closed,
+    Tokenizer,
+    from_folder,
+    gpt2,
+    train,
+    train_on_documents,
+)
 from dtlib.errors import BadInput, counted, did_you_mean
 
 NAMES = ("grammar", *corpus.NAMES)
@@ -51,7 +62,8 @@ class TextData:
 def open_text(
     name_or_folder: str,
     *,
-    tokenizer: str | None = None,
+    tokenizer: str | Tokenizer | None = None,
+    text_column: str | None = None,
     seed: int = 0,
     size: int | None = None,
     vocab_size: int = 4096,
@@ -62,11 +74,14 @@ def open_text(
     ----------
     name_or_folder : str
         "grammar" (made from `seed`), "wikitext2" or "shakespeare" (looked up, see
-        `dtlib.data.places.roots`), or a folder of .txt files.
-    tokenizer : str, optional
-        "gpt2", "trained" (byte pairs, on the training text), "characters", or a folder with
-        vocab.json and merges.txt. By default words for the grammar, characters for shakespeare, and
-        "trained" for the rest.
+        `dtlib.data.places.roots`), running text (a .txt file, or a folder of a few), or documents,
+        which end-of-text separates (see `dtlib.data.documents.find`).
+    tokenizer : str or Tokenizer, optional
+        "gpt2", "trained" (byte pairs, on the training text), "characters", a folder with
+        tokenizer.json or with vocab.json and merges.txt, or a tokenizer that exists already. By
+        default words for the grammar, characters for shakespeare, and "trained" for the rest.
+    text_column : str, optional
+        The column of documents that holds their text: by default "text", or the only one of text.
     seed : int
         For the grammar only.
     size : int, optional
@@ -85,39 +100,38 @@ def open_text(
             f"a text of {counted(size, 'token')} is too short: training needs at least 2."
         )
     if name_or_folder == "grammar":
-        return _from_grammar(tokenizer, seed, size)
-    text = _corpus(name_or_folder)
-    if tokenizer is None:
-        tokenizer = "characters" if name_or_folder == "shakespeare" else "trained"
-    chosen = _tokenizer(tokenizer, text, vocab_size)
-    parts = {split: chosen.encode(getattr(text, split)) for split in corpus.SPLITS}
-    if size is not None and size > len(parts["train"]):
+        _refuse_for_grammar(tokenizer, text_column)
+        return _from_grammar(seed, size)
+    if found := _documents(name_or_folder, text_column):
+        data = _from_documents(found, tokenizer, vocab_size)
+    else:
+        data = _from_corpus(_corpus(name_or_folder), name_or_folder, tokenizer, vocab_size)
+    if size is None:
+        return data
+    if size > len(data.train):
         raise BadInput(
-            f"{text.source} has {counted(len(parts['train']), 'training token')}, fewer than the "
+            f"{data.source} has {counted(len(data.train), 'training token')}, fewer than the "
             f"{size} requested: request fewer samples, or use more text."
         )
-    return TextData(
-        train=parts["train"][:size],
-        valid=parts["valid"],
-        test=parts["test"],
-        tokenizer=chosen,
-        protocol=_protocol(text.name, chosen),
-        source=text.source,
-    )
+    return replace(data, train=data.train[:size])
 
 
-def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
+def check_text(
+    name_or_folder: str,
+    tokenizer: str | Tokenizer | None = None,
+    text_column: str | None = None,
+) -> int | None:
     """Refuse a text or a tokenizer that cannot be used; return the number of training tokens.
 
-    None means the grammar, which makes as many as are needed. The tokens of a long text are cached,
-    so that no rank has to make them again.
+    None means the grammar, which makes as many as are needed. The tokens of documents and of a long
+    text are cached, so that no rank has to make them again.
 
     Raises `BadInput` as `open_text` does, and if a split is too short to predict a token of it.
     """
     if name_or_folder == "grammar":
-        _refuse_for_grammar(tokenizer)
+        _refuse_for_grammar(tokenizer, text_column)
         return None
-    data = open_text(name_or_folder, tokenizer=tokenizer)
+    data = open_text(name_or_folder, tokenizer=tokenizer, text_column=text_column)
     for split, tokens in (("train", data.train), ("valid", data.valid)):
         if len(tokens) < 2:
             raise BadInput(
@@ -128,24 +142,94 @@ def check_text(name_or_folder: str, tokenizer: str | None = None) -> int | None:
 
 
 def _corpus(name_or_folder: str) -> Corpus:
-    if name_or_folder not in corpus.NAMES and not is_folder_name(name_or_folder):
+    if name_or_folder not in corpus.NAMES and not _is_path(name_or_folder):
         raise BadInput(
-            f"there is no text or folder called {name_or_folder!r}: choose from "
-            f"{', '.join(NAMES)}, or give a folder.{did_you_mean(name_or_folder, NAMES)}"
+            f"there is no text, file or folder called {name_or_folder!r}: choose from "
+            f"{', '.join(NAMES)}, or give a file or folder.{did_you_mean(name_or_folder, NAMES)}"
         )
     return corpus.load(name_or_folder)
 
 
-def _refuse_for_grammar(tokenizer: str | None) -> None:
+def _is_path(name: str) -> bool:
+    return is_folder_name(name) or Path(name).is_file()
+
+
+def _documents(name_or_folder: str, text_column: str | None) -> Documents | None:
+    """Return the documents of a path, or None for running text, which has no columns."""
+    known = name_or_folder in corpus.NAMES or not _is_path(name_or_folder)
+    found = None if known else documents.find(name_or_folder, text_column)
+    if text_column and not found:
+        raise BadInput(
+            f"text_column {text_column} has no effect: {name_or_folder} has no columns, which only "
+            "parquet, JSON lines and folders of datasets have; leave it out."
+        )
+    return found
+
+
+def _from_corpus(
+    text: Corpus, name: str, tokenizer: str | Tokenizer | None, vocab_size: int
+) -> TextData:
+    if tokenizer is None:
+        tokenizer = "characters" if name == "shakespeare" else "trained"
+    if tokenizer == "trained":
+        chosen: Tokenizer = train(text.train, vocab_size)
+    elif tokenizer == "characters":
+        every = set().union(*(getattr(text, split) for split in corpus.SPLITS))
+        chosen = Closed("characters", sorted(every), "")
+    else:
+        chosen = _existing(tokenizer)
+    return TextData(
+        train=chosen.encode(text.train),
+        valid=chosen.encode(text.valid),
+        test=chosen.encode(text.test),
+        tokenizer=chosen,
+        protocol=_protocol(text.name, chosen),
+        source=text.source,
+    )
+
+
+def _from_documents(
+    found: Documents, tokenizer: str | Tokenizer | None, vocab_size: int
+) -> TextData:
+    def training() -> Iterator[str]:
+        return (text for split, some in found.batches() if split == "train" for text in some)
+
+    if tokenizer in (None, "trained"):
+        chosen: Tokenizer = train_on_documents(training, found.identity(), vocab_size)
+    elif tokenizer == "characters":
+        every = set().union(*(text for _, some in found.batches() for text in some))
+        chosen = Closed("characters", (*sorted(every), END_OF_TEXT), "")
+    else:
+        assert tokenizer is not None
+        chosen = _existing(tokenizer)
+    tokens = tokenized(found, chosen)
+    counts = ", ".join(f"{count} {split}" for split, count in tokens.counts.items())
+    name = f"{found.path.name}, {counts} documents, each followed by end-of-text"
+    return TextData(
+        train=tokens.splits["train"],
+        valid=tokens.splits["valid"],
+        test=tokens.splits["test"],
+        tokenizer=chosen,
+        protocol=_protocol(f"{name}, {found.held_out}", chosen),
+        source=f"{found.path} ({found.kind.name}, column {found.column})",
+    )
+
+
+def _refuse_for_grammar(tokenizer: str | Tokenizer | None, text_column: str | None) -> None:
+    if text_column:
+        raise BadInput(
+            f"text_column {text_column} has no effect with the grammar, which has no columns; "
+            "leave it out."
+        )
     if tokenizer is not None:
+        name = tokenizer if isinstance(tokenizer, str) else tokenizer.name
         raise BadInput(
             "text from the grammar has its own tokenizer, with one token per word, so that its "
-            f"entropy per token is known: leave out the tokenizer {tokenizer!r}."
+            f"entropy per token is known: leave out the tokenizer {name!r}."
         )
 
 
-def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextData:
-    _refuse_for_grammar(tokenizer)
+def _from_grammar(seed: int, size: int | None) -> TextData:
     if seed < 0:
         raise BadInput(f"the grammar's seed {seed} must be at least 0.")
     grammar = english()
@@ -165,19 +249,17 @@ def _from_grammar(tokenizer: str | None, seed: int, size: int | None) -> TextDat
     )
 
 
-def _tokenizer(name: str, text: Corpus, vocab_size: int) -> Tokenizer:
-    if name == "gpt2":
+def _existing(tokenizer: str | Tokenizer) -> Tokenizer:
+    """Return a tokenizer that does not depend on the text."""
+    if not isinstance(tokenizer, str):
+        return tokenizer
+    if tokenizer == "gpt2":
         return gpt2()
-    if name == "trained":
-        return train(text.train, vocab_size)
-    if name == "characters":
-        every = set().union(*(getattr(text, split) for split in corpus.SPLITS))
-        return Closed("characters", sorted(every), "")
-    if is_folder_name(name):
-        return from_folder(Path(name).expanduser())
+    if is_folder_name(tokenizer):
+        return from_folder(Path(tokenizer).expanduser())
     raise BadInput(
-        f"tokenizer {name!r} is unknown: choose from {', '.join(TOKENIZERS)}, or give a folder."
-        f"{did_you_mean(name, TOKENIZERS)}"
+        f"tokenizer {tokenizer!r} is unknown: choose from {', '.join(TOKENIZERS)}, or give a"
+        f" folder.{did_you_mean(tokenizer, TOKENIZERS)}"
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -27,10 +29,16 @@ class Tokenizer(Protocol):
     """Turns text into tokens and back."""
 
     name: str
+    end_of_text: int | None  # the token that ends a document, if there is one
 
     @property
     def vocab_size(self) -> int:
         """Number of different tokens."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides which tokens a text becomes."""
         ...
 
     def encode(self, text: str) -> Tensor:
@@ -39,6 +47,13 @@ class Tokenizer(Protocol):
 
     def decode(self, tokens: Tensor) -> str:
         """Return the text of tokens [n]."""
+        ...
+
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the tokens of documents, each followed by end-of-text, int32 [n].
+
+        The marker of end-of-text, where a document *says* it, is ordinary text.
+        """
         ...
 
 
@@ -52,10 +67,15 @@ class Closed:
     def __init__(self, name: str, units: Sequence[str], separator: str) -> None:
         self.name, self.units, self.separator = name, tuple(units), separator
         self._number = {unit: i for i, unit in enumerate(self.units)}
+        self.end_of_text = self._number.get(END_OF_TEXT)
 
     @property
     def vocab_size(self) -> int:
         return len(self.units)
+
+    @property
+    def fingerprint(self) -> str:
+        return _hash(repr((self.units, self.separator)))
 
     def encode(self, text: str) -> Tensor:
         parts = text.split() if self.separator else text
@@ -70,15 +90,23 @@ class Closed:
     def decode(self, tokens: Tensor) -> str:
         return self.separator.join(self.units[i] for i in tokens.tolist())
 
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        tokens = [[*self.encode(text).tolist(), self.end_of_text] for text in texts]
+        return np.array(list(chain(*tokens)), dtype=np.int32)
+
 
 class BytePair:
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) by the `tokenizers` library.
 
     The tokens of long texts are kept in the cache folder, under a hash of text and tokenizer.
+    `end_of_text` is the text of the token that ends a document.
     """
 
-    def __init__(self, name: str, inner: tokenizers.Tokenizer) -> None:
+    def __init__(
+        self, name: str, inner: tokenizers.Tokenizer, end_of_text: str = END_OF_TEXT
+    ) -> None:
         self.name, self.inner = name, inner
+        self.end_of_text = inner.token_to_id(end_of_text)
         if inner.get_vocab_size() < BYTES or not inner.encode("Hello world").ids:
             raise BadInput(
                 f"tokenizer {name} is empty or its files are missing: it has "
@@ -89,6 +117,10 @@ class BytePair:
     @property
     def vocab_size(self) -> int:
         return self.inner.get_vocab_size()
+
+    @property
+    def fingerprint(self) -> str:
+        return _hash(f"{self.end_of_text} {self.inner.to_str()}")
 
     def encode(self, text: str) -> Tensor:
         if len(text) <= BLOCK:
@@ -111,6 +143,22 @@ class BytePair:
 
     def decode(self, tokens: Tensor) -> str:
         return self.inner.decode(tokens.tolist(), skip_special_tokens=False)
+
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        cut = [list(blocks(text)) if self._byte_level else [text] for text in texts]
+        as_text, self.inner.encode_special_tokens = self.inner.encode_special_tokens, True
+        try:
+            encoded = self.inner.encode_batch(list(chain(*cut)), add_special_tokens=False)
+        finally:
+            self.inner.encode_special_tokens = as_text
+        pieces, ids = iter(encoded), []
+        for parts in cut:
+            ids += [one.ids for one in islice(pieces, len(parts))] + [[self.end_of_text]]
+        return np.array(list(chain(*ids)), dtype=np.int32)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _npy(tokens: np.ndarray) -> bytes:
@@ -161,7 +209,7 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
             if inner.token_to_id(END_OF_TEXT) is not None:
                 inner.add_special_tokens([END_OF_TEXT])
         elif whole.is_file():
-            return from_json(whole.read_bytes(), name or folder.name)
+            inner = tokenizers.Tokenizer.from_file(str(whole))
         else:
             needs = "vocab.json and merges.txt, or tokenizer.json"
             raise BadInput(f"{folder} has no tokenizer: it needs {needs}.")
@@ -169,7 +217,17 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
         raise
     except Exception as error:  # the library raises bare Exception
         raise BadInput(f"the tokenizer in {folder} cannot be read: {in_words(error)}.") from error
-    return BytePair(name or folder.name, inner)
+    return BytePair(name or folder.name, inner, _end_of_text(folder))
+
+
+def _end_of_text(folder: Path) -> str:
+    """Return the marker that transformers' settings beside a tokenizer name, otherwise GPT-2's."""
+    settings = folder / "tokenizer_config.json"
+    try:
+        said = json.loads(settings.read_text()).get("eos_token") if settings.is_file() else None
+    except (ValueError, AttributeError) as error:
+        raise BadInput(f"{settings} cannot be read: {in_words(error)}.") from error
+    return (said.get("content") if isinstance(said, dict) else said) or END_OF_TEXT
 
 
 def gpt2() -> BytePair:
@@ -192,22 +250,38 @@ def train(text: str, vocab_size: int) -> BytePair:
     It is kept in the cache folder, under a hash of the text. A short text may yield fewer tokens
     than `vocab_size`. Raises `BadInput` if `vocab_size` is below 256, the number of bytes.
     """
+    return _trained(f"{vocab_size} {text}", vocab_size, lambda: blocks(text), [])
+
+
+def train_on_documents(
+    texts: Callable[[], Iterator[str]], identity: str, vocab_size: int
+) -> BytePair:
+    """Train byte pairs on documents as `train` does, with a token for end-of-text among them.
+
+    The tokenizer is kept under the documents' `identity`, so `texts` is called only if there is no
+    tokenizer for them.
+    """
+    return _trained(f"documents {vocab_size} {identity}", vocab_size, texts, [END_OF_TEXT])
+
+
+def _trained(
+    key: str, vocab_size: int, texts: Callable[[], Iterator[str]], special: list[str]
+) -> BytePair:
     if vocab_size < BYTES:
         raise BadInput(f"a byte-pair vocabulary of {vocab_size} is too small: bytes need {BYTES}.")
-    key = hashlib.sha256(f"{vocab_size} {text}".encode()).hexdigest()
-    path = cache_folder() / "tokenizers" / f"{key}.json"
     return cached(
-        path,
+        cache_folder() / "tokenizers" / f"{_hash(key)}.json",
         load=lambda content: from_json(content, f"trained-{vocab_size}"),
-        make=lambda: _train(text, vocab_size).to_str().encode(),
+        make=lambda: _train(texts(), vocab_size, special).to_str().encode(),
     )
 
 
-def _train(text: str, vocab_size: int) -> tokenizers.Tokenizer:
+def _train(texts: Iterator[str], vocab_size: int, special: list[str]) -> tokenizers.Tokenizer:
     inner = _byte_level(models.BPE())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
-    )
-    inner.train_from_iterator(blocks(text), trainer)
+        vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False,
+        special_tokens=special,
+    )  # fmt: skip
+    inner.train_from_iterator(texts, trainer)
     return inner

@@ -141,7 +141,7 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
     sizes: dict[tuple[Any, ...], int] = {}
     for config, plan in planned:
         task, text = tasks.find(config.task), (config.tokenizer, config.max_length, config.model)
-        asked = (config.task, config.data, config.num_samples, *text)
+        asked = (config.task, config.data, config.text_column, config.num_samples, *text)
         if asked not in sizes:
             sizes[asked] = task.check_data(config)
         task.refuse_few(sizes[asked], plan)

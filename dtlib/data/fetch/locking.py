@@ -24,15 +24,18 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @contextlib.contextmanager
-def locked(path: Path, stage: Path, *, show: bool = True) -> Iterator[None]:
+def locked(
+    path: Path, stage: Path, *, show: bool = True, setting: str = "DTLIB_DATA"
+) -> Iterator[None]:
     """Let only one of the processes that use the same `path` into the block.
 
     The system frees the lock when its holder dies, so the next process takes over; the file `path`
     is removed afterwards. As long as something changes in the folder `stage`, where the holder
-    writes, the holder is alive. `show`: print that we wait. Raises `Unavailable` if the lock cannot
-    be taken because its holder shows no sign of life or the file system hangs.
+    writes, the holder is alive. `show`: print that we wait. `setting` names the variable that
+    chooses another folder. Raises `Unavailable` if the lock cannot be taken because its holder
+    shows no sign of life or the file system hangs.
     """
-    lock = _wait(path, stage, show)
+    lock = _wait(path, stage, show, setting)
     try:
         yield
     finally:
@@ -45,18 +48,18 @@ def is_held(path: Path) -> bool:
     """Return whether a process holds the lock now."""
     if not path.exists():
         return False
-    lock, taken = _take(_lock(filelock.FileLock, path), path, 0.0)
+    lock, taken = _take(_lock(filelock.FileLock, path), path, 0.0, "DTLIB_DATA")
     if taken:  # left behind by a process that was killed
         path.unlink(missing_ok=True)
         lock.release()
     return not taken
 
 
-def _wait(path: Path, stage: Path, show: bool) -> filelock.BaseFileLock:
+def _wait(path: Path, stage: Path, show: bool, setting: str) -> filelock.BaseFileLock:
     lock = _lock(filelock.FileLock, path)
     seen, since = _signs(stage), time.monotonic()
     while True:
-        lock, taken = _take(lock, path, POLL)
+        lock, taken = _take(lock, path, POLL, setting)
         if taken:
             return lock
         if show:
@@ -68,13 +71,13 @@ def _wait(path: Path, stage: Path, show: bool) -> filelock.BaseFileLock:
         elif time.monotonic() - since > PATIENCE:
             raise Unavailable(
                 f"another process holds {path} and has written nothing for {PATIENCE:g} s: stop "
-                "it, or delete that file if nobody is fetching, or set DTLIB_DATA to a folder on "
+                f"it, or delete that file if nobody is writing, or set {setting} to a folder on "
                 "this machine's own disk."
             )
 
 
 def _take(
-    lock: filelock.BaseFileLock, path: Path, seconds: float
+    lock: filelock.BaseFileLock, path: Path, seconds: float, setting: str
 ) -> tuple[filelock.BaseFileLock, bool]:
     """Try to take the lock; if the file system has no locks, use a file's existence as one."""
 
@@ -93,19 +96,19 @@ def _take(
     if isinstance(answer, TimeoutError):
         raise Unavailable(
             f"the lock {path} failed with {answer}: the file system hangs on file locks, so set "
-            "DTLIB_DATA to a folder on this machine's own disk."
+            f"{setting} to a folder on this machine's own disk."
         )
     # Older versions of filelock turn ENOSYS into NotImplementedError.
     if getattr(answer, "errno", None) not in NO_LOCKS and type(answer) is not NotImplementedError:
         raise answer
     if isinstance(lock, filelock.SoftFileLock):
         raise Unavailable(
-            f"no lock can be created in {path.parent}: set DTLIB_DATA to a folder on this "
+            f"no lock can be created in {path.parent}: set {setting} to a folder on this "
             "machine's own disk."
         )
     # Under another name: the first attempt has created, or emptied, the file `path`.
     soft = path.with_name(f"{path.name}.soft")
-    return _take(_lock(filelock.SoftFileLock, soft), path, seconds)
+    return _take(_lock(filelock.SoftFileLock, soft), path, seconds, setting)
 
 
 def _lock(kind: Callable[..., filelock.BaseFileLock], path: Path) -> filelock.BaseFileLock:

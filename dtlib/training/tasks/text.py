@@ -46,7 +46,10 @@ class Text(Task):
         assert config.data is not None and config.model is not None
         context = config.max_length or gpt.shape(config.model).context
         size = None if config.num_samples is None else config.num_samples * context + 1
-        self.data = open_text(config.data, tokenizer=config.tokenizer, seed=config.seed, size=size)
+        column, seed = config.text_column, config.seed
+        self.data = open_text(
+            config.data, tokenizer=config.tokenizer, text_column=column, seed=seed, size=size
+        )
         self.train = DeviceText(self.data.train, context, world.device)
         self.valid = DeviceText(self.data.valid, context, world.device)
         self.train_size = self.train.complete
@@ -72,7 +75,7 @@ class Text(Task):
     def check_data(cls, config: RunConfig) -> int:
         data, wanted = config.data or DEFAULTS["text"]["data"], config.num_samples
         context = config.max_length or gpt.shape(_model(config)).context
-        tokens = check_text(data, config.tokenizer)
+        tokens = check_text(data, config.tokenizer, config.text_column)
         there = ((GRAMMAR_TOKENS["train"] if tokens is None else tokens) - 1) // context
         if tokens is not None and wanted is not None and wanted > there:
             remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
