@@ -10,7 +10,14 @@ from typing import Any
 
 from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.plan import BatchPlan, cut
-from dtlib.config.values import DEFAULT_STEPS, DEFAULTS, refuse_out_of_range, typed
+from dtlib.config.values import (
+    DEFAULT_STEPS,
+    DEFAULTS,
+    default_lr,
+    refuse_contradictions,
+    refuse_out_of_range,
+    typed,
+)
 from dtlib.errors import BadInput, did_you_mean
 
 
@@ -27,26 +34,29 @@ class RunConfig:
         what to learn: images or text
     model
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
-        (default: resnet18 on an NVIDIA GPU, otherwise resnet18-narrow; for text nano)
+        (default: resnet18 on an NVIDIA GPU, otherwise resnet18-narrow; for text nano); or
+        hf:FOLDER or hf:NAME, a causal language model that transformers loads on this machine
     data : NAME|FOLDER|FILE
         a data set's name, a folder or a file (default: pictures for images, grammar for text)
     text_column : NAME
         column that holds the documents' text (default: text, or the only column of text)
     tokenizer : NAME|FOLDER
-        gpt2, trained, or a folder (default: what suits the data)
+        gpt2, trained, or a folder (default: that of a model of transformers, otherwise what suits
+        the data)
     pad_vocab_to : ENTRIES
         pad the model's vocabulary with unused entries to a multiple of this number, because GPUs
         multiply whole tiles (128 pads GPT-2's 50,257 entries to 50,304)
     num_samples
         number of training pictures, or of training windows of text (default: all)
     max_length : TOKENS
-        tokens in a window of text (default: the model's context)
+        tokens in a window of text (default: the model's context, under hf: at most 1024)
     norm
         normalisation in the ResNet: batch or group
     width : CHANNELS
         channels of the ResNet's first stage (default: 64; 16 for resnet18-narrow)
     dropout : SHARE
-        share of activations to drop; seed, rank and step decide which
+        share of activations to drop, for a model of transformers all of its rates; seed, rank and
+        step decide which
     augment
         crop and flip the training pictures
     channels_last
@@ -73,7 +83,7 @@ class RunConfig:
     optimizer
         adamw or sgd
     lr : RATE
-        peak learning rate for the global batch (default: depends on task and optimizer)
+        peak learning rate for the global batch (default: depends on task, model and optimizer)
     momentum : SHARE
         momentum of sgd
     adam_eps : EPSILON
@@ -240,23 +250,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         refuse_out_of_range(vars(self))
         refuse_without_effect(vars(self), self.chosen())
-        self._refuse_contradictions()
-
-    def _refuse_contradictions(self) -> None:
-        if self.steps is not None and self.epochs is not None:
-            both = f"steps {self.steps} and epochs {self.epochs} both"
-            raise BadInput(f"{both} say when to stop; give one.")
-        if self.precision == "fp64" and self.device == "mps":
-            raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
-        if self.dropout >= 1:
-            raise BadInput(f"dropout is {self.dropout}; it must be below 1.")
-        if self.resume and self.out is None:
-            raise BadInput("resume needs out, the folder of the run to resume.")
-        if self.nvtx_last < self.nvtx_first:
-            steps = f"nvtx_first {self.nvtx_first} and nvtx_last {self.nvtx_last}"
-            raise BadInput(
-                f"{steps} leave no step to record; the last may not be before the first."
-            )
+        refuse_contradictions(vars(self))
 
     def chosen(self) -> list[str]:
         """Return the names of the settings that are not what they are by default."""
@@ -269,7 +263,7 @@ class RunConfig:
         fill: dict[str, Any] = {
             "model": table["model"]["cuda" if device_type == "cuda" else "other"],
             "data": table["data"],
-            "lr": table["lr"][self.optimizer],
+            "lr": default_lr(vars(self)),
             "weight_decay": table["weight_decay"][self.optimizer],
             "steps": DEFAULT_STEPS if self.epochs is None else None,
         }

@@ -12,6 +12,7 @@ from dtlib.errors import BadInput, counted, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
 RUNS = "runs"  # the folder of runs that are given no other
+HF = "hf:"  # begins the name of a model that transformers loads
 
 CHOICES = {
     "task": ("images", "text"),
@@ -45,6 +46,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 DEFAULT_STEPS = 100
+# For weights that have been trained already: AdamW's is that of transformers' Trainer.
+FINE_TUNING_LR = {"adamw": 5e-5, "sgd": 1e-2}
 
 AT_LEAST = {
     "ranks": 1, "steps": 1, "epochs": 1, "global_batch": 1, "micro_batch": 1, "accumulation": 1,
@@ -101,6 +104,29 @@ def refuse_out_of_range(values: Mapping[str, Any]) -> None:
             raise BadInput(f"{key} is {value}; it must be a number above 0.")
     if values["epochs"] is None:  # otherwise the data decide
         refuse_long_warmup(values["warmup_steps"], values["steps"] or DEFAULT_STEPS)
+
+
+def refuse_contradictions(values: Mapping[str, Any]) -> None:
+    """Refuse two values that contradict each other; the message of the `BadInput` has both."""
+    if values["steps"] is not None and values["epochs"] is not None:
+        numbers = f"steps {values['steps']} and epochs {values['epochs']}"
+        raise BadInput(f"{numbers} both say when to stop; give one.")
+    if values["precision"] == "fp64" and values["device"] == "mps":
+        raise BadInput("precision fp64 does not exist on mps; use fp32, or device cpu.")
+    if values["dropout"] >= 1:
+        raise BadInput(f"dropout is {values['dropout']}; it must be below 1.")
+    if values["resume"] and values["out"] is None:
+        raise BadInput("resume needs out, the folder of the run to resume.")
+    if values["nvtx_last"] < values["nvtx_first"]:
+        steps = f"nvtx_first {values['nvtx_first']} and nvtx_last {values['nvtx_last']}"
+        raise BadInput(f"{steps} leave no step to record; the last may not be before the first.")
+
+
+def default_lr(values: Mapping[str, Any]) -> float:
+    """Return the learning rate of a run that is given none; trained weights need a lower one."""
+    tuned = (values["model"] or "").startswith(HF)
+    rates = FINE_TUNING_LR if tuned else DEFAULTS[values["task"]]["lr"]
+    return rates[values["optimizer"]]
 
 
 def refuse_long_warmup(warmup_steps: int, total: int) -> None:

@@ -23,6 +23,7 @@ from dtlib.errors import BadInput, counted, in_words
 BYTES = 256
 END_OF_TEXT = "<|endoftext|>"
 BLOCK = 1 << 16  # characters that one thread encodes at a time
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 
 
 class Tokenizer(Protocol):
@@ -204,12 +205,12 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
         folder / file for file in ("vocab.json", "merges.txt", "tokenizer.json")
     )
     try:
+        if whole.is_file():  # it says how text is split, which the other two leave open
+            return from_json(whole.read_bytes(), name or folder.name)
         if vocabulary.is_file() and merges.is_file():
             inner = _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
             if inner.token_to_id(END_OF_TEXT) is not None:
                 inner.add_special_tokens([END_OF_TEXT])
-        elif whole.is_file():
-            inner = tokenizers.Tokenizer.from_file(str(whole))
         else:
             needs = "vocab.json and merges.txt, or tokenizer.json"
             raise BadInput(f"{folder} has no tokenizer: it needs {needs}.")

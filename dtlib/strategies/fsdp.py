@@ -153,10 +153,10 @@ class FSDP(Strategy):
 def blocks(model: nn.Module) -> list[nn.Module]:
     """Return the modules that are gathered one by one: the members of the largest list of modules.
 
-    Those of a GPT are its transformer blocks, those of a ResNet its residual blocks; embeddings,
-    stem and head are the root's.
+    Those of a language model are its transformer blocks, those of a ResNet its residual blocks;
+    embeddings, stem and head are the root's.
     """
-    lists = [m for m in model.children() if isinstance(m, nn.ModuleList | nn.Sequential)]
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList | nn.Sequential)]
     lists.sort(key=lambda m: sum(p.numel() for p in m.parameters()))
     return list(lists[-1]) if lists else []
 

@@ -22,6 +22,7 @@ from dtlib.config import RUNS
 from dtlib.config.files import writable_folder
 from dtlib.errors import Unavailable
 from dtlib.models import gpt
+from dtlib.sim import shapes
 from dtlib.strategies import operators as ops
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check(config: RunConfig) -> None:
 
 def _at_least(config: RunConfig) -> int:
     """Return a lower bound of the model's parameters: a GPT's without its vocabulary."""
-    if config.task != "text" or config.model is None:
+    if config.task != "text" or config.model not in shapes.GPT:
         return 0
     shape = gpt.shape(config.model)
     return 12 * shape.layers * shape.width**2 + shape.context * shape.width

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import writable_folder, write_atomically
 from dtlib.config.flags import Parser
+from dtlib.config.values import HF
 from dtlib.errors import BadInput
-from dtlib.models import gpt
+from dtlib.models import causal, gpt
 from dtlib.sim import shapes
 from dtlib.training.checkpoint.checkpoints import Checkpoints, place_of
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 def export(run: Path | str, folder: Path | str) -> Path:
     """Write the weights of a run's last complete checkpoint as `model.safetensors`.
 
-    A GPT gets transformers' names and a `config.json` next to the weights, so that
+    A model of transformers is written by its own `save_pretrained`, with its tokenizer. A GPT of
+    dtlib's gets transformers' names and a `config.json` next to the weights, so that
     `GPT2LMHeadModel.from_pretrained(folder)` loads it; other models keep the names they have here.
     If `pad_vocab_to` padded GPT-2's vocabulary, the padding is left out; with another tokenizer,
     it stays, and `config.json` records the multiple as `pad_vocab_to`.
@@ -60,6 +62,9 @@ def export(run: Path | str, folder: Path | str) -> Path:
         print(note[0].upper() + note[1:], file=sys.stderr)
     replaced = " in place of those that are there" * (folder / "model.safetensors").exists()
     print(f"Exporting the weights of step {loaded.step}{replaced}.", file=sys.stderr)
+    if config["model"].startswith(HF):
+        causal.write(config["model"], weights, folder)
+        return folder / "model.safetensors"
     if config["task"] == "text":
         weights = without_padding(weights, config)
         described = json.dumps(describe_gpt2(weights, config), indent=2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
+from dtlib.config.values import HF
 from dtlib.data import IMAGES, text
 from dtlib.data.batches import IGNORE, order, split
 from dtlib.data.places import is_folder_name
@@ -82,7 +83,12 @@ class Task(ABC):
                         f"{key} {value} belongs to the task {other}; for {config.task}, choose"
                         f" from {', '.join(own)}."
                     )
-        if config.model is not None:
+        if (config.model or "").startswith(HF):
+            if config.task != "text":
+                raise BadInput(
+                    f"model {config.model} is a language model; train it by `dtlib train text`."
+                )
+        elif config.model is not None:
             refuse_unknown("model", config.model, NAMES["model"][config.task])
 
     @classmethod

@@ -13,8 +13,9 @@ from dtlib.data import check_text, open_text
 from dtlib.data.batches import DeviceText
 from dtlib.data.text import GRAMMAR_TOKENS
 from dtlib.errors import BadInput, counted
-from dtlib.models import gpt
+from dtlib.models import causal, gpt
 from dtlib.sim import activations
+from dtlib.training.tasks import from_transformers
 from dtlib.training.tasks.base import Batch, Share, Task
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from dtlib.ranks.dist import World
 
 EVALUATION_TOKENS = 4096  # per batch; the logits of GPT-2's 50,257 tokens then take 0.8 GB
-
-
-def _model(config: RunConfig) -> str:
-    """Return the model, which by default is the same on every device."""
-    return config.model or DEFAULTS["text"]["model"]["other"]
 
 
 class Text(Task):
@@ -40,42 +36,52 @@ class Text(Task):
     unit = "tokens/s"
     metric = "valid_perplexity"
     held_out_loss = "valid_loss"
+    plain = True  # logits are a matrix times the last hidden states
 
     def __init__(self, config: RunConfig, world: World) -> None:
         super().__init__(config, world)
         assert config.data is not None and config.model is not None
-        context = config.max_length or gpt.shape(config.model).context
+        context = from_transformers.window(config)
         size = None if config.num_samples is None else config.num_samples * context + 1
-        column, seed = config.text_column, config.seed
+        tokenizer, column = from_transformers.tokenizer_of(config), config.text_column
         self.data = open_text(
-            config.data, tokenizer=config.tokenizer, text_column=column, seed=seed, size=size
+            config.data, tokenizer=tokenizer, text_column=column, seed=config.seed, size=size
         )
         self.train = DeviceText(self.data.train, context, world.device)
         self.valid = DeviceText(self.data.valid, context, world.device)
         self.train_size = self.train.complete
         self.units_per_sample = context
+        self.model, self.vocab_size = self._make(config)
+
+    def _make(self, config: RunConfig) -> tuple[torch.nn.Module, int]:
+        """Return the model, and the entries of its vocabulary."""
+        assert config.model is not None
+        more: dict[str, Any] = {
+            "seed": config.seed, "checkpointing": config.activation_checkpointing,
+        }  # fmt: skip
+        if from_transformers.is_of_transformers(config):
+            loaded = causal.load(config.model, dropout=config.dropout, **more)
+            self.plain = loaded.plain
+            return loaded, loaded.inner.config.get_text_config().vocab_size
         multiple = config.pad_vocab_to or 1
-        self.vocab_size = -(-self.data.tokenizer.vocab_size // multiple) * multiple
-        shape = gpt.shape(config.model, vocab_size=self.vocab_size, dropout=config.dropout)
-        checkpointing = config.activation_checkpointing
-        self.model = gpt.GPT(shape, seed=config.seed, checkpointing=checkpointing)
+        entries = -(-self.data.tokenizer.vocab_size // multiple) * multiple
+        shape = gpt.shape(config.model, vocab_size=entries, dropout=config.dropout)
+        return gpt.GPT(shape, **more), entries
 
     @classmethod
     def check(cls, config: RunConfig) -> None:
         super().check(config)
-        model = _model(config)
-        context = gpt.shape(model).context
-        if config.max_length is not None and config.max_length > context:
-            raise BadInput(
-                f"max_length {config.max_length} exceeds the context of {model}, which is"
-                f" {context} tokens; use at most {context}."
-            )
+        from_transformers.window(config)
+        if from_transformers.is_of_transformers(config):
+            from_transformers.check(config)
 
     @classmethod
     def check_data(cls, config: RunConfig) -> int:
         data, wanted = config.data or DEFAULTS["text"]["data"], config.num_samples
-        context = config.max_length or gpt.shape(_model(config)).context
-        tokens = check_text(data, config.tokenizer, config.text_column)
+        context = from_transformers.window(config)
+        if from_transformers.is_of_transformers(config):
+            from_transformers.refuse_other_vocabulary(config, data)
+        tokens = check_text(data, from_transformers.tokenizer_of(config), config.text_column)
         there = ((GRAMMAR_TOKENS["train"] if tokens is None else tokens) - 1) // context
         if tokens is not None and wanted is not None and wanted > there:
             remedy = f"use --num-samples {there}" if there else "use a smaller --max-length"
@@ -100,7 +106,8 @@ class Text(Task):
 
     def is_chunked(self, positions: int) -> bool:
         assert self.vocab_size is not None
-        return activations.is_chunked(positions, self.vocab_size, self.config.precision)
+        precision = self.config.precision
+        return self.plain and activations.is_chunked(positions, self.vocab_size, precision)
 
     def evaluation_batches(self) -> int:
         return -(-len(self.valid) // self._windows())
