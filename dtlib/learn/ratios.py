@@ -12,6 +12,15 @@ def near(got: float, want: float) -> bool:
     return math.isclose(got, want, rel_tol=RELATIVE)
 
 
+def apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers in as many digits as it takes to tell them apart, at least four."""
+    for digits in range(4, 17):
+        told = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if told[0] != told[1]:
+            break
+    return told
+
+
 def short(value: float) -> str:
     """Four digits: 0.6667, 48, 1.728e+05."""
     return f"{value:.4g}"

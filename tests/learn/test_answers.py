@@ -11,7 +11,7 @@ from dtlib.errors import BadInput
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import one_of, several
+from dtlib.learn.readers import one_of, several, shown
 from dtlib.learn.solutions import altered, solution
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
@@ -117,7 +117,17 @@ def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs():
     assert wrong(kit, lambda w, h: None).mistake == "none"
     assert wrong(kit, lambda w, h: [w]).mistake == "two"
     assert wrong(kit, lambda w, h: "ab").case == "2 by 2"
+    for odd in ((None, None), {1: 2, 3: 4}, {2, 4}, "12", torch.ones(2, 1)):
+        found = wrong(kit, lambda w, h, odd=odd: odd)
+        assert (found.mistake, found.numbers["got"]) == ("two", shown(odd))
+    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'accu…"
     assert not ran
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_two_numbers_may_come_in_an_array(kind):
+    kit = Answer(lambda w: (w, 2 * w), [("1", (1,))], read=several(2, "two"))
+    assert isinstance(kit.check(lambda w: kind([w, 2 * w])), Passed)
 
 
 def test_words_are_read_and_others_refused():

@@ -20,6 +20,10 @@ ALSO_WRONG = [
     ("part_left", {BACK: "model.training = mode"}),
     ("train_mode", {"model.eval()": "model.training = False", BACK: "model.training = mode"}),
     ("grad_off", {f"with {QUIET}": "for _ in [torch.set_grad_enabled(False)]"}),
+    ("frozen", {"model.eval()": "model.eval().requires_grad_(False)"}),
+    ("moved", {RETURN: f"torch.nn.init.zeros_(model.weight)\n    {RETURN}"}),
+    ("changed", {RETURN: f"batches.clear()\n    {RETURN}"}),
+    ("no_pair", {RETURN: 'return {"loss": loss / count, "accuracy": hits / count}'}),
     ("left_in_eval", {BACK: "pass"}),
     ("left_in_train", {BACK: "model.train()"}),
 ]  # fmt: skip
@@ -27,4 +31,5 @@ ALSO_RIGHT = [
     {LOOP: "for x, y in [map(torch.cat, zip(*batches))]:"},
     {QUIET: "torch.inference_mode()", ".item()": "", HITS: "(logits.max(1).indices == y).sum()",
      BACK: "if mode:\n        model.train()", RETURN: "return [loss / count, hits / count]"},
+    {RETURN: "return torch.tensor([loss / count, hits / count])"},
 ]  # fmt: skip

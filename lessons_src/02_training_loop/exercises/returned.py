@@ -4,7 +4,10 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.ratios import apart
 from dtlib.learn.verdicts import Wrong
+
+FP32 = 1e-6  # a number that was reported in fp32 is off by less
 
 
 def number_of(returned: Any) -> float:
@@ -39,6 +42,12 @@ def graph_size(tensor: torch.Tensor) -> int:
             seen.add(node)
             todo += [before for before, _ in node.next_functions]
     return len(seen)
+
+
+def told(one: float, other: float, digits: int) -> tuple[str, str]:
+    """Two numbers with so many digits after the point, or as many as tell them apart."""
+    few = f"{one:.{digits}f}", f"{other:.{digits}f}"
+    return apart(one, other) if few[0] == few[1] else few
 
 
 def close(a: float, b: float, tolerance: float = 1e-9) -> bool:
