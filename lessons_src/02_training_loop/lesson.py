@@ -229,7 +229,8 @@ one_step = learn.given("train_step")
 
 
 def step(model, optimizer, x, y):
-    return float(one_step(model, optimizer, x, y))  # for a table or a file
+    loss = one_step(model, optimizer, x, y)
+    return torch.as_tensor(loss).item()  # a plain number, for tables and files
 
 
 def no_zero_grad(model, optimizer, x, y):

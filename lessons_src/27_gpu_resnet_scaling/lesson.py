@@ -164,18 +164,19 @@ learn.table(
 
 # %% [markdown]
 # The second row is arithmetic, not a measurement. Where do the other three
-# quarters go? A GPU runs one **kernel** after another: a convolution, a norm,
-# an addition. Three things keep it from the peak. The first is that even a
-# large product never gets there, partly because at full power the GPU lowers
-# its clock. The best products that were measured reach 271 of an A100's 312
-# TFLOP/s, and 794 of an H100's 989 (https://github.com/stas00/ml-engineering).
-# The second is memory: an addition computes almost nothing, but it reads and
-# writes whole tensors. The third is the CPU, which *launches* each kernel: it
-# chooses the kernel, passes the arguments, and puts it into the GPU's queue.
-# It does not wait for the kernel to end, so as long as the queue holds work,
-# launches cost no time. But a launch takes the CPU some microseconds, however
-# small the kernel is. If the kernels are shorter than that, the GPU empties
-# its queue and is idle until the next launch. This is **launch overhead**
+# quarters go? A GPU runs one **kernel** after another: a convolution, a norm
+# (such as batch norm), an addition. Three things keep it from the peak. The
+# first is that even a large product never gets there, partly because at full
+# power the GPU lowers its clock. The best products that were measured reach
+# 271 of an A100's 312 TFLOP/s, and 794 of an H100's 989
+# (https://github.com/stas00/ml-engineering). The second is memory: an addition
+# computes almost nothing, but it reads and writes whole tensors. The third is
+# the CPU, which *launches* each kernel: it chooses the kernel, passes the
+# arguments, and puts it into the GPU's queue. It does not wait for the kernel
+# to end, so as long as the queue holds work, launches cost no time. But a
+# launch takes the CPU some microseconds, however small the kernel is. If the
+# kernels are shorter than that, the GPU empties its queue and is idle until
+# the next launch. This is **launch overhead**
 # (https://docs.nvidia.com/dl-cuda-graph/).
 #
 # A CPU has no such queue, but its operations show the same fixed cost:
@@ -207,8 +208,9 @@ print(f"calling them takes at least {1e3 * step.count * calls[1]:.2f} ms here")
 # One element and a hundred take nearly the same time: that is the call, and
 # not the addition. The number of calls of a step depends neither on the width
 # of the network nor on the batch. So whatever makes kernels longer or fewer
-# helps: a larger batch, a wider network, or `torch.compile`, which merges
-# neighbouring operations, such as a norm and its ReLU, into one kernel.
+# helps against launch overhead: a larger batch, a wider network, or
+# `torch.compile`, which merges neighbouring operations, such as a norm and its
+# ReLU, into one kernel.
 #
 # ## Exercise 1: where does the peak go?
 #

@@ -120,7 +120,7 @@ def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs():
     for odd in ((None, None), {1: 2, 3: 4}, {2, 4}, "12", torch.ones(2, 1)):
         found = wrong(kit, lambda w, h, odd=odd: odd)
         assert (found.mistake, found.numbers["got"]) == ("two", shown(odd))
-    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'accu…"
+    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'acc…"
     assert not ran
 
 

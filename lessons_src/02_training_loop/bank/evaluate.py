@@ -16,7 +16,7 @@ ALSO_WRONG = [
     ("train_mode", {"model.eval()": "model.train()"}),
     ("with_graph", {QUIET: "torch.enable_grad()"}),
     ("graph", {QUIET: "torch.enable_grad()", ".item()": ""}),
-    ("other", {HITS: "int((logits[range(len(y)), y] > 0).sum())"}),
+    ("errors", {HITS: "int((logits[range(len(y)), y] > 0).sum())"}),
     ("part_left", {BACK: "model.training = mode"}),
     ("train_mode", {"model.eval()": "model.training = False", BACK: "model.training = mode"}),
     ("grad_off", {f"with {QUIET}": "for _ in [torch.set_grad_enabled(False)]"}),

@@ -111,6 +111,7 @@ ALSO_WRONG = [
     ("none", {"return loss": "loss"}),
     ("no_number", {"loss.item()": 'f"{loss:.3f}"'}),
     ("many", {"loss.item()": "loss.detach().repeat(len(y))"}),
+    ("many", {"loss.item()": "loss.detach().repeat(len(y)).numpy()"}),
 ]
 ALSO_RIGHT = [
     {LOSS: "-model(x).log_softmax(1)[torch.arange(len(y)), y].mean()",
@@ -118,4 +119,5 @@ ALSO_RIGHT = [
     {CLEAR: "", BACK: BY_AUTOGRAD, STEP: STEP + CLEAR, "loss.item()": "float(loss)"},
     {CLEAR: "", f"    {FORWARD}\n{BACK}{STEP}": BY_CLOSURE},
     {"loss.item()": "loss.detach().float()"},
+    {"loss.item()": "loss.detach().reshape(1).numpy()"},
 ]  # fmt: skip
