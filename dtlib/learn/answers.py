@@ -25,7 +25,7 @@ from dtlib.errors import BadInput
 from dtlib.learn.alike import SAME, Stopped, alike
 from dtlib.learn.calls import ask
 from dtlib.learn.mistakes import Mistake, Pair, Program, Solved, by_name, refuse_other_names
-from dtlib.learn.readers import number, words
+from dtlib.learn.readers import both_in_words, number, words
 from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
@@ -264,7 +264,7 @@ class Answer(Solved):
 
     def _facts(self, i: int, got: Any, want: Any) -> dict[str, Any]:
         seen = self._seen(i, got, want)
-        own = {"seen": words(got), **seen, "got": words(got), "want": words(want)}
+        own = {"seen": words(got), **seen, **both_in_words(got, want)}
         if self.facts is None or isinstance(got, (Wrong, Stopped)):
             return own
         return {**own, **by_name(self.facts, seen)}

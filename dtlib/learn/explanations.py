@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.ratios import apart
 from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
 from dtlib.learn.verdicts import Wrong, place_in_words, stopped
@@ -96,7 +97,11 @@ def _wrong_value(round_: Round) -> Wrong:
     if _painted(round_) and float(sum(10**r for r in range(round_.n))) in seen.want:
         odd = (v for v in seen.values if v not in seen.want)
         reading = next(filter(None, (read_paint(v, round_.n) for v in odd)), "")
-    return Wrong("value", round_.label, got=contents(seen), reading=reading, **facts)
+    facts["got"] = contents(seen)
+    differ = [(a, b) for a, b in zip(seen.values, seen.want, strict=False) if a != b]
+    if facts["got"] == facts["want"] and differ:
+        facts["got"], facts["want"] = apart(*differ[0])
+    return Wrong("value", round_.label, reading=reading, **facts)
 
 
 def _painted(round_: Round) -> bool:

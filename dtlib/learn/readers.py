@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dtlib.learn.calls import ask, to_number
+from dtlib.learn.ratios import apart
 from dtlib.learn.verdicts import Wrong
 
 MOST = 100  # items taken from an answer that never ends
@@ -78,6 +79,14 @@ def shown(value: Any, most: int = 40) -> str:
     """An object as sentences quote it: cut short."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def both_in_words(got: Any, want: Any) -> dict[str, str]:
+    """`got` and `want` as sentences print them; two numbers have digits enough to differ."""
+    pair = words(got), words(want)
+    if pair[0] == pair[1] and all(type(one) in (int, float) for one in (got, want)):
+        pair = apart(got, want)
+    return {"got": pair[0], "want": pair[1]}
 
 
 def words(value: Any) -> str:

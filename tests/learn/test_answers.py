@@ -124,6 +124,12 @@ def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs():
     assert not ran
 
 
+def test_a_sentence_never_calls_a_number_wrong_and_prints_it_as_the_right_one():
+    kit = Answer(lambda w: w / 7, [("1", (1,))])
+    told = wrong(kit, lambda w: round(w / 7, 4)).numbers
+    assert (told["got"], told["want"]) == ("0.1429", "0.14286")
+
+
 @pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
 def test_two_numbers_may_come_in_an_array(kind):
     kit = Answer(lambda w: (w, 2 * w), [("1", (1,))], read=several(2, "two"))

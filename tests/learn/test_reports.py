@@ -178,6 +178,13 @@ def test_another_type_is_named():
         assert sentence_of(run(lambda x: "111", ranks)) == ("kind", f"{who}{said} return?")
 
 
+def test_a_rounded_number_is_told_from_the_right_one():
+    ranks = [seen(0, kind="number", shape=(1,), values=[5.99999])]
+    assert "returned 5.99999, but 6 is right" in verdicts.sentence(
+        {}, "", explanations.unforeseen(Round(CASES[0], ranks))
+    )
+
+
 def test_a_number_of_numpy_is_a_number():
     assert reports.describe(seen(0), np.float32(0.5)) == 0.5
     assert reports.describe(seen(0), np.bool_(True)) is None

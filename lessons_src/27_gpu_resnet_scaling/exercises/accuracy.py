@@ -2,7 +2,7 @@
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import short
+from dtlib.learn.ratios import apart, short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
@@ -66,7 +66,7 @@ def facts(got, want, curve, images, images_per_second):
     if got is None or want is None:
         return seen | {"got": repr(got)}
     epoch = round(want / (images / images_per_second / 3600))
-    return seen | {"got": short(got), "want": short(want), "epoch": epoch}
+    return seen | {"epoch": epoch} | dict(zip(("got", "want"), apart(got, want), strict=True))
 
 
 def looks_at_the_end(curve, images, images_per_second, target):
@@ -91,7 +91,8 @@ EXERCISE = Answer(
     mistakes=[
         ("seconds", {" / 3600": ""}),
         ("minutes", {" / 3600": " / 60"}),
-        ("rounded", {HOURS: f"round({HOURS})"}),
+        Mistake("rounded", {HOURS: f"round({HOURS})"}, when=lambda got, want: (
+            None not in (got, want) and got in [round(want, digits) for digits in range(9)])),
         ("rounded", {HOURS: f"-(-{HOURS} // 1)"}),
         ("counted_from_0", {"start=1": "start=0"}),
         ("whole_curve", whole_hours(len)),
