@@ -58,11 +58,11 @@ def to_number(value: Any, case: str = "", *, nan: bool = False) -> float:
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
-        number = float(value)
+        number = float(value.item() if hasattr(value, "item") else value)
     except Exception:  # whatever an object of the answer's own class raises here
         raise Wrong("kind", case, rank=0, n=1, got=type(value).__name__) from None
     if math.isnan(number) and not nan:
-        raise Wrong("kind", case, rank=0, n=1, got="nan")
+        raise Wrong("kind", case, rank=0, n=1, got="float that is nan")
     return number
 
 

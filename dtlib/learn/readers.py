@@ -25,13 +25,30 @@ def several(count: int, key: str) -> Callable[[Any], tuple[float, ...]]:
     """A reader of `count` numbers; `key` is the sentence for anything else."""
 
     def read(value: Any) -> tuple[float, ...]:
-        if value is None:
-            raise Wrong("none")
-        if not isinstance(value, (tuple, list)) or len(value) != count:
-            raise Wrong(key, got=shown(value))
-        return tuple(map(to_number, value))
+        found = row_of(value, count, key)
+        try:
+            return tuple(map(to_number, found))
+        except Wrong:  # it is one of the items that is None, say, and not the answer
+            raise Wrong(key, got=shown(value)) from None
 
     return read
+
+
+def row_of(value: Any, count: int, key: str) -> list[Any]:
+    """The items of a list, a tuple, or an array or tensor with one dimension.
+
+    Raises
+    ------
+    Wrong
+        `none`, or `key` with `got` if it is anything else, or has not `count` items.
+    """
+    if value is None:
+        raise Wrong("none")
+    if not isinstance(value, (tuple, list)) and getattr(value, "ndim", 0) != 1:
+        raise Wrong(key, got=shown(value))
+    if len(value) != count:
+        raise Wrong(key, got=shown(value))
+    return list(value)
 
 
 def one_of(allowed: Iterable[Any], key: str) -> Callable[[Any], Any]:

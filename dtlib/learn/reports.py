@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,8 +66,8 @@ def lost(outcome: Any) -> Seen:
 
 def describe(seen: Seen, result: Any) -> torch.Tensor | None:
     """Record what kind of value came back; a number counts as a tensor of one element."""
-    if isinstance(result, (int, float)) and not isinstance(result, bool):
-        seen.kind, result = "number", torch.tensor(result, dtype=torch.float64)
+    if isinstance(result, numbers.Real) and not isinstance(result, bool):  # NumPy's are real, too
+        seen.kind, result = "number", torch.tensor(float(result), dtype=torch.float64)
     elif isinstance(result, torch.Tensor):
         seen.kind, result = "tensor", result.detach().contiguous()
     else:

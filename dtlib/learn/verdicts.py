@@ -101,14 +101,14 @@ COMMON = {
     "not_a_function": "The check needs the function itself, but got {got}: leave out the "
     "parentheses after its name. What does the check receive if you call the function first?",
     "none": "Your function returned None. Which value should it return?",
-    "kind": "Rank {rank} of {n} returned a {got}, but numbers are expected. What should your "
+    "kind": "{who} returned a value of type {got}, but numbers are expected. What should your "
     "function return?",
-    "shape": "Rank {rank} of {n} returned shape {got}, but {shape} is expected. Which of your "
+    "shape": "{who} returned shape {got}, but {shape} is expected. Which of your "
     "lines changes the shape?",
-    "value": "Rank {rank} of {n} returned {got}, but {want} is right. {reading} Can you trace one "
+    "value": "{who} returned {got}, but {want} is right. {reading} Can you trace one "
     "number through this case by hand?",
     "waits": "The {n} ranks did not finish: {who}. Which of them could have gone first?",
-    "loops": "Rank {rank} of {n} was still busy when its time ran out, {place}. Does every loop "
+    "loops": "{who} was still busy when its time ran out, {place}. Does every loop "
     "there come to an end?",
     "died": "Rank {rank} of {n} ended before it answered: {how}. Which of your calls can end a "
     "process, or receive more than its tensor holds?",
@@ -130,7 +130,10 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
     """
     own = (sidecar.get("mistakes") or {}).get(exercise) or {}
     template = own.get(wrong.mistake) or COMMON[wrong.mistake]
-    return " ".join(fill(template, wrong.numbers).split())
+    seen = dict(wrong.numbers)
+    if "rank" in seen and "n" in seen:  # many exercises have no ranks
+        seen["who"] = "Your function" if seen["n"] == 1 else f"Rank {seen['rank']} of {seen['n']}"
+    return " ".join(fill(template, seen).split())
 
 
 def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:

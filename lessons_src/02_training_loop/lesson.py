@@ -34,14 +34,16 @@ draw_luck()
 
 # %% [markdown]
 # Each bar shows where the accuracy of a model may lie by the luck of its test
-# pictures alone: two **standard errors** on either side. A standard error is
-# how far such a share typically lies from its true value. Whether two bars
+# pictures alone: two **standard errors** on either side. An accuracy is a
+# share, counted on some pictures. Its standard error is how far it typically
+# lies from the share that you would count on endlessly many. Whether two bars
 # overlap does not settle the question: what counts is the standard error of
 # the *difference*. Its formula is near the end.
 #
-# `steps` is the length of the run near the end, which is repeated for each of
-# `seeds` seeds. If you have more time or a GPU, raise `steps`, or set `width`
-# to the 64 channels of a full ResNet-18.
+# Near the end, `seeds` short runs of `steps` steps differ in nothing but their
+# **seed**, the number that a random number generator starts from. If you have
+# more time or a GPU, raise `steps`, or set `width` to the 64 channels of a
+# full ResNet-18.
 
 # %% tags=["parameters"]
 steps = 12
@@ -118,10 +120,14 @@ sums
 
 # %% [markdown]
 # The second call left 12, not 6. So a loop has to clear `.grad`, with
-# `optimizer.zero_grad()`, and it matters *when*. A model also has two modes:
-# after `model.train()`, batch norm uses the averages of the batch and dropout
-# drops units; after `model.eval()`, batch norm uses averages that it
-# remembered, and dropout drops nothing.
+# `optimizer.zero_grad()`, and it matters *when*.
+#
+# A model also has two modes, because some layers must do something else in
+# training than in use. **Batch norm** shifts and scales each channel by its
+# mean and its spread. After `model.train()` it takes these from the batch that
+# it sees, and keeps running averages of them; after `model.eval()` it uses the
+# running averages. **Dropout** sets a random part of its input to 0 in
+# training, and does nothing in evaluation.
 #
 # ## What a loss keeps in memory
 #
@@ -219,7 +225,12 @@ learn.check("train_step", train_step)
 # not; softmax is applied before `cross_entropy`, which applies it itself.
 
 # %%
-step = learn.given("train_step")
+one_step = learn.given("train_step")
+
+
+def step(model, optimizer, x, y):
+    loss = one_step(model, optimizer, x, y)
+    return torch.as_tensor(loss).item()  # a plain number, for tables and files
 
 
 def no_zero_grad(model, optimizer, x, y):
@@ -294,9 +305,12 @@ floor
 # %% [markdown]
 # ## Where random numbers come from
 #
-# Three libraries have streams of random numbers: Python's `random`, NumPy and
-# torch. Seeding one library leaves the others alone. torch has one stream for
-# the CPU and one for each GPU; `torch.manual_seed` seeds all of them.
+# A random number generator computes a **stream** of numbers from its seed: the
+# same seed, the same stream. Python's `random`, NumPy and torch each have a
+# generator of their own, so seeding one leaves the others alone. torch has one
+# stream for the CPU and one for each GPU; `torch.manual_seed` seeds them all.
+# You can also make further generators, such as `np.random.default_rng(0)`.
+#
 # There is also more than one process: a **worker** of a DataLoader is a
 # process that prepares batches. On many systems it starts from scratch and
 # imports the code that it runs, so the next cell writes a file. It defines a
@@ -401,9 +415,10 @@ print("own seed ", torch.rand(3))
 # %% [markdown]
 # A worked example with NumPy's stream alone. Both ranks of seed 0 make their
 # weights, then draw two numbers, say for a crop. The seed of the draws has to
-# depend on both `seed` and `rank`. Their sum keeps the ranks of one run apart,
-# but rank 1 of seed 0 draws what rank 0 of seed 1 draws, so runs that you
-# compare share numbers. `seed_of` mixes both into one large number instead.
+# depend on both `seed` and `rank`. With `seed + rank`, the ranks of one run
+# draw different numbers, but rank 1 of seed 0 draws what rank 0 of seed 1
+# draws, so two runs that you compare share numbers. `seed_of` mixes both into
+# one large number instead.
 
 # %%
 import random
@@ -502,7 +517,8 @@ learn.table(
 # `torch.use_deterministic_algorithms(True)` makes torch choose a repeatable
 # algorithm, or raise an error if there is none. On a GPU that alone is not
 # always enough: with `torch.backends.cudnn.benchmark = True`, for example,
-# cuDNN times its algorithms and may choose another one in the next run
+# cuDNN (NVIDIA's library for convolutions) times its algorithms and may choose
+# another one in the next run
 # (https://docs.pytorch.org/docs/stable/notes/randomness.html lists what else
 # to set). An operation that raises the error is `put_`, here with two values
 # for the same place:
@@ -547,7 +563,7 @@ print("mean of the means", sum(means) / 2, "big batch", big_batch)
 # %% [markdown]
 # In the mean of the means, the 4 weighs as much as the three others together.
 # Widely used trainers made this mistake until 2024, with language models,
-# whose rows have different numbers of tokens
+# whose rows are texts with different numbers of tokens, or pieces of words
 # (https://github.com/huggingface/trl/issues/2175). If you average the three
 # means of 16, 16 and 8 pictures, how much more does a picture of the last
 # micro-batch weigh?
@@ -584,10 +600,10 @@ def accumulate(model, loss_fn, micro_batches):
 learn.check("accumulate", accumulate)
 
 # %% [markdown]
-# Is it exact on the real model, too? **Batch norm** normalizes with averages
-# over the micro-batch, so the model computes another function when the batch
-# is cut. **Group norm** normalizes each picture by itself, and in fp64 (64
-# bits for each number, where fp32 has 32) there is next to no rounding:
+# Is it exact on the real model, too? Batch norm normalizes with averages over
+# the micro-batch, so the model computes another function when the batch is
+# cut. **Group norm** normalizes each picture by itself, and in fp64 (64 bits
+# for each number, where fp32 has 32) there is next to no rounding:
 
 
 # %%
@@ -760,12 +776,12 @@ assert len(rows) == steps * seeds
 #
 # Part of the spread comes from the test set: with $n$ pictures and a true
 # accuracy $p$, the share that is right has the standard error
-# $\sqrt{p(1-p)/n}$, by the binomial distribution. Were the 3 points of the
-# beginning luck? Try 62 % on 500 pictures, and on 5000. The what-if assumes
-# that each model is tested on its own pictures, so the standard error of the
-# difference is $\sqrt{2}$ times that of one. On the same pictures, both models
-# share most of their luck, and the difference varies less. The luck of the
-# seed comes on top.
+# $\sqrt{p(1-p)/n}$, by the binomial distribution. Were the 3 percentage points
+# of the beginning, from 61 to 64 %, luck? Try an accuracy between them, 62 %,
+# on 500 pictures, and on 5000. The what-if assumes that each model is tested
+# on its own pictures, so the standard error of the difference is $\sqrt{2}$
+# times that of one. On the same pictures, both models share most of their
+# luck, and the difference varies less. The luck of the seed comes on top.
 
 # %%
 learn.what_if("luck")
@@ -821,9 +837,9 @@ def pick_rate(rates, losses):
 learn.check("pick_rate", pick_rate)
 
 # %% tags=["stretch"]
-rate = learn.given("pick_rate")(rates, found)
+rate = float(learn.given("pick_rate")(rates, found))
 draw_losses(
-    f"The rule picks {rate:.1g}, a tenth of the rate of the lowest loss",
+    f"The rule picks {rate:.2g}, a tenth of the rate of the lowest loss",
     {"loss of one step": (rates, found)},
     top=8,
     x="learning rate",

@@ -77,7 +77,7 @@ def draw_accumulation(sizes: Sequence[int] = (16, 16, 8)) -> Any:
         size=(7, 3.4),
     )
     bare(axes, wide * (len(sizes) + 1) + 0.2, 3)
-    axes.set_yticks([0, 1, 2], ["activations of", ".grad", "weights"])
+    axes.set_yticks([0, 1, 2], ["pictures whose\nactivations are\nin memory", ".grad", "weights"])
     axes.tick_params(axis="y", length=0)
     seen = 0
     for k, size in enumerate(sizes):

@@ -15,7 +15,7 @@ from tests.prediction_cases import right_options
 
 from .bank.accumulate import ONE_GRAPH
 from .exercises import accumulate, pick_rate, train_step
-from .exercises.returned import graph_size
+from .exercises.returned import graph_size, told
 
 LESSON = source.find("02")
 SIDECAR = LESSON.sidecar
@@ -91,3 +91,17 @@ def test_the_quiz_asks_for_the_students_own_spread():
     runs = [{"lesson": "02", "what": "spread of the accuracy over seeds", "measured": "1.6"}]
     assert drawn(SIDECAR["quiz"], runs)[0]["variants"][0]["text"].startswith("In your runs")
     assert drawn(SIDECAR["quiz"], [])[0]["variants"][0]["text"].startswith("Say that")
+
+
+def test_a_loss_that_is_a_tensor_can_be_written_into_a_file():
+    (cell,) = (cell.text for cell in LESSON.cells if "def step(" in cell.text)
+    code = cell[cell.index("def step(") : cell.index("def no_zero_grad(")]
+    for loss in (2.5, torch.tensor(2.5), torch.tensor([2.5]).numpy()):
+        names = {"torch": torch, "one_step": lambda *given, loss=loss: loss}
+        exec(code, names)
+        assert str(names["step"](None, None, None, None)) == "2.5"  # and not tensor(2.5000)
+
+
+def test_losses_are_told_in_as_many_digits_as_tell_them_apart():
+    assert told(1.25, 1.5, 3) == ("1.250", "1.500")
+    assert told(1.656, 1.65599, 3) == ("1.656", "1.65599")

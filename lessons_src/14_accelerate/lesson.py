@@ -22,11 +22,11 @@
 #
 # You run one script under three configurations and see what each rank holds.
 # Under **DDP** (distributed data parallel) every rank holds the whole model.
-# **FSDP** (fully sharded data parallel) and the **ZeRO** (zero redundancy
-# optimizer) of DeepSpeed cut what DDP repeats into pieces, the **shards**,
-# one for each rank. Then come five traps, and you measure each of them.
-# Exercises 1 and 2 are the core and fit into an hour with the reading; 3 and
-# 4 are *stretch*.
+# Two others cut what DDP repeats into pieces, the **shards**, one for each
+# rank: torch's **FSDP** (fully sharded data parallel), and **ZeRO** (zero
+# redundancy optimizer), which comes from the library DeepSpeed. Then come five
+# traps, and you measure each of them. Exercises 1 and 2 are the core and fit
+# into an hour with the reading; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -74,7 +74,7 @@ learn.predict("tail_gradient")
 # | --- | --- |
 # | `accelerator = Accelerator()` | finds this process's rank and device |
 # | `prepare(model, optimizer, loader)` | wraps the model, gives each rank its own batches, moves model and batches to the device |
-# | `accelerator.backward(loss)` | replaces `loss.backward()`: divides the loss by the number of accumulation steps, and in fp16 multiplies it so that small gradients do not round to 0 |
+# | `accelerator.backward(loss)` | replaces `loss.backward()`: divides the loss by the number of micro-batches that a step accumulates (lesson 02), and in fp16, numbers of 16 bits, multiplies it so that small gradients do not round to 0 |
 # | `accelerator.reduce`, `gather_for_metrics` | combine the ranks' numbers for whatever you print or score |
 #
 # The next cell writes a script. Besides the four lines it divides a batch of
@@ -146,7 +146,8 @@ rehearsal.leave(accelerator)  # on GPUs: accelerator.end_training()
 # Port 0 means any free port. FSDP puts a layer together from its shards just
 # before the layer computes. `SIZE_BASED_WRAP` makes it do so one layer at a
 # time, for layers of more than `fsdp_min_num_params` weights. `zero_stage: 2`
-# cuts gradients and optimizer state into shards.
+# cuts gradients and **optimizer state**, which is whatever the optimizer
+# remembers from step to step, into shards.
 
 # %%
 from pathlib import Path
@@ -228,11 +229,13 @@ learn.table(
 
 # %% [markdown]
 # The loss equals that of one process, up to rounding, and rank 0 holds what
-# each strategy promises. AdamW keeps two running averages, its **moments**,
-# for every weight. Under DDP a rank holds all weights and all moments, under
-# ZeRO stage 2 all weights and a shard of the moments, and under FSDP a shard
-# of both. What you cannot see without GPUs is NCCL, and with it all times:
-# how long a message takes, and how much of it hides behind backward.
+# each strategy promises. (`dtlib.launch` starts even one rank as a member of a
+# group, so the first row shows DDP, too.) AdamW's state is two running
+# averages for every weight, its **moments**. Under DDP a rank holds all
+# weights and all moments, under ZeRO stage 2 all weights and a shard of the
+# moments, and under FSDP a shard of both. What you cannot see without GPUs is
+# NCCL, and with it all times: how long a message takes, and how much of it
+# hides behind backward.
 
 # %%
 alone, everything = results["one process"][2], results["one process"][-1]
@@ -545,7 +548,7 @@ learn.check("batch_and_steps", batch_and_steps)
 mine = learn.given("batch_and_steps")
 steps = counted[0][2][1]
 print("accumulation 3 on 4 ranks:", steps, "steps were taken")
-assert mine(100, 8, 4, 3, False) == (96, steps)
+assert tuple(mine(100, 8, 4, 3, False)) == (96, steps)
 learn.my_run("steps of an epoch of 100 samples on 4 processes", steps)
 
 # %% [markdown]
@@ -800,7 +803,7 @@ learn.table(
         )
     ],
     ["", "steps", "first loss", "second loss"],
-    "The second epoch on two ranks, from its step 4 on",
+    "The second epoch on two ranks, after the checkpoint of its step 3",
 )
 
 # %%

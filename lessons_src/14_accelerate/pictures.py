@@ -116,7 +116,7 @@ def draw_rates(seen: Mapping[int, Sequence[float]]) -> Any:
     axes.set(xlabel="step of the optimizer", ylabel="learning rate")
     ends = []
     for n, rates in seen.items():
-        (line,) = axes.plot(range(len(rates)), rates)
+        (line,) = axes.plot(range(len(rates)), rates, linestyle="-")  # measured
         words = f"{n} process{'es' * (n > 1)}"
         if n == many and zero < len(rates):  # at the end both lines are near 0
             axes.annotate(words, (zero, 0), (6, 6), textcoords="offset points")

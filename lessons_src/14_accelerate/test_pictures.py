@@ -1,6 +1,6 @@
 """The pictures say what was measured."""
 
-from .pictures import draw_batches, draw_question
+from .pictures import draw_batches, draw_question, draw_rates
 
 
 def test_what_comes_a_second_time_is_hatched_and_counted():
@@ -14,3 +14,8 @@ def test_what_comes_a_second_time_is_hatched_and_counted():
 
 def test_the_question_is_drawn_with_words():
     assert "Accelerate calls torch's DDP" in draw_question().alt
+
+
+def test_measured_rates_are_solid():
+    (axes,) = draw_rates({1: [0.1, 0.05, 0.0], 4: [0.1, 0.0, 0.0]}).axes
+    assert [line.get_linestyle() for line in axes.lines] == ["-", "-"]  # dashed is simulated

@@ -15,10 +15,11 @@
 # ---
 
 # %% [markdown]
-# Many scaling studies use a ResNet-18 on CIFAR-10: it is small enough to train
-# in minutes, and real enough to argue about. Somebody shows you
-# eight GPUs that are 6.5 times as fast as one. **Is that good, what did it
-# cost, and was the one GPU any good to begin with?**
+# Many scaling studies use a ResNet-18, a network of 18 layers, on CIFAR-10,
+# 60,000 small photographs in ten classes: small enough to train in minutes,
+# and real enough to argue about. Somebody shows you eight GPUs that are 6.5
+# times as fast as one. **Is that good, what did it cost, and was the one GPU
+# any good to begin with?**
 
 # %%
 from dtlib import learn
@@ -31,9 +32,11 @@ from lesson.pictures import draw_question
 draw_question()
 
 # %% [markdown]
-# The first row is a published run (its source follows below): a standard
-# ResNet-18 computes at a quarter of an A100's peak. In the second row each of
-# eight GPUs does 6.5/8 of what one does alone: a fifth of its peak.
+# A GPU's **peak** is the number of operations that it could carry out in a
+# second if nothing held it up. The first row is a published run (its source
+# follows below): on an A100, a GPU for data centres, a standard ResNet-18
+# computes at a quarter of the peak. In the second row each of eight GPUs does
+# 6.5/8 of what one does alone: a fifth of its peak.
 #
 # This is a lesson for GPUs. On a laptop it is a **rehearsal**: the same calls
 # with a narrow network and two ranks on your cores. Exercises 1 and 2 are the
@@ -120,20 +123,20 @@ assert 2.9 < both / (forward.get_total_flops() / 1e9) < 3
 #
 # ## What share of the peak?
 #
-# The **peak** in a data sheet is what a GPU could compute in a second if
-# nothing held it up. Take the *dense* peak: an H100's sheet prints 1,979
-# TFLOP/s in bf16 "with sparsity" (half of the weights are zeros), and halved
-# that is 989. The **MFU** (model FLOP/s utilisation, Chowdhery et al.
-# 2022, https://arxiv.org/abs/2204.02311) compares the images per second that
-# you reach with those that the peak would allow:
+# Take the *dense* peak. The data sheet of an H100, the A100's successor,
+# prints 1,979 TFLOP/s (10¹² FLOP in a second) for bf16, the 16-bit numbers of
+# lesson 04. But that is "with sparsity": it counts on half of the weights
+# being zeros. Halved, it is 989. The **MFU** (model FLOP/s utilisation,
+# Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311) compares the images
+# per second that you reach with those that the peak would allow:
 #
 # $$\text{MFU} = \frac{\text{images/s} \cdot \text{FLOP of an image}}
 # {\text{GPUs} \cdot \text{peak}}$$
 #
 # Only the FLOP that the *model* needs count, forward and backward. So nobody
 # can raise the MFU by computing something twice. The published run computes
-# 32.3 PFLOP in 7 minutes. Divided by 420 s and by the FLOP of an image, that
-# is about 23,000 images per second:
+# 32.3 PFLOP (10¹⁵ FLOP) in 7 minutes. Divided by 420 s and by the FLOP of an
+# image, that is about 23,000 images per second:
 
 # %%
 from dtlib.sim import hardware
@@ -161,18 +164,19 @@ learn.table(
 
 # %% [markdown]
 # The second row is arithmetic, not a measurement. Where do the other three
-# quarters go? A GPU runs one **kernel** after another: a convolution, a norm,
-# an addition. Three things keep it from the peak. The first is that even a
-# large product never gets there, partly because at full power the GPU lowers
-# its clock. The best products that were measured reach 271 of an A100's 312
-# TFLOP/s, and 794 of an H100's 989 (https://github.com/stas00/ml-engineering).
-# The second is memory: an addition computes almost nothing, but it reads and
-# writes whole tensors. The third is the CPU, which *launches* each kernel: it
-# chooses the kernel, passes the arguments, and puts it into the GPU's queue.
-# It does not wait for the kernel to end, so as long as the queue holds work,
-# launches cost no time. But a launch takes the CPU some microseconds, however
-# small the kernel is. If the kernels are shorter than that, the GPU empties
-# its queue and is idle until the next launch. This is **launch overhead**
+# quarters go? A GPU runs one **kernel** after another: a convolution, a norm
+# (such as batch norm), an addition. Three things keep it from the peak. The
+# first is that even a large product never gets there, partly because at full
+# power the GPU lowers its clock. The best products that were measured reach
+# 271 of an A100's 312 TFLOP/s, and 794 of an H100's 989
+# (https://github.com/stas00/ml-engineering). The second is memory: an addition
+# computes almost nothing, but it reads and writes whole tensors. The third is
+# the CPU, which *launches* each kernel: it chooses the kernel, passes the
+# arguments, and puts it into the GPU's queue. It does not wait for the kernel
+# to end, so as long as the queue holds work, launches cost no time. But a
+# launch takes the CPU some microseconds, however small the kernel is. If the
+# kernels are shorter than that, the GPU empties its queue and is idle until
+# the next launch. This is **launch overhead**
 # (https://docs.nvidia.com/dl-cuda-graph/).
 #
 # A CPU has no such queue, but its operations show the same fixed cost:
@@ -204,8 +208,9 @@ print(f"calling them takes at least {1e3 * step.count * calls[1]:.2f} ms here")
 # One element and a hundred take nearly the same time: that is the call, and
 # not the addition. The number of calls of a step depends neither on the width
 # of the network nor on the batch. So whatever makes kernels longer or fewer
-# helps: a larger batch, a wider network, or `torch.compile`, which merges
-# neighbouring operations, such as a norm and its ReLU, into one kernel.
+# helps against launch overhead: a larger batch, a wider network, or
+# `torch.compile`, which merges neighbouring operations, such as a norm and its
+# ReLU, into one kernel.
 #
 # ## Exercise 1: where does the peak go?
 #
@@ -255,7 +260,8 @@ H100_BYTES = hardware.DEVICES["h100"]["bandwidth"]
 def simulated(batch, launch, fused=False, speed=H100):
     """MFU in % of a step on an H100, simulated with products at `speed`."""
     kernels = launches.kernels(batch, fused)
-    return 100 * share(kernels, launch, speed, H100_BYTES) * speed / H100
+    found = share(kernels, launch, speed, H100_BYTES)
+    return 100 * float(found) * speed / H100
 
 
 learn.table(
@@ -556,7 +562,9 @@ images = 100 * 50_000
 alone = images / mine[0]["images_per_second"] / 3600
 for deadline in (2 * alone, 0.7 * alone, 0.01 * alone):
     found = choose(mine, images, deadline)
-    said = found and f"{found[0]} ranks, {found[1]:.2f} rank hours"
+    said = "no row is fast enough"
+    if found is not None:
+        said = f"ranks: {found[0]:g}, rank hours: {found[1]:.2f}"
     print(f"within {deadline:.2f} h: {said}")
 
 # %% [markdown]
@@ -681,7 +689,7 @@ for batch in curves:
     found = hours(curves[batch], 4096, rate, target)
     said = "never, in these epochs"
     if found is not None:
-        said = f"after {3600 * found:.1f} s"
+        said = f"after {3600 * float(found):.1f} s"
     print(f"batch {batch:>4}, {rate:,.0f} images/s: {target:.2f} {said}")
 
 # %% [markdown]

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dtlib.learn.charts import lines
+from dtlib.learn.charts import label_ends, lines
 from dtlib.learn.drawing import INK, bare, box, canvas, key
 from dtlib.sim import hardware
 
@@ -110,15 +110,18 @@ def draw_efficiency(studies: Sequence[Sequence[Mapping[str, Any]]], sure: Collec
     axes.set_ylim(
         0, 1.05 * max(100, *(100 * row["efficiency_max"] for row in itertools.chain(*studies)))
     )
-    lines(axes, {
-        rows[0]["study"]: (
-            [row["world_size"] for row in rows], [100 * row["efficiency"] for row in rows]
-        )
-        for rows in studies
-    }, marker="o")  # fmt: skip
-    for row in itertools.chain(*studies):
-        ends = 100 * row["efficiency_min"], 100 * row["efficiency_max"]
-        axes.plot([row["world_size"]] * 2, ends, color=INK, marker="_", linestyle="-")
+    # Side by side, or nobody could tell whose spread is whose.
+    places = [0.02 * (ranks - 1) * (2 * k - len(studies) + 1) for k in range(len(studies))]
+    labels = []
+    for aside, rows in zip(places, studies, strict=True):
+        at = [row["world_size"] + aside for row in rows]
+        (line,) = axes.plot(at, [100 * row["efficiency"] for row in rows], "-o")
+        for x, row in zip(at, rows, strict=True):
+            ends = 100 * row["efficiency_min"], 100 * row["efficiency_max"]
+            axes.plot([x, x], ends, color=line.get_color(), marker="_", linestyle="-")
+        point = ranks + places[-1], 100 * rows[-1]["efficiency"]
+        labels.append((str(rows[0]["study"]), point, str(line.get_color())))
+    label_ends(axes, labels)
     axes.axhline(100, color=INK, linestyle=":")
     return figure
 

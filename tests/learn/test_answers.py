@@ -117,7 +117,23 @@ def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs():
     assert wrong(kit, lambda w, h: None).mistake == "none"
     assert wrong(kit, lambda w, h: [w]).mistake == "two"
     assert wrong(kit, lambda w, h: "ab").case == "2 by 2"
+    for odd in ((None, None), {1: 2, 3: 4}, {2, 4}, "12", torch.ones(2, 1)):
+        found = wrong(kit, lambda w, h, odd=odd: odd)
+        assert (found.mistake, found.numbers["got"]) == ("two", shown(odd))
+    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'accu …"
     assert not ran
+
+
+def test_a_sentence_never_calls_a_number_wrong_and_prints_it_as_the_right_one():
+    kit = Answer(lambda w: w / 7, [("1", (1,))])
+    told = wrong(kit, lambda w: round(w / 7, 4)).numbers
+    assert (told["got"], told["want"]) == ("0.1429", "0.142857")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_two_numbers_may_come_in_an_array(kind):
+    kit = Answer(lambda w: (w, 2 * w), [("1", (1,))], read=several(2, "two"))
+    assert isinstance(kit.check(lambda w: kind([w, 2 * w])), Passed)
 
 
 def test_words_are_read_and_others_refused():

@@ -41,12 +41,15 @@ def test_an_exception_becomes_a_verdict():
     assert (found.value.mistake, found.value.numbers["error"]) == ("raised", "SystemExit")
 
 
-@pytest.mark.parametrize("value", [2, 2.0, numpy.float32(2), torch.tensor(2.0), torch.tensor([2])])
+@pytest.mark.parametrize(
+    "value",
+    [2, 2.0, numpy.float32(2), torch.tensor(2.0), torch.tensor([2]), numpy.array([2.0])],
+)
 def test_what_counts_as_a_number(value):
     assert calls.to_number(value) == 2
 
 
-@pytest.mark.parametrize("value", ["2", True, [2], math.nan, torch.ones(2), 2j, {}])
+@pytest.mark.parametrize("value", ["2", True, [2], math.nan, torch.ones(2), numpy.ones(2), 2j, {}])
 def test_what_does_not(value):
     with pytest.raises(Wrong) as found:
         calls.to_number(value, "a case")

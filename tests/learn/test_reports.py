@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -172,8 +173,21 @@ def test_a_wait_for_nobody_is_named():
 
 
 def test_another_type_is_named():
-    said = "Rank 0 of 1 returned a str, but numbers are expected. What should your function return?"
-    assert sentence_of(run(lambda x: "111", 1)) == ("kind", said)
+    said = " returned a value of type str, but numbers are expected. What should your function"
+    for ranks, who in ((1, "Your function"), (2, "Rank 0 of 2")):
+        assert sentence_of(run(lambda x: "111", ranks)) == ("kind", f"{who}{said} return?")
+
+
+def test_a_rounded_number_is_told_from_the_right_one():
+    ranks = [seen(0, kind="number", shape=(1,), values=[5.99999])]
+    assert "returned 5.99999, but 6 is right" in verdicts.sentence(
+        {}, "", explanations.unforeseen(Round(CASES[0], ranks))
+    )
+
+
+def test_a_number_of_numpy_is_a_number():
+    assert reports.describe(seen(0), np.float32(0.5)) == 0.5
+    assert reports.describe(seen(0), np.bool_(True)) is None
 
 
 def seen(rank, **facts):

@@ -15,6 +15,11 @@ ONE_GRAPH = {f"{BACK}\n        {ADD}": "total = total + loss",
 ALSO_WRONG = [
     ("gradient", {LOOP: f"{LOOP}[::2]"}),
     ("no_backward", {f"        {BACK}\n": ""}),
+    ("no_backward", {RETURN: f"model.zero_grad()\n    {RETURN}"}),
+    ("rounded", {BACK: "(loss * (1 + 3e-8)).backward()"}),
+    ("changed", {RETURN: f"micro_batches.clear()\n    {RETURN}"}),
+    ("eval_left", {RETURN: f"model.eval()\n    {RETURN}"}),
+    ("loss_other", {RETURN: "return round(total, 1)"}),
     ("moved", {RETURN: f"torch.optim.SGD(model.parameters(), lr=0.1).step()\n    {RETURN}"}),
     ("all_at_once", ONE_GRAPH),
     ("all_at_once", {LOOP: "for x, y in [map(torch.cat, zip(*micro_batches))]"}),
@@ -41,6 +46,7 @@ ALSO_RIGHT = [
         for p, g in zip(weights, torch.autograd.grad(loss, weights)):
             p.grad = g if p.grad is None else p.grad + g
         {ADD}"""},
+    {"loss.item()": "loss.detach().float()"},
 ]  # fmt: skip
 RARE = {"apart"}
 

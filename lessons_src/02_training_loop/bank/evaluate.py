@@ -16,10 +16,14 @@ ALSO_WRONG = [
     ("train_mode", {"model.eval()": "model.train()"}),
     ("with_graph", {QUIET: "torch.enable_grad()"}),
     ("graph", {QUIET: "torch.enable_grad()", ".item()": ""}),
-    ("other", {HITS: "int((logits[range(len(y)), y] > 0).sum())"}),
+    ("errors", {HITS: "int((logits[range(len(y)), y] > 0).sum())"}),
     ("part_left", {BACK: "model.training = mode"}),
     ("train_mode", {"model.eval()": "model.training = False", BACK: "model.training = mode"}),
     ("grad_off", {f"with {QUIET}": "for _ in [torch.set_grad_enabled(False)]"}),
+    ("frozen", {"model.eval()": "model.eval().requires_grad_(False)"}),
+    ("moved", {RETURN: f"torch.nn.init.zeros_(model.weight)\n    {RETURN}"}),
+    ("changed", {RETURN: f"batches.clear()\n    {RETURN}"}),
+    ("no_pair", {RETURN: 'return {"loss": loss / count, "accuracy": hits / count}'}),
     ("left_in_eval", {BACK: "pass"}),
     ("left_in_train", {BACK: "model.train()"}),
 ]  # fmt: skip
@@ -27,4 +31,5 @@ ALSO_RIGHT = [
     {LOOP: "for x, y in [map(torch.cat, zip(*batches))]:"},
     {QUIET: "torch.inference_mode()", ".item()": "", HITS: "(logits.max(1).indices == y).sum()",
      BACK: "if mode:\n        model.train()", RETURN: "return [loss / count, hits / count]"},
+    {RETURN: "return torch.tensor([loss / count, hits / count])"},
 ]  # fmt: skip

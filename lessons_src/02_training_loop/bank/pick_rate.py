@@ -20,6 +20,10 @@ def by_numpy(rates, losses):
     return np.asarray(rates)[losses[:end].argmin()] / 10
 
 
+def in_fp32(rates, losses):
+    return torch.tensor(pick_rate(rates, losses))
+
+
 ALSO_WRONG = [
     # the last before the loss diverged
     ("last_rate", {"if loss < best:\n            best, chosen = loss, rate":
@@ -31,5 +35,5 @@ ALSO_WRONG = [
     ("no_number", {RETURN: 'return f"{chosen / 10:g}"'}),
     ("many", lambda rates, losses: torch.tensor([pick_rate(rates, losses), losses[0]])),
 ]  # fmt: skip
-ALSO_RIGHT = [by_slices, by_numpy]
+ALSO_RIGHT = [by_slices, by_numpy, in_fp32]
 RARE = {"graph"}

@@ -49,6 +49,7 @@ ALSO_WRONG = [
     ("few_seeds", {OWN: "seed + rank % 64"}),
     ("none", {"return model": "model"}),
     ("no_model", {"return model": "return make_model"}),
+    ("other_model", {"make_model()": "torch.nn.Linear(4, 3)"}),
     ("raised", {" % 2**32": ""}),
 ]
 ALSO_RIGHT = [by_a_fork, {OWN: "seed * 100_003 + rank + 1"}, {OWN: "seed + rank"}]

@@ -82,6 +82,7 @@ ALSO_WRONG = [
     ("eval_mode", {"    model.train()\n": ""}),
     ("twice", {BACK: BACK.replace("()", "(retain_graph=True)") + BACK}),
     ("own_optimizer", {STEP: BY_HAND}),
+    ("not_by_optimizer", {STEP: "    torch.optim.SGD(model.parameters(), lr=0.1).step()\n"}),
     ("no_backward", {BACK: ""}),
     ("no_step", {STEP: ""}),
     ("step_first", {BACK + STEP: STEP + BACK}),
@@ -100,6 +101,7 @@ ALSO_WRONG = [
     ),
     ("loss_sum", {"loss.item()": "loss.item() * len(y)"}),
     ("loss_other", {"loss.item()": "loss.item() / len(y)"}),
+    ("loss_other", {"loss.item()": "round(loss.item(), 3)"}),
     ("unrecognised", {"(x), y)": "(x), y) / 3"}),
     (
         "passes",
@@ -109,10 +111,13 @@ ALSO_WRONG = [
     ("none", {"return loss": "loss"}),
     ("no_number", {"loss.item()": 'f"{loss:.3f}"'}),
     ("many", {"loss.item()": "loss.detach().repeat(len(y))"}),
+    ("many", {"loss.item()": "loss.detach().repeat(len(y)).numpy()"}),
 ]
 ALSO_RIGHT = [
     {LOSS: "-model(x).log_softmax(1)[torch.arange(len(y)), y].mean()",
      "optimizer.zero_grad()": "model.zero_grad(set_to_none=False)", "loss.item()": "loss.detach()"},
     {CLEAR: "", BACK: BY_AUTOGRAD, STEP: STEP + CLEAR, "loss.item()": "float(loss)"},
     {CLEAR: "", f"    {FORWARD}\n{BACK}{STEP}": BY_CLOSURE},
+    {"loss.item()": "loss.detach().float()"},
+    {"loss.item()": "loss.detach().reshape(1).numpy()"},
 ]  # fmt: skip

@@ -11,12 +11,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.ratios import apart
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from .returned import close, number_of
+from .returned import FP32, close, number_of
 
 CASES = (
     ((6,),),
@@ -43,6 +46,8 @@ class Seen:
     apart: float = 0.0  # of a network's gradients from those of the whole batch, relative
     passes: int = 0  # of the network, forward
     in_eval: int = 0  # of these, in evaluation mode
+    left_in_eval: bool = False
+    changed: bool = False  # the list of micro-batches
 
 
 class Counted(nn.Module):
@@ -69,14 +74,11 @@ def run(answer, lists):
         return _network(answer)
     model = nn.Linear(1, 1, bias=False).double()
     nn.init.ones_(model.weight)
-    batches = [
-        (torch.tensor(xs, dtype=torch.float64)[:, None], torch.zeros(len(xs)).long())
-        for xs in lists
-    ]
+    batches, as_given = _batches(lists), _batches(lists)
     seen = Seen()
     with torch.autograd.graph.saved_tensors_hooks(_counting(seen, model.weight), _kept_tensor):
         returned = answer(model, mean, batches)
-    seen.weight = model.weight.item()
+    seen.weight, seen.changed = model.weight.item(), not alike(batches, as_given)
     if model.weight.grad is not None:
         seen.gradient = model.weight.grad.item()
     try:
@@ -84,6 +86,13 @@ def run(answer, lists):
     except Wrong as wrong:  # told once the gradient is right
         seen.loss = wrong
     return seen
+
+
+def _batches(lists):
+    return [
+        (torch.tensor(xs, dtype=torch.float64)[:, None], torch.zeros(len(xs)).long())
+        for xs in lists
+    ]
 
 
 def _counting(seen, weight):
@@ -124,8 +133,9 @@ def _network(answer):
     model.zero_grad()
     counted.passes = 0
     answer(model, F.cross_entropy, list(zip(x.split(SIZES), y.split(SIZES), strict=True)))
-    apart = float((_gradients(model) - whole).norm() / whole.norm())
-    return Seen(apart=apart, passes=counted.passes, in_eval=counted.in_eval)
+    off = float((_gradients(model) - whole).norm() / whole.norm())
+    left = not model.training
+    return Seen(apart=off, passes=counted.passes, in_eval=counted.in_eval, left_in_eval=left)
 
 
 def _gradients(model):
@@ -142,9 +152,11 @@ def judge(got, want, lists):
     """First the gradient, then the loss, and then what was held for them."""
     if lists is None:  # forty terms of like size, each rounded to 1e-16
         if got.apart >= 1e-12:
-            return Wrong("apart", apart=got.apart)
+            return Wrong("rounded" if got.apart < FP32 else "apart", apart=got.apart)
         if got.in_eval:
             return Wrong("eval_inside")
+        if got.left_in_eval:
+            return Wrong("eval_left")
         many = Wrong("passes", passes=got.passes, micro=len(SIZES))
         return got.passes == len(SIZES) or many
     if got.weight != 1:
@@ -155,9 +167,18 @@ def judge(got, want, lists):
         return False
     if isinstance(got.loss, Wrong):
         return got.loss
-    if not close(got.loss, want.loss):
-        return Wrong(_loss_key(got.loss, lists), got=words(got.loss))
+    if not close(got.loss, want.loss, FP32):
+        return _wrong_loss(got.loss, want.loss, lists)
+    if got.changed:
+        return Wrong("changed")
     return got.held <= max(map(len, lists)) or Wrong("all_at_once", held=got.held)
+
+
+def _wrong_loss(loss, right, lists):
+    got, want = words(loss), words(right)
+    if got == want:
+        got, want = apart(loss, right)
+    return Wrong(_loss_key(loss, lists), got=got, want=want)
 
 
 def _loss_key(loss, lists):
@@ -170,7 +191,7 @@ def _loss_key(loss, lists):
         "loss_last_only": [last / total, means[-1], means[-1] / k, last],
     }
     return next(
-        (key for key, some in known.items() if any(close(loss, value) for value in some)),
+        (key for key, some in known.items() if any(close(loss, value, FP32) for value in some)),
         "loss_other",
     )
 
@@ -222,6 +243,12 @@ EXERCISE = Answer(
         *(("first_only", {ADD: f"{ADD}\n        break", WEIGHT: f"({each})"}) for each in EACH),
         ("divided_twice", {WEIGHT: f"{WEIGHT} / len(micro_batches)"}),
         ("divided_twice", {WEIGHT: f"{WEIGHT} / count"}),
+        ("own_loss", {"loss_fn(model": "F.cross_entropy(model"}),
+        Mistake(
+            "rounded",
+            {WEIGHT: "torch.tensor(len(y) / count)"},
+            when=lambda got, want: close(got.gradient, want.gradient, FP32),
+        ),
     ],
     other="gradient",
     facts=facts,

@@ -8,14 +8,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401 (the solution uses it)
 
+from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import row_of
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from .returned import close, number_of
+from .returned import FP32, close, number_of, told
 
-ROUNDED = 1e-6  # a mean may be taken in fp32
 # Right or wrong, and by how far the label's logit stands above or below the larger of the others,
 # whose own signs say nothing about that.
 MARGINS = (2.0, -1.0, 0.5, 3.0, -2.0, 1.0, -0.5, 2.5, -3.0)
@@ -59,26 +60,28 @@ def batches_of(sizes):
 
 
 def run(answer, sizes, training):
-    """Loss, accuracy, the modes of the model and of its part, and whether gradients are on."""
-    model = Watched().train(training)
+    """Loss, accuracy, the modes of the model and of its part, and what else was changed."""
+    model, batches = Watched().train(training), batches_of(sizes)
     with torch.enable_grad():
-        returned = answer(model, batches_of(sizes))
+        returned = answer(model, batches)
         graphs = torch.is_grad_enabled()
-    if returned is None:
-        raise Wrong("none")
-    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        what = f"{len(returned)} things" if isinstance(returned, (tuple, list)) else "one thing"
-        raise Wrong("no_pair", got=what)
-    loss, accuracy = (number_of(value) for value in returned)
+    loss, accuracy = (number_of(value) for value in row_of(returned, 2, "no_pair"))
     for key in ("train_mode", "with_graph"):
         if asked := getattr(model, key):
             raise Wrong(key, asked=asked)
-    return loss, accuracy, (model.training, model.norm.training), graphs
+    changed = {
+        "grad_off": not graphs,
+        "frozen": not all(p.requires_grad for p in model.parameters()),
+        "moved": model.weight != 1,
+        "changed": not alike(batches, batches_of(sizes)),
+    }
+    found = next((key for key, is_so in changed.items() if is_so), "")
+    return loss, accuracy, (model.training, model.norm.training), found
 
 
 def same(a, b):
     """Whether both numbers agree."""
-    return all(close(x, y, ROUNDED) for x, y in zip(a[:2], b[:2], strict=True))
+    return all(close(x, y, FP32) for x, y in zip(a[:2], b[:2], strict=True))
 
 
 def judge(got, want, training):
@@ -90,12 +93,12 @@ def judge(got, want, training):
         return Wrong("left_in_eval" if training else "left_in_train")
     if part != training:
         return Wrong("part_left")
-    return got[3] or Wrong("grad_off")
+    return not got[3] or Wrong(got[3])
 
 
 def first_wrong(got, want):
     """0 for the loss, 1 for the accuracy."""
-    return int(close(got[0], want[0], ROUNDED))
+    return int(close(got[0], want[0], FP32))
 
 
 def each(key, of):
@@ -108,7 +111,7 @@ def each(key, of):
     def when(got, want, sizes):
         k = first_wrong(got, want)
         value = program(Watched(), batches_of(sizes))[k]
-        return close(got[k], value, ROUNDED) and not close(value, want[k], ROUNDED)
+        return close(got[k], value, FP32) and not close(value, want[k], FP32)
 
     return Mistake(key, program, when)
 
@@ -121,7 +124,8 @@ def total(means, sizes):
 def facts(got, want, sizes):
     """The number that is wrong, and the batches."""
     k, rows = first_wrong(got, want), sum(sizes)
-    found = {"what": ("loss", "accuracy")[k], "got": got[k], "want": want[k]}
+    found = {"what": ("loss", "accuracy")[k]}
+    found |= dict(zip(("got", "want"), told(got[k], want[k], 4), strict=True))
     found |= {"total": want[k] * rows, "rows": rows, "batches": len(sizes), "last": sizes[-1]}
     return found | {"sizes": ", ".join(map(str, sizes))}
 
@@ -140,7 +144,7 @@ EXERCISE = Answer(
         Mistake(
             "swapped",
             lambda *asked: evaluate(*asked)[::-1],
-            when=lambda got, want: close(got[k := first_wrong(got, want)], want[1 - k], ROUNDED),
+            when=lambda got, want: close(got[k := first_wrong(got, want)], want[1 - k], FP32),
         ),
         each("mean_of_means", lambda means, sizes: sum(means) / len(means)),
         each("last_batch", lambda means, sizes: means[-1]),
@@ -150,6 +154,8 @@ EXERCISE = Answer(
         each("by_batches", lambda means, sizes: total(means, sizes) / len(sizes)),
         each("full_batches", lambda means, sizes: total(means, sizes) / (len(sizes) * sizes[0])),
         each("percent", lambda means, sizes: 100 * total(means, sizes) / sum(sizes)),
+        ("softmax_twice", {"(logits, y": "(logits.softmax(1), y"}),
+        ("errors", {"== y": "!= y"}),
         each("means_by_rows", lambda means, sizes: sum(means) / sum(sizes)),
     ],
     facts=facts,

@@ -13,7 +13,7 @@ from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from .returned import number_of
+from .returned import FP32, number_of
 
 NAN = math.nan
 
@@ -39,7 +39,7 @@ def judge(got, want):
 
 
 def _same(a, b):
-    return math.isclose(a[0], b[0], rel_tol=1e-9)
+    return math.isclose(a[0], b[0], rel_tol=FP32)
 
 
 def place(rates, losses):

@@ -31,6 +31,13 @@ class Drawn(NamedTuple):
     words: tuple[list, ...]  # what each stream gives next, by 32 bits of its generator
 
 
+class Made(nn.Linear):
+    """The model that `make_model` makes, so that no other can be taken for it."""
+
+    def __init__(self):
+        super().__init__(4, 3)
+
+
 @contextlib.contextmanager
 def _streams_kept():
     python, numpy, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -54,11 +61,12 @@ def _drawn(answer, call, before):
     np.random.seed(before + 1)
     torch.manual_seed(before + 2)
     case = f"seed {seed}, rank {rank}"
-    model = answer(lambda: nn.Linear(4, 3), seed, rank)
+    model = answer(Made, seed, rank)
     if model is None:
         raise Wrong("none", case)
-    if not isinstance(model, nn.Module):
-        raise Wrong("no_model", case, got=type(model).__name__)
+    if not isinstance(model, Made):
+        key = "other_model" if isinstance(model, nn.Module) else "no_model"
+        raise Wrong(key, case, got=type(model).__name__)
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     return Drawn(
         weights,

@@ -16,7 +16,7 @@ from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from .returned import close, number_of
+from .returned import FP32, close, number_of, told
 
 SIZES = (4, 4, 3)
 LR = 0.5
@@ -110,21 +110,26 @@ def judge(got, want, step):
     """The weights of the right steps, the loss from before the last, and one forward pass."""
     if not moves_like(got, want):
         return False
-    if close(got.loss, want.loss):
+    if close(got.loss, want.loss, FP32):
         return got.passes == want.passes or Wrong("passes", passes=got.passes)
     known = {
         "loss_after": want.after,
         "loss_eval": want.in_eval,
         "loss_sum": want.loss * SIZES[step - 1],
     }
-    keys = (key for key, loss in known.items() if close(got.loss, loss))
+    keys = (key for key, loss in known.items() if close(got.loss, loss, FP32))
     return Wrong(next(keys, "loss_other"))
 
 
-def off(got, want, case):
+def off(got, want, step):
     """By how much, where no sentence says more."""
-    apart = float((got.weights[-1] - want.weights[-1]).abs().max())
-    return {"seen": f"a weight is off by {apart:.3g} after {case}"}
+    return {"off": float((got.weights[-1] - want.weights[-1]).abs().max()), "step": step}
+
+
+def facts(got, want, step):
+    """The loss and the right one, and how many pictures there are."""
+    loss, right = told(got.loss, want.loss, 3)
+    return {"loss": loss, "want": right, "size": SIZES[step - 1]}
 
 
 EXERCISE = Answer(
@@ -145,8 +150,11 @@ EXERCISE = Answer(
         ("sum", {"model(x), y": 'model(x), y, reduction="sum"'}),
         ("no_log", {"F.cross_entropy": "F.nll_loss"}),
         ("twice", {"loss.backward()": "(2 * loss).backward()"}),
+        ("uphill", {"loss.backward()": "(-loss).backward()"}),
         ("own_optimizer", {"optimizer.step": "torch.optim.SGD(model.parameters(), LR).step"}),
         Mistake("no_backward", when=lambda got: "backward" not in got.events),
+        Mistake("not_by_optimizer", when=lambda got: (
+            "step" not in got.events and not torch.equal(*got.weights[-2:]))),
         Mistake("no_step", when=lambda got: "step" not in got.events),
         Mistake("step_first",
                 when=lambda got: got.events.index("step") < got.events.index("backward")),
@@ -154,7 +162,7 @@ EXERCISE = Answer(
         Mistake("unrecognised", when=off),
     ],
     other="unrecognised",
-    facts=lambda got, want, step: {"loss": got.loss, "want": want.loss, "size": SIZES[step - 1]},
+    facts=facts,
     passed=lambda got: Passed(
         note="Three steps with momentum: the weights of the reference to 1e-9, in fp64."
     ),

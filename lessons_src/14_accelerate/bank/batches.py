@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ..exercises.batches import batch_and_steps
 
 
@@ -37,5 +39,8 @@ ALSO_WRONG = [
     ),
     ("steps", lambda *setting: (batch_and_steps(*setting)[0], batch_and_steps(*setting)[1] + 2)),
     ("not_a_pair", lambda *setting: batch_and_steps(*setting)[0]),
+    ("not_a_pair", lambda *setting: dict.fromkeys(batch_and_steps(*setting))),
+    ("not_a_pair", lambda *setting: set(batch_and_steps(*setting))),
+    ("not_a_pair", lambda *setting: (batch_and_steps(*setting)[0], None)),
 ]
-ALSO_RIGHT = [by_floats, by_counting]
+ALSO_RIGHT = [by_floats, by_counting, lambda *setting: np.array(batch_and_steps(*setting))]

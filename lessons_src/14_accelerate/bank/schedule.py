@@ -1,5 +1,6 @@
 """More answers to `scheduler_for`, for the tests alone."""
 
+import torch
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     LambdaLR,
@@ -49,6 +50,13 @@ ALSO_WRONG = [
         lambda optimizer, steps, n: LambdaLR(optimizer, lambda k: max(0, 1 - k // (steps * n))),
     ),
     ("other_line", lambda optimizer, steps, n: CosineAnnealingLR(optimizer, steps * n)),
+    (
+        "constant",
+        lambda optimizer, steps, n: LinearLR(
+            torch.optim.SGD([torch.zeros(1)], 0.5), 1, 0, steps * n
+        ),
+    ),
+    ("other_line", lambda optimizer, steps, n: LinearLR(optimizer, 1, 0.1, steps * n)),
     ("no_scheduler", lambda optimizer, steps, n: lambda k: max(0.0, 1 - k / (steps * n))),
 ]
 ALSO_RIGHT = [

@@ -25,6 +25,8 @@ ALSO_WRONG = [
     ("backward_inside", lambda *given: loss_for_backward(*given).backward()),
     ("detached", lambda *given: loss_for_backward(*given).item()),
     ("detached", lambda *given: loss_for_backward(*given).detach()),
+    ("other", lambda *given: -loss_for_backward(*given)),
+    ("rounded", lambda losses, *given: loss_for_backward(losses.bfloat16(), *given)),
     ("vector", lambda losses, samples, n, full: losses * n * full / samples),
     ("other", lambda losses, samples, n, full: loss_for_backward(losses, samples, n * n, full)),
 ]

@@ -6,10 +6,10 @@ This lesson's tests compare the solution with Accelerate's own loaders, on ranks
 from typing import NamedTuple
 
 from dtlib.learn.answers import Answer
-from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import several
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.verdicts import Passed
 
 
 class Setting(NamedTuple):
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 SETTINGS = (
     Setting(54, 6, 1, 1, False),
     Setting(54, 6, 3, 1, False),
-    Setting(48, 12, 3, 1, True),
+    Setting(60, 12, 3, 1, True),
     Setting(48, 8, 1, 2, False),
     Setting(44, 8, 1, 1, False),
     Setting(100, 8, 4, 1, False),
@@ -54,12 +54,7 @@ batch_and_steps = solution("batch_and_steps", globals())
 
 def read(value, samples, batch_size, num_processes, accumulation, split_batches):
     """The samples in a step if those are wrong, otherwise the steps."""
-    if value is None:
-        raise Wrong("none")
-    try:
-        batch, steps = map(to_number, value)
-    except (TypeError, ValueError, Wrong):
-        raise Wrong("not_a_pair", got=repr(value)[:60]) from None
+    batch, steps = several(2, "not_a_pair")(value)
     right, _ = batch_and_steps(samples, batch_size, num_processes, accumulation, split_batches)
     return {"batch": batch} if batch != right else {"steps": steps}
 
@@ -82,6 +77,7 @@ EXERCISE = Answer(
     cases=[(str(setting), setting) for setting in SETTINGS],
     mistakes=[
         ("split", {"batch_size if split_batches else": ""}),
+        ("share", {"batch_size if": "batch_size // num_processes if"}),
         ("one_process", {TOGETHER: "else batch_size"}),
         ("divided", {TOGETHER: "else batch_size // num_processes"}),
         ("no_accumulation", {"together * accumulation": "together"}),

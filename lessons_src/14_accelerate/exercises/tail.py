@@ -8,6 +8,7 @@ the number of processes, as DDP does.
 import torch
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -63,6 +64,8 @@ EXERCISE = Answer(
         ("means", {"losses.sum()": "losses.mean()"}),
         ("divided_too", {"* num_processes * accumulation": "/ num_processes / accumulation"}),
         ("not_yet", {" / samples": ""}),
+        Mistake("rounded", {"losses.sum()": "losses.half().sum()"},
+                when=lambda got, want: abs(got / want - 1) < 0.01),
     ],
     facts=lambda got, want, full, ranks: {
         "n": len(ranks), "taken": len(ranks[0]), "times": words(got / want),

@@ -28,5 +28,20 @@ def searches(curve, images, images_per_second, target):
     return (good[0] + 1) * (images / (3600 * images_per_second)) if good else None
 
 
-ALSO_WRONG = [("hours", half_an_epoch_more), ("changed", eats)]
+def to_the_minute(curve, images, images_per_second, target):
+    hours = hours_to_accuracy(curve, images, images_per_second, target)
+    return hours and round(hours, 2)
+
+
+def to_seven_digits(curve, images, images_per_second, target):
+    hours = hours_to_accuracy(curve, images, images_per_second, target)
+    return hours and round(hours, 7)
+
+
+ALSO_WRONG = [
+    ("rounded", to_the_minute),
+    ("rounded", to_seven_digits),
+    ("hours", half_an_epoch_more),
+    ("changed", eats),
+]
 ALSO_RIGHT = [walks, searches]

@@ -36,6 +36,7 @@ ALSO_WRONG = [
     ("nothing", only_bound_by_arithmetic),
     ("nothing", lambda *step: share_of_peak(*step) // 1),
     ("above_one", lambda *step: 1.7 + share_of_peak(*step)),
+    ("rounded", lambda *step: round(share_of_peak(*step), 4)),
     ("unrecognised", lambda *step: 0.9 * share_of_peak(*step)),
     ("changed", eats),
 ]

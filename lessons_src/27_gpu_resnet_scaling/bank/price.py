@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ..exercises.price import cheapest_in_time, cost_as, hours_of
 
 
@@ -47,10 +49,17 @@ def by_loop(rows, images, deadline):
     return None if best is None else [best[0], best[0] * best[1] / 3600]
 
 
+def in_an_array(rows, images, deadline):
+    found = cheapest_in_time(rows, images, deadline)
+    return found and np.array(found)
+
+
 ALSO_WRONG = [
     ("dearer", first_but_one),
     ("not_measured", one_to_be_safe),
     ("pair", lambda *asked: (found := cheapest_in_time(*asked)) and found[0]),
+    ("pair", lambda *asked: cheapest_in_time(*asked) or (None, None)),
+    ("pair", lambda *asked: cheapest_in_time(*asked) or ()),
     ("cost", cost_as(lambda gpus, cost, hours: cost + 0.1)),
     ("changed", adds_a_column),
     ("rounded", cost_as(lambda gpus, cost, hours: math.ceil(cost))),
@@ -58,4 +67,4 @@ ALSO_WRONG = [
     ("rounded", cost_as(lambda gpus, cost, hours: gpus * round(hours[gpus], 1))),
     ("times_gpus", times_gpus),
 ]
-ALSO_RIGHT = [by_sorting, by_loop]
+ALSO_RIGHT = [by_sorting, by_loop, in_an_array]

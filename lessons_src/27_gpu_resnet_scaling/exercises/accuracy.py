@@ -2,7 +2,7 @@
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import short
+from dtlib.learn.ratios import apart, short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
@@ -66,7 +66,7 @@ def facts(got, want, curve, images, images_per_second):
     if got is None or want is None:
         return seen | {"got": repr(got)}
     epoch = round(want / (images / images_per_second / 3600))
-    return seen | {"got": short(got), "want": short(want), "epoch": epoch}
+    return seen | {"epoch": epoch} | dict(zip(("got", "want"), apart(got, want), strict=True))
 
 
 def looks_at_the_end(curve, images, images_per_second, target):
@@ -86,11 +86,13 @@ EXERCISE = Answer(
         case(CURVE, 2 * HOUR, 4000.0, 0.66),
         case(CURVE, 50_000, 7300.0, 0.6),
         case(CURVE, HOUR, 1000.0, 0.9),
+        case([0.3, 0.598, 0.55, 0.61], HOUR, 1000.0, 0.6),
     ],
     mistakes=[
         ("seconds", {" / 3600": ""}),
         ("minutes", {" / 3600": " / 60"}),
-        ("rounded", {HOURS: f"round({HOURS})"}),
+        Mistake("rounded", {HOURS: f"round({HOURS})"}, when=lambda got, want: (
+            None not in (got, want) and got in [round(want, digits) for digits in range(9)])),
         ("rounded", {HOURS: f"-(-{HOURS} // 1)"}),
         ("counted_from_0", {"start=1": "start=0"}),
         ("whole_curve", whole_hours(len)),
@@ -98,6 +100,7 @@ EXERCISE = Answer(
         ("all_below", all_below),
         ("for_good", for_good),
         ("above_alone", {">=": ">"}),
+        ("almost", {"accuracy >= target": "round(accuracy, 2) >= target"}),
         ("epochs_alone", {HOURS: "epoch"}),
         ("no_epochs", {"epoch * images": "images"}),
         ("whole_seconds", {"images / images": "images // images"}),
@@ -112,5 +115,7 @@ EXERCISE = Answer(
     ],
     other="hours",
     facts=facts,
-    passed=lambda got, want: Passed((("curves", len(got), len(want), "right"),)),
+    passed=lambda got, want: Passed(
+        (("time to 0.6 at 7,300 images/s", short(got[4]), short(want[4]), "hours"),)
+    ),
 )  # fmt: skip

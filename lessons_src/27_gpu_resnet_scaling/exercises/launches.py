@@ -2,7 +2,7 @@
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import short
+from dtlib.learn.ratios import apart, short
 from dtlib.learn.readers import number
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -122,7 +122,8 @@ EXERCISE = Answer(
         ("fixed", lambda kernels, launch, peak, bandwidth: (
             share_of_peak(kernels, launch, peak, BANDWIDTH))),
         ("fixed", {TIMELY: "work / (done * 1e12)"}),
-        ("rounded", {TIMELY: f"round({TIMELY}, 2)"}),
+        Mistake("rounded", {TIMELY: f"round({TIMELY}, 2)"},
+                when=lambda got, want: got in [round(want, digits) for digits in range(9)]),
         ("lost", {TIMELY: f"1 - {TIMELY}"}),
         ("seconds", {TIMELY: "done"}),
         ("in_flop", {TIMELY: "work / done"}),
@@ -132,7 +133,8 @@ EXERCISE = Answer(
     ],
     other="unrecognised",
     facts=lambda got, want, kernels, launch: {
-        "got": short(got), "want": short(want), "n": len(kernels), "ms": f"{1e3 * launch:g}",
+        **dict(zip(("got", "want"), apart(got, want), strict=True)),
+        "n": len(kernels), "ms": f"{1e3 * launch:g}",
     },
     passed=passed,
 )  # fmt: skip

@@ -4,10 +4,10 @@ import math
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import near, short
-from dtlib.learn.readers import number
+from dtlib.learn.ratios import apart, near, short
+from dtlib.learn.readers import several
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.verdicts import Passed
 
 WORK = 36e6  # pictures: 10 hours on one GPU
 IN_TIME, CHEAPER = "hours <= deadline", "cost < found[1]"  # words of the solution
@@ -49,9 +49,7 @@ def read(got):
     """Read a number of GPUs and their GPU hours, or None."""
     if got is None:
         return None
-    if not isinstance(got, (tuple, list)) or len(got) != 2:
-        raise Wrong("pair", got=type(got).__name__)
-    gpus, cost = map(number, got)
+    gpus, cost = several(2, "pair")(got)
     return int(gpus) if gpus.is_integer() else gpus, cost
 
 
@@ -104,15 +102,6 @@ def is_rounded(got, want):
         for digits in range(6)
         for way in (round, math.ceil, math.floor)
     )
-
-
-def apart(one, other):
-    """Two numbers in as many digits as it takes to tell them apart, at least four."""
-    for digits in range(4, 12):
-        told = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        if told[0] != told[1]:
-            break
-    return told
 
 
 def facts(got, want, rows, images):
