@@ -75,7 +75,7 @@ def listed(value: Any, key: str) -> list[Any]:
 
 
 def shown(value: Any, most: int = 40) -> str:
-    """An object as sentences quote it; one that is cut short ends with " …"."""
+    """An object as sentences quote it; one that is cut short ends with an ellipsis."""
     return _cut(repr(value), most)
 
 
@@ -100,4 +100,4 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} …"
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -37,7 +37,8 @@ def draw_question() -> Any:
         "Four steps take equally long. Where does the time go in yours?",
         "A sketch of one step in each of four runs, all equally long. Run A spends half of it "
         "waiting for a batch, run B more than half of it communicating, run C most of it in "
-        "forward and backward. Run D has many short operations with nothing between them.",
+        "forward and backward. Run D has many short operations, and between them gaps in which "
+        "nothing runs.",
         size=(7, 3),
     )
     bare(axes, 10.05, len(SKETCH))

@@ -304,13 +304,13 @@ learn.table(
 )
 
 # %% [markdown]
-# Your rule is the one by which `dtlib study` and `compare` judge: an effect
-# counts only if it is larger than what the same measurement shows where
-# nothing changes. It is strict. A single disturbed repeat can make a true gain
-# look like noise, and more repeats never make the spread smaller, so take
-# longer runs. (Lesson 22 counts how many of many pairs agree instead.) And if
-# you try twenty settings and keep the best one, you pick luck along with
-# speed. So run only the winner and the original setting again, in fresh pairs.
+# Your rule is the library's: `compare`, and the study below, count an effect
+# only if it is larger than what the same measurement shows where nothing
+# changes. It is strict. A single disturbed repeat can make a true gain look
+# like noise, and more repeats never make the spread smaller, so take longer
+# runs. (Lesson 22 counts how many of many pairs agree instead.) And if you try
+# twenty settings and keep the best one, you pick luck along with speed. So run
+# only the winner and the original setting again, in fresh pairs.
 #
 # ## Sensitivity: what makes a difference?
 #

@@ -42,7 +42,7 @@ def facts(before, after):
     """Return the ratios' median, their ends and how many they are."""
     ratios = [b / a for a, b in zip(before, after, strict=True)]
     told = {"middle": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
-    told["spread"] = told["high"] / told["low"]
+    told |= {"spread": told["high"] / told["low"], "lost": 1 - told["middle"]}
     return {"n": len(ratios)} | {name: words(value) for name, value in told.items()}
 
 
@@ -56,8 +56,8 @@ EXERCISE = Answer(
     other="unrecognised",
     read=one_of(("gain", "loss", "noise"), "not_a_word"),
     # A gain, a loss, repeats that agree and differ too much, repeats that disagree, a slow turn, a
-    # small gain, no change, two repeats, one; then where a mean, another of the middle ratios or a
-    # difference instead of a ratio would decide.
+    # small gain, no change, two repeats, one; then where a mean, another of the middle ratios, a
+    # difference instead of a ratio, the lists' medians or the share that is lost would decide.
     cases=[
         case("blind", [100, 100, 100], [105, 106, 104]),
         case("loss", [100, 100, 100], [95, 94, 97]),
@@ -79,11 +79,14 @@ EXERCISE = Answer(
         case("middle", [100, 100, 100, 100], [110, 104, 112, 104]),
         case("middle", [100, 100, 100, 100], [108, 104, 108.5, 104]),
         case("subtracted", [100, 100, 100], [200, 150, 290]),
+        case("columns", [100, 50, 80], [107, 54, 81.6]),
+        case("share_lost", [100, 100, 100], [88, 91.2, 96]),
     ],
     mistakes=[
         ("agree", by(all_agree)),
         ("two", {"len(ratios) < 2": "len(ratios) < 3"}),
         ("nothing", {"<= spread": "< spread"}),
+        ("zero", {"min(ratios)": "min((one for one in ratios if one != 1), default=1.0)"}),
         Mistake("swapped", lambda before, after: verdict(after, before),
                 when=lambda got, want: {got, want} == {"gain", "loss"}),
         ("blind", lambda before, after: "noise"),
@@ -99,6 +102,8 @@ EXERCISE = Answer(
         ("middle", {MIDDLE: "statistics.median_low(ratios)"}),
         ("middle", {MIDDLE: "ratios[len(ratios) // 2]"}),
         ("subtracted", {SPREAD: "1 + max(ratios) - min(ratios)"}),
+        ("columns", {MIDDLE: "statistics.median(after) / statistics.median(before)"}),
+        ("share_lost", {NOISY: "abs(middle - 1) <= spread - 1"}),
     ],
     facts=facts,
     passed=lambda got: Passed(((f"{len(got)} pairs of lists", "as judged", "as judged", ""),)),

@@ -8,7 +8,7 @@ from statistics import geometric_mean, mean, median, median_high, median_low
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import ask, to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import MOST, shown, words
+from dtlib.learn.readers import MOST, shown, told_apart, words
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -73,11 +73,11 @@ def ends(low, high):
 
 def facts(got, want, before):
     """Return the student's and the right median and ends."""
-    return {
-        "got": words(got[0]), "low": words(got[1]), "high": words(got[2]),
-        "want": words(want[0]), "right_low": words(want[1]), "right_high": words(want[2]),
-        "pairs": len(before) - 1,
-    }  # fmt: skip
+    told = {"pairs": len(before) - 1}
+    names = ("got", "want"), ("low", "right_low"), ("high", "right_high")
+    for both, mine, right in zip(names, got, want, strict=True):
+        told |= zip(both, told_apart(mine, right), strict=True)
+    return told
 
 
 def passed(got, want):

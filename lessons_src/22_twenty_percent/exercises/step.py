@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
-from dtlib.learn.readers import words
+from dtlib.learn.readers import told_apart, words
 from dtlib.learn.solutions import altered, solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -137,7 +137,8 @@ def losses(got):
 def facts(got, case):
     """Return the numbers of all ranks, and those of the first rank that is wrong."""
     bad = next((one for one in got if one.wrong), got[0])
-    told = {"got": words(bad.got), "want": words(bad.want), "all": words([o.got for o in got])}
+    mine, right = told_apart(bad.got, bad.want)
+    told = {"got": mine, "want": right, "all": words([o.got for o in got])}
     seen = f"{bad.payload} bytes in {bad.calls} calls of collectives"
     return told | {"k": COUNTS[case], "optimizer": case.split(",")[0], "seen": seen}
 
