@@ -90,8 +90,11 @@ def page_of_site(
 def what_if(browser: Any, path: Path) -> None:
     """The first what-if of lesson 07, and nothing around it."""
     with opened(browser, LESSON, (1280, 800), device_scale_factor=2) as page:
-        prepare(page, WHAT_IF)
-        page.locator(WHAT_IF).first.screenshot(path=path)
+        form = page.locator(WHAT_IF).first
+        form.locator("svg").wait_for()
+        form.evaluate("form => { form.style.padding = '12px'; }")
+        page.wait_for_timeout(500)  # fonts
+        form.screenshot(path=path)
 
 
 def class_view(browser: Any, path: Path) -> None:

@@ -1,5 +1,6 @@
 """The website in a real browser, with no server but one of static files."""
 
+import io
 import json
 import os
 import re
@@ -180,6 +181,18 @@ def test_what_a_cell_shows_follows_a_dark_page(lesson: Any) -> None:
 def test_a_word_leads_to_the_glossary(lesson: Any) -> None:
     lesson.locator("a.reference[href*='glossary.html#term-']").first.click()
     lesson.wait_for_url("**/glossary.html#term-*")
+
+
+@pytest.mark.parametrize("name", ["test_before", "test_after"])
+def test_a_workshop_s_test_is_printed_on_one_sheet(open_page: Any, name: str) -> None:
+    """With the margins that Chromium gives a sheet."""
+    from pypdf import PdfReader
+
+    page = open_page(f"instructor/{name}.html")
+    for paper, margin in (("A4", "1cm"), ("Letter", "0.4in")):
+        margins = dict.fromkeys(("top", "bottom", "left", "right"), margin)
+        sheets = PdfReader(io.BytesIO(page.pdf(format=paper, margin=margins))).pages
+        assert len(sheets) == 1, paper
 
 
 @pytest.mark.parametrize("place", ["index.html", "glossary.html", "cheat_sheet.html"])
