@@ -73,10 +73,10 @@ def ends(low, high):
 
 def facts(got, want, before):
     """Return the student's and the right median and ends."""
-    told = {"pairs": len(before) - 1}
+    told: dict[str, int | str] = {"pairs": len(before) - 1}
     names = ("got", "want"), ("low", "right_low"), ("high", "right_high")
     for both, mine, right in zip(names, got, want, strict=True):
-        told |= zip(both, told_apart(mine, right), strict=True)
+        told |= dict(zip(both, told_apart(mine, right), strict=True))
     return told
 
 
