@@ -16,6 +16,8 @@ ALSO_WRONG = [
     ("gradient", {LOOP: f"{LOOP}[::2]"}),
     ("no_backward", {f"        {BACK}\n": ""}),
     ("no_backward", {RETURN: f"model.zero_grad()\n    {RETURN}"}),
+    ("own_loss", {"loss_fn(model": "F.cross_entropy(model"}),
+    ("gradient", {BACK: "(0 * loss).backward()"}),
     ("rounded", {BACK: "(loss * (1 + 3e-8)).backward()"}),
     ("changed", {RETURN: f"micro_batches.clear()\n    {RETURN}"}),
     ("eval_left", {RETURN: f"model.eval()\n    {RETURN}"}),

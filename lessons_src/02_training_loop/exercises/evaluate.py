@@ -4,6 +4,8 @@ The model is a table of logits that notes in which mode it was asked, it and its
 with a gradient or without. Its losses and hits are known for each picture.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401 (the solution uses it)
@@ -124,7 +126,7 @@ def total(means, sizes):
 def facts(got, want, sizes):
     """The number that is wrong, and the batches."""
     k, rows = first_wrong(got, want), sum(sizes)
-    found = {"what": ("loss", "accuracy")[k]}
+    found: dict[str, Any] = {"what": ("loss", "accuracy")[k]}
     found |= dict(zip(("got", "want"), told(got[k], want[k], 4), strict=True))
     found |= {"total": want[k] * rows, "rows": rows, "batches": len(sizes), "last": sizes[-1]}
     return found | {"sizes": ", ".join(map(str, sizes))}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dtlib.learn.ratios import apart
+from dtlib.learn.readers import told_apart
 from dtlib.learn.verdicts import Wrong
 
 FP32 = 1e-6  # a number that was reported in fp32 is off by less
@@ -49,7 +49,7 @@ def graph_size(tensor: torch.Tensor) -> int:
 def told(one: float, other: float, digits: int) -> tuple[str, str]:
     """Two numbers with so many digits after the point, or as many as tell them apart."""
     few = f"{one:.{digits}f}", f"{other:.{digits}f}"
-    return apart(one, other) if few[0] == few[1] else few
+    return told_apart(one, other) if few[0] == few[1] else few
 
 
 def close(a: float, b: float, tolerance: float = 1e-9) -> bool:
