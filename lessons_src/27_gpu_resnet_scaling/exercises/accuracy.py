@@ -2,8 +2,8 @@
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import apart, short
-from dtlib.learn.readers import number
+from dtlib.learn.ratios import short
+from dtlib.learn.readers import number, told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
@@ -66,7 +66,7 @@ def facts(got, want, curve, images, images_per_second):
     if got is None or want is None:
         return seen | {"got": repr(got)}
     epoch = round(want / (images / images_per_second / 3600))
-    return seen | {"epoch": epoch} | dict(zip(("got", "want"), apart(got, want), strict=True))
+    return seen | {"epoch": epoch} | dict(zip(("got", "want"), told_apart(got, want), strict=True))
 
 
 def looks_at_the_end(curve, images, images_per_second, target):
