@@ -2,8 +2,8 @@
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import apart, short
-from dtlib.learn.readers import number
+from dtlib.learn.ratios import short
+from dtlib.learn.readers import number, told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -133,7 +133,7 @@ EXERCISE = Answer(
     ],
     other="unrecognised",
     facts=lambda got, want, kernels, launch: {
-        **dict(zip(("got", "want"), apart(got, want), strict=True)),
+        **dict(zip(("got", "want"), told_apart(got, want), strict=True)),
         "n": len(kernels), "ms": f"{1e3 * launch:g}",
     },
     passed=passed,

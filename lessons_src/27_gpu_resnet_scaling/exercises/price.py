@@ -4,8 +4,8 @@ import math
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.ratios import apart, near, short
-from dtlib.learn.readers import several
+from dtlib.learn.ratios import near, short
+from dtlib.learn.readers import several, told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 
@@ -110,7 +110,7 @@ def facts(got, want, rows, images):
         return {"got": repr(got), "n": want and want[0]}
     hours, (gpus, cost), (right, cheap) = hours_of(rows, images), got, want
     if gpus == right:
-        seen = dict(zip(("got", "want"), apart(cost, cheap), strict=True))
+        seen = dict(zip(("got", "want"), told_apart(cost, cheap), strict=True))
         return seen | {"n": gpus, "hours": short(hours[gpus])}
     seen = {"got": short(gpus), "want": right, "cheap": short(cheap), "n": short(cost)}
     took = hours.get(gpus, 0.0)
