@@ -216,7 +216,7 @@ def diagnose_silent(patient):
         "p09": (None, 10, "padding"),
         "p10": (None, 12, "division"),
         "p11": (None, 10, "weighting"),
-        "p12": (None, 10, "batch_norm"),
+        "p12": (None, 11, "batch_norm"),
         "p13": (0, 13, "branch"),
         "p14": (None, 11, "stale"),
         "p15": (None, 13, "scheduler"),
@@ -293,7 +293,7 @@ def cure(patient):
         "p10": {12: "w -= 0.3 * gradient / n"},
         "p11": {10: "loss = losses.sum() / count"},
         "p12": {
-            10: "mean = norm.running_mean\ndist.all_reduce(mean)\nmean /= n"
+            11: "mean = norm.running_mean\ndist.all_reduce(mean)\nmean /= n"
         },
         "p13": {13: "if mean.norm() > 1:"},
         "p14": {11: "optimizer.zero_grad()\nloss.backward()"},
