@@ -9,7 +9,7 @@
 #   - name who waits for whom, in which collective, on which line
 #   - tell eleven silent bugs apart by losses and checksums of all ranks
 #   - prove a cure on three ranks and on four
-# minutes: {read: 20, exercises: 70}
+# minutes: {read: 20, exercises: 65}
 # needs: [laptop]
 # builds_on: ["07", "09"]
 # ---
@@ -24,6 +24,7 @@
 # **silent**: they end, and what they computed is wrong. You diagnose first,
 # and only then write a cure, which is proven on ranks. No patient can hang
 # this notebook: a rank that waits longer than three seconds is ended.
+# Exercises 1 and 2, the diagnoses, are the core; 3, the cures, is *stretch*.
 
 # %%
 from dtlib import learn
@@ -143,7 +144,7 @@ for kind, meaning in LOUD_KINDS.items():
 # %% [markdown]
 # ## Exercise 1: diagnose the loud ones
 #
-# ●●○ *15 minutes.* For each patient return three things: the **rank** that
+# ●●○ *10 minutes.* For each patient return three things: the **rank** that
 # does something else than the others, or `None` if all of them run the same
 # lines; the **line** where the bug is; and its **kind**, one of the words
 # above. For the worked example that was `(1, 12, "mismatch")`.
@@ -254,7 +255,7 @@ draw_losses(two)
 # %% [markdown]
 # ## Exercise 3: cure them
 #
-# ●●● *30 minutes.* For each patient return a dict: the number of a line, and
+# ●●● *30 minutes, stretch.* For each patient return a dict: the number of a line, and
 # the text that takes its place (without indentation; several lines may take
 # the place of one). Leave the line that starts with `return` alone: it only
 # reports. Each cure runs on three ranks and on four. Two worked examples:
@@ -265,7 +266,7 @@ draw_losses(two)
 # ```
 
 
-# %% tags=["exercise"]
+# %% tags=["exercise", "stretch"]
 def cure(patient):
     """Other text for lines of patient "p01" to "p17": {line: text}."""
     ### BEGIN SOLUTION
@@ -307,7 +308,7 @@ def cure(patient):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "stretch"]
 learn.check("cure", cure)
 
 # %% [markdown]
