@@ -257,8 +257,9 @@ draw_losses(two)
 #
 # ●●● *30 minutes, stretch.* For each patient return a dict: the number of a
 # line, and the text that takes its place (without indentation; several lines
-# may take the place of one). Leave the line that starts with `return` alone: it only
-# reports. Each cure runs on three ranks and on four. Two worked examples:
+# may take the place of one). Leave the line that starts with `return` alone:
+# it only reports. Each cure runs on three ranks and on four. Two worked
+# examples:
 #
 # ```python
 # {12: "dist.all_reduce(best)"}
