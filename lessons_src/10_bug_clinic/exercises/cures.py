@@ -5,6 +5,7 @@ what the course's cure gives. A program that still waits is ended after three se
 """
 
 import contextlib
+from typing import Any
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
@@ -16,7 +17,7 @@ from dtlib.ranks.launcher import run_ranks
 from ..ward import LOUD, SECONDS, SILENT, on_rank, outcomes, program, treated
 
 RANKS = (3, 4)
-KNOWN = {}  # outcomes by patient and text
+KNOWN: dict[tuple[str, str], tuple[Any, ...]] = {}  # outcomes by patient and text
 
 cure = solution("cure", globals())
 
@@ -111,7 +112,7 @@ def summary(patient, returned):
 def flat(returned):
     if isinstance(returned, str):
         return returned
-    numbers = []
+    numbers: list[float] = []
     for one in returned.values():
         numbers += one if isinstance(one, list) else [float(one)]
     return tuple(round(number, 6) for number in numbers)
