@@ -1,0 +1,35 @@
+"""Lesson 10 says what is true: its patients are ill, and the course's cures cure them."""
+
+import pytest
+
+from .exercises.cures import cure, results
+from .exercises.loud import diagnose_loud
+from .exercises.silent import diagnose_silent
+from .recorded import hung
+from .ward import LOUD, LOUD_KINDS, SILENT, SILENT_KINDS, program, treated
+from .what_if import hang_curve
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*LOUD, *SILENT])
+def test_a_cure_changes_what_comes_out_and_no_rank_stops(name):
+    cured = results(name, treated(name, cure(name)))
+    assert not any(word in ranks for ranks in cured for word in ("waits", "error"))
+    assert cured != results(name, program(name))
+
+
+def test_every_kind_is_the_diagnosis_of_one_patient():
+    assert {diagnose_loud(name)[2] for name in LOUD} == set(LOUD_KINDS)
+    assert {diagnose_silent(name)[2] for name in SILENT} == set(SILENT_KINDS)
+
+
+def test_the_records_show_the_call_that_was_left_out():
+    found = hung().findings[0]
+    assert (found.kind, found.rank, found.line) == ("mismatch", 3, "evaluation.py:9")
+
+
+def test_a_hang_by_hand():
+    """32 devices for half an hour are 16 device-hours; at 2 each they cost 32."""
+    shown = hang_curve(5, 30, 2)
+    assert shown["point"] == [30, 16.0]
+    assert "16.0 device-hours, which cost 32" in shown["says"]
