@@ -24,6 +24,7 @@ BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "dropout": ("task", ("text",)),
     "tokenizer": ("task", ("text",)),
     "pad_vocab_to": ("task", ("text",)),
+    "lora": ("task", ("text",)),
     "momentum": ("optimizer", ("sgd",)),
     "adam_eps": ("optimizer", ("adamw",)),
     "lr_floor": ("schedule", ("cosine",)),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Settings that determine the next step; if one of them differs, it is another experiment.
 SAME_ON_RESUME = (
-    "task", "model", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
+    "task", "model", "lora", "width", "norm", "data", "tokenizer", "pad_vocab_to", "max_length",
     "num_samples", "augment", "global_batch", "seed", "optimizer", "precision", "dropout",
 )  # fmt: skip
 # Settings that may change, with an effect on how the run continues: a resumed start names them.
@@ -149,9 +149,9 @@ class Checkpointer:
 def refuse_another_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse settings that make another experiment of the run whose settings were saved."""
     for key in SAME_ON_RESUME:
-        if saved[key] != now[key]:
+        if saved.get(key) != now[key]:  # older checkpoints have no newer settings
             kind = "another model's" if key == "model" else "another run's"
             raise BadInput(
-                f"the checkpoint in {folder} is {kind}: {key} was {saved[key]} and is now"
+                f"the checkpoint in {folder} is {kind}: {key} was {saved.get(key)} and is now"
                 f" {now[key]}; resume with the settings in its config.json, or choose another out."
             )
