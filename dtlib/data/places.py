@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -63,7 +64,10 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
     writable_folder(folder.parent, "DTLIB_CACHE")
     with _locked(folder):
         if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".tmp-") as made:
+            unfinished = f".tmp-{folder.name}-"
+            for left in folder.parent.glob(f"{unfinished}*"):  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=unfinished) as made:
                 make(inside := Path(made) / folder.name)
                 inside.rename(folder)
     return folder
