@@ -289,7 +289,8 @@ def test_every_package_that_make_installs_has_a_tested_version():
 def test_the_extras_are_those_of_the_design():
     extras = PROJECT["optional-dependencies"]
     assert set(extras) == {
-        "deepspeed", "lightning", "logging", "gpu", "pretrained", "workshop", "book", "dev", "s3"
+        "deepspeed", "lightning", "logging", "gpu", "lora", "pretrained", "workshop", "book", "dev",
+        "s3",
     }  # fmt: skip
     marker = Requirement(extras["deepspeed"][0]).marker
     assert marker is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config.flags import Parser, add_settings, hyphens, one_of
-from dtlib.config.values import typed
+from dtlib.config.values import HF, typed
 from dtlib.errors import BadInput, counted, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
@@ -59,6 +59,10 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
     # one rank for what cannot have more, otherwise as many as `dtlib train` starts
     flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
     flags.setdefault("loss", "auto")
+    if flags.get("model", "").startswith(HF):
+        from dtlib.data.pretrained import folder_of
+
+        flags["model"] = f"{HF}{folder_of(flags['model'])}"
     hints = typing.get_type_hints(Setup)
     values = {name: typed(name, value, hints[name]) for name, value in flags.items()}
     return Setup(**values), device, as_json

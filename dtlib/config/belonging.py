@@ -25,6 +25,7 @@ BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "tokenizer": ("task", ("text",)),
     "text_column": ("task", ("text",)),
     "pad_vocab_to": ("task", ("text",)),
+    "lora": ("task", ("text",)),
     "momentum": ("optimizer", ("sgd",)),
     "adam_eps": ("optimizer", ("adamw",)),
     "lr_floor": ("schedule", ("cosine",)),

@@ -36,6 +36,9 @@ class RunConfig:
         resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
         (default: resnet18 on an NVIDIA GPU, otherwise resnet18-narrow; for text nano); or
         hf:FOLDER or hf:NAME, a causal language model that transformers loads on this machine
+    lora : RANK
+        train adapters of this rank beside every linear layer of a model of transformers, whose own
+        weights stay as they are (LoRA)
     data : NAME|FOLDER|FILE
         a data set's name, a folder or a file (default: pictures for images, grammar for text)
     text_column : NAME
@@ -184,6 +187,7 @@ class RunConfig:
 
     task: str
     model: str | None = None
+    lora: int | None = None
     data: str | None = None
     text_column: str | None = None
     tokenizer: str | None = None

@@ -46,14 +46,16 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 DEFAULT_STEPS = 100
-# For weights that have been trained already: AdamW's is that of transformers' Trainer.
+# For weights that have been trained already (AdamW's is that of transformers' Trainer), and for
+# adapters beside them (AdamW's is that of LoRA's authors, Hu et al. 2021, for GPT-2).
 FINE_TUNING_LR = {"adamw": 5e-5, "sgd": 1e-2}
+LORA_LR = {"adamw": 2e-4, "sgd": 1e-1}
 
 AT_LEAST = {
     "ranks": 1, "steps": 1, "epochs": 1, "global_batch": 1, "micro_batch": 1, "accumulation": 1,
     "momentum": 0, "weight_decay": 0, "warmup_steps": 0, "untimed_steps": 0, "skip_limit": 1,
     "num_samples": 1, "max_length": 2, "width": 1, "workers": 0, "seed": 0, "dropout": 0,
-    "lr_floor": 0, "eval_every": 1, "checkpoint_every": 0, "threads": 1,
+    "lr_floor": 0, "eval_every": 1, "checkpoint_every": 0, "threads": 1, "lora": 1,
     "pad_vocab_to": 1, "zero_stage": 1, "shard_ranks": 1, "nvtx_first": 1, "nvtx_last": 1,
 }  # fmt: skip
 AT_MOST = {  # the limits of numpy, torch and gloo, and the number of ZeRO's stages
@@ -124,8 +126,9 @@ def refuse_contradictions(values: Mapping[str, Any]) -> None:
 
 def default_lr(values: Mapping[str, Any]) -> float:
     """Return the learning rate of a run that is given none; trained weights need a lower one."""
-    tuned = (values["model"] or "").startswith(HF)
-    rates = FINE_TUNING_LR if tuned else DEFAULTS[values["task"]]["lr"]
+    rates = DEFAULTS[values["task"]]["lr"]
+    if (values["model"] or "").startswith(HF):
+        rates = LORA_LR if values["lora"] else FINE_TUNING_LR
     return rates[values["optimizer"]]
 
 

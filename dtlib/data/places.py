@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from dtlib.config.files import write_atomically
+from dtlib.config.files import writable_folder, write_atomically
 from dtlib.data.folders import cache_folder, roots
 from dtlib.errors import BadInput
 
 T = TypeVar("T")
 
-__all__ = ["cache_folder", "cached", "find", "is_folder_name", "roots"]
+__all__ = ["cache_folder", "cached", "find", "is_folder_name", "made_once", "roots"]
 
 
 def is_folder_name(text: str) -> bool:
@@ -51,6 +53,24 @@ def cached(path: Path, load: Callable[[bytes], T], make: Callable[[], bytes]) ->
         with contextlib.suppress(OSError):
             write_atomically(path, content)
         return load(content)
+
+
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache, which `make` fills first if it is not there.
+
+    One process fills it under another name while others wait, so a folder that is there is whole.
+    Raises `BadInput` if the cache cannot be written to.
+    """
+    writable_folder(folder.parent, "DTLIB_CACHE")
+    with _locked(folder):
+        if not folder.is_dir():
+            unfinished = f".tmp-{folder.name}-"
+            for left in folder.parent.glob(f"{unfinished}*"):  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=unfinished) as made:
+                make(inside := Path(made) / folder.name)
+                inside.rename(folder)
+    return folder
 
 
 @contextlib.contextmanager

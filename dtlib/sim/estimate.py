@@ -2,154 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtlib.errors import BadInput, refuse_unknown
-from dtlib.sim import activations, flops, shapes, states, tensors, traffic
-from dtlib.sim.memory import PLACES, PRECISIONS, Traffic, communication, model_states
+from dtlib.sim import activations, flops, llama, shapes, states, tensors, traffic
+from dtlib.sim.memory import PLACES, Traffic, communication, model_states
+from dtlib.sim.setup import LOSSES, Setup
 
-MOST = 10**6  # ranks, samples of a micro-batch …: more than exist; `fitting` tries all below
-LOSSES = ("whole", "auto")
+__all__ = ["LOSSES", "Estimate", "Row", "Setup", "estimate"]
+
 MOMENTS = ("when backward begins", "when backward ends", "when the optimizer steps")
 BACKWARD, END, STEP = MOMENTS
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What is trained and how, in the words of `RunConfig`.
-
-    Parameters
-    ----------
-    model
-        resnet18, resnet18-narrow, or a GPT shape: nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl
-    strategy
-        how the work is distributed over ranks
-    ranks
-        N, number of processes (default: 2; 1 for single)
-    micro_batch
-        samples that a rank processes at a time
-    accumulation
-        micro-batches per rank and step
-    precision
-        as in dtlib train; or what bf16 and fp16 stand for: mixed (weights in 16 bits, DeepSpeed),
-        policy (fp32 shards, FSDP), autocast (fp32 weights, all others)
-    optimizer
-        adamw, sgd (with momentum) or sgd-plain
-    max_length
-        tokens in a window of text (default: the model's context)
-    vocab_size
-        entries of the vocabulary
-    attention
-        flash, or materialised
-    checkpointing
-        what blocks recompute, as under --activation-checkpointing: none, selective or full
-    loss
-        whole, or auto: in chunks above 2²⁶ logits, not in fp16 (default: whole; command: auto)
-    dropout
-        whether the masks of dropout are kept
-    norm
-        batch or group: the normalisation of a ResNet
-    zero_stage
-        ZeRO stage of offload (default: 2)
-    shard_ranks
-        ranks in a shard group of fsdp (default: all)
-    cpu_offload
-        fsdp keeps its shards on the host
-    bucket
-        elements of DeepSpeed's gradient bucket (default: a quarter of the model, 5·10⁸ at most)
-
-    Raises
-    ------
-    BadInput
-        for an unknown name, a number out of range, or a setting that model or strategy don't have.
-    """
-
-    model: str = "gpt2"
-    strategy: str = "ddp"
-    ranks: int = 1
-    micro_batch: int = 1
-    accumulation: int = 1
-    precision: str = "fp32"
-    optimizer: str = "adamw"
-    max_length: int | None = None
-    vocab_size: int = shapes.GPT2_VOCABULARY
-    attention: str = "flash"
-    checkpointing: str = "none"
-    loss: str = "whole"
-    dropout: bool = False
-    norm: str = "batch"
-    zero_stage: int | None = None
-    shard_ranks: int | None = None
-    cpu_offload: bool = False
-    bucket: int | None = None
-
-    def __post_init__(self) -> None:
-        refuse_unknown("model", self.model, {**shapes.GPT, **shapes.RESNET})
-        refuse_unknown("attention", self.attention, activations.ATTENTION)
-        refuse_unknown("checkpointing", self.checkpointing, activations.CHECKPOINTING)
-        refuse_unknown("precision", self.precision, PRECISIONS)
-        refuse_unknown("norm", self.norm, ("batch", "group"))
-        refuse_unknown("loss", self.loss, LOSSES)
-        for name in ("ranks", "micro_batch", "accumulation", "max_length", "vocab_size", "bucket"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadInput(f"{name} is {value}; it must be at least 1.")
-            if name not in ("max_length", "bucket") and value > MOST:
-                raise BadInput(f"{name} is {value}; it must be at most {MOST}.")
-        context = shapes.GPT[self.model]["context"] if self.is_text else self.sequence
-        if self.sequence > context:
-            wrong = f"exceeds the context of {self.model}, which is {context} tokens"
-            raise BadInput(f"max_length {self.sequence} {wrong}; use at most {context}.")
-        if self.cpu_offload and self.strategy != "fsdp":
-            raise BadInput(f"cpu_offload belongs to the strategy fsdp, not to {self.strategy}.")
-        text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
-        for field in dataclasses.fields(self):
-            value, name = getattr(self, field.name), field.name
-            if not self.is_text and name in text_only and value != field.default:
-                raise BadInput(f"{name} {value} belongs to a GPT; {self.model} is a ResNet.")
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the model is a GPT."""
-        return self.model in shapes.GPT
-
-    @property
-    def sequence(self) -> int:
-        """Tokens of a sample; a picture is one."""
-        return (self.max_length or shapes.GPT[self.model]["context"]) if self.is_text else 1
-
-    @property
-    def is_chunked(self) -> bool:
-        """Whether the logits are never stored whole."""
-        size = self.micro_batch * self.sequence, self.vocab_size, self.precision
-        return self.loss == "auto" and activations.is_chunked(*size)
-
-    def loss_bytes(self) -> tuple[int, int]:
-        """Bytes that the loss keeps from forward to backward, and its peak."""
-        positions, classes = self.micro_batch * self.sequence, self.vocab_size
-        if self.is_chunked:
-            width = shapes.GPT[self.model]["width"]
-            return activations.chunked_loss(positions, classes, width, self.recipe)
-        return activations.logits(positions, classes if self.is_text else 10, self.recipe)
-
-    @property
-    def gathers(self) -> bool:
-        """Whether it is DeepSpeed's stage 3."""
-        return self.zero_stage == 3 or self.strategy in ("zero3", "infinity")
-
-    @property
-    def recipe(self) -> str:
-        """Key of `states.RECIPES`."""
-        return states.recipe(self.strategy, self.precision)
-
-    def tensors(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Names and sizes of the model's parameters."""
-        if not self.is_text:
-            return tensors.resnet(shapes.RESNET[self.model])
-        shape = shapes.GPT[self.model]
-        return tensors.gpt(shape["layers"], shape["width"], shape["context"], self.vocab_size)
 
 
 class Row(NamedTuple):
@@ -221,7 +83,14 @@ def _states(setup: Setup, parameters: int) -> list[Row]:
 def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> list[Row]:
     """Rows of forward: activations, what is recomputed, logits, 16-bit copies of weights."""
     recipe, b, now = setup.recipe, setup.micro_batch, (BACKWARD,)
-    if setup.is_text:
+    if setup.llama:
+        own = setup.llama
+        positions = b * setup.sequence
+        kept = llama.activations(b, setup.sequence, own, recipe, setup.checkpointing)
+        again = llama.block_activations(positions, own, recipe) * (setup.checkpointing == "full")
+        buffers = 0
+        tied = own["tied"] * 2 * setup.vocab_size * own["width"] * traffic.TRAVELS[recipe][0]
+    elif setup.is_text:
         shape = shapes.GPT[setup.model]
         block = (setup.sequence, b, shape["width"], shape["heads"], recipe, setup.attention)
         more = (setup.checkpointing, setup.dropout, not setup.gathers)
@@ -276,6 +145,8 @@ def _moving(setup: Setup, parameters: int) -> list[Row]:
 
 def _block(setup: Setup) -> int:
     """Elements of the largest block, which is gathered by itself."""
+    if setup.llama:
+        return tensors.count(llama.block(setup.llama))
     if setup.is_text:
         return tensors.count(tensors.gpt_block(shapes.GPT[setup.model]["width"]))
     return tensors.count([t for t in setup.tensors() if t[0].startswith("blocks.7.")])
@@ -293,6 +164,10 @@ def _flop(setup: Setup) -> tuple[int, int]:
         width = shapes.RESNET[setup.model]
         one = flops.resnet_step(samples, tensors.resnet_convolutions(width), 8 * width)
         return one, one
+    if setup.llama:
+        return llama.flop(
+            samples * setup.sequence, setup.sequence, setup.llama, setup.checkpointing
+        )
     shape, sequence = shapes.GPT[setup.model], setup.sequence
     size = shape["layers"], shape["width"], setup.vocab_size
     kind = setup.checkpointing

@@ -31,7 +31,8 @@ def gather(module: torch.nn.Module, optimizer: Any, keep: bool) -> dict[str, Any
     from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
     model: dict[str, Tensor] = {}
-    parameters = {id(p): (name, p) for name, p in module.named_parameters()}
+    trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    parameters = {id(p): (name, p) for name, p in trained}
     for name, tensor in neutral.named_tensors(module).items():
         whole = safe_get_full_fp32_param(tensor) if id(tensor) in parameters else tensor
         if keep:

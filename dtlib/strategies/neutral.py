@@ -21,9 +21,14 @@ MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
 
 
 def named_tensors(module: torch.nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers (not copies), each under one name."""
+    """Return parameters and persistent buffers (not copies), each under one name.
+
+    A parameter that is not trained is left out: it comes from where the model came from.
+    """
     found: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.nn.Parameter) and not tensor.requires_grad:
+            continue
         found.setdefault(id(tensor), (name, tensor))
     return dict(found.values())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from dtlib.config.values import HF
 from dtlib.measure.ledger import Page
 from dtlib.sim import shapes, states, tensors
 from dtlib.sim.estimate import Setup
@@ -88,6 +89,8 @@ class Facts:
 
 def _tensors(config: dict[str, Any], parameters: int) -> list[tuple[str, Sizes]]:
     """Return the model's parameters; the size of a GPT's vocabulary follows from Ψ."""
+    if config["model"].startswith(HF):  # its tensors are in another program's words
+        return []
     if config["task"] == "images":
         found = tensors.resnet(config["width"] or shapes.RESNET[config["model"]])
     else:

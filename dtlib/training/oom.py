@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dtlib.config.values import HF
 from dtlib.errors import BadInput, DtlibError
 from dtlib.sim import shapes, states
 from dtlib.sim.estimate import Setup
@@ -113,13 +114,13 @@ def numbers(text: str) -> Numbers:
 def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) -> Setup | None:
     """Describe a run for `dtlib.sim`; None if it doesn't know the model."""
     own_width = config.width not in (None, shapes.RESNET.get(config.model or ""))
-    if config.model is None or own_width:
+    if config.model is None or own_width or config.lora:
         return None
-    text = config.task == "text"
+    text, strategy = config.task == "text", states.ALIASES.get(config.strategy, config.strategy)
     with contextlib.suppress(BadInput):
         return Setup(
-            model=config.model, strategy=states.ALIASES.get(config.strategy, config.strategy),
-            ranks=plan.world_size, micro_batch=plan.micro_batch, accumulation=plan.accumulation,
+            model=_found(config.model), strategy=strategy, ranks=plan.world_size,
+            micro_batch=plan.micro_batch, accumulation=plan.accumulation,
             precision=config.precision, optimizer=config.optimizer, norm=config.norm,
             max_length=config.max_length if text else None,
             vocab_size=(text and vocab_size) or shapes.GPT2_VOCABULARY,
@@ -129,6 +130,15 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
             shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
         )  # fmt: skip
     return None
+
+
+def _found(model: str) -> str:
+    """Return the model's name, and for one of transformers the folder that the name stands for."""
+    if not model.startswith(HF):
+        return model
+    from dtlib.data.pretrained import folder_of
+
+    return f"{HF}{folder_of(model)}"
 
 
 def sentence(where: str, found: Numbers, setup: Setup | None) -> str:

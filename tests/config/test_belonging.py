@@ -19,7 +19,7 @@ OTHER: dict[str, Any] = {
     "loader": "dataloader", "max_length": 16, "dropout": 0.1, "tokenizer": "gpt2",
     "text_column": "body",
     "momentum": 0.5, "adam_eps": 1e-8, "lr_floor": 0.5, "skip_limit": 3, "workers": 2,
-    "nvtx": True, "nvtx_first": 6, "nvtx_last": 8, "pad_vocab_to": 128,
+    "nvtx": True, "nvtx_first": 6, "nvtx_last": 8, "pad_vocab_to": 128, "lora": 8,
 }  # fmt: skip
 VALUES = {**CHOICES, "nvtx": (False, True), "compile": (False, True)}
 

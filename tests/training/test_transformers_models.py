@@ -1,13 +1,24 @@
 """`--model hf:FOLDER`: models of transformers in the loop, under every strategy, and out again."""
 
+import importlib.util
+import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import dtlib
 from dtlib import launch
+from dtlib.config import RunConfig
 from dtlib.data import open_text
+from dtlib.data.tokenizer import train as train_tokenizer
+from dtlib.errors import BadInput, Unavailable
+from dtlib.models import causal
+from dtlib.sim import activations
+from dtlib.training import start
+from dtlib.training.checkpoint import Checkpoints
 from dtlib.training.checkpoint.export import export
 from dtlib.training.record import Run
 from tests.strategy_runs import HERE, SMALL, TABLE, figures, train
@@ -48,15 +59,17 @@ def logits_of(folder: Path) -> torch.Tensor:
         return AutoModelForCausalLM.from_pretrained(folder)(torch.arange(12)[None]).logits
 
 
-def trained_logits(run: Run) -> torch.Tensor:
-    """Return the logits of the run's last checkpoint, by the model that the run was trained as."""
-    from dtlib.models import causal
-    from dtlib.training.checkpoint import Checkpoints
-
+def saved(run: Run) -> dict[str, torch.Tensor]:
+    """Return the weights in the run's last checkpoint."""
     loaded = Checkpoints(run.folder / "checkpoints").latest()
     assert loaded is not None
-    model = causal.load(run.config["model"], dropout=0.0)
-    model.load_state_dict(loaded.shared["strategy"]["model"], strict=False)
+    return loaded.shared["strategy"]["model"]
+
+
+def trained_logits(run: Run, lora: int | None = None) -> torch.Tensor:
+    """Return the logits of the run's last checkpoint, by the model that the run was trained as."""
+    model = causal.load(run.config["model"], dropout=0.0, lora=lora)
+    model.load_state_dict(saved(run), strict=False)
     with torch.no_grad():
         return model.eval()(torch.arange(12)[None])
 
@@ -97,3 +110,161 @@ def test_two_ranks_have_the_losses_of_one_and_export_what_they_trained(models, s
 def test_every_other_strategy_has_the_losses_of_one(models, story):
     names = [name for name in HERE if name not in ("single", "ddp", "zero3", "fsdp")]
     compare_with_one_process(names, models, story)
+
+
+def alone(models: Path, kind: str, **settings) -> Run:
+    """Train in this process, a world of one."""
+    plain = {"model": f"hf:{models / kind}", "strategy": "single", "lr": 1e-2, "out": "run"}
+    config = RunConfig("text", **{**SMALL, **plain, **settings})
+    return Run.load(start.train_on_rank(start.prepare(config)))
+
+
+@pytest.mark.parametrize("lora", [None, 2])
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(models, story, lora):
+    settings = {"data": story, "lora": lora, "dropout": 0.2}
+    straight = alone(models, "gpt2", **settings, out="straight")
+    alone(models, "gpt2", **settings, steps=2)
+    resumed = alone(models, "gpt2", **settings, resume=True)
+    losses = [line["loss"] for line in straight.history]
+    assert [line["loss"] for line in resumed.history] == losses
+    assert all(torch.equal(value, saved(straight)[name]) for name, value in saved(resumed).items())
+
+
+def test_adapters_alone_are_trained_saved_and_exported(models, story):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    run = alone(models, "llama", data=story, lora=2, lr=0.05)
+    assert run.history[-1]["loss"] < run.history[0]["loss"]
+    assert {name.split(".")[-3] for name in saved(run)} == {"lora_A", "lora_B"}
+    export(run.folder, "out")
+    merged, trained = logits_of(Path("out")), trained_logits(run, lora=2)
+    # the product of the adapters is added to the weights in another order: one rounding of each
+    assert torch.allclose(merged, trained, atol=1e-5)
+    assert (merged - logits_of(models / "llama")).abs().max() > 1e-3
+    base = AutoModelForCausalLM.from_pretrained(models / "llama")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft calls what transformers will rename
+        adapted = PeftModel.from_pretrained(base, "out/adapter")(torch.arange(12)[None]).logits
+    assert torch.equal(adapted, trained)
+
+
+def test_dropout_is_that_of_the_run_and_not_of_the_models_file(models):
+    name = f"hf:{models / 'gpt2'}"  # whose config.json has 0.1
+    tokens = torch.arange(12)[None]
+    plain, dropping = causal.load(name, dropout=0.0), causal.load(name, dropout=0.9)
+    assert torch.equal(plain(tokens), plain(tokens))
+    assert not torch.equal(dropping(tokens), dropping(tokens))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loss_in_chunks_is_that_of_all_logits(kind, models, monkeypatch):
+    model = causal.load(f"hf:{models / kind}", dropout=0.0)
+    monkeypatch.setattr(activations, "CHUNK", 4 * model.inner.config.vocab_size)
+    tokens = torch.arange(12)[None]
+    labels = tokens.clone()
+    labels[0, :3] = -100
+    assert model.plain
+    whole = F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten(), reduction="sum")
+    # 9 terms of about 3 each, rounded at 2^-24 of their sum
+    assert model(tokens, labels).item() == pytest.approx(whole.item(), abs=2e-5)
+
+
+def test_a_model_whose_logits_are_capped_has_no_loss_in_chunks(tmp_path):
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    sizes = {"vocab_size": 27, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8}
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2}
+    ids = {**IDS, "pad_token_id": None, "final_logit_softcapping": 0.5}
+    config = Gemma2Config(**sizes, **layers, **ids, initializer_range=1.0)
+    Gemma2ForCausalLM(config).save_pretrained(tmp_path / "model")
+    assert not causal.load(f"hf:{tmp_path / 'model'}").plain
+
+
+def test_a_model_brings_its_tokenizer_and_takes_it_along(models, story, tmp_path):
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+    text = Path(story, "story.txt").read_text()
+    made = train_tokenizer(text, 300)
+    config = GPT2Config(
+        vocab_size=made.vocab_size + 4, n_embd=8, n_layer=1, n_head=1, n_positions=64, **IDS
+    )
+    GPT2LMHeadModel(config).save_pretrained(tmp_path / "own")
+    made.inner.save(str(tmp_path / "own" / "tokenizer.json"))
+    run = alone(tmp_path, "own", data=story, tokenizer=None, steps=1)
+    assert f"tokenizer own ({made.vocab_size} tokens)" in run.summary["evaluation"]["protocol"]
+    export(run.folder, "out")
+    ids = AutoTokenizer.from_pretrained("out")(text[:50])["input_ids"]
+    assert ids == made.encode(text[:50]).tolist()
+    with pytest.raises(BadInput, match=rf"characters, but .* its own, of {made.vocab_size} tokens"):
+        alone(tmp_path, "own", data=story, steps=1)
+    with pytest.raises(BadInput, match=r"grammar has one token per word, but .* of its own"):
+        alone(tmp_path, "own", data="grammar", tokenizer=None)
+    with pytest.raises(BadInput, match=r"leave out pad_vocab_to 8"):
+        alone(tmp_path, "own", data=story, tokenizer=None, pad_vocab_to=8)
+    made = train_tokenizer(text, 320)
+    made.inner.save(str(tmp_path / "own" / "tokenizer.json"))
+    with pytest.raises(BadInput, match=rf"has {made.vocab_size} tokens, .*vocabulary only"):
+        alone(tmp_path, "own", data=story, tokenizer=None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_length": CONTEXT + 1}, f"{CONTEXT + 1} exceeds the context of .* {CONTEXT} tokens"),
+        ({"tokenizer": "trained"}, r"in \d+ tokens of the tokenizer trained-4096, but .* of 27"),
+        ({"activation_checkpointing": "selective"}, "selective knows .* use full or none"),
+        ({"model": "hf:"}, "names no model"),
+        ({"model": "hf:./nowhere"}, "there is no folder nowhere"),
+        ({"model": "hf:empty"}, "a folder without config.json"),
+        ({"model": "hf:run of dtlib"}, "is the folder of a run; .*`dtlib export"),
+        ({"model": "hf:damaged"}, "transformers cannot load model hf:damaged: .*; give a folder"),
+        ({"model": "hf:no weights"}, "a config.json but no weights"),
+        ({"model": "hf:a part"}, "lack 1 tensors of its architecture, the first is .*ln_f.bias"),
+        ({"model": "hf:bert"}, "is not causal: its prediction at one position changes"),
+        ({"model": "hf:t5"}, "is a t5 model, which AutoModelForCausalLM does not load"),
+        ({"model": "nano", "lora": 2}, "lora 2 adds adapters to weights that are trained"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_refused_in_a_sentence(settings, words, models, story, others):
+    with pytest.raises(BadInput, match=words) as refused:
+        alone(models, "gpt2", **{"data": story, **settings})
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.fixture
+def others(models: Path, tmp_path: Path) -> None:
+    """Make folders, in the working folder, that hold something else than a whole causal model."""
+    from safetensors.torch import load_file, save_file
+    from transformers import BertConfig, BertLMHeadModel, T5Config
+
+    for name in ("empty", "run of dtlib", "damaged", "t5"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run of dtlib" / "metrics.jsonl").touch()
+    (tmp_path / "damaged" / "config.json").write_text("{")
+    T5Config().save_pretrained(tmp_path / "t5")
+    (tmp_path / "no weights").mkdir()
+    shutil.copy(models / "gpt2" / "config.json", tmp_path / "no weights")
+    shutil.copytree(models / "gpt2", tmp_path / "a part")
+    weights = load_file(tmp_path / "a part" / "model.safetensors")
+    del weights["transformer.ln_f.bias"]
+    save_file(weights, tmp_path / "a part" / "model.safetensors", {"format": "pt"})
+    config = BertConfig(
+        vocab_size=27, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16,
+    )  # fmt: skip
+    BertLMHeadModel(config).save_pretrained(tmp_path / "bert")
+
+
+def test_what_is_not_on_this_machine_is_unavailable(models, story, monkeypatch):
+    with pytest.raises(Unavailable, match="does not download it; run `hf download some/model`"):
+        alone(models, "gpt2", data=story, model="hf:some/model")
+    with pytest.raises(BadInput, match="is a language model; train it by `dtlib train text`"):
+        start.prepare(RunConfig("images", model=f"hf:{models / 'gpt2'}"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    for package, settings in (("transformers", {}), ("peft", {"lora": 2})):
+        if package == "peft":
+            monkeypatch.setattr(importlib.util, "find_spec", lambda name: name != "peft" or None)
+        with pytest.raises(Unavailable, match=f"needs {package}, .* run `pip install {package}`"):
+            alone(models, "gpt2", data=story, **settings)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Settings that determine the next step; if one of them differs, it is another experiment.
 SAME_ON_RESUME = (
-    "task", "model", "width", "norm", "data", "text_column", "tokenizer", "pad_vocab_to",
+    "task", "model", "lora", "width", "norm", "data", "text_column", "tokenizer", "pad_vocab_to",
     "max_length", "num_samples", "augment", "global_batch", "seed", "optimizer", "precision",
     "dropout",
 )  # fmt: skip

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def export(run: Path | str, folder: Path | str) -> Path:
     """Write the weights of a run's last complete checkpoint as `model.safetensors`.
 
-    A model of transformers is written by its own `save_pretrained`, with its tokenizer. A GPT of
+    A model of transformers is written by its own `save_pretrained`, with its tokenizer;
+    adapters are merged into it, and also lie in `FOLDER/adapter`, for `peft`. A GPT of
     dtlib's gets transformers' names and a `config.json` next to the weights, so that
     `GPT2LMHeadModel.from_pretrained(folder)` loads it; other models keep the names they have here.
     If `pad_vocab_to` padded GPT-2's vocabulary, the padding is left out; with another tokenizer,
@@ -63,7 +64,7 @@ def export(run: Path | str, folder: Path | str) -> Path:
     replaced = " in place of those that are there" * (folder / "model.safetensors").exists()
     print(f"Exporting the weights of step {loaded.step}{replaced}.", file=sys.stderr)
     if config["model"].startswith(HF):
-        causal.write(config["model"], weights, folder)
+        causal.write(config["model"], weights, folder, config.get("lora"))
         return folder / "model.safetensors"
     if config["task"] == "text":
         weights = without_padding(weights, config)

@@ -26,11 +26,21 @@ def is_of_transformers(config: RunConfig) -> bool:
 
 
 def check(config: RunConfig) -> None:
-    """Refuse settings that a model of transformers does not have, before any rank starts.
+    """Refuse settings that only one kind of language model has, before any rank starts.
 
-    Raises `BadInput`.
+    Raises `BadInput`, and `Unavailable` for a package that is missing.
     """
-    model, found = model_of(config), causal.described(model_of(config))
+    model = model_of(config)
+    if not is_of_transformers(config):
+        if config.lora:
+            raise BadInput(
+                f"lora {config.lora} adds adapters to weights that are trained already, and {model}"
+                " begins with random ones; use --model hf:FOLDER."
+            )
+        return
+    found = causal.described(model)
+    if config.lora:
+        causal.need("peft", f"lora {config.lora}")
     if config.activation_checkpointing == "selective":
         raise BadInput(
             f"activation_checkpointing selective knows the blocks of dtlib's own GPT; for {model},"

@@ -60,7 +60,7 @@ class Text(Task):
             "seed": config.seed, "checkpointing": config.activation_checkpointing,
         }  # fmt: skip
         if from_transformers.is_of_transformers(config):
-            loaded = causal.load(config.model, dropout=config.dropout, **more)
+            loaded = causal.load(config.model, dropout=config.dropout, lora=config.lora, **more)
             self.plain = loaded.plain
             return loaded, loaded.inner.config.get_text_config().vocab_size
         multiple = config.pad_vocab_to or 1
@@ -72,8 +72,7 @@ class Text(Task):
     def check(cls, config: RunConfig) -> None:
         super().check(config)
         from_transformers.window(config)
-        if from_transformers.is_of_transformers(config):
-            from_transformers.check(config)
+        from_transformers.check(config)
 
     @classmethod
     def check_data(cls, config: RunConfig) -> int:
