@@ -17,7 +17,7 @@ def draw_question() -> Any:
     dtlib.learn.drawing.Picture
     """
     figure, axes = canvas(
-        "The steps after the checkpoint are lost; the ones before it need all of its parts",
+        "A kill costs the steps after the checkpoint; resuming needs all of its parts",
         alt="A run takes 17 steps, saves, takes 6 more and is killed. The resumed run starts at"
         " step 17 from the file, which holds seven parts: model, optimizer, schedule, scaler,"
         " sampler, random state and the number of steps. Its steps 18 to 40 should have the same"
