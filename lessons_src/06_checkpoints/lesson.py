@@ -42,7 +42,7 @@ draw_question()
 total = 40
 stopped = 17
 rows = 4096
-steps = 30
+steps = 20
 
 # %% [markdown]
 # ## Your predictions
@@ -98,6 +98,7 @@ learn.table(
 # %% [markdown]
 # So a checkpoint of AdamW holds three numbers for each weight. Count the bytes
 # of all tensors, and compare with those of the weights.
+
 
 # %%
 def bytes_of(value):
@@ -417,6 +418,7 @@ print(str(caught[0].message).replace(str(folder), "…"))
 # called when it is loaded. This one only makes a file; it could as well read
 # your keys.
 
+
 # %%
 class Hostile:
     def __reduce__(self):
@@ -485,8 +487,11 @@ learn.table(
 # %%
 assert all(one["gathered"] == 4 * one["shard"] for one in told)
 assert all(dtlib.launch(sharded.load_sharded, folder, rows, ranks=4))
-learn.my_run("bytes that a rank gathers for a whole checkpoint",
-             told[1]["gathered"], "bytes")
+learn.my_run(
+    "bytes that a rank gathers for a whole checkpoint",
+    told[1]["gathered"],
+    "bytes",
+)
 
 # %% [markdown]
 # To write a whole checkpoint, each rank here held four times its shard for a
@@ -559,10 +564,13 @@ assert runs.latest().step == 10
 
 # %% [markdown]
 # The last whole checkpoint is that of step 10. `dtlib` removes what does not
-# count before the next save; by hand, it is one command:
+# count before the next save. In a shell you do it with `dtlib checkpoints
+# s3://runs/lesson --clean`, which prints these lines:
 
 # %%
-learn.shell("dtlib checkpoints s3://runs/lesson --clean", timeout=60)
+from dtlib.training.checkpoint.listing import list_checkpoints
+
+print(*list_checkpoints("s3://runs/lesson", clean=True), sep="\n")
 assert "Uploads" not in s3.list_multipart_uploads(Bucket="runs")
 server.stop()
 
@@ -618,7 +626,7 @@ learn.check("spans_of", spans_of)
 # %%
 from dtlib.data import open_text
 
-settings = dict(steps=steps, global_batch=8, max_length=64, num_samples=256)
+settings = dict(steps=steps, global_batch=8, max_length=64, num_samples=128)
 trained = dtlib.train(
     "text", strategy="single", out=str(folder / "run"), **settings
 )

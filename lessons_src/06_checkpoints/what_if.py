@@ -40,12 +40,17 @@ def how_often(minutes, save, hours, nodes, restart):
         Minutes until a failed run trains again.
     """
     failure = 3600 * hours / nodes
-    curves = {"saving": [], "steps taken again, and restarts": [], "both": []}
-    for k in range(0, 41):
-        x = 2 ** (k / 4 - 2)
-        parts = lost(60 * x, save, failure, 60 * restart)
-        for name, share in zip(curves, (*parts, sum(parts))):  # noqa: B905 (MicroPython has no strict)
-            curves[name].append([x, round(100 * min(1, share), 3)])
+    xs = [2 ** (k / 4 - 2) for k in range(41)]
+    parts = [lost(60 * x, save, failure, 60 * restart) for x in xs]
+    shares = {
+        "saving": [part[0] for part in parts],
+        "steps taken again, and restarts": [part[1] for part in parts],
+        "both": [min(1, sum(part)) for part in parts],
+    }
+    curves = {
+        name: [[x, round(100 * share, 3)] for x, share in zip(xs, line)]  # noqa: B905 (for pages)
+        for name, line in shares.items()
+    }
     total = 100 * min(1, sum(lost(60 * minutes, save, failure, 60 * restart)))
     optimum = best(save, failure) / 60
     says = (
