@@ -92,7 +92,7 @@ def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_o
         "shard_ranks", "cpu_offload", "ledger", "profile", "nvtx",
         "nvtx_first", "nvtx_last", "monitor", "channels_last", "deterministic", "loader", "workers",
         "device", "threads", "baseline", "untimed_steps", "out", "resume", "eval_every",
-        "checkpoint_every", "tensorboard", "wandb", "timeout",
+        "checkpoint_every", "checkpoints", "tensorboard", "wandb", "timeout",
     }  # fmt: skip
     kinds = checkpointer.SAME_ON_RESUME, checkpointer.NAMED_ON_RESUME, checkpointer.LENGTH
     told = [name for kind in (*kinds, ["micro_batch"], nothing) for name in kind]

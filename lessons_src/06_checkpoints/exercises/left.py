@@ -1,0 +1,72 @@
+"""Exercise 6.2: the batches of a rank that resumes an epoch which another number of ranks began."""
+
+from dtlib.learn.answers import Answer
+from dtlib.learn.readers import listed
+from dtlib.learn.solutions import solution
+from dtlib.learn.verdicts import Passed, Wrong
+
+batches_left = solution("batches_left", globals())
+
+# words of the solution
+SEEN, SKIP = "taken * size * old_world", "order[seen:]"
+STEPS, BEGIN = "len(rest) // (size * world)", "(step * world + rank) * size"
+
+
+def read(value, order):
+    """A list of lists of samples."""
+    batches = [listed(batch, "flat") for batch in listed(value, "kind")]
+    if any(isinstance(sample, list) for batch in batches for sample in batch):
+        raise Wrong("deep")
+    return batches
+
+
+def facts(got, want):
+    return {
+        "got": " | ".join(" ".join(map(str, b)) for b in got[:3]) or "nothing",
+        "want": len(want), "many": len(got),
+    }  # fmt: skip
+
+
+def case(words, *arguments):
+    return words, arguments
+
+
+TWELVE = [5, 0, 9, 3, 11, 7, 1, 10, 4, 2, 8, 6]
+LONG, LONGER = ([(7 * k + 3) % n for k in range(n)] for n in (41, 47))
+EXERCISE = Answer(
+    batches_left,
+    read=read,
+    same=0.0,
+    changed="changed",
+    cases=[
+        case("12 samples, batches of 2; 2 ranks took one each, and rank 0 of 1 resumes",
+             TWELVE, 1, 2, 2, 0, 1),
+        case("12 samples, batches of 2; 1 rank took one, and rank 1 of 2 resumes",
+             TWELVE, 1, 2, 1, 1, 2),
+        case("41 samples, batches of 3; 2 ranks took two each, and rank 2 of 3 resumes",
+             LONG, 2, 3, 2, 2, 3),
+        case("47 samples, batches of 3; 4 ranks took one each, and rank 0 of 3 resumes",
+             LONGER, 1, 3, 4, 0, 3),
+    ],
+    mistakes=[
+        ("new_world", {SEEN: "taken * size * world"}),
+        ("own_alone", {SEEN: "taken * size"}),
+        ("no_size", {SEEN: "taken * old_world"}),
+        ("from_the_start", {SKIP: "order"}),
+        ("one_too_many", {SEEN: "(taken + 1) * size * old_world"}),
+        ("one_too_few", {SEEN: "(taken - 1) * size * old_world"}),
+        ("strided", {"rest[start : start + size] for start in starts":
+                     "rest[k * size * world + rank : (k + 1) * size * world : world]"
+                     " for k in range(steps)"}),
+        ("blocks", {BEGIN: "(rank * steps + step) * size"}),
+        ("first_rank", {BEGIN: "step * world * size"}),
+        ("last_kept", {STEPS: "-(-len(rest) // (size * world))"}),
+        ("old_step", {STEPS: "len(rest) // (size * old_world)"}),
+        ("old_step", {BEGIN: "(step * old_world + rank) * size"}),
+        ("no_ranks", {BEGIN: "step * size", STEPS: "len(rest) // size"}),
+        ("sorted", {SKIP: "sorted(order[seen:])"}),
+        ("sorted", {SKIP: "sorted(order)[seen:]"}),
+    ],
+    facts=facts,
+    passed=lambda got: Passed((("batches of rank 2 of 3", len(got[2]), 3, ""),)),
+)  # fmt: skip
