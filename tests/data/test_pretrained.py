@@ -70,6 +70,7 @@ def test_without_its_package_the_model_says_what_to_install(cache, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # 15 s where nothing else runs
 def test_the_packaged_model_knows_a_capital(cache):
     pytest.importorskip("gguf", reason="the extra pretrained is not installed: pip install gguf")
     if importlib.util.find_spec(smollm2.PACKAGE) is None:  # which cannot be imported by itself
