@@ -206,8 +206,8 @@ def from_folder(folder: Path, name: str | None = None) -> BytePair:
     )
     try:
         if whole.is_file():  # it says how text is split, which the other two leave open
-            return from_json(whole.read_bytes(), name or folder.name)
-        if vocabulary.is_file() and merges.is_file():
+            inner = tokenizers.Tokenizer.from_file(str(whole))
+        elif vocabulary.is_file() and merges.is_file():
             inner = _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
             if inner.token_to_id(END_OF_TEXT) is not None:
                 inner.add_special_tokens([END_OF_TEXT])
