@@ -253,7 +253,7 @@ def others(models: Path, tmp_path: Path) -> None:
     save_file(weights, tmp_path / "a part" / "model.safetensors", {"format": "pt"})
     config = BertConfig(
         vocab_size=27, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16,
+        intermediate_size=16, initializer_range=1.0,  # so that a later token is felt
     )  # fmt: skip
     BertLMHeadModel(config).save_pretrained(tmp_path / "bert")
 
