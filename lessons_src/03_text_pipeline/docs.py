@@ -11,7 +11,7 @@ MODULES = (
     "http.client", "http.cookiejar", "inspect", "io", "itertools", "json", "locale", "logging",
     "mailbox", "multiprocessing.pool", "os", "pathlib", "pickle", "random", "re", "sched", "shutil",
     "socket", "statistics", "string", "subprocess", "tarfile", "tempfile", "textwrap", "threading",
-    "tokenize", "typing", "unittest", "urllib.request", "uuid", "warnings", "weakref",
+    "tokenize", "unittest", "urllib.request", "uuid", "warnings", "weakref",
     "xml.dom.minidom", "zipfile",
 )  # fmt: skip
 SHORTEST = 40  # characters
@@ -31,8 +31,8 @@ def docstrings(count: int) -> list[str]:
                 things += [own for _, own in sorted(vars(thing).items()) if callable(own)]
         for thing in things:
             text = getattr(thing, "__doc__", None)
-            if isinstance(text, str) and len(text) >= SHORTEST:
-                found[inspect.cleandoc(text)] = None
+            if isinstance(text, str) and len(text := inspect.cleandoc(text)) >= SHORTEST:
+                found[text] = None
     # strides spread the modules over the list, so that a few documents have all kinds
     texts = list(found)
     return [text for first in range(7) for text in texts[first::7]][:count]

@@ -447,8 +447,8 @@ learn.table(
 learn.measured("rows_read", found["1 shard"][0])
 
 # %% [markdown]
-# So write as many shards as a multiple of your ranks, of about equal size: with
-# unequal shards some ranks run out of rows first, and the others wait for them
+# So write a multiple of your ranks as shards, all about as large: with unequal
+# shards some ranks run out of rows first, and the others wait for them
 # in a collective.
 #
 # ## A loader that keeps up
@@ -488,7 +488,8 @@ def on_the_fly():
 def step():
     tokens = ready_tokens[:batch]
     logits = model(tokens[:, :-1])
-    F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    targets = tokens[:, 1:].flatten()
+    F.cross_entropy(logits.flatten(0, 1), targets).backward()
     model.zero_grad()
 
 
@@ -519,9 +520,9 @@ learn.what_if("loader")
 # %% [markdown]
 # ## All of it in one command
 #
-# `--data` takes such a folder of shards. One process tokenizes, all ranks read,
-# documents are separated by end-of-text, and of every 20 documents the 19th is
-# held out. The `protocol` says so.
+# `--data` takes such a folder of shards. One process tokenizes, all ranks
+# read, documents are separated by end-of-text, and of every 20 documents the
+# 19th is held out. The `protocol` says so.
 
 # %%
 run = dtlib.train(

@@ -17,8 +17,8 @@ def draw_question() -> Any:
     sizes = (5, 3, 7)
     figure, axes = canvas(
         "Three documents in windows of 8 tokens: padding fills 3 windows, packing 2",
-        "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, and 9 of "
-        "24 places are padding. Below: the same documents in a row, with an end-of-text behind each, "
+        "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, and 9 "
+        "of 24 places are padding. Below: the same documents in a row, an end-of-text behind each, "
         "fill two windows of 8 and 2 places of a third.",
         size=(7, 2.6),
     )
@@ -44,9 +44,9 @@ def draw_mask(mask: Any, documents: Sequence[int]) -> Any:
     causal = s * (s + 1) // 2
     figure, axes = canvas(
         f"{pairs} of {causal} causal pairs stay inside their document",
-        f"A square of {s} by {s} tokens. Filled are the {pairs} pairs in which a token may attend to "
-        f"an earlier one, or itself, of the same document: {len(set(documents))} triangles on the "
-        "diagonal.",
+        f"A square of {s} by {s} tokens. Filled are the {pairs} pairs in which a token may attend "
+        f"to an earlier one, or itself, of the same document: {len(set(documents))} triangles on "
+        "the diagonal.",
         size=(3.6, 3.6),
     )
     axes.imshow(~square, cmap="gray", vmin=-0.6, vmax=1.0)

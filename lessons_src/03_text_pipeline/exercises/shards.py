@@ -9,6 +9,8 @@ rows_of = solution("rows_of", globals())
 
 # words of the solution
 DIVIDES, OWN = "len(shards) % world_size == 0", "sum(shards[rank::world_size])"
+LAST = "(rank == world_size - 1)"
+EACH = "len(shards) // world_size"
 KEPT = "len(range(rank, total, world_size))"
 LATE, EARLY = f"return total, {KEPT}", "return own, own"
 
@@ -20,7 +22,7 @@ EXERCISE = Answer(
         ("1 shard of 8 rows, rank 0 of 1", ([8], 0, 1)),
         ("shards of 6 and 4 rows, rank 1 of 2", ([6, 4], 1, 2)),
         ("shards of 5, 7, 2 and 1 rows, rank 1 of 2", ([5, 7, 2, 1], 1, 2)),
-        ("1 shard of 8 rows, rank 1 of 4", ([8], 1, 4)),
+        ("1 shard of 8 rows, rank 3 of 4", ([8], 3, 4)),
         ("1 shard of 10 rows, rank 1 of 4", ([10], 1, 4)),
         ("1 shard of 10 rows, rank 3 of 4", ([10], 3, 4)),
         ("shards of 5, 7 and 4 rows, rank 0 of 2", ([5, 7, 4], 0, 2)),
@@ -38,9 +40,9 @@ EXERCISE = Answer(
         ("rounded_down", {KEPT: "total // world_size"}),
         ("rounded_up", {KEPT: "-(-total // world_size)"}),
         ("fraction", {KEPT: "total / world_size"}),
-        ("last_takes_rest", {KEPT: "total // world_size + (rank == world_size - 1) * (total % world_size)"}),
+        ("last_takes_rest", {KEPT: f"total // world_size + {LAST} * (total % world_size)"}),
         ("from_one", {KEPT: "len(range(rank + 1, total, world_size))"}),
-        ("contiguous", {OWN: "sum(shards[rank * (k := len(shards) // world_size) : (rank + 1) * k])"}),
+        ("contiguous", {OWN: f"sum(shards[rank * ({EACH}) : (rank + 1) * ({EACH})])"}),
         ("one_shard", {OWN: "shards[rank]"}),
         ("mean_shard", {OWN: "total / world_size"}),
         ("counts_shards", {OWN: "len(shards[rank::world_size])"}),
