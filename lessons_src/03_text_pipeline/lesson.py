@@ -193,6 +193,7 @@ def prepare(folder, texts, once):
     """How many documents this rank tokenized, and how many it has."""
     import torch.distributed as dist
 
+    datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
     done = []
 
@@ -538,6 +539,7 @@ run = dtlib.train(
 )
 losses = [line["loss"] for line in run.history]
 print(f"loss {losses[0]:.2f} → {losses[-1]:.2f}")
+print(run.summary["evaluation"]["protocol"])
 assert losses[-1] < losses[0]
 
 # %% [markdown]
