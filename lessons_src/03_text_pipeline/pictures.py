@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from dtlib.learn.drawing import INK, bare, box, canvas
-
-KINDS = ("weights", "gradients", "optimizer", "activations")  # a colour for each document
+from dtlib.learn.drawing import INK, bare, box, canvas, key
 
 
 def draw_question() -> Any:
     """Three documents in windows of eight: padded, and packed."""
     sizes = (5, 3, 7)
     figure, axes = canvas(
-        "Three documents in windows of 8 tokens: padding fills 3 windows, packing 2",
+        "Padding needs 3 windows of 8 tokens, packing 2 and a bit",
         "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, and 9 "
         "of 24 places are padding. Below: the same documents in a row, an end-of-text behind each, "
-        "fill two windows of 8 and 2 places of a third.",
+        "fill two windows of 8 and 2 places of a third. Thick lines show where windows end.",
         size=(7, 2.6),
     )
     bare(axes, 25, 2)
@@ -27,13 +25,16 @@ def draw_question() -> Any:
     axes.tick_params(axis="y", length=0)
     start = 0.0
     for number, size in enumerate(sizes):
-        box(axes, 8.3 * number, 0, size, KINDS[number], f"document {number}")
-        box(axes, 8.3 * number + size, 0, 8 - size, "outline", "padding" if size < 6 else "")
-        box(axes, start, 1, size, KINDS[number], f"document {number}")
-        box(axes, start + size, 1, 1, "outline", "end")
+        box(axes, 8 * number, 0, size, "activations", f"doc {number}")
+        box(axes, 8 * number + size, 0, 8 - size, "outline")
+        box(axes, start, 1, size, "activations", f"doc {number}")
+        box(axes, start + size, 1, 1, "other")
         start += size + 1
-    for window in (8, 16):
-        axes.plot([window, window], [0.55, 1.45], color=INK, linewidth=2)
+    for row, ends in ((0, (8, 16, 24)), (1, (8, 16))):
+        for end in ends:
+            axes.plot([end, end], [row - 0.42, row + 0.42], color=INK, linewidth=3, linestyle="-")
+    words = {"activations": "tokens of a document", "other": "end-of-text", "outline": "padding"}
+    key(figure, list(words), words)
     return figure
 
 
@@ -43,16 +44,21 @@ def draw_mask(mask: Any, documents: Sequence[int]) -> Any:
     s, pairs = len(square), int(square.sum())
     causal = s * (s + 1) // 2
     figure, axes = canvas(
-        f"{pairs} of {causal} causal pairs stay inside their document",
+        f"The mask keeps {pairs} of {causal} causal pairs",
         f"A square of {s} by {s} tokens. Filled are the {pairs} pairs in which a token may attend "
         f"to an earlier one, or itself, of the same document: {len(set(documents))} triangles on "
         "the diagonal.",
-        size=(3.6, 3.6),
+        size=(4.6, 3.8),
     )
-    axes.imshow(~square, cmap="gray", vmin=-0.6, vmax=1.0)
+    bare(axes, s, s)
+    axes.set_xticks([k + 0.5 for k in range(s)], [str(k) for k in range(s)])
+    axes.set_yticks(range(s), [str(i) for i in range(s)])
+    axes.tick_params(length=0)
     axes.set(xlabel="attends to token", ylabel="token")
+    for i, k in zip(*square.nonzero(), strict=True):
+        box(axes, int(k), int(i), 1, "activations", height=1)
     for place in range(1, s):
         if documents[place] != documents[place - 1]:
-            axes.axhline(place - 0.5, color=INK, linewidth=1)
-            axes.axvline(place - 0.5, color=INK, linewidth=1)
+            axes.axhline(place - 0.5, color=INK, linewidth=2, linestyle="-")
+            axes.axvline(place, color=INK, linewidth=2, linestyle="-")
     return figure
