@@ -176,9 +176,7 @@ def tokenize(rows):
     return {"ids": ids}
 
 
-ready = whole.map(
-    tokenize, batched=True, num_proc=2, remove_columns=["text"]
-)
+ready = whole.map(tokenize, batched=True, num_proc=2, remove_columns=["text"])
 encoded = ready["ids"][:]
 print(ready.column_names, len(ready), "rows,", sum(map(len, encoded)))
 
@@ -213,11 +211,10 @@ def prepare(folder, texts, once):
 import dtlib
 
 counted = {
-    once: dtlib.launch(
-        prepare, folder, texts, once, ranks=2, device="cpu"
-    )
+    once: dtlib.launch(prepare, folder, texts, once, ranks=2, device="cpu")
     for once in (False, True)
 }
+assert [done for done, _ in counted[True]] == [documents, 0]
 learn.table(
     [
         ["each for itself" if not once else "one writes", *found]
@@ -227,7 +224,6 @@ learn.table(
     ["way", "rank 0 tokenized", "rank 1 tokenized"],
     "Documents, on two ranks",
 )
-assert [done for done, _ in counted[True]] == [documents, 0]
 
 # %% [markdown]
 # On several nodes one rank *for each shared folder* writes. If that rank dies
@@ -278,6 +274,7 @@ kept = sum(min(len(ids) + 1, context) for ids in encoded)
 places = len(encoded) * context
 wasted = 100 * (1 - kept / places)
 stream_length = sum(map(len, encoded)) + len(encoded)
+learn.measured("wasted", wasted)
 learn.table(
     [
         ["padded", len(encoded), f"{wasted:.1f} %", stream_length - kept],
@@ -286,7 +283,6 @@ learn.table(
     ["way", "windows", "padding", "tokens left out"],
     f"{documents} documents in windows of {context} tokens",
 )
-learn.measured("wasted", wasted)
 
 # %% [markdown]
 # ## Documents that must not see each other
@@ -440,12 +436,12 @@ for name, shards in layouts.items():
     kept = sum(1 for _ in split_dataset_by_node(rows, 1, 4))
     found[name] = (len(read), kept)
     assert found[name] == tuple(predicted(shards, 1, 4)), name
+learn.measured("rows_read", found["1 shard"][0])
 learn.table(
     [[name, *counts] for name, counts in found.items()],
     ["layout", "rank 1 reads", "rank 1 keeps"],
     "About 1,000 rows on 4 ranks, counted in split_dataset_by_node",
 )
-learn.measured("rows_read", found["1 shard"][0])
 
 # %% [markdown]
 # So write a multiple of your ranks as shards, all about as large: with unequal
@@ -476,9 +472,7 @@ def milliseconds(work, repeats=5):
 
 batch = 8
 ready_tokens = torch.tensor(packed)
-model = gpt.GPT(
-    gpt.shape("nano", vocab_size=len(tokenizer)), seed=0
-)
+model = gpt.GPT(gpt.shape("nano", vocab_size=len(tokenizer)), seed=0)
 
 
 def on_the_fly():
@@ -501,13 +495,13 @@ measured = {
     "tokens that are ready": milliseconds(lambda: ready_tokens[indices]),
     "a step of the model": milliseconds(step),
 }
+learn.my_run(
+    "ms to tokenize a batch as it goes", measured["tokenize as it goes"], "ms"
+)
 learn.table(
     [[name, f"{ms:.2f}"] for name, ms in measured.items()],
     ["", "ms"],
     f"One batch of {batch} windows here, median of 5",
-)
-learn.my_run(
-    "ms to tokenize a batch as it goes", measured["tokenize as it goes"], "ms"
 )
 
 # %% [markdown]
