@@ -1,0 +1,37 @@
+"""More answers to `may_attend`, for the tests alone."""
+
+import torch
+
+
+def pair_by_pair(window, end):
+    s = len(window)
+    mask = torch.zeros(s, s, dtype=torch.bool)
+    for i in range(s):
+        for k in range(i, -1, -1):
+            if k < i and window[k] == end:
+                break
+            mask[i, k] = True
+    return mask
+
+
+def as_lists(window, end):
+    number, numbers = 0, []
+    for token in window.tolist():
+        numbers.append(number)
+        number += token == end
+    s = len(numbers)
+    return [[k <= i and numbers[i] == numbers[k] for k in range(s)] for i in range(s)]
+
+
+ALSO_WRONG = [
+    ("shape", {"return causal & same": "return (causal & same)[0]"}),
+    ("shape", {"return causal & same": "return (causal & same)[None]"}),
+    (
+        "floats",
+        {"return causal & same": "return torch.zeros(s, s).where(causal & same, -torch.inf)"},
+    ),
+    ("kind", lambda window, end: "lower triangle"),
+    ("none", lambda window, end: print(window)),
+    ("other", {"return causal & same": "return (causal & same).roll(1, 0)"}),
+]
+ALSO_RIGHT = [pair_by_pair, as_lists]

@@ -1,0 +1,30 @@
+"""More answers to `rows_of`, for the tests alone."""
+
+
+def row_by_row(shards, rank, world_size):
+    read = kept = seen = 0
+    whole = not len(shards) % world_size
+    for number, rows in enumerate(shards):
+        for _ in range(rows):
+            mine = (number if whole else seen) % world_size == rank
+            seen += 1
+            kept += mine
+            read += mine or not whole
+    return read, kept
+
+
+def by_remainder(shards, rank, world_size):
+    if len(shards) % world_size:
+        each, rest = divmod(sum(shards), world_size)
+        return sum(shards), each + (rank < rest)
+    own = sum(rows for number, rows in enumerate(shards) if number % world_size == rank)
+    return own, own
+
+
+ALSO_WRONG = [
+    ("two", {"return own, own": "return own"}),
+    ("changed", {"total = sum(shards)": "total = sum(shards)\n    shards.append(0)"}),
+    ("other", lambda shards, rank, world_size: (77, 78)),
+    ("none", lambda shards, rank, world_size: print(shards)),
+]
+ALSO_RIGHT = [row_by_row, by_remainder]
