@@ -81,3 +81,43 @@ def _same_array(a: Any, b: Any, close: float) -> bool:
     if not a.is_floating_point():
         return torch.equal(a, b)
     return torch.allclose(a.double(), b.double(), rtol=close, atol=NOTHING, equal_nan=True)
+
+
+def rounded(got: Any, want: Any) -> tuple[float, float] | None:
+    """The first two numbers that differ, if every number of `got` is its own of `want`, rounded."""
+    try:
+        differ = [(a, b) for a, b in _pairs(got, want) if not _same_number(a, b, SAME)]
+    except (TypeError, ValueError):
+        return None
+    return differ[0] if differ and all(_is_rounded(a, b) for a, b in differ) else None
+
+
+def _pairs(a: Any, b: Any) -> list[tuple[float, float]]:
+    """The numbers of two outcomes that are alike in all else, side by side.
+
+    Raises `TypeError` or `ValueError` if they are not alike.
+    """
+    if _is_array(a) and _is_array(b):
+        return _pairs(a.tolist(), b.tolist())
+    numbers = [isinstance(x, (int, float)) and not isinstance(x, bool) for x in (a, b)]
+    if all(numbers):
+        return [(float(a), float(b))]
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
+        return [pair for key in a for pair in _pairs(a[key], b[key])]
+    lists = [isinstance(x, Sequence) and not isinstance(x, (str, bytes)) for x in (a, b)]
+    if all(lists):
+        return [pair for x, y in zip(a, b, strict=True) for pair in _pairs(x, y)]
+    if any(numbers) or not alike(a, b):
+        raise TypeError
+    return []
+
+
+def _is_rounded(a: float, b: float) -> bool:
+    """Whether `a` is `b` cut to whole numbers, to some digits, or to the bits of fp16 or bf16."""
+    if a == 0 or not (math.isfinite(a) and math.isfinite(b)):  # 0 has many reasons
+        return False
+    mantissa, exponent = math.frexp(b)
+    bits = (math.ldexp(round(mantissa * 2**n), exponent - n) for n in (8, 11))
+    decimals = (round(b, n) for n in range(9))
+    digits = (float(f"{b:.{n}g}") for n in range(1, 9))
+    return a in (float(math.trunc(b)), *bits, *decimals, *digits)

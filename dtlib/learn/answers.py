@@ -22,10 +22,10 @@ from functools import cached_property
 from typing import Any
 
 from dtlib.errors import BadInput
-from dtlib.learn.alike import SAME, Stopped, alike
+from dtlib.learn.alike import SAME, Stopped, alike, rounded
 from dtlib.learn.calls import ask
 from dtlib.learn.mistakes import Mistake, Pair, Program, Solved, by_name, refuse_other_names
-from dtlib.learn.readers import number, told_apart
+from dtlib.learn.readers import number, plain, told_apart
 from dtlib.learn.solutions import parameters
 from dtlib.learn.verdicts import NotJudged, Passed, Wrong
 
@@ -161,7 +161,7 @@ class Answer(Solved):
             if self.run is not None:
                 value = ask(self.run, program, *arguments, case=label)
             else:
-                value = self._call(program, arguments, label)
+                value = plain(self._call(program, arguments, label))
             if self.read is None:
                 return value if self.run else number(value)
             names = self._named(arguments) | {"case": label}
@@ -191,7 +191,7 @@ class Answer(Solved):
                 return found if isinstance(found, Wrong) else None
         elif self._alike(got[i], want) or (self.alone and not isinstance(got[i], Stopped)):
             return None
-        return self._known_mistake(student, got, want) or self._unknown(i, got[i])
+        return self._known_mistake(student, got, want) or self._unknown(student, got, want)
 
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
         """The mistake whose program gives the same result here, and most often elsewhere."""
@@ -219,11 +219,22 @@ class Answer(Solved):
         told: bool | Mapping[str, Any] = by_name(when, seen)
         return told
 
-    def _unknown(self, i: int, got: Any) -> Wrong:
-        if isinstance(got, Stopped):
-            return got.wrong
+    def _unknown(self, student: Program, got: list[Any], want: Any) -> Wrong:
+        i = len(got) - 1
+        if isinstance(got[i], Stopped):
+            wrong: Wrong = got[i].wrong
+            return wrong
+        if self.judge is None and (pair := rounded(got[i], want)) and self._rounds(student, i):
+            mine, right = told_apart(*pair)
+            return Wrong("rounded", got=mine, want=right)
         key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
         return Wrong(key)
+
+    def _rounds(self, student: Program, i: int) -> bool:
+        """Whether the answer gives in case `i` and all that follow what is right, or rounds it."""
+        wants = (self._wanted(k) for k in range(i + 1, len(self.cases)))
+        found = zip(self._rest(student, i + 1), wants, strict=False)
+        return all(self._alike(got, want) or rounded(got, want) for got, want in found)
 
     def _rest(self, student: Program, start: int) -> list[Any]:
         """What the answer gives in the cases after the one that failed; its prints are hidden."""

@@ -7,6 +7,7 @@ case. A reader with parameters is made by a call: `read=several(2, "two")`.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,16 @@ MOST = 100  # items taken from an answer that never ends
 def number(value: Any) -> float:
     """A real number: from Python, NumPy, or a tensor of one element."""
     return to_number(value)
+
+
+def plain(value: Any) -> Any:
+    """The same with Python's numbers in place of NumPy's, also inside lists, tuples and dicts."""
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {plain(key): plain(item) for key, item in value.items()}
+    numpy = sys.modules.get("numpy")  # whoever returns its numbers has loaded it
+    return value.item() if numpy and isinstance(value, numpy.generic) else value
 
 
 def several(count: int, key: str) -> Callable[[Any], tuple[float, ...]]:

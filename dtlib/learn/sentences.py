@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import string
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,6 +31,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "len": len, "max": max, "min": min, "round": round, "sum": sum, "exp": math.exp,
     "log": math.log, "log2": math.log2, "sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor,
 }  # fmt: skip
+
+AN = re.compile(r"(?!one\b|eu)[aeioAEIO]|nd|8|1[18]\b")  # what is spoken with a vowel first
 
 
 def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
@@ -96,6 +99,8 @@ def _value(node: ast.AST, names: Mapping[str, Any], whole: str) -> Any:
 def fill(template: str, names: Mapping[str, Any]) -> str:
     """Fill `{expression}` and `{expression:format}` in a sentence; `{{` is a brace.
 
+    "a {got}" becomes "an int" where the value needs it.
+
     >>> fill("{n} ranks send {2 * (n - 1) / n:.2f} S each", {"n": 4})
     '4 ranks send 1.50 S each'
     """
@@ -106,5 +111,8 @@ def fill(template: str, names: Mapping[str, Any]) -> str:
             value = evaluate(expression, names)
             if conversion == "r":
                 value = repr(value)
-            out.append(format(value, fill(spec or "", names)))
+            text = format(value, fill(spec or "", names))
+            if f" {out[-1]}".endswith(" a ") and AN.match(text):
+                out[-1] = f"{out[-1][:-1]}n "
+            out.append(text)
     return "".join(out)

@@ -103,6 +103,8 @@ COMMON = {
     "none": "Your function returned None. Which value should it return?",
     "kind": "{who} returned a value of type {got}, but numbers are expected. What should your "
     "function return?",
+    "rounded": "You return {got} where {want} is right: the same number with fewer digits. Which "
+    "of your lines rounds, or converts to a type that holds fewer?",
     "shape": "{who} returned shape {got}, but {shape} is expected. Which of your "
     "lines changes the shape?",
     "value": "{who} returned {got}, but {want} is right. {reading} Can you trace one "

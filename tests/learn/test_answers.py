@@ -120,7 +120,7 @@ def test_a_wrong_kind_is_told_at_once_and_no_mistake_runs():
     for odd in ((None, None), {1: 2, 3: 4}, {2, 4}, "12", torch.ones(2, 1)):
         found = wrong(kit, lambda w, h, odd=odd: odd)
         assert (found.mistake, found.numbers["got"]) == ("two", shown(odd))
-    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'accu …"
+    assert shown({"loss": 1.25, "accuracy": 0.5}, 20) == "{'loss': 1.25, 'accu…"
     assert not ran
 
 
@@ -130,10 +130,29 @@ def test_a_sentence_never_calls_a_number_wrong_and_prints_it_as_the_right_one():
     assert (told["got"], told["want"]) == ("0.1429", "0.142857")
 
 
+@pytest.mark.parametrize(
+    "less", [lambda x: round(x, 3), math.trunc, np.half, lambda x: float(f"{x:.2g}")]
+)
+def test_a_right_answer_that_is_rounded_is_told_so(less):
+    cases = [("10", (10,)), ("22", (22,))]
+    kit = Answer(lambda w: {"a": [w / 7, "b"]}, cases, read=lambda got: got)
+    found = wrong(kit, lambda w: {"a": [float(less(w / 7)), "b"]})
+    assert (found.mistake, found.numbers["got"]) != ("other", found.numbers["want"])
+    assert found.mistake == "rounded"
+    assert wrong(kit, lambda w: {"a": [float(less(10 / 7)), "b"]}).mistake == "other"
+    assert wrong(kit, lambda w: {"a": [float(less(w / 7)), "c"]}).mistake == "other"
+
+
 @pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
 def test_two_numbers_may_come_in_an_array(kind):
     kit = Answer(lambda w: (w, 2 * w), [("1", (1,))], read=several(2, "two"))
     assert isinstance(kit.check(lambda w: kind([w, 2 * w])), Passed)
+
+
+def test_numbers_of_numpy_are_read_as_pythons():
+    kit = Answer(lambda w: {w: [(w, 0.5)]}, [("1", (1,))], read=lambda got: got)
+    assert isinstance(kit.check(lambda w: {np.int64(w): [(np.int8(w), np.float32(0.5))]}), Passed)
+    assert wrong(kit, lambda w: {np.int64(w): [(np.int8(w), np.str_("0.5"))]}).mistake == "other"
 
 
 def test_words_are_read_and_others_refused():

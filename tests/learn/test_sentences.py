@@ -40,3 +40,15 @@ def test_fill() -> None:
     assert fill("{a!r}", {"a": "x"}) == "'x'"
     assert fill("{x:.{digits}f}", {"x": 1.23456, "digits": 3}) == "1.235"
     assert fill("nothing", {}) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        ("int", "an int"), ("ndarray", "an ndarray"), ("OrderedDict", "an OrderedDict"),
+        (8, "an 8"), (11, "an 11"), (110, "a 110"), ("str", "a str"), ("one", "a one"),
+    ],
+)  # fmt: skip
+def test_the_article_suits_what_is_filled_in(got, words) -> None:
+    assert fill("You return a {got}.", {"got": got}) == f"You return {words}."
+    assert fill("data {got}", {"got": got}) == f"data {got}"

@@ -76,8 +76,8 @@ def judge(got, want):
         return Wrong("no_update", scale="2^127")
     if isinstance(got.norm, Wrong):
         return got.norm
-    if want.norm > 1 and want.norm < math.inf and not alike(got.norm, NORM, CLOSE):
-        return Wrong("norm", got=f"{got.norm:g}")
+    if math.isfinite(want.norm) and not alike(got.norm, want.norm, CLOSE):
+        return Wrong("norm", got=f"{got.norm:g}", want=f"{want.norm:g}")
     return True
 
 

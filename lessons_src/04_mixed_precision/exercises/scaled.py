@@ -12,6 +12,7 @@ import torch
 from dtlib.learn.alike import alike
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import several, shown
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -47,14 +48,10 @@ def run(answer, steps, before, weights, optimizer):
 
 def two(answer):
     """The scale and the count that an answer returned."""
-    if answer is None:
-        raise Wrong("none")
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-        raise Wrong("kind", got=type(answer).__name__)
-    try:
-        return float(answer[0]), int(answer[1])
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        raise Wrong("kind", got="pair of other things than numbers") from None
+    scale, good = several(2, "kind")(answer)
+    if not math.isfinite(good):
+        raise Wrong("kind", got=shown(answer))
+    return scale, int(good)
 
 
 def read(seen, steps):

@@ -67,7 +67,7 @@ def read(got, rows):
 
 def wrong_at(got, want):
     """Return the largest number of ranks whose efficiency is wrong."""
-    return next(n for n in got if abs(got[n] - want[n]) > 1e-9)
+    return next(n for n in got if abs(got[n] - want[n]) > 1e-6)
 
 
 def of_one_repeat(got, want, kind, rows):
@@ -76,7 +76,7 @@ def of_one_repeat(got, want, kind, rows):
     seconds = {(row["ranks"], row["repeat"]): row["step_time_s"] for row in rows}
     more = n if kind == "strong" else 1
     each = [seconds[1, k] / (more * own) for (ranks, k), own in seconds.items() if ranks == n]
-    return any(abs(got[n] - one) < 1e-9 for one in each)
+    return any(abs(got[n] - one) < 1e-6 for one in each)
 
 
 def is_rounded(got, want):
@@ -95,7 +95,6 @@ EXERCISE = Answer(
     efficiency,
     changed="changed",
     read=read,
-    same=1e-9,
     # Each case adds one thing that can go wrong. In the last two, four numbers differ: the median
     # over the repeats, the ratio of the medians, the mean and the best.
     cases=[

@@ -140,7 +140,7 @@ def facts(got, want):
 
 
 def _same(one, other):
-    return all(abs(a - b) < 1e-9 for a, b in zip(one, other, strict=True))
+    return all(abs(a - b) < 1e-6 for a, b in zip(one, other, strict=True))
 
 
 def is_rounded(got, want):
