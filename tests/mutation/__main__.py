@@ -3,6 +3,8 @@
 python tests/mutation 07               every exercise of a lesson, and each survivor
 python tests/mutation 07 tree_time     one exercise
 python tests/mutation 07 --keep        … and write the counts into the room
+python tests/mutation 07 --outcomes    change results, not texts: right ones in another type, and
+                                       wrong ones that are near; what is printed needs a look
 python tests/mutation --table          write the table of all lessons from what was kept
 
 Exits with 1 when a survivor has no verdict in the room's bank/mutants.yaml, or when a verdict there
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("exercise", nargs="*")
     parser.add_argument("--keep", action="store_true", help="write the counts into the room")
     parser.add_argument("--table", action="store_true", help="write the table of all lessons")
+    parser.add_argument("--outcomes", action="store_true", help="change results, not texts")
     parser.add_argument("--list", action="store_true", help="show the mutants and run none")
     parser.add_argument("--all", action="store_true", help="show what was refused, too")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
@@ -53,7 +56,7 @@ def main() -> int:
 def lesson(given: argparse.Namespace) -> int:
     """Count the exercises of a lesson; 1 when a verdict is missing or stale."""
     from dtlib.learn import ladder, source
-    from mutation import record, trial
+    from mutation import outcomes, record, trial
     from mutation.mutants import mutants_of
 
     one = source.find(given.lesson)
@@ -62,6 +65,11 @@ def lesson(given: argparse.Namespace) -> int:
         if given.list:
             for mutant in mutants_of(one, ladder.find_exercise(one, exercise)):
                 print(f"{exercise}  {mutant.name}")
+            continue
+        if given.outcomes:
+            found = list(outcomes.tried(one.number, exercise))
+            print(f"{one.number} {exercise}: {len(found)} changed results")
+            print("".join(f"{line}\n" for line in outcomes.faults(found)), end="", flush=True)
             continue
         start = time.monotonic()
         findings = trial.try_exercise(one.number, exercise)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtlib.learn import ladder, source
-from mutation import record, trial
+from mutation import outcomes, record, trial
 from mutation.mutants import CAP, Mutant, all_of, make, mutants_of, of_ranks, sample, solution_of
 
 LESSONS = [lesson for lesson in source.lessons() if lesson.sidecar.get("mistakes")]
@@ -163,3 +163,32 @@ def test_a_mutant_that_says_nothing_is_lost_and_the_next_one_is_judged(monkeypat
     findings = trial.try_exercise("21", "serial_share", 3)
     assert [finding.key for finding in findings] == ["passed", "lost", "passed"]
     assert started == ["0", "2"]
+
+
+def test_results_are_changed_and_what_needs_a_look_is_listed() -> None:
+    found = list(outcomes.tried("21", "serial_share"))
+    assert {one.change for one in found if one.right} == {
+        "numbers of NumPy", "float32 for float", "tensors for numbers"
+    }  # fmt: skip
+    assert outcomes.faults(found) == []
+    lax = [
+        outcomes.Said("nan", False, "passed", ""),
+        outcomes.Said("an array", True, "kind", "No?"),
+    ]
+    assert outcomes.faults(lax) == [
+        "   WRONG, ACCEPTED  nan", "   RIGHT, REFUSED  an array [kind] No?"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [
+        ("whole numbers", {"a": [1.5, "b"]}, {"a": [1, "b"]}),
+        ("all but the last", (1, 2), (1,)),
+        ("the last twice", [1, 2], [1, 2, 2]),
+        ("two digits", 1.234, 1.2),
+        ("whole numbers", float("inf"), float("inf")),
+    ],
+)
+def test_a_change_of_a_result(change, before, after) -> None:
+    assert outcomes.WRONG[change](before) == after
