@@ -20,18 +20,21 @@ left behind. FILES are files, or folders of them, whose names end in the rank's 
   flight recorder   flight_rank_3       torch's dump, as a pickle or as JSON
   stacks            stack_rank_3.txt    by py-spy or faulthandler
   logs              rank_3.log          or a job's output with [rank3]: before each line; torchrun's
-                                        folder of --log-dir; errors, and checksums in lines such as
+                                        folder of --log-dir, if there is one node (it has local
+                                        ranks); errors, and checksums in lines such as
                                         "step 7: checksum 1.25" or {"step": 7, "checksum": 1.25}
 
-How to get them for your own program, which needs no change:
+How to get them for your own program, which needs no change (first: mkdir -p dumps):
 
   any backend   torchrun --nproc-per-node 4 -m dtlib clinic record --into dumps train.py …
                 writes dumps and stacks of every rank into dumps/ every 5 seconds
   NCCL          TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 \\
                 TORCH_FR_DUMP_TEMP_FILE=dumps/flight_rank_ torchrun … train.py
                 torch itself writes the dumps when a collective times out (gloo never does)
-  stacks        py-spy dump --pid PID > dumps/stack_rank_3.txt     (pip install py-spy)
-                or PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT PID`, which ends the rank
+  stacks        py-spy dump --pid PID > dumps/stack_rank_3.txt     (pip install py-spy; it may
+                need sudo), or PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of
+                all ranks at once: each writes its stack into its log and ends. If only one
+                rank gets the signal, torchrun ends the others before they write theirs
   logs          torchrun --log-dir dumps --redirects 3 … train.py
 
 Then: dtlib clinic dumps
@@ -84,7 +87,7 @@ def _parser() -> Parser:
     parser.add_argument("--ranks", type=_whole, metavar="N", help=ranks)
     patience = (
         "how long a wait may last before it counts as a hang; 0 if you know that it hangs"
-        " (default: 10, or five of the run's longest pauses, if that is more)"
+        " (default: 10, or five times the run's longest pause, if that is more)"
     )
     parser.add_argument("--patience", type=_seconds, metavar="SECONDS", help=patience)
     add_json(parser)

@@ -454,7 +454,7 @@ json.loads(raw[8 : 8 + size])
 # %% [markdown]
 # ## Whole or sharded
 #
-# Under ZeRO or FSDP, each of N ranks holds 1/N of the state. A **whole**
+# Under ZeRO-3 or FSDP, each of N ranks holds 1/N of the state. A **whole**
 # checkpoint is gathered and written by one rank, while the others wait. In a
 # **sharded** one each rank writes what it holds.
 # `torch.distributed.checkpoint` does the second, with a small file,
@@ -496,8 +496,10 @@ learn.my_run(
 # %% [markdown]
 # To write a whole checkpoint, each rank here held four times its shard for a
 # moment. For a model that only fits because it is sharded, that is the end of
-# the run. On a laptop with one disk, sharded is not faster; on a cluster N
-# files are written at once.
+# the run, unless one tensor after another is gathered and moved to the CPU
+# memory of rank 0 (`full_state_dict` with `cpu_offload` in torch). On a laptop
+# with one disk, sharded is not faster; on a cluster N files are written at
+# once.
 #
 # ## Saving in the background
 #

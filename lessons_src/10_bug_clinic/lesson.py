@@ -59,9 +59,9 @@ learn.predict("silent_share")
 # %% [markdown]
 # ## A worked diagnosis
 #
-# A collective ends only when every rank of the group has joined it, and calls
-# are matched **by their order alone** (lesson 07). So there are three things
-# to ask of a program that stands still:
+# An all-reduce or a barrier ends only when every rank of the group has joined
+# it, and calls are matched **by their order alone** (lesson 07). So there are
+# three things to ask of a program that stands still:
 #
 # 1. Which ranks wait, in which call, on which line?
 # 2. Who has not joined that call?
@@ -97,9 +97,14 @@ for outcome in run_ranks(detour, ranks=3, timeout=2):
 # collectives at the same place.
 #
 # For a program that nobody watches, torch's **flight recorder** keeps the last
-# collectives of each rank, with their numbers and lines. `dtlib clinic` reads
-# such records of all ranks, with their stacks and logs, and answers the three
-# questions. Here are the records of a small program that hung under torchrun:
+# collectives of each rank, with their numbers and lines. On NCCL you need it:
+# a call returns before its collective has ended, so the rank waits on a later
+# line, such as one with `.item()`. On gloo the record has no `send` and no
+# `recv`; for these look at the **stack**, which shows where a rank is now.
+#
+# `dtlib clinic` reads the records of all ranks, with their stacks and logs,
+# and answers the three questions. Here are the records of a small program that
+# hung under torchrun:
 
 # %%
 from lesson.pictures import draw_records
@@ -145,8 +150,8 @@ for kind, meaning in LOUD_KINDS.items():
 # ## Exercise 1: diagnose the loud ones
 #
 # ●●○ *10 minutes.* For each patient return three things: the **rank** that
-# does something else than the others, or `None` if all of them run the same
-# lines; the **line** where the bug is; and its **kind**, one of the words
+# differs from all others where it should not, or `None` if there is no such
+# rank; the **line** where the bug is; and its **kind**, one of the words
 # above. For the worked example that was `(1, 12, "mismatch")`.
 
 
@@ -204,7 +209,7 @@ examine(*SILENT, ranks=1)
 # ## Exercise 2: diagnose the silent ones
 #
 # ●●○ *25 minutes.* Return the same three things. If something is missing,
-# the line is the one before or after which it is missing.
+# return the line that does something wrong because of that.
 
 
 # %% tags=["exercise"]
@@ -241,7 +246,9 @@ learn.measured("silent_share", len(alike), "patients")
 
 # %% [markdown]
 # Checksums that agree prove little: a bug that all ranks share leaves them
-# equal. For those you need one rank as the reference.
+# equal. Some of these bugs show when you compare with one rank. Others are
+# there on one rank, too, and show only when you compare with what you know:
+# here, that the loss of p14 should fall.
 
 # %%
 two = outcomes("p14", ranks=1)[0].value["loss"]
@@ -257,9 +264,9 @@ draw_losses(two)
 #
 # ●●● *30 minutes, stretch.* For each patient return a dict: the number of a
 # line, and the text that takes its place (without indentation; several lines
-# may take the place of one). Leave the line that starts with `return` alone:
-# it only reports. Each cure runs on three ranks and on four. Two worked
-# examples:
+# may take the place of one). Leave the last line of each program alone: it
+# only reports. Each cure runs on three ranks and on four. Two worked examples,
+# which cure nobody:
 #
 # ```python
 # {12: "dist.all_reduce(best)"}
@@ -315,8 +322,9 @@ learn.check("cure", cure)
 # %% [markdown]
 # ## What a hang costs
 #
-# torch ends a collective after ten minutes on NCCL and after thirty on gloo,
-# unless you say otherwise. Until then every device of the job waits.
+# torch gives up on a collective after ten minutes on NCCL and after thirty on
+# gloo, unless you give `init_process_group` another `timeout`. Until then,
+# every device of the job waits.
 
 # %%
 learn.what_if("hang")
@@ -331,12 +339,13 @@ learn.quiz()
 # ## Take-away
 #
 # - Ask who waits, who has not joined, and what that rank is doing instead.
-# - The n-th collective of one rank meets the n-th of all others. The first
-#   place at which they differ is the bug; the line that hangs comes later.
+# - The n-th collective of one rank meets the n-th of all others. Look for the
+#   bug at the first place where they differ, or just before it; the line that
+#   hangs may come later.
 # - The rank that times out is seldom the one at fault.
-# - Checksums find ranks that part; one rank as a reference finds what all of
-#   them do wrong.
-# - Try a cure on three ranks and on four: many are right on two.
+# - Checksums find ranks that part. A run on one rank finds what depends on the
+#   number of ranks. For the rest you need a number that you know.
+# - Try a cure on three ranks and on four: many wrong ones pass on two.
 
 # %%
 learn.take_away()

@@ -25,15 +25,15 @@ LOUD_KINDS = {
 SILENT_KINDS = {
     "seeds": "ranks draw the same random numbers",
     "epoch": "each epoch has the same order",
-    "padding": "samples that pad the last batch are counted",
+    "padding": "samples that the sampler repeats to even out the ranks are counted",
     "division": "the ranks' sum is used as their mean",
     "weighting": "a mean of means, although the parts differ in size",
     "batch_norm": "each rank has running statistics of its own",
-    "branch": "ranks decide differently, each by its own number",
+    "branch": "all ranks take the step, but in different ways, each by its own number",
     "stale": "gradients of earlier steps are still there",
     "scheduler": "the schedule runs faster the more ranks there are",
     "clipping": "a gradient is clipped in another unit than its limit",
-    "skip": "one rank skips a step that the others take",
+    "skip": "one rank takes no step where the others take one",
 }
 
 

@@ -24,5 +24,6 @@ def hang_curve(power, minutes, price):
         "y": "device-hours lost",
         "point": [minutes, lost],
         "says": f"{devices} devices wait {minutes} minutes for one: {lost:.1f} device-hours, which"
-        f" cost {math.ceil(lost * price)}. A time-out of twice your longest step ends it earlier.",
+        f" cost {math.ceil(lost * price)}. A shorter time-out ends it earlier, but it must outlast"
+        " your longest pause: a checkpoint, an evaluation or the first step.",
     }

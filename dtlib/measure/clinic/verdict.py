@@ -11,7 +11,7 @@ from dtlib.measure.clinic.findings import Finding, capital, listed
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
 
 PATIENCE = 10.0
-"""Seconds that a wait may last in any run; in a slow one five of its longest pauses are allowed."""
+"""Seconds that a wait may last in any run; in a slow one five times its longest pause."""
 
 
 @dataclass(frozen=True)
