@@ -48,7 +48,9 @@ def draw_records(calls: Mapping[int, Sequence[Call]]) -> Any:
         for rank, own in calls.items()
     )
     where = f"Rank {odd[0][0]} differs from collective {odd[0][1]} on" if odd else "All agree"
-    figure, axes = canvas(f"{where}, and only later does anybody hang", told, size=(7.4, 2.8))
+    figure, axes = canvas(
+        f"{where}; the bug is not on the line where all wait", told, size=(7.4, 2.8)
+    )
     bare(axes, 2.0 * most, len(calls))
     ranks(axes, len(calls), 2.0 * most)
     for row, (rank, own) in enumerate(calls.items()):
