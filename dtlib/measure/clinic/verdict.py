@@ -118,7 +118,8 @@ def _mismatch(one: Mismatch, evidence: Evidence) -> Finding:
     rank = one.odd[0] if one.odd else None
     if one.skipped and rank is not None:
         others = next(c for r, c in one.calls.items() if r not in one.odd)
-        words += f" {capital(listed(one.odd))} goes on as if it had left out {others}."
+        goes = "goes" if len(one.odd) == 1 else "go"
+        words += f" {capital(listed(one.odd))} {goes} on as if it had left out {others}."
     usual = next((c for r, c in one.calls.items() if r not in one.odd), first)
     line = one.calls[rank].where.place if rank is not None else first.where.place
     return Finding("mismatch", rank, str(usual), line, words)

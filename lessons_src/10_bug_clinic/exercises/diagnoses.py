@@ -25,7 +25,7 @@ def reader(kinds: Mapping[str, str]) -> Callable[[Any], Diagnosis]:
         whole = (rank is None or type(rank) is int) and type(line) is int
         if not whole:
             raise Wrong("form", got=shown(value))
-        if kind not in kinds:
+        if not isinstance(kind, str) or kind not in kinds:
             raise Wrong("word", got=shown(kind), words=", ".join(kinds))
         return rank, line, kind
 
