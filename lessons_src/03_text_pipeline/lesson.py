@@ -4,24 +4,28 @@
 # title: The text pipeline
 # does: >-
 #   turn documents into batches: tokenize once, pack, keep documents apart,
-#   and share the rows out to ranks
+#   and share the rows out among ranks
 # objectives:
-#   - pack documents into windows, and count the tokens that padding wastes
+#   - pack documents into windows, and measure what padding wastes
 #   - keep the documents of one window apart, with a mask and positions
-#   - say which rows each rank reads, and whether the loader keeps up
+#   - say which rows each rank reads, and whether loading keeps up with
+#     training
 # minutes: {read: 25, exercises: 30}
 # needs: [laptop]
 # builds_on: ["02", "07"]
 # ---
 
 # %% [markdown]
-# You have documents in files, and a model that reads windows of tokens, on
-# several ranks. **What happens between the two, and what goes wrong there
-# without an error?**
+# You have documents in files, and you train a language model on several ranks.
+# The model does not read text: it reads **tokens**, numbers that stand for
+# words or pieces of words, in windows of equal length. **What happens between
+# the files and the model, and what goes wrong there without an error
+# message?**
 #
-# The libraries are those that people use: `datasets` reads and shares out
-# rows, `tokenizers` trains a tokenizer, `transformers` loads it. You write
-# the three steps that are most often wrong. All three exercises are the core.
+# You use Hugging Face's libraries, as most projects do: `datasets` reads rows
+# and shares them out among ranks, `tokenizers` trains a tokenizer, which turns
+# text into tokens, and `transformers` loads it. The three steps that go wrong
+# most often are yours to write. All three exercises are the core.
 
 # %%
 from dtlib import learn
@@ -34,8 +38,15 @@ from lesson.pictures import draw_question
 draw_question()
 
 # %% [markdown]
-# The documents are docstrings of Python's own library, because every machine
-# has them. `context` is the length of a window in tokens.
+# In the upper row each document has a window of its own, and the rest of the
+# window is **padding**, tokens that mean nothing. In the lower row the
+# documents are **packed**: they follow one another, and a special token,
+# **end-of-text**, closes each of them.
+#
+# The documents of this lesson are docstrings of Python's own library, because
+# every machine has them. `documents` says how many of them you use, `context`
+# is the length of a window in tokens, and `vocabulary` is the number of
+# different tokens.
 
 # %% tags=["parameters"]
 documents = 400
@@ -57,12 +68,15 @@ learn.predict("own_tokens")
 learn.predict("rows_read")
 
 # %% [markdown]
-# ## Files that a rank can share
+# ## Files that ranks can share
 #
-# A data set on disk is usually several files of one kind, its **shards**.
-# Parquet is the most common: a table that is stored column by column. Write
-# the documents into four shards, and load them. `load_dataset` copies the rows
-# into an Arrow file once; `streaming=True` reads the shards where they are.
+# A data set on disk is usually several files with the same columns, its
+# **shards**. The most common format is Parquet, a table that is stored column
+# by column. The next cell writes the documents into four shards and opens
+# them. By default, `load_dataset` would first copy all rows into files in the
+# format Arrow, which a program can use without reading all of them into
+# memory. With `streaming=True` nothing is copied: you read row after row from
+# the shards.
 
 # %%
 import tempfile
@@ -89,11 +103,17 @@ assert [row["text"] for row in stream] == texts
 # %% [markdown]
 # ## A tokenizer of your own
 #
-# **Byte-pair encoding** (BPE) starts with the 256 bytes and merges the most
-# frequent pair of neighbors into a new token, again and again, until the
-# vocabulary is full. The *byte-level* kind can write any text, so it needs no
-# token for unknown characters. Train one on the documents, with a special
-# token for **end-of-text**, which will separate documents.
+# **Byte-pair encoding** (BPE) starts with 256 tokens, one for each value that
+# a byte can have. In the training text it finds the two tokens that stand next
+# to each other most often, and merges them into a new token. It does so again
+# and again, until there are as many tokens as you asked for: the tokenizer's
+# **vocabulary**. Because every text is made of bytes, this *byte-level* kind
+# can write any text, and needs no token for unknown characters.
+#
+# The next cell trains such a tokenizer on the documents. The pre-tokenizer
+# splits the text into words first, so no token reaches from one word into the
+# next; the decoder turns tokens back into text. The only special token is
+# end-of-text.
 
 # %%
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -120,10 +140,12 @@ print(tokenizer.tokenize(sample))
 assert tokenizer.decode(tokenizer(sample)["input_ids"]) == sample
 
 # %% [markdown]
-# The folder has everything that another program needs, and
-# `AutoTokenizer.from_pretrained` loads it without a network. How does it
-# compare with GPT-2's 50,257 tokens, which were trained on web pages? If this
-# machine does not have GPT-2's two files, you see what another one counted.
+# In the output, `Ġ` stands for a space in front of a word. The folder
+# `tokenizer` holds everything that another program needs, and
+# `AutoTokenizer.from_pretrained` loads it without a network. How does your
+# tokenizer compare with GPT-2's, which has 50,257 tokens and was trained on
+# web pages? If the two files of GPT-2's tokenizer are not on this machine, the
+# next cell takes a ratio that was measured on another one.
 
 # %%
 from dtlib.data.tokenizer import gpt2
@@ -140,15 +162,17 @@ learn.measured("own_tokens", ratio)
 print(f"{own:,} tokens of our own, {ratio:.2f} times as many as GPT-2's")
 
 # %% [markdown]
-# A small vocabulary has short tokens, so the same text is longer, and a window
-# holds less of it. A large one pays with rows of the embedding: GPT-2's takes
-# 50,257 times the width of the model.
+# A small vocabulary has short tokens, so the same text needs more of them, and
+# a window holds less text. A large vocabulary costs memory, because the model
+# stores a vector for each token. The table of these vectors is its
+# **embedding**: GPT-2's has 50,257 rows, each as long as the model is wide.
 #
-# ## End-of-text is a token, not a text
+# ## End-of-text is a token, not a string
 #
-# Here is a trap. A document that *says* `<|endoftext|>`, such as a page about
-# GPT-2, does not end there. By default the tokenizer turns the words into the
-# special token. With `split_special_tokens=True` they stay words.
+# Here is a trap. A document that *mentions* `<|endoftext|>`, such as a page
+# about GPT-2, does not end there. By default, however, the tokenizer turns
+# these characters into the special token, as if the document ended. With
+# `split_special_tokens=True` it treats them like any other text.
 
 # %%
 page = f"GPT-2 writes {END} between documents."
@@ -159,15 +183,19 @@ print("end-of-text inside:", careless.count(end), "and", careful.count(end))
 assert end in careless and end not in careful
 
 # %% [markdown]
-# A second trap: if you set `pad_token = eos_token` and ignore padding in the
-# loss, the end-of-text behind each document is ignored, too. The model then
-# never learns to stop.
+# A second trap: many scripts use end-of-text for padding as well, with
+# `tokenizer.pad_token = tokenizer.eos_token` (eos, *end of sequence*, is the
+# library's name for end-of-text). If the loss then ignores padding, it also
+# ignores the end-of-text behind each document, and the model never learns to
+# stop.
 #
 # ## Tokenize once
 #
-# `map` calls a function on every row (or on batches of rows), in `num_proc`
-# processes, and keeps the result in Arrow files under a hash of the function
-# and its input.
+# The method `map` of a data set calls a function on every row (or on batches
+# of rows), in `num_proc` processes. If the data set came from files, `map`
+# also stores the result in Arrow files whose names contain a hash of the
+# function and its input. A second call then loads the result instead of
+# computing it again.
 
 
 # %%
@@ -181,9 +209,10 @@ encoded = ready["ids"][:]
 print(ready.column_names, len(ready), "rows,", sum(map(len, encoded)))
 
 # %% [markdown]
-# If each rank tokenizes for itself, all of them do the same work. So **one
-# rank writes and all read**: rank 0 saves, a barrier makes the others wait,
-# and then each of them loads. The work is counted in documents.
+# If each rank tokenizes for itself, all ranks do the same work. So **one rank
+# writes and all read**: rank 0 tokenizes and saves, a barrier makes the other
+# ranks wait for it, and then every rank loads the tokens. The next cell tries
+# both ways, and counts the documents that each rank tokenizes.
 
 
 # %%
@@ -226,17 +255,19 @@ learn.table(
 )
 
 # %% [markdown]
-# On several nodes one rank *for each shared folder* writes. If that rank dies
-# half-way, half a folder must not count: write under another name, and rename
-# at the end. `dtlib train text --data FOLDER` does all that.
+# On several nodes (machines), one rank writes *for each shared folder*: a
+# single rank if all nodes see the same folder, one rank on each node if each
+# has a disk of its own. If that rank dies half-way, nobody may take the
+# half-written folder for a finished one. So write it under a temporary name,
+# and rename it at the end. `dtlib train text --data FOLDER` does all that.
 #
 # ## Padding or packing
 #
-# A batch is a rectangle: windows of equal length. **Padding** gives each
-# document a window of its own and fills it up. **Packing** puts an end-of-text
-# behind each document, joins them all, and cuts the row into windows. Worked
-# example, with documents `[5, 6]` and `[7, 8, 9, 5]`, end-of-text 0, and
-# windows of 4:
+# A batch is one rectangular tensor, so its windows must have equal lengths.
+# *Padding* gives each document a window of its own and fills it up.
+# *Packing* puts an end-of-text behind each document, joins all of them into
+# one long sequence, and cuts the sequence into windows. Worked example, with
+# documents `[5, 6]` and `[7, 8, 9, 5]`, end-of-text 0, and windows of 4:
 #
 # | | |
 # | --- | --- |
@@ -245,8 +276,10 @@ learn.table(
 #
 # ## Exercise 1: pack
 #
-# ●○○ *8 minutes.* Return the windows as a list of lists. Leave out what does
-# not fill a window at the end, and leave the documents as they are.
+# ●○○ *8 minutes.* `documents` is a list of documents, each a list of tokens;
+# `end` is the end-of-text token, and `length` the number of tokens in a
+# window. Return the packed windows as a list of lists. If the last tokens do
+# not fill a window, leave them out. Do not modify the documents.
 
 
 # %% tags=["exercise"]
@@ -265,8 +298,9 @@ def pack(documents, end, length):
 learn.check("pack", pack)
 
 # %% [markdown]
-# Now count. Padding wastes places, and cuts off what is longer than a window;
-# packing wastes only the last, incomplete window.
+# Now compare the two ways. Padding fills the rest of a window with nothing,
+# and cuts off documents that are longer than a window. Packing loses only the
+# last, incomplete window. (In both ways an end-of-text follows each document.)
 
 # %%
 packed = learn.given("pack")(encoded, end, context)
@@ -287,12 +321,19 @@ learn.table(
 # %% [markdown]
 # ## Documents that must not see each other
 #
-# In a packed window the second document attends to the first, which has
-# nothing to do with it, and its first token is not at position 0. Models
-# learn to live with that. Where they must not, say for short examples in
-# fine-tuning, you give the model two more things: **positions** that start
-# again in each document, and a **mask** that says which token may attend to
-# which. Worked example for the positions:
+# A GPT predicts each token from the tokens before it in the same window. It
+# does so with **attention**: the model computes a new vector for each token
+# from the vectors of the tokens that it *attends to*. So in a packed window
+# the second document attends to the first, which has nothing to do with it.
+# The model also adds a vector for each token's place in the window, its
+# **position**, and the second document does not begin at position 0.
+#
+# A model that is trained on much text learns to live with both. Sometimes
+# documents must not influence each other, for example the short texts of
+# **fine-tuning**, in which you train a finished model further for one task.
+# Then you give the model two more inputs: positions that start again at 0 in
+# each document, and a **mask** that says which token may attend to which.
+# Worked example for the positions, with end-of-text 0:
 
 # %%
 import torch
@@ -306,14 +347,17 @@ print(window.tolist())
 print(positions)
 
 # %% [markdown]
-# The end-of-text belongs to the document that it ends.
+# Positions start again *behind* an end-of-text, because it belongs to the
+# document that it ends.
 #
 # ## Exercise 2: may attend
 #
-# ●●○ *12 minutes.* Return a square of booleans: row $i$, column $k$ says
-# whether token $i$ may attend to token $k$. It may if $k$ is not later than
-# $i$ (causal) and both are in the same document. `cumsum` counts along a
-# tensor.
+# ●●○ *12 minutes.* `window` is a tensor of $s$ tokens, and `end` is the
+# end-of-text token. Return a boolean tensor of shape $s \times s$: row $i$,
+# column $k$ says whether token $i$ may attend to token $k$. It may if $k$ is
+# not later than $i$ (such a mask is called *causal*) and both tokens are in
+# the same document. The method `cumsum(0)` returns running sums: it turns 0,
+# 1, 0, 1 into 0, 1, 1, 2.
 
 
 # %% tags=["exercise"]
@@ -339,9 +383,11 @@ mask = learn.given("may_attend")(window, 0)
 draw_mask(mask, [0, 0, 0, 1, 1, 1, 1, 2])
 
 # %% [markdown]
-# Does it work? One layer of attention, with a row of the embedding for each
-# token and each position. The second document, `7 8 9 0`, must come out of the
-# packed window as it comes out alone:
+# Does it work? Here is one layer of attention with random numbers. Its input
+# is the sum of two vectors, one for each token and one for its position. If
+# documents are kept apart, the second one, `7 8 9 0`, has the same output
+# inside the packed window as it has alone. The cell tries the positions and
+# the mask together, one at a time, and neither:
 
 # %%
 from torch.nn import functional as F
@@ -374,16 +420,19 @@ for name, gap in gaps.items():
 assert gaps.pop("both") < 1e-5 < 1e-2 < min(gaps.values())
 
 # %% [markdown]
-# Both are needed. In transformers you pass `position_ids` and a mask; kernels
-# for long windows take the documents' lengths instead.
+# Only with both is the difference as small as rounding. Models of
+# `transformers` take the two as `position_ids` and `attention_mask`. A mask
+# has $s^2$ entries, so the fast GPU programs (**kernels**) for long windows
+# take the documents' lengths instead.
 #
-# ## Fewer shards than ranks
+# ## Shards that ranks cannot share evenly
 #
-# Each rank must read rows of its own. `split_dataset_by_node` does it for a
-# stream in one of two ways. If the ranks divide the shards evenly, each rank
-# reads only its own shards: rank $r$ of $N$ those with the numbers $r$,
-# $r + N$, $r + 2N$, … Otherwise **every rank reads every row** and keeps row
-# number $r$, $r + N$, … of all rows. Worked example, 2 ranks:
+# Each rank must train on rows of its own. `split_dataset_by_node` chooses them
+# from a stream in one of two ways. If the number of shards is a multiple of
+# the number of ranks, each rank reads only its own shards: rank $r$ of $N$
+# reads the shards with the numbers $r$, $r + N$, $r + 2N$, …, counted from 0.
+# Otherwise **every rank reads every row** of the data set, and keeps only the
+# rows with these numbers. Worked example, 2 ranks:
 #
 # | shards | rank 0 reads | rank 0 keeps |
 # | --- | --- | --- |
@@ -392,8 +441,9 @@ assert gaps.pop("both") < 1e-5 < 1e-2 < min(gaps.values())
 #
 # ## Exercise 3: rows of a rank
 #
-# ●●○ *10 minutes.* Return both numbers. `shards` is a list with the rows of
-# each shard.
+# ●●○ *10 minutes.* `shards` is a list with the number of rows in each shard,
+# and `world_size` is the number of ranks. Return two numbers as a tuple: how
+# many rows rank `rank` reads, and how many of these it keeps.
 
 
 # %% tags=["exercise"]
@@ -412,7 +462,8 @@ def rows_of(shards, rank, world_size):
 learn.check("rows_of", rows_of)
 
 # %% [markdown]
-# Ask the library itself. This generator counts every row that is read:
+# Now ask the library itself. The generator `counting` notes every row that is
+# read from it, and `rows_of` must predict the same two numbers:
 
 # %%
 from datasets.distributed import split_dataset_by_node
@@ -440,19 +491,22 @@ learn.measured("rows_read", found["1 shard"][0])
 learn.table(
     [[name, *counts] for name, counts in found.items()],
     ["layout", "rank 1 reads", "rank 1 keeps"],
-    "About 1,000 rows on 4 ranks, counted in split_dataset_by_node",
+    "About 1,000 rows on 4 ranks, shared out by split_dataset_by_node",
 )
 
 # %% [markdown]
-# So write a multiple of your ranks as shards, all about as large: with unequal
-# shards some ranks run out of rows first, and the others wait for them
-# in a collective.
+# So make the number of shards a multiple of the number of ranks, and all
+# shards about the same size. If they differ in size, some ranks run out of
+# rows first. They stop, and the other ranks wait for them in a collective,
+# such as the all-reduce of the gradients.
 #
 # ## A loader that keeps up
 #
-# A step cannot begin before its batch is there. Time two loaders on the same
-# documents: one tokenizes as it goes, the other reads tokens that are ready.
-# Beside them stands a training step of the smallest GPT of this course.
+# A step cannot begin before its batch is there. The part of a program that
+# prepares batches is its **loader**. The next cell times two loaders on the
+# same documents: one tokenizes as it goes, and the other picks from windows
+# that were tokenized and packed before. It also times a training step of
+# `nano`, the smallest GPT of this course.
 
 # %%
 import statistics
@@ -501,13 +555,14 @@ learn.my_run(
 learn.table(
     [[name, f"{ms:.2f}"] for name, ms in measured.items()],
     ["", "ms"],
-    f"One batch of {batch} windows here, median of 5",
+    f"One batch of {batch} windows on this machine, median of 5",
 )
 
 # %% [markdown]
-# On a laptop either loader keeps up, because the step is slow. A GPU takes a
-# thousand times as many tokens a second, and then workers have to prepare
-# batches side by side. When are they enough?
+# On a laptop either loader keeps up, because the step is slow. A GPU may take
+# a thousand times as many tokens per second. Then several processes of each
+# rank, its **workers**, have to prepare batches at the same time, while the
+# GPU computes. How many are enough?
 
 # %%
 learn.what_if("loader")
@@ -515,9 +570,13 @@ learn.what_if("loader")
 # %% [markdown]
 # ## All of it in one command
 #
-# `--data` takes such a folder of shards. One process tokenizes, all ranks
-# read, documents are separated by end-of-text, and of every 20 documents the
-# 19th is held out. The `protocol` says so.
+# `dtlib train text --data FOLDER` takes such a folder of shards, and
+# `dtlib.train` is the same command as a function. It runs on two ranks here:
+# one process tokenizes, both ranks read, and an end-of-text follows each
+# document. Of every 20 documents the model never trains on the last two: the
+# 19th is for validation, and the 20th for the test. The printed `protocol`
+# says how the documents were divided, and what else a reader must know to
+# compare results.
 
 # %%
 run = dtlib.train(
@@ -545,15 +604,16 @@ learn.quiz()
 # %% [markdown]
 # ## Take-away
 #
-# - End-of-text is a token behind each document, and never something that a
-#   document says.
-# - Packing wastes nothing. Padding wastes the more, the more the lengths
-#   differ.
-# - Documents that must not see each other need a mask *and* positions.
-# - One rank writes the tokens, all read them. A half-written folder must not
-#   count.
-# - Write a multiple of the ranks as shards; otherwise every rank reads
-#   everything.
+# - End-of-text is a token that you put behind each document. The same
+#   characters inside a document are ordinary text.
+# - Packing loses only the last, incomplete window. Padding wastes more if the
+#   lengths of the documents differ more.
+# - Documents that must not see each other need a mask *and* positions that
+#   start again.
+# - One rank writes the tokens, and all ranks read them. Rename the folder when
+#   it is complete, so that nobody reads half of it.
+# - Make the number of shards a multiple of the number of ranks; otherwise
+#   every rank reads everything.
 
 # %%
 learn.take_away()

@@ -14,7 +14,7 @@ def draw_question() -> Any:
     """Three documents in windows of eight: padded, and packed."""
     sizes = (5, 3, 7)
     figure, axes = canvas(
-        "Padding needs 3 windows of 8 tokens, packing 2 and a bit",
+        "Three documents need 3 windows if padded, 2 and a bit if packed",
         "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, and 9 "
         "of 24 places are padding. Below: the same documents in a row, an end-of-text behind each, "
         "fill two windows of 8 and 2 places of a third. Thick lines show where windows end.",

@@ -2,11 +2,12 @@
 # ---
 # number: "06"
 # title: Checkpoints
-# does: kill a run, resume it with the same bits; save on a disk and on S3
+# does: kill a run and resume it bit for bit; save to a disk and to S3
 # objectives:
-#   - say what a checkpoint has to hold, and prove a resumed run bit-equal
-#   - save so that a kill at any moment leaves the last whole checkpoint, on a
-#     disk and on S3, and refuse a file that would run code
+#   - say what a checkpoint has to hold, and prove that a resumed run is
+#     bit-equal
+#   - save so that a kill at any moment leaves a whole checkpoint, on a disk
+#     and on S3, and refuse a file that would run code
 #   - choose between whole, sharded and asynchronous checkpoints, and state a
 #     perplexity together with its protocol
 # minutes: {read: 34, exercises: 44}
@@ -16,12 +17,13 @@
 
 # %% [markdown]
 # Your job on the cluster ends after four hours, in the middle of an epoch. You
-# saved the weights, you resume, and the loss curve has a step that nobody can
+# saved the weights, and only them, in a **checkpoint**, a file from which a
+# run can be resumed. You resume, and the loss curve has a jump that nobody can
 # explain. **What must a checkpoint hold, and what is left of it if the power
 # fails while it is being written?**
 #
-# You kill runs for real in this lesson: with SIGKILL, which no program can
-# catch. Exercises 1 and 2 are the core; 3 and 4 are *stretch*.
+# You kill runs for real in this lesson, with SIGKILL, a signal that no program
+# can catch. Exercises 1 and 2 are the core; 3 and 4 are *stretch*.
 
 # %%
 from dtlib import learn
@@ -34,9 +36,10 @@ from lesson.pictures import draw_held, draw_question
 draw_question()
 
 # %% [markdown]
-# `total` is the length of the small run, and `stopped` the step after which it
-# is saved. `rows` is the size of the tensor that four ranks save together, and
-# `steps` the length of the real training whose perplexity you measure.
+# `total` is the number of steps of a small run, and `stopped` the step after
+# which you save it. Later, four ranks save a tensor of `rows` rows together.
+# At the end you train a small GPT for `steps` steps and measure how well it
+# predicts a text.
 
 # %% tags=["parameters"]
 total = 40
@@ -61,9 +64,13 @@ learn.predict("protocols")
 # %% [markdown]
 # ## What changes from step to step
 #
-# The small run trains a network with dropout, in fp16, with AdamW, a cosine
-# schedule and a loss scale (lesson 04). A **sampler** deals out the batches:
-# ten in an epoch, in an order that is drawn anew for each epoch.
+# The small run trains a network with dropout (which sets a random part of its
+# input to 0) and with the optimizer AdamW. Its learning rate falls along a
+# cosine, from the first step to the last: that is its *schedule*. It computes
+# in fp16, numbers of 16 bits, in which small gradients would become 0. So the
+# loss is multiplied by a large factor, the loss scale, which a *scaler* adapts
+# (lesson 04). A **sampler** deals out the batches: ten in an epoch, in an
+# order that is drawn anew for each epoch.
 
 # %%
 import inspect
@@ -75,11 +82,13 @@ torch.set_num_threads(1)  # more threads don't help tensors this small
 print(inspect.getsource(trainer.Run.train))
 
 # %% [markdown]
-# Which objects does this loop change? The optimizer remembers two moments of
-# each weight. The schedule counts steps. The scaler holds the scale and the
-# number of good steps in a row. The sampler knows its epoch and its position.
-# Dropout draws from torch's **random state**. Each of them is a part of the
-# run's state. A worked example: what AdamW remembers.
+# Which objects does this loop change, besides the weights? The optimizer keeps
+# two **moments** of each weight: running means of its gradient and of the
+# gradient's square. The schedule counts steps. The scaler holds the scale, and
+# counts the good steps in a row, those in which no gradient became infinite.
+# The sampler knows its epoch and its position in it. Dropout draws random
+# numbers, and each draw changes torch's **random state**. Each of these is a
+# part of the run's state. Worked example: what AdamW remembers.
 
 # %%
 run = trainer.Run(total)
@@ -90,14 +99,18 @@ learn.table(
         [name, str(tuple(t.shape)), f"{t.abs().mean().item():.3g}"]
         for name, t in weight.items()
     ],
-    ["name", "shape", "mean size"],
+    ["name", "shape", "mean absolute value"],
     f"What AdamW holds of the first weight after {stopped} steps",
 )
 
 
 # %% [markdown]
-# So a checkpoint of AdamW holds three numbers for each weight. Count the bytes
-# of all tensors, and compare with those of the weights.
+# `exp_avg` and `exp_avg_sq` are the two moments, and each has as many numbers
+# as the weight itself; `step` is a single number. So with AdamW a checkpoint
+# holds three numbers for each weight: the weight and its two moments. Check it
+# on `nano`, the smallest GPT of this course: count the bytes of all tensors,
+# and compare with those of the weights alone. AdamW makes its moments in its
+# first step, so the cell takes one, with made-up gradients.
 
 
 # %%
@@ -123,11 +136,16 @@ print(f"{weights:,} bytes of weights, {times:.3f} times as many in all")
 # %% [markdown]
 # ## Exercise 1: the state of a run
 #
-# ●●○ *12 minutes.* Return a dict with everything that `trainer.load` puts
-# back: `model`, `optimizer`, `schedule`, `scaler` and `sampler` have a
-# `state_dict()` each; `rng` is torch's random state, and `step` a whole
-# number. Mind one thing: the dict is written to a file **later, while the run
-# goes on**. That is what asynchronous saving does.
+# ●●○ *12 minutes.* Return a dict with everything that `trainer.load` (printed
+# below) puts back into a run. `run` has the attributes `model`, `optimizer`,
+# `schedule`, `scaler` and `sampler`, and each of them has a method
+# `state_dict()`; save what it returns under the attribute's name. `rng` is
+# torch's random state, which `torch.get_rng_state()` returns, and `step` is
+# the whole number `run.step`.
+#
+# Mind one thing: the dict is written to a file **later, while the run goes
+# on**. That is what asynchronous saving does. What you return must not change
+# with the run.
 
 # %%
 print(inspect.getsource(trainer.load))
@@ -154,8 +172,10 @@ learn.check("state_of", state_of)
 # %% [markdown]
 # ## Kill it
 #
-# Now the real thing. A rank trains 40 steps, saves every 5, and gets SIGKILL
-# after step 20. The file that it leaves is loaded here, and the run continues.
+# Now the real thing. A rank begins a run of 40 steps, saves a checkpoint every
+# 5 steps, and kills itself with SIGKILL after step 20. The cell prints the
+# error that this causes, loads the last checkpoint, and continues the run
+# here.
 
 # %%
 import tempfile
@@ -181,12 +201,14 @@ len(after_the_kill), after_the_kill[-1], straight[-1]
 
 # %% [markdown]
 # **Twenty losses, equal to the last bit**, although the resumed run began with
-# other weights and another order: everything came from the file.
+# another seed, and so with other weights and another order. Everything that
+# matters came from the file.
 #
 # ## Six ways in which resuming goes wrong
 #
-# Leave out one part at a time. Nothing fails, and no message appears: the run
-# only becomes another one.
+# The next cells resume four times, and each time leave out another part of the
+# state. These are the first four ways. Nothing fails and no message appears,
+# but the run becomes a different one.
 
 # %%
 run = trainer.Run(total)
@@ -222,8 +244,8 @@ from dtlib.learn.charts import lines
 figure, axes = plt.subplots(figsize=(7, 3))
 steps_after = range(stopped + 1, total + 1)
 lines(axes, {said: (steps_after, line) for said, line in apart.items()})
-axes.set(xlabel="step", ylabel="distance of the loss")
-axes.set_title("One forgotten part is enough for another run")
+axes.set(xlabel="step", ylabel="difference in loss")
+axes.set_title("Each forgotten part makes it a different run")
 plt.show()
 
 # %%
@@ -233,18 +255,20 @@ for said, line in apart.items():
     rows_of.append([said, stopped + 1 + first, f"{max(line):.3f}"])
 learn.table(
     rows_of,
-    ["forgotten", "differs from step", "largest distance of a loss"],
+    ["forgotten", "differs from step", "largest difference in loss"],
     f"Resumed after step {stopped} of {total}",
 )
 
 # %% [markdown]
-# A forgotten scheduler starts its cosine again; a forgotten scaler doubles its
-# scale at another step, and fp16 rounds differently. A forgotten sampler sees
-# samples twice in this epoch, and others not at all.
+# If you forget the scheduler, the cosine starts again from the top. Without
+# the scaler, the scale doubles at other steps, and fp16 rounds differently.
+# Without the sampler's state, the run sees some samples twice in this epoch
+# and others not at all. Without the random state, dropout sets other inputs to
+# 0.
 #
-# The **fifth way** needs no forgotten part. Resume the whole state, but ask
-# for 60 steps instead of 40: the cosine ends elsewhere, and so every rate
-# changes.
+# The **fifth way** needs no forgotten part. Load the whole state, but ask for
+# 60 steps instead of 40: the cosine now ends at step 60, so every learning
+# rate from here on is a different one.
 
 # %%
 longer = trainer.load(trainer.Run(60, seed=3), saved)
@@ -258,13 +282,16 @@ assert rates["longer"] > rates["as planned"]
 rates
 
 # %% [markdown]
-# `dtlib train --resume` says so: *steps was 40 and is now 60; the learning
-# rate of the next step is … instead of …*. If you want to be free to train
-# longer, use a constant rate with a decay at the end, and save before the
-# decay.
+# `dtlib train --resume` warns you: *steps was 40 and is now 60; the learning
+# rate of the next step is … instead of …*. If you may want to train longer,
+# keep the learning rate constant and lower it only at the end, and save a
+# checkpoint before you lower it.
 #
-# The **sixth way** is another number of ranks. A sampler that remembers *how
-# many batches each rank has taken* is right for that number alone.
+# The **sixth way** is to resume on another number of ranks. If a sampler
+# remembers *how many batches each rank has taken*, that is right for the old
+# number of ranks alone. In the next cell, 2 ranks have taken 3 batches of 2
+# samples each, which makes 12 samples of 24. Then 4 ranks resume and skip 3
+# batches each. That is 24 samples, so nothing is left for them:
 
 # %%
 order = torch.randperm(24, generator=torch.Generator().manual_seed(0))
@@ -279,11 +306,17 @@ print(f"{len(seen)} seen, {len(careless)} left for 4 ranks; never: {never}")
 # %% [markdown]
 # ## Exercise 2: another world size
 #
-# ●●○ *10 minutes.* In each step, rank 0 takes the next `size` samples of
-# `order`, rank 1 the `size` after those, and so on. Each of `old_world` ranks
-# has taken `taken` batches. Return the batches that `rank` of `world` ranks
-# still takes in this epoch, as a list of lists. A last step for which there
-# are not enough samples is left out.
+# ●●○ *10 minutes.* `order` lists the samples of this epoch. In each step, rank
+# 0 takes the next `size` samples of `order`, rank 1 the `size` samples after
+# those, and so on. Before the stop, each of `old_world` ranks took `taken`
+# batches. Now `world` ranks resume, and `rank` is the number of one of them.
+# Return the batches that this rank still takes in this epoch, as a list of
+# lists. If the last samples are not enough for a step of all ranks, leave them
+# out.
+#
+# Worked example: in the cell above, 12 samples are left, and a step of 4 ranks
+# takes 8 of them. So one step is left. In it rank 1 takes the third and the
+# fourth of the 12 samples, and its list has one batch.
 
 
 # %% tags=["exercise"]
@@ -309,15 +342,17 @@ assert len(set(now)) == len(now)
 print(f"{len(now)} of 24 samples, each of them once")
 
 # %% [markdown]
-# So save **how many samples of the global order** are done, and not how many
-# batches of a rank. `dtlib` saves the step, and draws the order of the global
-# batch from seed and step. (Lesson 19 reshards *weights* to another number of
-# ranks.)
+# Four samples are left over, because a step needs eight. So save **how many
+# samples of the global order** are done, and not how many batches of a rank.
+# `dtlib` saves the step, and draws the samples of each global batch (that of
+# all ranks together) from the seed and the step, so the number of ranks does
+# not matter.
 #
 # ## Torn files
 #
-# Many scripts write over `latest.pt`. Do that, and kill the rank when half of
-# the bytes are there.
+# Many scripts overwrite `latest.pt` at every save. The next cell does so, and
+# kills the rank when half of the bytes are written. What is left is a **torn**
+# file.
 
 # %%
 latest = folder / "latest.pt"
@@ -336,18 +371,21 @@ except (RuntimeError, OSError, EOFError) as error:
 learn.measured("torn", found)
 
 # %% [markdown]
-# The old state is gone, the new one isn't there. Four acts make a save
-# **atomic**, which means that a reader finds the old state or the new one, and
-# nothing in between:
+# The old state is gone, and the new one isn't there. Four operations make a
+# save **atomic**, which means that a reader finds either the old state or the
+# new one, and nothing in between:
 #
 # 1. write the new file under **another name** in the same folder;
-# 2. `fsync` it: wait until its bytes are on the disk and not only in memory,
-#    because a power failure loses what is only in memory;
-# 3. **rename** it to the final name, which replaces the old file in one act;
-# 4. `fsync` the folder, so that the new *name* survives, too.
+# 2. `fsync` it: wait until its bytes are on the disk, because a power failure
+#    loses what is only in memory;
+# 3. **rename** it to the final name, which replaces the old file in one
+#    operation;
+# 4. `fsync` the folder, so that a power failure can't undo the rename.
 #
-# `lesson.disk` simulates a disk that tells what a crash leaves at each moment.
-# A worked example, the script from above:
+# `lesson.disk` simulates a disk, and tells what a crash would leave of a file
+# at each moment. A `write` has two moments: half of the data is there, and
+# then all of it. Worked example: the script from above, which writes over the
+# file.
 
 # %%
 from lesson.disk import NEW, OLD, Disk
@@ -367,10 +405,12 @@ learn.table(
 # %% [markdown]
 # ## Exercise 3: replace a file
 #
-# ●●○ *10 minutes, stretch.* `disk` has `write(name, data)`, `fsync(name)`,
-# `rename(old, new)`, `fsync_folder()` and `remove(name)`. After a crash at any
-# moment, `name` must hold the old or the new state; when your function has
-# returned, the new one, and no other file may be left.
+# ●●○ *10 minutes, stretch.* Replace the content of the file `name` by `data`,
+# with calls of `disk.write(name, data)`, `disk.fsync(name)`,
+# `disk.rename(old, new)`, `disk.fsync_folder()` and `disk.remove(name)`. You
+# may not need all five. After a crash at any moment, `name` must hold the
+# whole old state or the whole new one. When your function returns, it must
+# hold the new one for certain, and no other file may be left.
 
 
 # %% tags=["exercise", "stretch"]
@@ -388,10 +428,13 @@ def replace_file(disk, name, data):
 learn.check("replace_file", replace_file)
 
 # %% [markdown]
-# A checkpoint of several ranks has several files, so `dtlib` writes a folder
-# under another name, and into it, last, `complete.json` with the size and the
-# hash of each file. One rename publishes the folder. On resume, a checkpoint
-# whose hash differs is skipped for the one before it:
+# A checkpoint of several ranks has several files, so `dtlib` writes a whole
+# folder under another name. The last file in it is `complete.json`, a
+# **manifest**: it lists each file with its size and its hash, a short number
+# that is computed from all of the file's bytes. One rename then gives the
+# folder its final name. On resume, `dtlib` computes the hashes again. If one
+# differs, it skips this checkpoint and loads the one before it. The next cell
+# saves two checkpoints and changes one bit of the second:
 
 # %%
 import warnings
@@ -414,9 +457,10 @@ print(str(caught[0].message).replace(str(folder), "…"))
 # %% [markdown]
 # ## A file that runs code
 #
-# `torch.save` writes a **pickle**, and a pickle may name any function that is
-# called when it is loaded. This one only makes a file; it could as well read
-# your keys.
+# `torch.save` writes a **pickle**, Python's own format for objects. A pickle
+# can name any function, and Python calls that function when the file is
+# loaded. The one below only creates an empty file; it could just as well send
+# your SSH keys to somebody.
 
 
 # %%
@@ -435,11 +479,13 @@ torch.load(folder / "hostile.pt", weights_only=False)
 assert (folder / "it ran").exists()
 
 # %% [markdown]
-# `weights_only=True`, the default since torch 2.6, admits tensors and plain
-# values and nothing that it does not know. Do not switch it off for a file
-# from elsewhere. **safetensors** goes further: the file is a header in JSON
-# followed by bytes, so there is nothing to run. It holds tensors alone, which
-# is why weights are published in it and optimizers rarely are.
+# `weights_only=True`, the default since torch 2.6, accepts tensors and plain
+# values, such as numbers and text, and refuses everything else. Do not switch
+# it off for a file that comes from somebody else. The format **safetensors**
+# goes further: a file is a header in JSON, followed by the bytes of the
+# tensors, so there is nothing to run. It holds only tensors, which is why
+# weights are published in it and optimizers rarely are. The first 8 bytes of a
+# file say how long its header is. The next cell reads the header of one:
 
 # %%
 import json
@@ -454,11 +500,12 @@ json.loads(raw[8 : 8 + size])
 # %% [markdown]
 # ## Whole or sharded
 #
-# Under ZeRO-3 or FSDP, each of N ranks holds 1/N of the state. A **whole**
-# checkpoint is gathered and written by one rank, while the others wait. In a
-# **sharded** one each rank writes what it holds.
-# `torch.distributed.checkpoint` does the second, with a small file,
-# `.metadata`, that says where each piece lies.
+# ZeRO-3 (lesson 16) and FSDP train models that do not fit on one GPU: each of N
+# ranks holds 1/N of the state, its **shard**. There are two ways to save it.
+# For a **whole** checkpoint the ranks gather all shards, and one rank writes
+# them into one file while the others wait. For a **sharded** one, each rank
+# writes what it holds. `torch.distributed.checkpoint` does the second, with a
+# small extra file, `.metadata`, that says which piece is in which file.
 
 # %%
 draw_held()
@@ -494,19 +541,21 @@ learn.my_run(
 )
 
 # %% [markdown]
-# To write a whole checkpoint, each rank here held four times its shard for a
-# moment. For a model that only fits because it is sharded, that is the end of
-# the run, unless one tensor after another is gathered and moved to the CPU
-# memory of rank 0 (`full_state_dict` with `cpu_offload` in torch). On a laptop
-# with one disk, sharded is not faster; on a cluster N files are written at
-# once.
+# The last cell also loaded the sharded checkpoint on four ranks, and compared
+# it with what was saved. To write the whole one, each rank here held four
+# times its shard for a moment. A model that fits into memory only because it
+# is sharded would now run out of memory, unless one tensor after another is
+# gathered and moved to the CPU memory of rank 0 (`full_state_dict` with
+# `cpu_offload` in torch). On a laptop with one disk, sharded is not faster; on
+# a cluster N files are written at the same time.
 #
 # ## Saving in the background
 #
-# `async_save` copies the state to CPU memory and returns; a thread writes the
-# copy while training goes on. The copy is the price: memory for one more
-# state, and the time that it takes. (Remember what exercise 1 said about
-# *later*.)
+# `async_save` copies the state to CPU memory and returns; a thread then writes
+# the copy to the disk while training goes on. The copy has a price: the memory
+# for a second state, and the time in which it is made, when the run stands
+# still. (Without a copy the thread would write what the run has changed since;
+# remember *later* in exercise 1.)
 
 # %%
 async_rows = dtlib.launch(
@@ -518,32 +567,38 @@ learn.table(
         for rank, one in enumerate(async_rows)
     ],
     ["rank", "save, s", "async_save returns, s", "and is done, s"],
-    "How long the loop stands still",
+    "How long the loop stands still, and when the copy is written",
 )
 
 # %% [markdown]
-# How often should you save? The time that saving takes, and the steps that are
-# taken again after a failure, pull in opposite directions.
+# How often should you save? Every save takes time, so you want few of them.
+# After a failure the steps since the last checkpoint are taken again, so you
+# want many. Young's formula gives the interval at which the least time is
+# lost: the square root of 2 times the time of a save times the average time
+# between two failures.
 
 # %%
 learn.what_if("how_often")
 
 # %% [markdown]
-# ## Where checkpoints lie
+# ## Where to store checkpoints
 #
-# | storage | what holds | so |
+# | storage | what it promises | what follows |
 # | --- | --- | --- |
-# | local disk | rename is atomic; what has no fsync may be lost | the node's checkpoints are lost with the node |
-# | NFS | other nodes may see a new file seconds late, because clients cache names and attributes (https://man7.org/linux/man-pages/man5/nfs.5.html) | let one rank decide which checkpoint is loaded, and check sizes; keep the temporary name in the same folder |
-# | S3 | an object appears as a whole, at once for all (https://aws.amazon.com/s3/consistency/); **no rename** | write a manifest last; a folder without it does not count |
+# | local disk | a rename is atomic; what has had no `fsync` may be lost | if the node fails, its checkpoints are lost, too |
+# | NFS, a folder shared over the network | other nodes may see a new file seconds late, because clients cache names and attributes (https://man7.org/linux/man-pages/man5/nfs.5.html) | let one rank decide which checkpoint is loaded, and check sizes; keep the temporary name in the same folder |
+# | S3, storage over HTTP | a file appears only when it is complete, and then for all readers at once (https://aws.amazon.com/s3/consistency/); there is **no rename** | write a manifest last; a folder without one does not count |
 #
-# A large object is uploaded in parts: *create*, *upload part* 1, 2, …,
-# *complete*
+# S3 stores *objects*, which are files for our purposes, in a *bucket*. A large
+# object is uploaded in parts: *create*, *upload part* 1, 2, …, *complete*
 # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html).
-# Until it is completed no listing shows it, and its parts cost money. Try it.
-# The next cell starts a server that speaks S3's protocol over HTTP. It is
-# moto's, a **stand-in**: it shows the protocol, and neither S3's speed nor its
-# price.
+# Until the upload is completed, no listing of the bucket shows the object, but
+# you pay for its parts.
+#
+# The next cell starts a server of the package moto on this machine. It is a
+# **stand-in** for S3: it speaks S3's protocol over HTTP, but it shows neither
+# S3's speed nor its price. A checkpoint of step 10 is saved there. Then a rank
+# begins to upload one of step 20, and is killed half-way.
 
 # %%
 import boto3
@@ -565,9 +620,9 @@ print("unfinished:", *(one["Key"] for one in begun))
 assert runs.latest().step == 10
 
 # %% [markdown]
-# The last whole checkpoint is that of step 10. `dtlib` removes what does not
-# count before the next save. In a shell you do it with `dtlib checkpoints
-# s3://runs/lesson --clean`, which prints these lines:
+# The last whole checkpoint is that of step 10. Before the next save, `dtlib`
+# removes what the interrupted one left behind. In a shell you can do so with
+# `dtlib checkpoints s3://runs/lesson --clean`, which prints these lines:
 
 # %%
 from dtlib.training.checkpoint.listing import list_checkpoints
@@ -577,29 +632,41 @@ assert "Uploads" not in s3.list_multipart_uploads(Bucket="runs")
 server.stop()
 
 # %% [markdown]
-# `dtlib train … --checkpoints s3://BUCKET/PREFIX` saves there. A bucket should
-# also have a rule that aborts unfinished uploads after some days
-# (`AbortIncompleteMultipartUpload`), for the runs that nobody resumes.
+# `dtlib train … --checkpoints s3://BUCKET/PREFIX` saves in your own bucket.
+# Also give the bucket a rule that aborts unfinished uploads after some days
+# (`AbortIncompleteMultipartUpload`): a run that is never resumed never cleans
+# up.
 #
 # ## What is the model worth? Perplexity and its protocols
 #
-# A checkpoint is judged by its **perplexity** on held-out text: the
-# exponential of the mean loss per token. The number depends on a protocol. A
-# model sees at most a **window** of tokens, so a long text is cut. With a
-# **stride** shorter than the window, windows overlap, and each token is scored
-# with more context but only once. **Padding** fills a short window; its tokens
+# How good is the model in a checkpoint? You measure its **perplexity** on
+# held-out text, which it was not trained on: the exponential of the mean loss
+# per token. A model with a perplexity of 10 is as unsure of the next token as
+# if it had to choose among 10 that are equally likely. Lower is better.
+#
+# The number depends on a **protocol**, that is, on how you measure. A model
+# sees at most a **window** of tokens at once, so a long text is cut into
+# windows. Each window begins one **stride** after the one before it. If the
+# stride is shorter than the window, windows overlap. Then a window reads the
+# tokens of the overlap only as context; it scores the others, which means that
+# only their loss counts. So each token is scored once, and most of them with
+# more context. **Padding** fills up a window that is too short; its tokens
 # must not count.
 #
-# A worked example: 9 tokens, window 5, stride 2. Token 0 has no context and is
-# never scored. The first window scores tokens 1 to 4; the second one, tokens 2
-# to 6, sees 2, 3 and 4 again and scores only 5 and 6.
+# Worked example: 9 tokens, window 5, stride 2. Token 0 has no context and is
+# never scored. The first window reads tokens 0 to 4 and scores 1 to 4. The
+# second one reads tokens 2 to 6; of these 2, 3 and 4 are scored already, so it
+# scores only 5 and 6. The third one reads tokens 4 to 8, scores 7 and 8, and
+# reaches the end of the text.
 #
 # ## Exercise 4: each token once
 #
-# ●●○ *12 minutes, stretch.* Return `(begin, end, first)` for each window: the
-# model reads tokens `begin` to `end - 1`, and those from `first` on are
-# scored. Windows start at 0, `stride`, 2 · `stride`, …; the last one ends with
-# the text. `stride` is shorter than `window`.
+# ●●○ *12 minutes, stretch.* A text has `length` tokens. Return a list with
+# `(begin, end, first)` for each window: the model reads tokens `begin` to
+# `end - 1`, and scores those from `first` on. The second window of the worked
+# example is `(2, 7, 5)`. Windows start at 0, `stride`, 2 · `stride`, …, and
+# the first one that reaches the end of the text is the last. `stride` is
+# shorter than `window`.
 
 
 # %% tags=["exercise", "stretch"]
@@ -622,8 +689,8 @@ def spans_of(length, window, stride):
 learn.check("spans_of", spans_of)
 
 # %% [markdown]
-# Train nano for a moment, load it from its checkpoint, and score one text by
-# six protocols.
+# The next cell trains `nano` for a few steps, loads it from its checkpoint,
+# and measures its perplexity on one text by six protocols.
 
 # %%
 from dtlib.data import open_text
@@ -688,11 +755,11 @@ counts = {n for name, (_, n) in found.items() if "padding" not in name}
 assert counts == {len(text) - 1}
 
 # %% [markdown]
-# The model is the same in every row. The protocols that score each token once
-# already differ, because a token at the start of a window has less context;
-# and when padding counts, the number is not a perplexity of this text at all.
-# A perplexity without its window, its stride and its tokenizer can't be
-# compared with another one.
+# The model is the same in every row. Even the protocols that score each token
+# once differ, because a token at the start of a window has less context. When
+# padding counts, the number is not a perplexity of this text at all. You can
+# compare two perplexities only if both were measured with the same window,
+# stride and tokenizer.
 #
 # ## Quiz
 
@@ -705,12 +772,13 @@ learn.quiz()
 # - A checkpoint holds whatever changes from step to step: weights, optimizer,
 #   schedule, scaler, sampler, random state, step. Prove it: kill, resume,
 #   compare bits.
-# - Another name, fsync, rename, fsync the folder. On S3 there is no rename: a
-#   manifest, written last, makes a checkpoint count.
+# - Write under another name, fsync, rename, and fsync the folder. On S3 there
+#   is no rename: a manifest, written last, makes a checkpoint count.
 # - Load with `weights_only=True`; publish weights as safetensors.
-# - Whole checkpoints need the memory of the whole state in one place; sharded
-#   ones are written by all, and asynchronous ones cost a copy.
-# - A perplexity belongs to its protocol.
+# - A whole checkpoint needs the memory of the whole state on at least one
+#   rank. A sharded one is written by all ranks at once, and an asynchronous
+#   one costs a copy.
+# - A perplexity means something only together with its protocol.
 
 # %%
 learn.take_away()

@@ -17,7 +17,7 @@ def draw_question() -> Any:
     dtlib.learn.drawing.Picture
     """
     figure, axes = canvas(
-        "A kill costs the steps after the checkpoint; resuming needs all of its parts",
+        "A kill costs the steps after the checkpoint; resuming needs each of seven parts",
         alt="A run takes 17 steps, saves, takes 6 more and is killed. The resumed run starts at"
         " step 17 from the file, which holds seven parts: model, optimizer, schedule, scaler,"
         " sampler, random state and the number of steps. Its steps 18 to 40 should have the same"
@@ -50,7 +50,7 @@ def draw_held(n: int = 4) -> Any:
     dtlib.learn.drawing.Picture
     """
     figure, panels = canvas(
-        "Whole: every rank gathers and one writes; sharded: each writes what it holds",
+        "Whole: all ranks gather, one writes. Sharded: each rank writes what it holds",
         alt=f"{n} ranks in rows, twice. Left, whole: every rank gathers all shards, and rank 0"
         " alone writes one file. Right, sharded: each rank writes its own quarter into its file.",
         size=(7, 2.9), columns=2,
