@@ -500,8 +500,8 @@ json.loads(raw[8 : 8 + size])
 # %% [markdown]
 # ## Whole or sharded
 #
-# ZeRO-3 (lesson 16) and FSDP train models that do not fit on one GPU: each of N
-# ranks holds 1/N of the state, its **shard**. There are two ways to save it.
+# ZeRO-3 (lesson 16) and FSDP train models that do not fit on one GPU: each of
+# N ranks holds 1/N of the state, its **shard**. There are two ways to save it.
 # For a **whole** checkpoint the ranks gather all shards, and one rank writes
 # them into one file while the others wait. For a **sharded** one, each rank
 # writes what it holds. `torch.distributed.checkpoint` does the second, with a
