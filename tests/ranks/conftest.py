@@ -12,8 +12,9 @@ def nothing_is_left() -> Iterator[None]:
     """After each test only the warm processes are there: no rank, nothing that a rank started."""
     from dtlib.ranks.pool import pool
 
+    before = {p.pid for p in psutil.Process().children(recursive=True)}
     yield
-    warm = {spare.pid for spare in pool().spares}
+    warm = before | {spare.pid for spare in pool().spares}
     server = pool().server
     if server is not None:
         warm.add(server.popen.pid)

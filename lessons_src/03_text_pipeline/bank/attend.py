@@ -24,8 +24,8 @@ def as_lists(window, end):
 
 
 ALSO_WRONG = [
-    ("shape", {"return causal & same": "return (causal & same)[0]"}),
-    ("shape", {"return causal & same": "return (causal & same)[None]"}),
+    ("not_square", {"return causal & same": "return (causal & same)[0]"}),
+    ("not_square", {"return causal & same": "return (causal & same)[None]"}),
     (
         "floats",
         {"return causal & same": "return torch.zeros(s, s).where(causal & same, -torch.inf)"},

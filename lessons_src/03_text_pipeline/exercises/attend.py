@@ -24,7 +24,7 @@ def read(value, window):
         raise Wrong("kind", got=type(value).__name__) from None
     s = len(window)
     if tuple(square.shape) != (s, s):
-        raise Wrong("shape", got=list(square.shape), s=s)
+        raise Wrong("not_square", got=list(square.shape), s=s)
     if square.is_floating_point():
         raise Wrong("floats", got=str(square.dtype).removeprefix("torch."))
     return square.bool().tolist()

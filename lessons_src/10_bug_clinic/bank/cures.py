@@ -20,8 +20,8 @@ ALSO_RIGHT = [
     instead("p05", {14: "server.bind(('127.0.0.1', 0))"}),
     instead("p13", {13: "if True:"}),
 ]
+RARE = {"other"}  # which cure has no sentence of its own yet is not known
 LADDER = (
     "def cure(patient):\n    return {2: 'import torch.distributed as dist'}",
     "def cure(patient):\n    lines = {2: 'import torch.distributed as dist'}\n    return lines",
 )
-RARE = {"other"}

@@ -31,4 +31,3 @@ LADDER = (
     "def diagnose_loud(patient):\n    return (0, 10, 'order')",
     "def diagnose_loud(patient):\n    found = (0, 10, 'order')\n    return found",
 )
-RARE = {"other"}

@@ -39,4 +39,3 @@ LADDER = (
     "def diagnose_silent(patient):\n    return (1, 6, 'seeds')",
     "def diagnose_silent(patient):\n    found = (1, 6, 'seeds')\n    return found",
 )
-RARE = {"other"}

@@ -21,4 +21,5 @@ EXERCISE = Answer(
     cases=[(f"patient {name}", (name,)) for name in LOUD],
     read=diagnoses.reader(LOUD_KINDS),
     judge=judge,
+    other="form",  # never said: `judge` has a sentence for everything
 )

@@ -24,4 +24,5 @@ EXERCISE = Answer(
     cases=[(f"patient {name}", (name,)) for name in SILENT],
     read=diagnoses.reader(SILENT_KINDS),
     judge=judge,
+    other="form",  # never said: `judge` has a sentence for everything
 )
