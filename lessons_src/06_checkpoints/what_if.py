@@ -48,15 +48,15 @@ def how_often(minutes, save, hours, nodes, restart):
         "both": [min(1, sum(part)) for part in parts],
     }
     curves = {
-        name: [[x, round(100 * share, 3)] for x, share in zip(xs, line)]  # noqa: B905 (for pages)
+        name: [[x, 100 * share] for x, share in zip(xs, line)]  # noqa: B905 (for pages)
         for name, line in shares.items()
     }
     total = 100 * min(1, sum(lost(60 * minutes, save, failure, 60 * restart)))
     optimum = best(save, failure) / 60
     says = (
         f"{nodes} nodes fail every {failure / 3600:.3g} hours on average; with a checkpoint every "
-        f"{minutes:g} minutes, {total:.3g} % of the time is lost. The least is lost at one every "
-        f"{optimum:.3g} minutes: the square root of 2 times {save:g} s times {failure:.3g} s."
+        f"{minutes:g} minutes, {total:.3g} % of the time is lost. The loss is smallest with one "
+        f"every {optimum:.3g} minutes: the square root of 2 times {save:g} s times {failure:.3g} s."
     )
     return {"curves": curves, "says": says, "x": "minutes between checkpoints",
-            "y": "time lost, %", "log_x": True, "point": [minutes, round(total, 3)]}  # fmt: skip
+            "y": "time lost, %", "log_x": True, "point": [minutes, total]}  # fmt: skip
