@@ -203,7 +203,7 @@ def test_checksums_say_whose_differ_and_from_which_step_on(form, tmp_path):
     (found,) = examined(tmp_path).findings
     assert (found.kind, found.rank) == ("difference", 2)
     assert found.sentence == (
-        "The checksum of rank 2 differs from step 2 on: in step 2 rank 0 has 3.5, rank 1 has 3.5,"
+        "The checksum of rank 2 differs first in step 2: rank 0 has 3.5, rank 1 has 3.5,"
         " rank 2 has 4.5, rank 3 has 3.5."
     )
 
@@ -212,8 +212,9 @@ def test_of_two_ranks_neither_is_blamed(tmp_path):
     for rank in range(2):
         (tmp_path / f"rank_{rank}.log").write_text(f"step 0: checksum {rank}\n")
     (found,) = examined(tmp_path).findings
-    assert (found.rank, found.sentence[:60]) == (
-        None, "The checksum of ranks 0 and 1 differ from the first step tha"
+    assert (found.rank, found.sentence) == (
+        None, "The checksum of ranks 0 and 1 differs in step 0, the first recorded: rank 0 has 0,"
+        " rank 1 has 1."
     )  # fmt: skip
 
 

@@ -31,7 +31,6 @@ def _difference(name: str, step: int, first: bool, values: dict[int, str]) -> Fi
     known = list(counts.values()).count(times) == 1  # otherwise no value is the usual one
     odd = [rank for rank, value in values.items() if value != usual] if known else []
     told = ", ".join(f"rank {rank} has {value}" for rank, value in values.items())
-    when = "from the first step that was recorded" if first else f"from step {step} on"
-    verb = "differs" if len(odd) == 1 else "differ"
-    words = f"The {name} of {listed(odd or values)} {verb} {when}: in step {step} {told}."
+    when = f"in step {step}, the first recorded" if first else f"first in step {step}"
+    words = f"The {name} of {listed(odd or values)} differs {when}: {told}."
     return Finding("difference", odd[0] if odd else None, name, "", words)
