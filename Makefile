@@ -18,9 +18,9 @@ LAB_FLAGS ?=
 PYTEST_FLAGS ?=
 # One lesson's tests, its room's and those that hold for every lesson: make test LESSON=07
 LESSON ?=
-# How many tests run side by side; make test PYTEST_JOBS=1 runs them one after another. Three keep two
+# How many tests run side by side; make test PYTEST_JOBS=1 runs them one after another. Four keep two
 # cores busy, because tests of hangs, browsers and killed ranks mostly wait.
-PYTEST_JOBS ?= 3
+PYTEST_JOBS ?= 4
 SIDE_BY_SIDE = $(if $(filter-out 0 1,$(PYTEST_JOBS)),-n $(PYTEST_JOBS))
 
 ifneq ($(filter command environment,$(firstword $(origin VENV))),)

@@ -98,7 +98,7 @@ def test_the_environment_is_made_once_and_redone_when_dependency_files_change(cl
     assert not any("--upgrade-deps" in line for line in asked)  # it asks an index for pip
 
     code, asked, _ = made(clone, "test")
-    assert (code, asked) == (0, ["-m pytest -n 3"])
+    assert (code, asked) == (0, ["-m pytest -n 4"])
 
     for name in ("pyproject.toml", "constraints.txt"):
         later = (clone / ".venv" / ".dtlib-installed").stat().st_mtime + 2
@@ -152,7 +152,7 @@ def test_a_named_environment_is_used_and_never_changed(clone):
     shutil.copy(clone / "bin" / "python3.13", clone / "mine" / "bin" / "python")
     code, asked, _ = made(clone, "test", "VENV=mine")
     assert code == 0
-    assert asked[-1] == "-m pytest -n 3"
+    assert asked[-1] == "-m pytest -n 4"
     assert not any("install" in line or "venv" in line for line in asked)
     assert not (clone / ".venv").exists()
 
