@@ -41,7 +41,7 @@ def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float
     try:
         with _recording(into, world, every):
             runpy.run_path(script, run_name="__main__")
-    except Exception:
+    except Exception:  # whatever the user's program raises: the records are written by now
         sys.excepthook(*sys.exc_info())  # torch's, which names the rank
         return 1
     return 0

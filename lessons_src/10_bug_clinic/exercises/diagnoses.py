@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from dtlib.learn.answers import Answer
 from dtlib.learn.readers import shown
 from dtlib.learn.verdicts import Wrong
 
@@ -32,20 +33,31 @@ def reader(kinds: Mapping[str, str]) -> Callable[[Any], Diagnosis]:
     return read
 
 
-def judge(
-    got: Diagnosis, want: Diagnosis, patient: str, also: Mapping[str, Collection[int]]
-) -> bool | Wrong:
-    """Say what is wrong: first the kind, then the line, then the rank.
+def exercise(
+    solution: Callable[[str], Diagnosis],
+    patients: Iterable[str],
+    kinds: Mapping[str, str],
+    also: Mapping[str, Collection[int]],
+) -> Answer:
+    """The exercise of diagnosing some patients; `also` has other lines that show the same bug."""
 
-    `also` has the other lines of a patient that show the same bug.
-    """
-    rank, line, kind = got
-    if kind != want[2]:
-        return Wrong(f"{patient}_kind", said=kind)
-    if line != want[1] and line not in also.get(patient, ()):
-        lines = program(patient).splitlines()
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else "nothing"
-        return Wrong(f"{patient}_line", line=line, text=text)
-    if rank != want[0]:
-        return Wrong("all_alike" if want[0] is None else f"{patient}_rank", said=rank)
-    return True
+    def judge(got: Diagnosis, want: Diagnosis, patient: str) -> bool | Wrong:
+        """Say what is wrong: first the kind, then the line, then the rank."""
+        rank, line, kind = got
+        if kind != want[2]:
+            return Wrong(f"{patient}_kind", said=kind)
+        if line != want[1] and line not in also.get(patient, ()):
+            lines = program(patient).splitlines()
+            text = lines[line - 1].strip() if 0 < line <= len(lines) else "nothing"
+            return Wrong(f"{patient}_line", line=line, text=text)
+        if rank != want[0]:
+            return Wrong("all_alike" if want[0] is None else f"{patient}_rank", said=rank)
+        return True
+
+    return Answer(
+        solution,
+        cases=[(f"patient {name}", (name,)) for name in patients],
+        read=reader(kinds),
+        judge=judge,
+        other="form",  # never said: `judge` has a sentence for everything
+    )

@@ -1,6 +1,5 @@
 """Exercise 10.2: which rank, which line, which kind of bug makes a program wrong in silence."""
 
-from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 
 from ..ward import SILENT, SILENT_KINDS
@@ -14,15 +13,4 @@ ALSO = {
 
 diagnose_silent = solution("diagnose_silent", globals())
 
-
-def judge(got, want, patient):
-    return diagnoses.judge(got, want, patient, ALSO)
-
-
-EXERCISE = Answer(
-    diagnose_silent,
-    cases=[(f"patient {name}", (name,)) for name in SILENT],
-    read=diagnoses.reader(SILENT_KINDS),
-    judge=judge,
-    other="form",  # never said: `judge` has a sentence for everything
-)
+EXERCISE = diagnoses.exercise(diagnose_silent, SILENT, SILENT_KINDS, ALSO)
