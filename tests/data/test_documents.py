@@ -84,7 +84,8 @@ def test_every_way_gives_the_same_documents_and_held_out_ones(way, tokenizer, tm
 
 
 def test_a_folder_that_datasets_saved_with_and_without_splits(tmp_path):
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     whole = datasets.Dataset.from_dict({"n": list(range(60)), "text": TEXTS})
     whole.save_to_disk(tmp_path / "whole")
     datasets.DatasetDict(
@@ -316,7 +317,8 @@ def test_batches_of_rows_do_not_change_who_is_held_out(tmp_path, monkeypatch):
 
 
 def test_a_gpt_learns_from_a_parquet_folder_alike_on_one_and_two_ranks(tmp_path, monkeypatch):
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     datasets.Dataset.from_dict({"text": TEXTS}).to_parquet(tmp_path / "folder" / "d.parquet")
