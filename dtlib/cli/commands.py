@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dtlib.cli import machine, training
+from dtlib.cli import machine, saved, training
 
 HEAD = """\
 dtlib: distributed training, from one laptop to a cluster
@@ -63,11 +63,11 @@ COMMANDS: dict[str, Command] = {
         },
     ),
     "export": Command(
-        elsewhere("dtlib.training.checkpoint.export"),
+        saved.export,
         {"RUN FOLDER": "a run's weights as safetensors, which transformers loads"},
     ),
     "checkpoints": Command(
-        elsewhere("dtlib.training.checkpoint.listing"),
+        saved.checkpoints,
         {"PLACE": "which checkpoints are whole, and what interrupted saves have left (--clean)"},
     ),
     "lessons": Command(

@@ -26,10 +26,10 @@ RANKS, REPEATS = "1,2,4", 3
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse and run a command; return the exit code, or raise `DtlibError` if it can't be done."""
-    from dtlib.study import running
-
     words = list(sys.argv[1:] if argv is None else argv)
     args = vars(parser().parse_args([hyphens(word) for word in words]))
+    from dtlib.study import running
+
     kind = args.pop("command")
     if kind == "figure":
         return running.show(Path(args["study"]))

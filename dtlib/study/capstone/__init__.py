@@ -14,7 +14,8 @@ from pathlib import Path
 from dtlib.config.files import writable_folder
 from dtlib.config.flags import Parser
 from dtlib.errors import BadInput
-from dtlib.study.capstone import words
+
+WORDS = "my_paper.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,14 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "folders", metavar="FOLDER", nargs="+", help="a study's folder, or one that holds studies"
     )
     parser.add_argument(
-        "--words", metavar="FILE", default=words.FILE,
-        help=f"your own words; begun for you if it is missing (default: {words.FILE})",
+        "--words", metavar="FILE", default=WORDS,
+        help=f"your own words; begun for you if it is missing (default: {WORDS})",
     )  # fmt: skip
     parser.add_argument(
         "--out", metavar="DIR", default="capstone", help="where to write (default: capstone)"
     )
     settings = parser.parse_args(list(sys.argv[1:] if argv is None else argv))
-    from dtlib.study.capstone import claims, documents, evidence
+    from dtlib.study.capstone import claims, documents, evidence, words
 
     found = evidence.gather([Path(folder) for folder in settings.folders])
     mine = words.read(Path(settings.words))

@@ -22,7 +22,6 @@ ASKED = {
 """The parts that only the student can write, and what each is asked for in one sentence."""
 
 TITLE = "How a small model scales"
-FILE = "my_paper.yaml"
 BEGINNING = f"""\
 # Your words. A blank line begins a new paragraph. No character has a special meaning, so write
 # #, $, @, <, * and quotes as they are. What you leave empty is asked for in the document.

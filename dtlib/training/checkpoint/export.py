@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import writable_folder, write_atomically
-from dtlib.config.flags import Parser
 from dtlib.config.values import HF
 from dtlib.errors import BadInput
 from dtlib.models import causal, gpt
@@ -100,13 +99,3 @@ def describe_gpt2(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> d
         **dict.fromkeys(("bos_token_id", "eos_token_id")),
         **({"pad_vocab_to": config["pad_vocab_to"]} if padded else {}),
     }
-
-
-def main(words: list[str]) -> int:
-    """Run `dtlib export RUN FOLDER`."""
-    parser = Parser(prog="dtlib export", description=__doc__)
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, or s3://BUCKET/PREFIX")
-    parser.add_argument("folder", metavar="FOLDER", help="where the weights go")
-    asked = parser.parse_args(words)
-    print(export(asked.run, asked.folder))
-    return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dtlib.config.flags import Parser
 from dtlib.errors import BadInput, counted
 from dtlib.training.checkpoint.checkpoints import place_of, storage_at
 
@@ -50,15 +49,3 @@ def list_checkpoints(place: str, *, clean: bool = False) -> list[str]:
             storage.remove(name)
         lines.append(f"removed: {len(left) + len(goes)}; kept: {len(folders) - len(goes)}")
     return lines
-
-
-def main(words: list[str]) -> int:
-    """Run `dtlib checkpoints PLACE [--clean]`."""
-    parser = Parser(prog="dtlib checkpoints", description=__doc__)
-    parser.add_argument("place", metavar="PLACE", help="the folder of a run, or s3://BUCKET/PREFIX")
-    parser.add_argument(
-        "--clean", action="store_true", help="remove what does not count; no run may be saving"
-    )
-    asked = parser.parse_args(words)
-    print("\n".join(list_checkpoints(asked.place, clean=asked.clean)))
-    return 0
