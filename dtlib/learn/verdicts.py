@@ -134,7 +134,8 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
     template = own.get(wrong.mistake) or COMMON[wrong.mistake]
     seen = dict(wrong.numbers)
     if "rank" in seen and "n" in seen:  # many exercises have no ranks
-        seen["who"] = "Your function" if seen["n"] == 1 else f"Rank {seen['rank']} of {seen['n']}"
+        alone = "Your function" if seen["n"] == 1 else f"Rank {seen['rank']} of {seen['n']}"
+        seen.setdefault("who", alone)  # a list of several ranks, where the check has one
     return " ".join(fill(template, seen).split())
 
 

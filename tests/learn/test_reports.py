@@ -172,6 +172,12 @@ def test_a_wait_for_nobody_is_named():
     assert explanations.who_waits(round_) == "rank 0 waited for a peer that never came (line 7)"
 
 
+def test_a_list_of_ranks_is_not_replaced_by_one_rank():
+    waits = verdicts.Wrong("waits", n=3, rank=2, who="rank 0 waited, rank 2 had returned")
+    said = verdicts.sentence({}, "any", waits)
+    assert said.startswith("The 3 ranks did not finish: rank 0 waited, rank 2 had returned.")
+
+
 def test_another_type_is_named():
     said = " returned a value of type str, but numbers are expected. What should your function"
     for ranks, who in ((1, "Your function"), (2, "Rank 0 of 2")):
