@@ -74,6 +74,7 @@ RIGHT: dict[str, Change] = {
 WRONG: dict[str, Change] = {
     "whole numbers": numbers(finite(math.trunc)),
     "two digits": numbers(lambda x: float(f"{x:.2g}")),
+    "three decimals": numbers(lambda x: round(x, 3)),
     "bf16": numbers(lambda x: torch.tensor(x, dtype=torch.bfloat16).item()),
     "nan": numbers(lambda x: math.nan),
     "all but the last": rows(lambda value: value[:-1]),
