@@ -50,11 +50,10 @@ def main(words: list[str]) -> int:
     """
     if words[:1] == ["record"]:
         return _record(words[1:])
-    if not words or words[0] in ("-h", "--help"):
-        _parser().parse_args([])  # a shell may ask which settings there are
+    if words[:1] in (["-h"], ["--help"]):
         print(HELP, end="")
         return 0
-    args = _parser().parse_args(words)
+    args = _parser().parse_args(words)  # a shell may ask here which settings there are
     if not args.files:
         raise BadInput("give files or folders that the ranks left; `dtlib clinic --help` says how.")
     from dtlib.measure.clinic import evidence, verdict
