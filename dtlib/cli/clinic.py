@@ -19,10 +19,10 @@ left behind. FILES are files, or folders of them, whose names end in the rank's 
 
   flight recorder   flight_rank_3       torch's dump, as a pickle or as JSON
   stacks            stack_rank_3.txt    by py-spy or faulthandler
-  logs              rank_3.log          or a job's output with [rank3]: before each line; torchrun's
-                                        folder of --log-dir, if there is one node (it has local
-                                        ranks); errors, and checksums in lines such as
-                                        "step 7: checksum 1.25" or {"step": 7, "checksum": 1.25}
+  logs              rank_3.log          or a job's output with [rank3]: before each line, or
+                                        torchrun's folder of --log-dir; errors, and checksums in
+                                        lines such as "step 7: checksum 1.25" or
+                                        {"step": 7, "checksum": 1.25}
 
 How to get them for your own program, which needs no change (first: mkdir -p dumps):
 
@@ -35,7 +35,8 @@ How to get them for your own program, which needs no change (first: mkdir -p dum
                 need sudo), or PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of
                 all ranks at once: each writes its stack into its log and ends. If only one
                 rank gets the signal, torchrun ends the others before they write theirs
-  logs          torchrun --log-dir dumps --redirects 3 … train.py
+  logs          torchrun --log-dir dumps/node0 --redirects 3 … train.py
+                with each node's own number, because torchrun names logs after the local rank
 
 Then: dtlib clinic dumps
 

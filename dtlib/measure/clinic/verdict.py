@@ -67,7 +67,7 @@ def doing(rank: Rank, waiting: list[Wait]) -> str:
         return f"is {rank.where}"
     if rank.dump and rank.dump.calls:
         return f"has called {rank.dump.calls[-1]} last; the line that it is at now is unknown"
-    return "left nothing"
+    return "left a log that shows no error" if rank.has_log else "left nothing"
 
 
 def _at(where: object) -> str:
@@ -258,6 +258,7 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         lacking = [r for r in everyone if r not in has]
         if has and lacking:
             yield f"no {kind} of {listed(lacking)}"
+    yield from evidence.unread
     for rank in left:
         dump = evidence.ranks[rank].dump
         if dump and dump.calls and not any(call.where.line for call in dump.calls):
