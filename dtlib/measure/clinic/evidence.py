@@ -155,7 +155,7 @@ def _read(path: Path, number: int | None, found: Evidence) -> bool:
     if b"\0" in raw[:4096]:
         return False
     text = raw.decode("utf-8", "replace")
-    if text.lstrip().startswith("{") and '"entries"' in text:
+    if dumps.looks_like_json(text):
         return _add_dump(path, number, text, found)
     return _add_text(path, number, text, found)
 

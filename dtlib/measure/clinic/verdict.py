@@ -173,8 +173,10 @@ def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> F
     gone = [r for r in free if evidence.ranks[r].ended]
     timed_out = any(e.timed_out for r in evidence.ranks.values() for e in r.log.raised)
     timed_out = timed_out or any("imed out" in r.ended for r in evidence.ranks.values())
+    if not free and one.unseen:
+        return _unseen(one, limit, timed_out)
     if not free:
-        return _unseen(one, limit, timed_out) if one.unseen else None
+        return _stuck(one) if timed_out or one.seconds > limit else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
@@ -226,6 +228,15 @@ def _unseen(one: Wait, limit: float, timed_out: bool) -> Finding:
     words += f", and {listed(one.unseen)} left no dump that shows whether it joined: "
     words += "look there." if hangs else "that is no sign of a hang yet; get it."
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
+
+
+def _stuck(one: Wait) -> Finding:
+    """Say that nobody is missing from a collective that doesn't end."""
+    words = (
+        f"{capital(listed(one.calls))} wait in {one.call}{_lasting(one)}, which every rank of its"
+        " group has joined: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
+    )
+    return Finding("hang", None, str(one.call), one.call.where.place, words)
 
 
 def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
