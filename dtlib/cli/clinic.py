@@ -1,4 +1,4 @@
-"""`dtlib clinic FILES…` and `dtlib clinic record SCRIPT`: why a program on many ranks hangs."""
+"""`dtlib clinic FILES…`, `record SCRIPT` and `spy`: why a program on many ranks hangs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dtlib.errors import BadInput
 HELP = """\
 dtlib clinic FILES… [--ranks N] [--patience SECONDS] [--json]
 dtlib clinic record [--into FOLDER] [--every SECONDS] SCRIPT [WORD …]
+dtlib clinic spy [--into FOLDER] [PID …]
 
 Say which rank waits for which other one, in which collective, on which line, from what the ranks
 left behind. FILES are files, or folders of them, whose names end in the rank's number:
@@ -31,10 +32,11 @@ How to get them for your own program, which needs no change (first: mkdir -p dum
   NCCL          TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 \\
                 TORCH_FR_DUMP_TEMP_FILE=dumps/flight_rank_ torchrun … train.py
                 torch itself writes the dumps when a collective times out (gloo never does)
-  stacks        py-spy dump --pid PID > dumps/stack_rank_3.txt     (pip install py-spy; it may
-                need sudo), or PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of
-                all ranks at once: each writes its stack into its log and ends. If only one
-                rank gets the signal, torchrun ends the others before they write theirs
+  stacks        dtlib clinic spy --into dumps      of ranks that hang already, on each node
+                (needs py-spy: pip install py-spy; it may need sudo), or
+                PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of all ranks at
+                once: each writes its stack into its log and ends. If only one rank gets the
+                signal, torchrun ends the others before they write theirs
   logs          torchrun --log-dir dumps/node0 --redirects 3 … train.py
                 with each node's own number, because torchrun names logs after the local rank
 
@@ -47,10 +49,13 @@ Exit codes: 0 no alarm, 1 something is wrong, 2 the files cannot be used.
 def main(words: list[str]) -> int:
     """Run `dtlib clinic …` and return its exit code.
 
-    Raises `BadInput` for files that say nothing, and for settings that are wrong.
+    Raises `BadInput` for files that say nothing and for settings that are wrong, and `Unavailable`
+    where py-spy is missing.
     """
     if words[:1] == ["record"]:
         return _record(words[1:])
+    if words[:1] == ["spy"]:
+        return _spy(words[1:])
     if words[:1] in (["-h"], ["--help"]):
         print(HELP, end="")
         return 0
@@ -123,6 +128,30 @@ def _record(words: list[str]) -> int:
         raise BadInput(f"--every is {args.every:g}; it must be more than 0 seconds.")
     folder = writable_folder(args.into, "--into")
     return record.run(args.script, args.words, world, folder, args.every)
+
+
+def _spy(words: list[str]) -> int:
+    parser = Parser(
+        prog="dtlib clinic spy",
+        description="Write the stacks of ranks that hang, for `dtlib clinic` to read.",
+    )
+    into = "folder for the stacks (default: dumps)"
+    parser.add_argument("--into", type=Path, default=Path("dumps"), metavar="FOLDER", help=into)
+    which = "the ranks' processes (default: all that torchrun or srun started on this machine)"
+    parser.add_argument("pids", nargs="*", type=_pid, metavar="PID", help=which)
+    args = parser.parse_args(words)
+    from dtlib.config.files import writable_folder
+    from dtlib.measure.clinic import spy
+
+    written = spy.keep_stacks(writable_folder(args.into, "--into"), args.pids)
+    print("\n".join(f"rank {rank}: {path}" for rank, path in written.items()))
+    return 0
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal():
+        raise BadInput(f"{text!r} is no PID; give the numbers of the ranks' processes.")
+    return int(text)
 
 
 def _whole(text: str) -> int:

@@ -102,8 +102,18 @@ def compare_with_one_process(names: list[str], models: Path, story: str) -> None
             assert (theirs - first).abs().max() > 1e-3
 
 
-def test_two_ranks_have_the_losses_of_one_and_export_what_they_trained(models, story):
-    compare_with_one_process([n for n in ("ddp", "zero3", "fsdp") if n in HERE], models, story)
+def test_from_a_parquet_folder_through_two_ranks_to_a_model_that_transformers_reloads(
+    models, story, tmp_path
+):
+    """GPT-2 and Llama under ddp, zero3 and fsdp: losses of one process, logits as trained."""
+    import datasets
+
+    (text,) = Path(story).glob("*.txt")
+    lines = text.read_text().splitlines()  # the end of a document has the newline's place
+    (tmp_path / "documents").mkdir()
+    datasets.Dataset.from_dict({"text": lines}).to_parquet(tmp_path / "documents" / "0.parquet")
+    names = [name for name in ("ddp", "zero3", "fsdp") if name in HERE]
+    compare_with_one_process(names, models, str(tmp_path / "documents"))
 
 
 @pytest.mark.slow

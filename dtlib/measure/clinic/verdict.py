@@ -173,14 +173,15 @@ def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> F
     gone = [r for r in free if evidence.ranks[r].ended]
     timed_out = any(e.timed_out for r in evidence.ranks.values() for e in r.log.raised)
     timed_out = timed_out or any("imed out" in r.ended for r in evidence.ranks.values())
+    hangs = timed_out or one.seconds > limit or limit == 0  # 0 is said by who knows that it hangs
     if not free and one.unseen:
-        return _unseen(one, limit, timed_out)
+        return _unseen(one, hangs)
     if not free:
-        return _stuck(one) if timed_out or one.seconds > limit else None
+        return _stuck(one) if hangs else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
-    if gone or timed_out or one.seconds > limit:
+    if gone or hangs:
         words = f"{beginning}{_lasting(one)}, and rank {rank} {state}."
         words += _other_line(one, rank, evidence)
         return Finding("hang", rank, str(call), _line(evidence.ranks[rank]), words)
@@ -220,9 +221,8 @@ def _lasting(one: Wait) -> str:
     return f" for {one.seconds:.1f} s" if one.seconds >= 0.1 else ""
 
 
-def _unseen(one: Wait, limit: float, timed_out: bool) -> Finding:
+def _unseen(one: Wait, hangs: bool) -> Finding:
     """Say that those who are not here may be those who are waited for."""
-    hangs = timed_out or one.seconds > limit
     verb = "waits" if len(one.calls) == 1 else "wait"
     words = f"{capital(listed(one.calls))} {verb} in {one.call}{_lasting(one)}"
     words += f", and {listed(one.unseen)} left no dump that shows whether it joined: "
