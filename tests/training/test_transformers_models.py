@@ -160,6 +160,20 @@ def test_adapters_alone_are_trained_saved_and_exported(models, story):
     assert torch.equal(adapted, trained)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in ("accelerate", "lightning") if name in HERE])
+def test_adapters_under_a_framework_are_those_of_one_process(name, models, story):
+    settings = {"data": story, "lr": 0.05, "lora": 2, "model": f"hf:{models / 'llama'}"}
+    two = figures(launch(train, name, out="two", **settings, ranks=2, timeout=100)[0])
+    one = figures(alone(models, "llama", **settings, accumulation=2, out="one"))
+    assert two["losses"] == pytest.approx(one["losses"], rel=0, abs=TABLE[name].close)
+    assert two["losses"][-1] < two["losses"][0]
+    assert all(torch.equal(t, saved(Run.load("one"))[n]) for n, t in saved(Run.load("two")).items())
+    export("two", "out")
+    merged = logits_of(Path("out"))  # adds the adapters' product in another order
+    assert torch.allclose(merged, trained_logits(Run.load("two"), lora=2), atol=1e-5)
+
+
 def test_dropout_is_that_of_the_run_and_not_of_the_models_file(models):
     name = f"hf:{models / 'gpt2'}"  # whose config.json has 0.1
     tokens = torch.arange(12)[None]
