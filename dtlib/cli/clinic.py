@@ -40,7 +40,7 @@ How to get them for your own program, which needs no change (first: mkdir -p dum
   logs          torchrun --log-dir dumps/node0 --redirects 3 … train.py
                 with each node's own number, because torchrun names logs after the local rank
 
-Then: dtlib clinic dumps
+Then: dtlib clinic dumps      (files from other nodes with their times: scp -p, rsync -t)
 
 Exit codes: 0 no alarm, 1 something is wrong, 2 the files cannot be used.
 """
