@@ -10,7 +10,7 @@
 .PHONY: help lab lessons test test-slow bare ops notebooks lint book slides pdf install wheelhouse clean env
 
 # Extras of pyproject.toml that .venv gets, and further options for pip (an index of CPU-only wheels, say).
-EXTRAS ?= dev,lightning,logging,lora,book,deepspeed,workshop,s3
+EXTRAS ?= dev,lightning,logging,lora,book,deepspeed,workshop,s3,clinic
 PIP_FLAGS ?=
 # What JupyterLab is told: make lab LAB_FLAGS="--no-browser --port=9000"
 LAB_FLAGS ?=

@@ -290,7 +290,7 @@ def test_the_extras_are_those_of_the_design():
     extras = PROJECT["optional-dependencies"]
     assert set(extras) == {
         "deepspeed", "lightning", "logging", "gpu", "lora", "pretrained", "workshop", "book", "dev",
-        "s3",
+        "s3", "clinic",
     }  # fmt: skip
     marker = Requirement(extras["deepspeed"][0]).marker
     assert marker is not None

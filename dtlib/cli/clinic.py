@@ -1,4 +1,4 @@
-"""`dtlib clinic FILES…` and `dtlib clinic record SCRIPT`: why a program on many ranks hangs."""
+"""`dtlib clinic FILES…`, `record SCRIPT` and `spy`: why a program on many ranks hangs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from dtlib.errors import BadInput
 HELP = """\
 dtlib clinic FILES… [--ranks N] [--patience SECONDS] [--json]
 dtlib clinic record [--into FOLDER] [--every SECONDS] SCRIPT [WORD …]
+dtlib clinic spy [--into FOLDER] [PID …]
 
 Say which rank waits for which other one, in which collective, on which line, from what the ranks
 left behind. FILES are files, or folders of them, whose names end in the rank's number:
 
   flight recorder   flight_rank_3       torch's dump, as a pickle or as JSON
   stacks            stack_rank_3.txt    by py-spy or faulthandler
-  logs              rank_3.log          or a job's output with [rank3]: before each line; torchrun's
-                                        folder of --log-dir, if there is one node (it has local
-                                        ranks); errors, and checksums in lines such as
-                                        "step 7: checksum 1.25" or {"step": 7, "checksum": 1.25}
+  logs              rank_3.log          or a job's output with [rank3]: before each line, or
+                                        torchrun's folder of --log-dir; errors, and checksums in
+                                        lines such as "step 7: checksum 1.25" or
+                                        {"step": 7, "checksum": 1.25}
 
 How to get them for your own program, which needs no change (first: mkdir -p dumps):
 
@@ -31,13 +32,15 @@ How to get them for your own program, which needs no change (first: mkdir -p dum
   NCCL          TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 \\
                 TORCH_FR_DUMP_TEMP_FILE=dumps/flight_rank_ torchrun … train.py
                 torch itself writes the dumps when a collective times out (gloo never does)
-  stacks        py-spy dump --pid PID > dumps/stack_rank_3.txt     (pip install py-spy; it may
-                need sudo), or PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of
-                all ranks at once: each writes its stack into its log and ends. If only one
-                rank gets the signal, torchrun ends the others before they write theirs
-  logs          torchrun --log-dir dumps --redirects 3 … train.py
+  stacks        dtlib clinic spy --into dumps      of ranks that hang already, on each node
+                (needs py-spy: pip install py-spy; it may need sudo), or
+                PYTHONFAULTHANDLER=1 torchrun …, and `kill -ABRT` with the PIDs of all ranks at
+                once: each writes its stack into its log and ends. If only one rank gets the
+                signal, torchrun ends the others before they write theirs
+  logs          torchrun --log-dir dumps/node0 --redirects 3 … train.py
+                with each node's own number, because torchrun names logs after the local rank
 
-Then: dtlib clinic dumps
+Then: dtlib clinic dumps      (files from other nodes with their times: scp -p, rsync -t)
 
 Exit codes: 0 no alarm, 1 something is wrong, 2 the files cannot be used.
 """
@@ -46,15 +49,17 @@ Exit codes: 0 no alarm, 1 something is wrong, 2 the files cannot be used.
 def main(words: list[str]) -> int:
     """Run `dtlib clinic …` and return its exit code.
 
-    Raises `BadInput` for files that say nothing, and for settings that are wrong.
+    Raises `BadInput` for files that say nothing and for settings that are wrong, and `Unavailable`
+    where py-spy is missing.
     """
     if words[:1] == ["record"]:
         return _record(words[1:])
-    if not words or words[0] in ("-h", "--help"):
-        _parser().parse_args([])  # a shell may ask which settings there are
+    if words[:1] == ["spy"]:
+        return _spy(words[1:])
+    if words[:1] in (["-h"], ["--help"]):
         print(HELP, end="")
         return 0
-    args = _parser().parse_args(words)
+    args = _parser().parse_args(words)  # a shell may ask here which settings there are
     if not args.files:
         raise BadInput("give files or folders that the ranks left; `dtlib clinic --help` says how.")
     from dtlib.measure.clinic import evidence, verdict
@@ -123,6 +128,30 @@ def _record(words: list[str]) -> int:
         raise BadInput(f"--every is {args.every:g}; it must be more than 0 seconds.")
     folder = writable_folder(args.into, "--into")
     return record.run(args.script, args.words, world, folder, args.every)
+
+
+def _spy(words: list[str]) -> int:
+    parser = Parser(
+        prog="dtlib clinic spy",
+        description="Write the stacks of ranks that hang, for `dtlib clinic` to read.",
+    )
+    into = "folder for the stacks (default: dumps)"
+    parser.add_argument("--into", type=Path, default=Path("dumps"), metavar="FOLDER", help=into)
+    which = "the ranks' processes (default: all that torchrun or srun started on this machine)"
+    parser.add_argument("pids", nargs="*", type=_pid, metavar="PID", help=which)
+    args = parser.parse_args(words)
+    from dtlib.config.files import writable_folder
+    from dtlib.measure.clinic import spy
+
+    written = spy.keep_stacks(writable_folder(args.into, "--into"), args.pids)
+    print("\n".join(f"rank {rank}: {path}" for rank, path in written.items()))
+    return 0
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal():
+        raise BadInput(f"{text!r} is no PID; give the numbers of the ranks' processes.")
+    return int(text)
 
 
 def _whole(text: str) -> int:

@@ -60,6 +60,7 @@ COMMANDS: dict[str, Command] = {
         {
             "FILES": "why a run hangs: who waits for whom, in which collective, on which line",
             "record SCRIPT": "run a script under torchrun and keep what `dtlib clinic` reads",
+            "spy": "the stacks of ranks that hang already, by py-spy",
         },
     ),
     "export": Command(

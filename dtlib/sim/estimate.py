@@ -63,9 +63,11 @@ def estimate(setup: Setup) -> Estimate:
 
 def _states(setup: Setup, parameters: int) -> list[Row]:
     why = {
-        "parameters": "weights", "fp32_copy": "what the optimizer updates",
-        "gradients": "from backward to step", "optimizer": f"moments of {setup.optimizer}",
-    }  # fmt: skip
+        "parameters": "weights",
+        "fp32_copy": "what the optimizer updates",
+        "gradients": "DDP's buckets" if setup.has_buckets else "from backward to step",
+        "optimizer": f"moments of {setup.optimizer}",
+    }
     rows = []
     for place in PLACES:
         held = model_states(
@@ -74,8 +76,9 @@ def _states(setup: Setup, parameters: int) -> list[Row]:
             cpu_offload=setup.cpu_offload, place=place,
         )._asdict()  # fmt: skip
         for kind, note in why.items():
-            # with one micro-batch per step, there are no gradients yet when backward begins
-            late = kind == "gradients" and setup.accumulation == 1
+            # with one micro-batch per step, there are no gradients yet when backward begins, unless
+            # they are views of DDP's buckets, which stay allocated between steps
+            late = kind == "gradients" and setup.accumulation == 1 and not setup.has_buckets
             rows.append(Row(kind, place, held[kind], note, MOMENTS[late:]))
     return rows
 

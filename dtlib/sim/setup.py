@@ -165,6 +165,11 @@ class Setup:
         return self.zero_stage == 3 or self.strategy in ("zero3", "infinity")
 
     @property
+    def has_buckets(self) -> bool:
+        """Whether gradients are views of the buckets of torch's DDP, which are always there."""
+        return self.ranks > 1 and self.strategy in ("ddp", "dp", "accelerate", "lightning")
+
+    @property
     def recipe(self) -> str:
         """Key of `states.RECIPES`."""
         return states.recipe(self.strategy, self.precision)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dtlib.config.values import HF
 from dtlib.sim import memory, shapes, states
 from dtlib.sim.estimate import estimate
 from dtlib.study import shards
@@ -43,9 +44,10 @@ class Line(NamedTuple):
 def compare(facts: Facts) -> list[Line]:
     """Return a line for each kind of state, for activations and for each collective.
 
-    There are none if `sim` has no formula for the strategy: nothing is guessed.
+    There are none if `sim` has no formula for the strategy, or if the model is one of transformers,
+    whose tensors' sizes the records of a run don't hold: nothing is guessed.
     """
-    if not memory.knows(facts.strategy):
+    if not memory.knows(facts.strategy) or facts.model.startswith(HF):
         return []
     return [*_held(facts), *_activations(facts), *_sent(facts)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtlib.config.files import write_atomically
+from dtlib.config.values import HF
 from dtlib.measure.columns import aligned
 from dtlib.sim import memory
 from dtlib.study.differences import COLLECTIVES
@@ -44,9 +45,14 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def without_formula(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each strategy that ran without a formula in `sim`."""
-    names = dict.fromkeys(row["strategy"] for row in rows if row["status"] == "done")
+    """Return a sentence for each strategy, or model, that ran without a formula for it."""
+    done = [row for row in rows if row["status"] == "done"]
+    names = dict.fromkeys(row["strategy"] for row in done)
+    models = dict.fromkeys(row["model"] for row in done if row["model"].startswith(HF))
     return [
+        f"A study has no formula for the model {model}, so what it predicts is left blank."
+        for model in models
+    ] + [
         f"sim has no formula for strategy {name}, so what it predicts is left blank."
         for name in names
         if not memory.knows(name)

@@ -139,6 +139,18 @@ def test_stacks_by_py_spy_are_read():
     assert found.sentence.startswith("Every rank waits for a message, and none sends one: rank 0")
 
 
+def test_stacks_alone_are_a_hang_for_who_knows_that_it_hangs(tmp_path):
+    """Rank 1 of loop.py is late or lost: stacks don't tell which, and `--patience 0` does."""
+    for rank, at in enumerate(("all_reduce (torch/distributed/distributed_c10d.py:9)", "")):
+        frames = [at] * bool(at) + [f"<module> (loop.py:{5 + rank})"]
+        text = "\n    ".join(['Thread 7 (idle): "MainThread"', *frames])
+        (tmp_path / f"stack_rank_{rank}.txt").write_text(text + "\n")
+    (found,) = examined(tmp_path).findings
+    assert (found.kind, found.rank) == ("slow", 1)
+    (found,) = examined(tmp_path, patience=0).findings
+    assert (found.kind, found.rank, found.line) == ("hang", 1, "loop.py:6")
+
+
 def test_a_rank_that_was_asked_for_its_stack_is_not_to_blame(tmp_path):
     """`kill -ABRT` under PYTHONFAULTHANDLER=1 writes the stack, and ends the rank."""
     (tmp_path / "0").mkdir()

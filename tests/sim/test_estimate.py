@@ -1,18 +1,24 @@
 """`dtlib sim memory`: its peak against a real step, its table, its JSON and its refusals."""
 
+import contextlib
 import dataclasses
 import json
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 from dtlib import cli
 from dtlib.cli import simulate
+from dtlib.config import RunConfig
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.models.resnet import resnet18
 from dtlib.sim import activations, shapes, tensors
 from dtlib.sim.estimate import BACKWARD, END, STEP, Setup, estimate
+from dtlib.strategies.ddp import reducer_settings
 from tests.sim.alive import Live
 
 
@@ -116,11 +122,45 @@ def test_kinds_by_hand():
 
 
 def test_gradients_are_there_when_backward_begins_only_under_accumulation():
-    one, two = (estimate(Setup("nano", "ddp", ranks=2, accumulation=a)) for a in (1, 2))
+    one, two = (estimate(Setup("nano", "zero1", ranks=2, accumulation=a)) for a in (1, 2))
     gradients = 4 * one.parameters
     assert two.peaks[BACKWARD] - one.peaks[BACKWARD] == gradients
     assert two.peaks[END] == one.peaks[END]
     assert two.peaks[STEP] == one.peaks[STEP]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_buckets_of_ddp_hold_the_gradients_between_steps_too(ranks):
+    """Exactly: the storages of the gradients of a real step, and whether they outlive it."""
+    model = GPT(GPTConfig(vocab_size=50, **shapes.GPT["nano"]))
+    tokens = torch.zeros(1, 8, dtype=torch.int64)
+    with one_rank() if ranks > 1 else contextlib.nullcontext():
+        settings = reducer_settings(RunConfig("text"))
+        wrapped = DistributedDataParallel(model, **settings) if ranks > 1 else model
+        for _ in range(3):  # DDP lays its buckets out anew after the first step
+            wrapped.zero_grad()
+            wrapped(tokens).sum().backward()
+        storages = {t.grad.untyped_storage()._cdata: t.grad for t in model.parameters()}
+        alive = [StorageWeakRef(t.untyped_storage()) for t in storages.values()]
+        size = sum(grad.untyped_storage().nbytes() for grad in storages.values())
+        del storages
+        wrapped.zero_grad()
+        kept = {not ref.expired() for ref in alive}
+    setup = Setup("nano", "ddp", ranks=ranks, vocab_size=50, max_length=8)
+    (row,) = (row for row in estimate(setup).rows if row.kind == "gradients")
+    assert row.size == size
+    assert {BACKWARD in row.moments} == kept
+
+
+@contextlib.contextmanager
+def one_rank():
+    """A process group of one, in which torch's DDP makes its buckets as among many."""
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def test_parameters_and_buffers_of_the_real_resnet():

@@ -12,6 +12,7 @@ from dtlib import study
 from dtlib.cli import simulate
 from dtlib.config import RunConfig
 from dtlib.config.files import write_csv
+from dtlib.data import open_text
 from dtlib.errors import BadInput, DtlibError, Stopped, Unavailable
 from dtlib.measure.ledger import KINDS, Page
 from dtlib.measure.ledger.collectives import Tally
@@ -237,6 +238,26 @@ def test_a_study_survives_a_strategy_without_a_formula(tmp_path, trains, gossip,
     assert {row["strategy"] for row in named} == {"ddp"}
     assert study.main(["figure", str(tmp_path)]) == 0
     assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.slow  # it loads transformers
+def test_of_a_model_of_transformers_a_study_measures_and_predicts_nothing(tmp_path, trains, capsys):
+    """Whose tensors no record holds, and of which `--lora` trains only some."""
+    from transformers import LlamaConfig
+
+    words = open_text("grammar").tokenizer.vocab_size
+    LlamaConfig(vocab_size=words).save_pretrained(tmp_path / "llama")
+    (tmp_path / "llama" / "model.safetensors").touch()
+    model = f"hf:{tmp_path / 'llama'}"
+    words = ["strategies", "text", "--model", model, "--lora", "2", "--steps", "4"]
+    words += ["--strategies", "ddp,fsdp", "--ranks", "2", "--out", str(tmp_path / "out")]
+    assert study.main([*words, "--max_length", "8", "--global_batch", "8"]) == 0
+    sentence = f"A study has no formula for the model {model}, so what it predicts is left blank."
+    assert capsys.readouterr().out.count(sentence) == 1
+    for row in rows.read(tmp_path / "out" / CSV):
+        blank = [row[name] for name in row if name.startswith("predicted_")]
+        assert {*blank, row["unexplained_bytes"]} == {None}
+        assert row["parameters_bytes"] == 4 * PSI
 
 
 def test_sim_says_that_it_has_no_formula_for_a_strategy(gossip):

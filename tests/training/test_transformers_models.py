@@ -102,8 +102,18 @@ def compare_with_one_process(names: list[str], models: Path, story: str) -> None
             assert (theirs - first).abs().max() > 1e-3
 
 
-def test_two_ranks_have_the_losses_of_one_and_export_what_they_trained(models, story):
-    compare_with_one_process([n for n in ("ddp", "zero3", "fsdp") if n in HERE], models, story)
+def test_from_a_parquet_folder_through_two_ranks_to_a_model_that_transformers_reloads(
+    models, story, tmp_path
+):
+    """GPT-2 and Llama under ddp, zero3 and fsdp: losses of one process, logits as trained."""
+    import datasets
+
+    (text,) = Path(story).glob("*.txt")
+    lines = text.read_text().splitlines()  # the end of a document has the newline's place
+    (tmp_path / "documents").mkdir()
+    datasets.Dataset.from_dict({"text": lines}).to_parquet(tmp_path / "documents" / "0.parquet")
+    names = [name for name in ("ddp", "zero3", "fsdp") if name in HERE]
+    compare_with_one_process(names, models, str(tmp_path / "documents"))
 
 
 @pytest.mark.slow
@@ -148,6 +158,20 @@ def test_adapters_alone_are_trained_saved_and_exported(models, story):
         warnings.simplefilter("ignore")  # peft calls what transformers will rename
         adapted = PeftModel.from_pretrained(base, "out/adapter")(torch.arange(12)[None]).logits
     assert torch.equal(adapted, trained)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in ("accelerate", "lightning") if name in HERE])
+def test_adapters_under_a_framework_are_those_of_one_process(name, models, story):
+    settings = {"data": story, "lr": 0.05, "lora": 2, "model": f"hf:{models / 'llama'}"}
+    two = figures(launch(train, name, out="two", **settings, ranks=2, timeout=100)[0])
+    one = figures(alone(models, "llama", **settings, accumulation=2, out="one"))
+    assert two["losses"] == pytest.approx(one["losses"], rel=0, abs=TABLE[name].close)
+    assert two["losses"][-1] < two["losses"][0]
+    assert all(torch.equal(t, saved(Run.load("one"))[n]) for n, t in saved(Run.load("two")).items())
+    export("two", "out")
+    merged = logits_of(Path("out"))  # adds the adapters' product in another order
+    assert torch.allclose(merged, trained_logits(Run.load("two"), lora=2), atol=1e-5)
 
 
 def test_dropout_is_that_of_the_run_and_not_of_the_models_file(models):

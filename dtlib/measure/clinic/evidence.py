@@ -9,20 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dtlib.errors import BadInput, in_words
-from dtlib.measure.clinic import dumps, logs
+from dtlib.errors import BadInput, in_words, unusable
+from dtlib.measure.clinic import dumps, logs, nodes
 from dtlib.measure.clinic.dumps import Dump
 from dtlib.measure.clinic.logs import Log, Raised
 from dtlib.measure.clinic.stacks import main_thread, place
 from dtlib.ranks.outcome import plain
 from dtlib.ranks.where import Where
 
-# rank3, rank_3, rank-3 …; a number at a name's end, as torch writes it; torchrun's folder of a rank
-_RANKS = (
-    re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I),
-    re.compile(r"(?:^|/)(\d+)/std(?:out|err)\.log$"),
-    re.compile(r"[._-](\d+)(?:\.\w+)?$"),
-)
+# rank3, rank_3, rank-3 …; a number at a name's end, as torch writes it
+_RANKS = (re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I), re.compile(r"[._-](\d+)(?:\.\w+)?$"))
 _HEAD = re.compile(r"^# (\{.*\})$", re.M)
 LARGEST = 512 * 2**20  # bytes; a dump of 2000 collectives has about 2 MB
 CANNOT_READ = (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError)
@@ -52,12 +48,15 @@ class Rank:
 
 @dataclass
 class Evidence:
-    """All ranks that left something, how many there should be, and the members of each group."""
+    """All ranks that left something, how many there should be, and the members of each group.
+
+    `unread` names, in words, what the files hold but was left out.
+    """
 
     ranks: dict[int, Rank] = field(default_factory=dict)
     world_size: int = 0
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    ignored: list[Path] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def rank(self, number: int) -> Rank:
         """Return what there is of a rank, so far nothing perhaps."""
@@ -89,12 +88,21 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
     ------
     BadInput
         When a file does not exist, cannot be read or says nothing about any rank, when two files
-        are of the same kind and rank, or when there are more ranks than `world_size`.
+        are of the same kind and rank, when nothing tells the global ranks of a node's logs, or when
+        there are more ranks than `world_size`.
     """
     found = Evidence(world_size=world_size or 0)
-    for path, named in _files(paths):
+    files = dict(_files(paths))
+    over = nodes.earlier_attempts(files)
+    found.unread += [f"what {folder} holds of an earlier attempt" for folder in sorted(over)]
+    files = {path: named for path, named in files.items() if path.parent.parent not in over}
+    try:
+        first = nodes.offsets(files, world_size)
+    except OSError as error:
+        raise unusable(error) from None
+    for path, named in files.items():
         try:
-            known = _read(path, found)
+            known = _read(path, _rank_of(path, first), found)
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {in_words(error)}.") from None
         if not known and named:
@@ -102,8 +110,6 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
                 f"{path} holds no flight record, no stack, no error and no checksum of a rank; give"
                 " files whose names end in the rank's number, such as stack_rank_3.txt."
             )
-        if not known:
-            found.ignored.append(path)
     if not found.ranks:
         raise BadInput("there is nothing about any rank; `dtlib clinic --help` says how to get it.")
     for rank in found.ranks.values():
@@ -132,29 +138,29 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             raise BadInput(f"there is no file {path}; give dumps, stacks and logs of ranks.")
 
 
-def _rank_of(path: Path) -> int | None:
-    for pattern in _RANKS:
-        if match := pattern.search(path.as_posix() if "std" in pattern.pattern else path.name):
-            return int(match[1])
-    return None
+def _rank_of(path: Path, first: dict[Path, int]) -> int | None:
+    """Return the rank of a file by its name; `first` has the first rank of each node."""
+    if (local := nodes.local_rank(path)) is not None:
+        return first[path.parent.parent] + local
+    return next((int(m[1]) for pattern in _RANKS if (m := pattern.search(path.name))), None)
 
 
-def _read(path: Path, found: Evidence) -> bool:
+def _read(path: Path, number: int | None, found: Evidence) -> bool:
     """Add a file to the evidence; return whether it says anything."""
     if path.stat().st_size > LARGEST:
         raise BadInput(f"{path} has more than {LARGEST >> 20} MiB; give the end of this log.")
     raw = path.read_bytes()
     if dumps.looks_like_pickle(raw):
-        return _add_dump(path, raw, found)
+        return _add_dump(path, number, raw, found)
     if b"\0" in raw[:4096]:
         return False
     text = raw.decode("utf-8", "replace")
-    if text.lstrip().startswith("{") and '"entries"' in text:
-        return _add_dump(path, text, found)
-    return _add_text(path, text, found)
+    if dumps.looks_like_json(text):
+        return _add_dump(path, number, text, found)
+    return _add_text(path, number, text, found)
 
 
-def _add_dump(path: Path, content: bytes | str, found: Evidence) -> bool:
+def _add_dump(path: Path, number: int | None, content: bytes | str, found: Evidence) -> bool:
     try:
         read = dumps.read_pickle if isinstance(content, bytes) else dumps.read_json
         dump = read(content)  # type: ignore[arg-type]
@@ -163,7 +169,6 @@ def _add_dump(path: Path, content: bytes | str, found: Evidence) -> bool:
             f"{path} is no whole flight-recorder dump: {in_words(error)}; leave it out, and its"
             " rank counts as missing."
         ) from None
-    number = _rank_of(path)
     if number is None:
         raise BadInput(f"{path} has no rank in its name; rename it to flight_rank_3, for rank 3.")
     rank = found.rank(number)
@@ -177,14 +182,19 @@ def _add_dump(path: Path, content: bytes | str, found: Evidence) -> bool:
 def _only_one(rank: Rank, kind: str, path: Path) -> None:
     if kind in rank.files:
         raise BadInput(
-            f"{rank.files[kind]} and {path} are both a {kind} of rank {rank.number}; leave only"
-            " the one that you mean."
+            f"{rank.files[kind]} and {path} are both a {kind} of rank {rank.number}; leave only the"
+            " one that you mean, and name files after the global rank (RANK), not the local one."
         )
     rank.files[kind] = path
 
 
-def _add_text(path: Path, text: str, found: Evidence) -> bool:
-    number = _rank_of(path)
+def _add_text(path: Path, number: int | None, text: str, found: Evidence) -> bool:
+    named = logs.named(text)  # torch knows the global rank; a job's output may end in any number
+    if named:
+        number = min(named) if len(named) == 1 else None
+    if logs.by_local_rank(text):
+        text = logs.without_local(text)
+        found.unread.append(f"the lines of {path} that begin with a local rank")
     ended = logs.exits(text)
     for rank, how in ended.items():
         found.rank(rank).ended = found.rank(rank).ended or how
@@ -209,6 +219,7 @@ def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
         except CANNOT_READ as error:
             raise BadInput(f"{path} begins with a damaged line ({in_words(error)}).") from None
     else:
+        _only_one(rank, f"log {path.name}", path)
         rank.has_log = True
     rank.log.raised += log.raised
     rank.log.checksums.update(log.checksums)

@@ -11,6 +11,8 @@ from dtlib.measure.clinic.stacks import Frame, place
 from dtlib.ranks.outcome import PEER_GONE, TIMED_OUT, plain, signal_name
 from dtlib.ranks.where import Where
 
+_NAMED = re.compile(r"^\[rank(\d+)\]:", re.M)
+_LOCAL = re.compile(r"^\[default\d+\]:", re.M)
 # "[rank1]: " by torch, "[default1]:" by torchrun's --tee, "1: " by srun --label
 _PREFIX = re.compile(r"^(?:\[(?:rank|default)(\d+)\]:?|(\d+):) ?", re.M)
 _TRACEBACK = re.compile(
@@ -18,7 +20,7 @@ _TRACEBACK = re.compile(
 )
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.M)
 _CHECKSUM = re.compile(r"\bstep\W{0,3}(\d+)\b.*?\b(\w*checksum\w*)\W{1,3}([\w.+-]+)", re.I)
-_FAILURES = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: \d+\)\n\s*exitcode\s+: (-?\d+)", re.M)
+_FAILURES = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: (\d+)\)\n\s*exitcode\s+: (-?\d+)", re.M)
 
 
 LONG = 120  # characters of an error's text; of a longer one the first sentence is shown
@@ -67,6 +69,22 @@ def split(text: str) -> dict[int | None, str]:
     return {rank: "\n".join(lines) + "\n" for rank, lines in parts.items()}
 
 
+def named(text: str) -> set[int]:
+    """Return the ranks that torch wrote before lines: global ones, on any node."""
+    return {int(rank) for rank in _NAMED.findall(text)}
+
+
+def by_local_rank(text: str) -> bool:
+    """Return whether torchrun put local ranks before the lines of a job on several nodes."""
+    elsewhere = any(rank != local for rank, local, _ in _FAILURES.findall(text))
+    return elsewhere and bool(_LOCAL.search(text))
+
+
+def without_local(text: str) -> str:
+    """Return a job's output without the lines that torchrun put a local rank before."""
+    return "".join(line for line in text.splitlines(True) if not _LOCAL.match(line))
+
+
 def read(text: str) -> Log:
     """Read the lines of one rank."""
     log = Log()
@@ -80,7 +98,7 @@ def read(text: str) -> Log:
 
 def exits(text: str) -> dict[int, str]:
     """Return how torchrun says that ranks ended, other than those that it ended itself."""
-    codes = {int(rank): int(code) for rank, code in _FAILURES.findall(text)}
+    codes = {int(rank): int(code) for rank, _, code in _FAILURES.findall(text)}
     return {
         rank: f"was killed by {signal_name(code)}" if code < 0 else f"left with exit code {code}"
         for rank, code in codes.items()

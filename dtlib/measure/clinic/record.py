@@ -124,7 +124,7 @@ def _flight_record() -> bytes:
         import torch.distributed as dist
         from torch._C import _distributed_c10d as c10d
 
-        nccl = dist.get_backend() == "nccl"
+        nccl = "nccl" in dist.get_backend()  # also "cpu:gloo,cuda:nccl"
         return (c10d._dump_nccl_trace if nccl else c10d._dump_fr_trace)()  # type: ignore[attr-defined]
     except Exception:  # private functions: without them the stack must suffice
         return b""

@@ -20,7 +20,8 @@ _FOREIGN = re.compile(
 )
 _FAULT_THREAD = re.compile(r"^(?:Current thread|Thread) 0x\w+.*\(most recent call first\):", re.M)
 _FAULT_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.M)
-_SPY_THREAD = re.compile(r"^Thread \S+ \([^)]*\)(?:: \"?([^\"\n]*)\"?)?$", re.M)
+_SPY_THREAD = re.compile(r"^Thread (\S+) \([^)]*\)(?:: \"?([^\"\n]*)\"?)?$", re.M)
+_SPY_PROCESS = re.compile(r"^Process (\d+): ", re.M)
 _SPY_FRAME = re.compile(r"^    (\S.*) \((.+):(\d+)\)$", re.M)
 
 
@@ -51,15 +52,15 @@ def main_thread(text: str) -> list[Frame] | None:
     """Return the main thread's frames, innermost first; None if the text holds no stack.
 
     Of several stacks in one text, such as a log, it is the last. faulthandler writes the main
-    thread last; py-spy says its name.
+    thread last; py-spy says its name, if the program has loaded threading.
     """
     spied, faults = list(_SPY_THREAD.finditer(text)), list(_FAULT_THREAD.finditer(text))
-    if spied and "MainThread" in text:
-        begin = [found for found in spied if "MainThread" in (found[1] or "")]
-        if begin:
-            part = _until_blank(text[begin[-1].end() :])
-            frames = [Frame(file, int(line), name) for name, file, line in _SPY_FRAME.findall(part)]
-            return frames or None
+    pids = set(_SPY_PROCESS.findall(text))  # the main thread has its process's number
+    begin = [found for found in spied if found[2] == "MainThread" or found[1] in pids]
+    if begin:
+        part = _until_blank(text[begin[-1].end() :])
+        frames = [Frame(file, int(line), name) for name, file, line in _SPY_FRAME.findall(part)]
+        return frames or None
     if faults:
         part = text[faults[-1].end() :]
         return [Frame(file, int(n), name) for file, n, name in _fault_frames(part)] or None

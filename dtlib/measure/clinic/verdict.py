@@ -67,7 +67,7 @@ def doing(rank: Rank, waiting: list[Wait]) -> str:
         return f"is {rank.where}"
     if rank.dump and rank.dump.calls:
         return f"has called {rank.dump.calls[-1]} last; the line that it is at now is unknown"
-    return "left nothing"
+    return "left a log that shows no error" if rank.has_log else "left nothing"
 
 
 def _at(where: object) -> str:
@@ -173,12 +173,15 @@ def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> F
     gone = [r for r in free if evidence.ranks[r].ended]
     timed_out = any(e.timed_out for r in evidence.ranks.values() for e in r.log.raised)
     timed_out = timed_out or any("imed out" in r.ended for r in evidence.ranks.values())
+    hangs = timed_out or one.seconds > limit or limit == 0  # 0 is said by who knows that it hangs
+    if not free and one.unseen:
+        return _unseen(one, hangs)
     if not free:
-        return _unseen(one, limit, timed_out) if one.unseen else None
+        return _stuck(one) if hangs else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
-    if gone or timed_out or one.seconds > limit:
+    if gone or hangs:
         words = f"{beginning}{_lasting(one)}, and rank {rank} {state}."
         words += _other_line(one, rank, evidence)
         return Finding("hang", rank, str(call), _line(evidence.ranks[rank]), words)
@@ -218,14 +221,22 @@ def _lasting(one: Wait) -> str:
     return f" for {one.seconds:.1f} s" if one.seconds >= 0.1 else ""
 
 
-def _unseen(one: Wait, limit: float, timed_out: bool) -> Finding:
+def _unseen(one: Wait, hangs: bool) -> Finding:
     """Say that those who are not here may be those who are waited for."""
-    hangs = timed_out or one.seconds > limit
     verb = "waits" if len(one.calls) == 1 else "wait"
     words = f"{capital(listed(one.calls))} {verb} in {one.call}{_lasting(one)}"
     words += f", and {listed(one.unseen)} left no dump that shows whether it joined: "
     words += "look there." if hangs else "that is no sign of a hang yet; get it."
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
+
+
+def _stuck(one: Wait) -> Finding:
+    """Say that nobody is missing from a collective that doesn't end."""
+    words = (
+        f"{capital(listed(one.calls))} wait in {one.call}{_lasting(one)}, which every rank of its"
+        " group has joined: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
+    )
+    return Finding("hang", None, str(one.call), one.call.where.place, words)
 
 
 def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
@@ -258,6 +269,7 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         lacking = [r for r in everyone if r not in has]
         if has and lacking:
             yield f"no {kind} of {listed(lacking)}"
+    yield from evidence.unread
     for rank in left:
         dump = evidence.ranks[rank].dump
         if dump and dump.calls and not any(call.where.line for call in dump.calls):

@@ -168,12 +168,13 @@ def _taken(evidence: Evidence, rank: int) -> float:
 
 def _messages(evidence: Evidence) -> Iterator[Wait]:
     """Yield waits in messages: from the flight record (NCCL) or from stacks."""
-    calls = {r.number: call for r in evidence.ranks.values() if (call := _message(r))}
-    for number, call in calls.items():
+    batches = {r.number: found for r in evidence.ranks.values() if (found := _waited_for(r))}
+    for number, batch in batches.items():
+        lost = [call for call in batch if not _answered(evidence, number, call, batches)]
+        if not lost:
+            continue
+        call = lost[0]
         assert call.peer is not None
-        back = calls.get(call.peer)
-        if back is not None and back.peer == number and back.name != call.name:
-            continue  # one sends what the other receives, so it is on its way
         other, until = evidence.ranks.get(call.peer), evidence.ranks[number].taken or 0.0
         until = min(until, other.taken) if other and other.taken else until
         seconds = max(0.0, until - call.began) if call.began else 0.0
@@ -181,19 +182,39 @@ def _messages(evidence: Evidence) -> Iterator[Wait]:
         yield Wait({number: call}, there, unseen, seconds, until)
 
 
-def _message(rank: Rank) -> Call | None:
-    """Return the message that a rank waits for, if it waits for one whose other end is known."""
-    for call in rank.dump.calls if rank.dump else ():
-        if call.peer is not None and not call.ended:
-            return call
+def _answered(evidence: Evidence, number: int, call: Call, batches: dict[int, list[Call]]) -> bool:
+    """Whether the peer has called the other end of a rank's message, so that it is on its way."""
+
+    def other_end(back: Call) -> bool:
+        return back.peer == number and back.name != call.name
+
+    peer = call.peer if call.peer is not None else -1
+    if any(map(other_end, batches.get(peer, ()))):
+        return True
+    mine, theirs = (r.dump if (r := evidence.ranks.get(n)) else None for n in (number, peer))
+    if mine is None or theirs is None or call not in mine.calls:
+        return False
+    before = mine.calls[: mine.calls.index(call) + 1]
+    called = [c for c in before if (c.group, c.name, c.peer) == (call.group, call.name, peer)]
+    answers = [c for c in theirs.calls if c.group == call.group and other_end(c)]
+    return len(answers) >= len(called)  # the k-th message between two ranks meets their k-th
+
+
+def _waited_for(rank: Rank) -> list[Call]:
+    """Return the message that a rank waits for, or all of a batch, whose other end is known."""
+    pending = [c for c in (rank.dump.calls if rank.dump else ()) if c.peer is not None]
+    pending = [call for call in pending if not call.ended]
+    if pending:
+        first = pending[0].group, pending[0].number
+        return [call for call in pending if (call.group, call.number) == first]
     where = rank.where
     if rank.ended or where is None or where.call not in ("send", "recv"):
-        return None
+        return []
     told = _PEER.search(where.source)
     peer = rank.peer if rank.peer is not None else int(told[1]) if told else None
     if peer is None:
-        return None
-    return Call("", 0, where.call, where.what, False, rank.since or 0.0, where, peer)
+        return []
+    return [Call("", 0, where.call, where.what, False, rank.since or 0.0, where, peer)]
 
 
 def _by_stacks(evidence: Evidence) -> Iterator[Wait]:
