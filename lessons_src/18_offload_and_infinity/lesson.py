@@ -96,6 +96,9 @@ from lesson.pictures import draw_places
 draw_places()
 
 # %% [markdown]
+# The numbers at the arrows are bytes for each parameter of the rank's share,
+# in a step of one micro-batch. A half-filled box is a share, a filled one all.
+#
 # ## Exercise 1: bytes that move in a step
 #
 # ●○○ *8 minutes.* Write what the picture shows as a function: the bytes that
@@ -214,25 +217,30 @@ each = {
 asked = rule(1, 1, "offload", 1)
 learn.table(
     [
-        [way, each[way].get(link, 0), asked[link] * times]
+        [way, link.replace("_", " "), each[way][link], asked[link] * times]
         for way, times in [("offload fp32", 2), ("offload bf16", 1)]
         for link in ("to_host", "to_device")
     ],
-    ["", "counted", "rule"],
+    ["", "", "counted", "rule"],
     "Bytes a parameter: gradients to the host, then new weights to the device",
 )
 
 # %%
 learn.measured("down", each["offload bf16"]["to_host"], source=source)
-assert each["offload fp32"] == {"to_host": 4, "to_device": 4}
-assert each["offload bf16"] == {"to_host": 4, "to_device": 2}
-assert each["zero3 fp32"] == {}
+for way, down, up in [
+    ("zero3 fp32", 0, 0),
+    ("offload fp32", 4, 4),
+    ("offload bf16", 4, 2),
+]:
+    assert abs(each[way].get("to_host", 0) - down) < 0.04, way
+    assert abs(each[way].get("to_device", 0) - up) < 0.04, way
 
 # %% [markdown]
-# Three of the four are the rule to the byte, and `zero3` moves nothing. The
-# fourth has a name: **DeepSpeed turns bf16 gradients into fp32 before they
-# travel**, because its Adam for the CPU wants fp32. The paper sends 2 bytes.
-# So this implementation moves 6Ψ/N in a step, and the paper 4Ψ/N.
+# Three of the four are the rule, and `zero3` moves nothing. (The assertions
+# leave room for padding, one part in a hundred.) The fourth has a name:
+# **DeepSpeed turns bf16 gradients into fp32 before they travel**, because on
+# the host they wait in fp32 for its Adam. The paper sends 2 bytes. So this
+# implementation moves 6Ψ/N bytes in a step, and the paper 4Ψ/N.
 #
 # ## Infinity: the disk, counted
 #
@@ -485,7 +493,7 @@ for n in (1, 16):
         tokens_for(10e9, on_bus, 16e9, 40e12, 0.5),
         tokens_for(10e9, on_disks, 2e9, 40e12, 0.5),
     ]
-    print(f"{n} ranks: bus {need[0]:,} tokens, disks {need[1]:,}")
+    print(f"N = {n}: bus {need[0]:,} tokens, disks {need[1]:,}")
 
 # %% [markdown]
 # On one GPU the disks want 100,000 tokens in a step. On 16 ranks each

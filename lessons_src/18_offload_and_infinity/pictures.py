@@ -34,19 +34,19 @@ def draw_question() -> Any:
         f"{total} GB of states, and a card with 32. Where is the rest, and what must travel?",
         f"Two bars to scale: a V100 with 32 GB, and the states of {PARAMETERS} billion parameters: "
         f"{said}. Arrows with a question mark lead from the states to the card and back.",
-        size=(7, 2.2),
+        size=(7, 2.4),
     )
-    bare(axes, total + 2, 2.1)
-    axes.set_yticks(range(2), ["one V100", f"{PARAMETERS} billion\nparameters"])
+    bare(axes, total + 2, 3)
+    axes.set_yticks([0, 2], ["one V100", f"{PARAMETERS} billion\nparameters"])
     axes.tick_params(axis="y", length=0)
     box(axes, 0, 0, 32, "outline", "32 GB")
     x = 0.0
     for kind, size in sizes.items():
         words = f"{kind}\n{size} GB" if size > 30 else f"{size}"
-        box(axes, x, 1, size, kind, words)
+        box(axes, x, 2, size, kind, words)
         x += size
-    send(axes, (110, 0.6), (36, 0.1), "?", bend=0.0)
-    send(axes, (36, -0.15), (130, 0.6), "?", bend=-0.15)
+    send(axes, (9, 1.6), (9, 0.4), "?")
+    send(axes, (21, 0.4), (21, 1.6), "?")
     key(figure, ["weights", "gradients", "optimizer"], {"optimizer": "optimizer state"})
     return figure
 
@@ -56,32 +56,32 @@ def draw_places() -> Any:
     figure, panels = canvas(
         "The optimizer state stays where Adam runs; weights and gradients travel",
         "Three panels with rows GPU, host and disk. Under zero3 shares of weights, gradients and "
-        "optimizer lie on the GPU, and nothing moves. Under offload all weights are on the GPU; "
+        "optimizer lie on the GPU, and no bus is used. Under offload all weights are on the GPU; "
         "shares of gradients and optimizer on the host. Gradients go down, 2 bytes a parameter of "
         "the share, new weights up, 2 bytes. Under infinity shares of weights and optimizer lie on "
-        "the disk, gradients on the host. In each step the disk is read for weights, 2 bytes for "
+        "the disk, gradients on the host, and one layer at a time on the GPU. In each step the disk is read for weights, 2 bytes for "
         "forward and 2 for backward, and for 12 bytes of optimizer state, and 2 + 12 bytes are "
         "written; weights go on to the GPU twice, and gradients come down.",
-        size=(7, 3.9), columns=3, width_ratios=[2, 3, 4],
+        size=(7, 3.9), columns=3, width_ratios=[4, 6, 9.4],
     )  # fmt: skip
     for axes, (way, (lie, moves)) in zip(panels, WAYS.items(), strict=True):
-        width = {"zero3": 4, "offload": 6, "infinity": 8}[way]
+        width = {"zero3": 4, "offload": 6, "infinity": 9.4}[way]
         bare(axes, width, 3)
         axes.set_title(way)
         if way == "zero3":
             axes.set_yticks(range(3), PLACES)
             axes.tick_params(axis="y", length=0)
-        for row in range(3):
-            axes.axhline(row + 0.5, color=INK, linewidth=0.5)
+        if way == "infinity":
+            box(axes, 0.1, 0, 2.4, "outline", "one layer", height=0.5)
         free = dict.fromkeys(range(3), 0.1)
         for kind, (row, shared) in lie.items():
             box(axes, free[row], row, 1.1, kind, SHORT[kind], part=(0, 0.5) if shared else (0, 1),
                 height=0.5)  # fmt: skip
             free[row] += 1.3
         for number, (start, end, words) in enumerate(moves):
-            x = (3.1, 4.6)[number % 2] if start != 2 and end != 2 else (3.1, 5.3)[number % 2]
+            x = (3.1, 5.9 if way == "infinity" else 4.6)[number % 2]
             down = 1 if end > start else -1
-            send(axes, (x, start + 0.3 * down), (x, end - 0.3 * down), words)
+            send(axes, (x, start + 0.15 * down), (x, end - 0.15 * down), words)
     key(
         figure, ["weights", "gradients", "optimizer"],
         {"weights": "W weights", "gradients": "G gradients", "optimizer": "O optimizer state"},
@@ -133,7 +133,7 @@ def draw_schedule(
         f"Timelines of reading, updating and writing {len(spent[0])} chunks, simulated: {said}.",
         size=(7, 5.4), rows=len(done),
     )  # fmt: skip
-    kinds = ("communication", "update", "weights")
+    kinds = ("communication", "update", "communication")
     for axes, (windows, rows) in zip(panels, done.items(), strict=True):
         spans = [
             Span(part, 1000 * (end - spent[part][i]), 1000 * end, kinds[part])
