@@ -59,9 +59,10 @@ def draw_places() -> Any:
         "optimizer lie on the GPU, and no bus is used. Under offload all weights are on the GPU; "
         "shares of gradients and optimizer on the host. Gradients go down, 2 bytes a parameter of "
         "the share, new weights up, 2 bytes. Under infinity shares of weights and optimizer lie on "
-        "the disk, gradients on the host, and one layer at a time on the GPU. In each step the disk is read for weights, 2 bytes for "
-        "forward and 2 for backward, and for 12 bytes of optimizer state, and 2 + 12 bytes are "
-        "written; weights go on to the GPU twice, and gradients come down.",
+        "the disk, gradients on the host, and one layer at a time on the GPU. In each step the "
+        "disk is read for weights, 2 bytes for forward and 2 for backward, and for 12 bytes of "
+        "optimizer state, and 2 + 12 bytes are written; weights go on to the GPU twice, and "
+        "gradients come down.",
         size=(7, 3.9), columns=3, width_ratios=[4, 6, 9.4],
     )  # fmt: skip
     for axes, (way, (lie, moves)) in zip(panels, WAYS.items(), strict=True):
