@@ -11,12 +11,17 @@ import torch
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 from ..stores import KINDS, Host, TooWide, adamw  # noqa: F401 (the solution uses the last)
 
 STEPS = 3
+WORDS = {
+    "master": "A master weight", "first": "A first moment", "second": "A second moment",
+    "weights": "A bf16 weight",
+}  # fmt: skip
 # words of the solution
 STEP = "adamw(master, gradient[start:stop], first, second, step)"
 STOP = "stop = min(start + window, len(gradient))"
@@ -120,10 +125,10 @@ def facts(got, want):
             mine = got.weights if kind == "weights" else got.state[kind]
             right = want.weights if kind == "weights" else want.state[kind]
             place = int((mine != right).nonzero()[0])
+            values = told_apart(float(mine[place]), float(right[place]))
             return {
-                "which": f"{kind} weights" if kind == "master" else kind.replace("weights", "bf16"),
-                "count": count, "place": place, "seen": f"{kind}[{place}]",
-                "got": f"{mine[place]:.4g}", "want": f"{right[place]:.4g}",
+                "which": WORDS[kind], "count": count, "place": place, "seen": f"{kind}[{place}]",
+                "got": values[0], "want": values[1],
             }  # fmt: skip
     return {"most": got.most}
 
