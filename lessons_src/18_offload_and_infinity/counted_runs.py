@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from dtlib import strategies
+from dtlib import launch, strategies
 from dtlib.config import RunConfig
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.dist import sum_over_ranks, world
@@ -27,30 +27,62 @@ from .crossings import Crossings, counted_files, of_kernel
 BATCH, CONTEXT, VOCABULARY = 4, 32, 256
 
 
-def runs(
-    ways: Sequence[tuple[str, str]], layers: int = 8, width: int = 64, steps: int = 4,
-    nvme: str | None = None,
+def operators_are_here() -> bool:
+    """Tell whether DeepSpeed's compiled operators are built; if not, say how to build them."""
+    missing = ops.not_built(ops.NEEDED["infinity"])
+    if missing:
+        print(
+            f"DeepSpeed's {', '.join(missing)} not built here; `{ops.BUILD}` builds what is missing"
+            " once, in about ten minutes. Until then this lesson shows recorded results."
+        )
+    return not missing
+
+
+def measured(
+    ways: Sequence[tuple[str, str]], ranks: int = 2, device: str = "cpu", layers: int = 8,
+    width: int = 64, steps: int = 4, nvme: str | None = None,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """Train the same model in several ways, one after the other.
+    """Train the same model in several ways on ranks of this machine, one after the other.
 
     Parameters
     ----------
     ways
         Pairs of a strategy and a precision: ("offload", "bf16").
+    ranks, device
+        As in `dtlib.launch`.
     layers, width
         Of the GPT.
     steps
         At least 3: the first makes the optimizer's state, and the last is counted.
     nvme
-        Folder for infinity's files; by default one in the working folder. It is left empty.
+        Folder for infinity's files; by default one in the working folder. No file stays in it,
+        also if a rank is killed.
 
     Returns
     -------
     dict
-        For "offload bf16" and so on: `losses`, a global mean for each step; `moved`, bytes of this
-        rank in the last step; `kernel`, those that Linux counted; `files`, bytes on the disk by
+        For "offload bf16" and so on, of rank 0: `losses`, a global mean for each step; `moved`,
+        bytes in the last step; `kernel`, those that Linux counted; `files`, bytes on the disk by
         kind; `share`, the elements of this rank's part; `ms`, the median step in between.
     """
+    cleaned = strategies.find("infinity").surroundings(_config("infinity", "fp32", ranks, nvme))
+    with cleaned:
+        every = launch(
+            _runs, ways, layers, width, steps, nvme, ranks=ranks, device=device, timeout=300
+        )
+    return every[0]
+
+
+def _config(name: str, precision: str, ranks: int, nvme: str | None) -> RunConfig:
+    own = {"nvme": nvme} if name == "infinity" and nvme else {}
+    return RunConfig(
+        task="text", strategy=name, precision=precision, out=".", global_batch=BATCH * ranks, **own
+    )
+
+
+def _runs(
+    ways: Sequence[tuple[str, str]], layers: int, width: int, steps: int, nvme: str | None
+) -> dict[str, dict[str, Any]]:
     return {" ".join(way): _run(*way, layers, width, steps, nvme) for way in ways}
 
 
@@ -58,15 +90,10 @@ def _run(
     name: str, precision: str, layers: int, width: int, steps: int, nvme: str | None
 ) -> dict[str, Any]:
     here = world()
-    own = {"nvme": nvme} if name == "infinity" and nvme else {}
-    config = RunConfig(
-        task="text", strategy=name, precision=precision, out="counted",
-        global_batch=BATCH * here.world_size, **own,
-    ).resolved(here.device.type)  # fmt: skip
-    kind, losses, seconds = strategies.find(name), [], []
-    with _watched_files(name) as moved, kind.surroundings(config), contextlib.closing(
-        kind(config, here, config.plan(here.world_size))
-    ) as strategy:  # fmt: skip
+    config = _config(name, precision, here.world_size, nvme).resolved(here.device.type)
+    made = strategies.find(name)(config, here, config.plan(here.world_size))
+    losses, seconds = [], []
+    with _watched_files(name) as moved, contextlib.closing(made) as strategy:
         torch.manual_seed(0)
         shape = GPTConfig(VOCABULARY, context=CONTEXT, layers=layers, heads=4, width=width)
         strategy.prepare(GPT(shape), functools.partial(make_optimizer, config))

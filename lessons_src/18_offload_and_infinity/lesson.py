@@ -40,10 +40,11 @@ draw_question()
 
 # %% [markdown]
 # `ranks` processes train a GPT with `layers` blocks, `width` wide, for `steps`
-# steps. On a node with GPUs use `device="cuda"`, `width=1024`, `layers=24` and
-# one rank for each GPU. `nvme` names a folder on a fast disk; by default the
-# files go into this folder, and they are removed at the end. With
-# `record=True` the lesson saves its results for readers without DeepSpeed.
+# steps, at least 3. On a node with GPUs use `device="cuda"`, `width=1024`,
+# `layers=24` and one rank for each GPU. `nvme` names a folder on a fast disk;
+# by default the files go into this folder, and they are removed at the end.
+# With `record=True` the lesson saves its results for readers who have no
+# DeepSpeed.
 
 # %% tags=["parameters"]
 device = "cpu"
@@ -55,7 +56,9 @@ nvme = None
 record = False
 
 # %%
-here = learn.ready()
+from lesson.counted_runs import operators_are_here
+
+here = learn.ready() and operators_are_here()
 found = {} if here else learn.recorded("18_offload")
 source = "measured" if here else "recorded"
 
@@ -163,7 +166,7 @@ learn.table(
 #   `/proc/self/io`.
 
 # %%
-import dtlib
+from lesson.counted_runs import measured
 
 WAYS = [
     ("zero3", "fp32"),
@@ -172,13 +175,7 @@ WAYS = [
     ("offload", "bf16"),
 ]
 if here:
-    from lesson.counted_runs import runs
-
-    every = dtlib.launch(
-        runs, WAYS, layers, width, steps, nvme,
-        ranks=ranks, device=device, timeout=300,
-    )  # fmt: skip
-    found["runs"] = every[0]
+    found["runs"] = measured(WAYS, ranks, device, layers, width, steps, nvme)
     found["ranks"] = ranks
 run, n = found["runs"], found["ranks"]
 
@@ -278,7 +275,6 @@ for what in ("weights", "optimizer"):
     assert moved[f"write {what}"] == files[what]
 assert moved["read optimizer"] == files["optimizer"]
 assert files["weights"] < moved["read weights"] <= 2 * files["weights"]
-largest = max(FP32, key=lambda name: moved[name])
 state = moved["read optimizer"] + moved["write optimizer"]
 part = state / sum(moved[name] for name in FP32)
 print(f"{100 * part:.0f} % of what the disk moves is optimizer state")

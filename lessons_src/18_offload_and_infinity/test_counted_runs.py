@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from dtlib import launch
 from dtlib.strategies import operators as ops
 
-from .counted_runs import runs
+from .counted_runs import measured, operators_are_here
 from .crossings import Crossings, _Counting
 
 WAYS = [("zero3", "fp32"), ("offload", "fp32"), ("infinity", "fp32"), ("offload", "bf16")]
@@ -49,13 +48,16 @@ def test_calls_of_a_file_operator_are_counted_by_kind():
     assert moved == {"read weights": 32, "write optimizer": 8}
 
 
-needed = {name for one in ("offload", "infinity") for name in ops.NEEDED[one]}
+def test_missing_operators_are_said_with_the_remedy(monkeypatch, capsys):
+    monkeypatch.setattr(ops, "built", lambda name: None)
+    assert not operators_are_here()
+    assert "async_io" in (said := capsys.readouterr().out) and "dtlib ops build" in said
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(
-    not ops.deepspeed_is_here() or bool(ops.not_built(sorted(needed))),
+    not ops.deepspeed_is_here() or bool(ops.not_built(ops.NEEDED["infinity"])),
     reason="DeepSpeed or its compiled operators are not here",
 )
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -66,7 +68,7 @@ def test_three_ways_train_alike_move_what_the_rule_says_and_leave_no_file(
     monkeypatch.chdir(tmp_path)
     disk = tmp_path / "disk"
     disk.mkdir()
-    found = launch(runs, WAYS, nvme=str(disk), ranks=ranks, device="cpu", timeout=200)[0]
+    found = measured(WAYS, ranks, nvme=str(disk))
     losses = [found[f"{name} fp32"]["losses"] for name in ("zero3", "offload", "infinity")]
     for other in losses[1:]:  # twenty roundings of numbers near 5, as in the lesson
         assert other == pytest.approx(losses[0], abs=1e-5)
