@@ -32,8 +32,8 @@ def operators_are_here() -> bool:
     missing = ops.not_built(ops.NEEDED["infinity"])
     if missing:
         print(
-            f"DeepSpeed's {', '.join(missing)} not built here; `{ops.BUILD}` builds what is missing"
-            " once, in about ten minutes. Until then this lesson shows recorded results."
+            f"DeepSpeed's operators {', '.join(missing)} are not built here; `{ops.BUILD}` builds"
+            " them once, in about ten minutes. Until then this lesson shows recorded results."
         )
     return not missing
 

@@ -104,8 +104,9 @@ def judge(got, want, window):
     if not torch.equal(numbers(got), numbers(want)):
         return False
     for verb in ("read", "write"):
-        if got.moved[verb] > want.moved[verb]:
-            return Wrong(f"{verb}_more", got=got.moved[verb], want=want.moved[verb])
+        if got.moved[verb] != want.moved[verb]:
+            key = f"{verb}_more" if got.moved[verb] > want.moved[verb] else "around"
+            return Wrong(key, verb=verb, got=got.moved[verb], want=want.moved[verb])
     if got.most > window:
         return Wrong("in_flight", most=got.most, window=window)
     return True
