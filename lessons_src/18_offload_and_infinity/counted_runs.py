@@ -74,10 +74,10 @@ def measured(
 
 
 def _config(name: str, precision: str, ranks: int, nvme: str | None) -> RunConfig:
-    own = {"nvme": nvme} if name == "infinity" and nvme else {}
     return RunConfig(
-        task="text", strategy=name, precision=precision, out=".", global_batch=BATCH * ranks, **own
-    )
+        task="text", strategy=name, precision=precision, global_batch=BATCH * ranks, out=".",
+        nvme=nvme if name == "infinity" else None,
+    )  # fmt: skip
 
 
 def _runs(

@@ -76,7 +76,7 @@ def in_flight(calls):
 
     Elements that are written without being read first do not count against it.
     """
-    open_ = {kind: set() for kind in KINDS}
+    open_: dict[str, set[int]] = {kind: set() for kind in KINDS}
     most = 0
     for call in calls:
         span = range(call.start, call.stop)
