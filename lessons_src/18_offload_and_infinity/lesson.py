@@ -442,8 +442,8 @@ learn.check("fewest_tokens", fewest_tokens)
 
 # %% [markdown]
 # The paper's V100 computed at 40 TFLOP/s with 10 billion parameters
-# (https://arxiv.org/abs/2101.06840, abstract). Take 16 GB/s for its bus, PCI
-# Express 3.0 with 16 lanes, in one direction.
+# (https://arxiv.org/abs/2101.06840, abstract). Take 16 GB/s for its bus: PCI
+# Express 3.0 has 16 lanes of 8·10⁹ bits/s in each direction.
 
 # %%
 tokens_for = learn.given("fewest_tokens")
@@ -530,7 +530,10 @@ learn.what_if("fits")
 # ## Exercise 4: the schedule
 #
 # ●●● *14 minutes, stretch.* Return for each chunk when it is read, updated and
-# written, in seconds. The lists say how long each takes.
+# written, in seconds. The lists say how long each takes. A worked case: two
+# chunks take 2 s to read, 1 to update and 3 to write. With one window they are
+# done at (2, 3, 6) and (8, 9, 12): the second reading waits for the first
+# writing. With two windows the second chunk is done at (4, 5, 9).
 
 
 # %% tags=["exercise", "stretch"]

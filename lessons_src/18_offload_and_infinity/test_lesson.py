@@ -135,6 +135,8 @@ def test_seconds_are_split_by_chunk():
 
 
 def test_one_window_is_serial_and_enough_windows_are_a_pipeline():
+    assert finish_times([2, 2], [1, 1], [3, 3], 1) == [(2, 3, 6), (8, 9, 12)]  # the lesson's case
+    assert finish_times([2, 2], [1, 1], [3, 3], 2) == [(2, 3, 6), (4, 5, 9)]
     read, update, write = [2, 3, 1, 4], [3, 2, 5, 1], [4, 1, 3, 2]
     assert finish_times(read, update, write, 1)[-1][2] == sum(read + update + write)
     best = finish_times(read, update, write, 4)
