@@ -106,7 +106,8 @@ def communication(
     ----------
     parameters, ranks, strategy, precision, optimizer, zero_stage, shard_ranks, kept
         As in `model_states`. With kept "framework" stages 1 and 2 all-reduce, as DeepSpeed does by
-        default; with "paper" they reduce-scatter.
+        default, and send gradients to the host in fp32; with "paper" they reduce-scatter, and send
+        them there in the precision of the weights.
     accumulation
         Micro-batches per rank and step.
     compress_gradients
@@ -139,7 +140,8 @@ def communication(
         reductions = times if stage == 2 else 1
         rows = traffic.stage_1_or_2(parameters, ranks, weight, reductions, kept)
     if strategy == "offload":
-        rows += traffic.offloaded(parameters, ranks, weight, times)
+        down = max(weight, 4) if kept == "framework" and stage != 3 else weight
+        rows += traffic.offloaded(parameters, ranks, weight, down, times)
     if strategy == "infinity":
         held = states.updated(recipe, optimizer, kept)
         rows += traffic.on_disk(parameters, ranks, weight, held, times)

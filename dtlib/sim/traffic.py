@@ -69,14 +69,15 @@ def hybrid(parameters, ranks, group, weight, gradient, gathers, root=0):
     return rows
 
 
-def offloaded(parameters, ranks, weight, micro_batches):
+def offloaded(parameters, ranks, weight, gradient, micro_batches):
     """Optimizer on the host: the rank's gradients go there, its new weights come back.
 
     J. Ren et al., "ZeRO-Offload", arXiv:2101.06840: 2Ψ + 2Ψ bytes with bf16 and one rank.
+    DeepSpeed's stages 1 and 2 send gradients in fp32, as they wait on the host: 4Ψ + 2Ψ.
     """
     shard = -(-parameters // ranks)
     return [
-        copy("to_host", "gradients", shard, weight, micro_batches),
+        copy("to_host", "gradients", shard, gradient, micro_batches),
         copy("to_device", "new weights", shard, weight),
     ]
 

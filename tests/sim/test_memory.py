@@ -181,12 +181,11 @@ def test_hybrid_sharding_sends_between_groups_what_the_fsdp_paper_says():
 
 
 def test_bus_and_disk():
-    """ZeRO-Offload: 2Ψ bytes down and 2Ψ up with bf16 on one rank."""
-    moved = by_collective(communication(1000, 1, "offload", precision="bf16"))
-    assert {name: row.payload for name, row in moved.items()} == {
-        "to_host": 2000,
-        "to_device": 2000,
-    }
+    """ZeRO-Offload: 2Ψ bytes down and 2Ψ up with bf16 on one rank; lesson 18 counts DeepSpeed's."""
+    for more, down in (({"kept": "paper"}, 2000), ({}, 4000), ({"zero_stage": 3}, 2000)):
+        moved = by_collective(communication(1000, 1, "offload", precision="bf16", **more))
+        assert moved["to_host"].payload == down
+        assert moved["to_device"].payload == 2000
     moved = by_collective(communication(1000, 1, "infinity", precision="bf16"))
     assert moved["disk_read"].payload == 2 * 2000 + 12_000
     assert moved["disk_write"].payload == 2000 + 12_000

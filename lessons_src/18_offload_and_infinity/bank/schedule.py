@@ -1,0 +1,36 @@
+"""More answers to `finish_times`, for the tests alone."""
+
+from ..exercises.schedule import finish_times
+
+
+# Right.
+def three_lists(read, update, write, windows):
+    is_read, is_updated, is_written = [], [], []
+    for i, (r, u, w) in enumerate(zip(read, update, write, strict=True)):
+        free = is_written[i - windows] if i - windows >= 0 else 0
+        is_read.append(max(free, is_read[-1] if i else 0) + r)
+        is_updated.append(max(is_read[-1], is_updated[-1] if i else 0) + u)
+        is_written.append(max(is_updated[-1], is_written[-1] if i else 0) + w)
+    return list(map(list, zip(is_read, is_updated, is_written, strict=True)))
+
+
+def with_clocks(read, update, write, windows):
+    reader = updater = writer = 0
+    free = [0] * windows
+    for i, (r, u, w) in enumerate(zip(read, update, write, strict=True)):
+        reader = max(reader, free[i % windows]) + r
+        updater = max(updater, reader) + u
+        writer = max(writer, updater) + w
+        free[i % windows] = writer
+        yield reader, updater, writer
+
+
+ALSO_WRONG = [
+    ("total", lambda *given: finish_times(*given)[-1][2]),
+    ("kind", lambda *given: dict(enumerate(finish_times(*given)))),
+    ("count", lambda *given: finish_times(*given)[:-1]),
+    ("no_triple", lambda *given: [row[2] for row in finish_times(*given)]),
+    ("none", lambda *given: finish_times(*given).sort()),
+    ("unrecognised", lambda *given: [(a, b, c + 1) for a, b, c in finish_times(*given)]),
+]
+ALSO_RIGHT = [three_lists, with_clocks]
