@@ -54,7 +54,7 @@ def text_loss(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
 
 
-def train_gpt(name):
+def train_gpt(name, pipeline_of=p.Pipeline):
     """A tied GPT under AdamW (lr 0.01, eps 1e-8): the largest gaps of weights and gradients.
 
     The true gradient of a key's bias is 0, since it adds the same to all scores of a query. What is
@@ -63,7 +63,8 @@ def train_gpt(name):
     ranks = dist.get_world_size()
     config = GPTConfig(vocab_size=11, context=8, layers=2 * ranks - 2 or 1, heads=2, width=8)
     model, alone = GPT(config).double(), GPT(config).double()
-    worker = p.Pipeline(blocks_of(model), p.for_all_ranks(SCHEDULES[name], ranks, ranks), text_loss)
+    lists = p.for_all_ranks(SCHEDULES[name], ranks, ranks)
+    worker = pipeline_of(blocks_of(model), lists, text_loss)
     own = {n: q for n, q in model.named_parameters() if q in set(worker.parameters())}
     other = dict(alone.named_parameters())
     steps = [
@@ -133,14 +134,14 @@ def odd_ones():
     return found
 
 
-def outputs_alive():
+def outputs_alive(pipeline_of=p.Pipeline):
     """The most outputs of rank 0's stage in memory after any line of 1F1B, and how many there were.
 
     The stage's last block is linear, so autograd does not need its output.
     """
     made, most = [], 0
 
-    class Watched(p.Pipeline):
+    class Watched(pipeline_of):
         def carry_out(self, line):
             nonlocal most
             super().carry_out(line)

@@ -79,18 +79,19 @@ def words(lines):
     return " ".join(f"{short[type(line)]}{line.micro_batch}" for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "rank", "want"),
-    [
-        (p.gpipe, 0, "F0 F1 F2 B2 B1 B0"),
-        (p.one_forward_one_backward, 0, "F0 F1 B0 F2 B1 B2"),
-        (p.one_forward_one_backward, 1, "F0 B0 F1 B1 F2 B2"),
-        (p.zero_bubble_h1, 0, "F0 F1 I0 W0 F2 I1 W1 I2 W2"),
-        (p.zero_bubble_h1, 1, "F0 I0 F1 I1 W0 F2 I2 W1 W2"),
-    ],
-)
-def test_two_ranks_word_by_word(schedule, rank, want):
-    assert words(schedule(rank, 2, 3)) == want
+# Of two ranks and three micro-batches.
+WORDS = {
+    ("gpipe", 0): "F0 F1 F2 B2 B1 B0",
+    ("one_forward_one_backward", 0): "F0 F1 B0 F2 B1 B2",
+    ("one_forward_one_backward", 1): "F0 B0 F1 B1 F2 B2",
+    ("zero_bubble_h1", 0): "F0 F1 I0 W0 F2 I1 W1 I2 W2",
+    ("zero_bubble_h1", 1): "F0 I0 F1 I1 W0 F2 I2 W1 W2",
+}
+
+
+@pytest.mark.parametrize(("name", "rank"), WORDS)
+def test_two_ranks_word_by_word(name, rank):
+    assert words(getattr(p, name)(rank, 2, 3)) == WORDS[name, rank]
 
 
 def test_interleaved_word_by_word():
@@ -121,13 +122,20 @@ def test_sends_that_wait_stop_1f1b_and_not_gpipe():
     )
 
 
+# Rank 0 computes both micro-batches before it sends the first.
+BOTH_FIRST = [
+    [p.Forward(0, 0), p.Forward(1, 0), p.SendActivation(0, 0), p.SendActivation(1, 0),
+     p.ReceiveGradient(1, 0), p.Backward(1, 0), p.ReceiveGradient(0, 0), p.Backward(0, 0)],
+    p.with_messages(p.for_all_ranks(p.gpipe, 2, 2))[1],
+]  # fmt: skip
+
+
 def test_a_send_that_waits_ends_when_it_is_received():
-    lists = p.with_messages(p.for_all_ranks(p.gpipe, 2, 2))
-    spans = {(x.rank, x.line): x for x in p.follow(lists, seconds(1, 1, 1), blocking=True)}
-    # Rank 1 computes from 1 to 2; only then does it receive the second micro-batch, made at 2.
-    assert spans[0, p.SendActivation(1, 0)].end == 2
-    slow = p.follow(lists, {**seconds(1, 1, 1), "Forward": 3.0}, blocking=True)
-    assert max(x.end for x in slow if isinstance(x.line, p.Forward)) == 9
+    spans = p.follow(BOTH_FIRST, seconds(1, 1, 1), blocking=True)
+    # Rank 1 receives at 2, computes until 3, and only then receives again.
+    assert [x.end for x in spans if isinstance(x.line, p.SendActivation)] == [2, 3]
+    spans = p.follow(BOTH_FIRST, seconds(1, 1, 1))
+    assert [x.end for x in spans if isinstance(x.line, p.SendActivation)] == [2, 2]
 
 
 ONE = [p.Forward(0, 0), p.SendActivation(0, 0), p.ReceiveGradient(0, 0), p.Backward(0, 0)]
