@@ -54,8 +54,8 @@ ON_PAPER = [
     ("reading", "max(clock[rank], done[sent] + message)", "done[sent] + message"),
     ("reading", "max(clock[rank], clock[other])", "clock[rank]"),
     ("reading", "isinstance(line, Send) and blocking", "False"),
-    ("reading", "/ busy", "/ total"),
-    ("reading", "Backward | BackwardWeight", "Backward | BackwardInput"),
+    ("reading", "- busy) / busy", "- busy) / total"),
+    ("reading", "Backward | BackwardWeight", "Backward"),
     ("reading", "refuse_incomplete(lists)\n    refuse_early", "refuse_early"),
     ("reading", "refuse_early(lists)\n", "\n"),
     ("reading", "refuse_stuck(lists, at)\n", ""),
@@ -247,13 +247,13 @@ def all_on_ranks(mutants):
     """Each mutant in a process group of its own, since a late message spoils the group."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     store, found = dist.distributed_c10d._get_default_store(), []
-    for number, words in enumerate(mutants):
+    for number, changes in enumerate(mutants):
         dist.destroy_process_group()
         dist.init_process_group(
             "gloo", store=dist.PrefixStore(f"mutant {number}", store), rank=rank, world_size=ranks,
             timeout=timedelta(seconds=20),
         )  # fmt: skip
-        found.append(caught_on_ranks(words))
+        found.append(caught_on_ranks(changes))
     return found
 
 

@@ -97,11 +97,12 @@ def follow(
 def idle_share(spans: Sequence[Span]) -> float:
     """The bubble: idle time of all ranks, as a share of the time in which they compute.
 
-    That is how Narayanan et al. count it; GPipe's paper divides by the whole time.
+    It counts from the first start to the last end, for times that were read or measured. Narayanan
+    et al. count it like this; GPipe's paper divides by the whole time.
     """
-    total = max(span.end for span in spans) * (1 + max(span.rank for span in spans))
+    total = max(span.end for span in spans) - min(span.start for span in spans)
     busy = sum(span.end - span.start for span in spans)
-    return (total - busy) / busy
+    return (total * (1 + max(span.rank for span in spans)) - busy) / busy
 
 
 def kept_at_most(lines: Sequence[Instruction]) -> int:
