@@ -134,8 +134,8 @@ learn.check("idle_share", idle_share)
 
 # %% [markdown]
 # Now GPipe for any number of micro-batches, read with your function. The
-# papers' formula says the same: with N ranks and M micro-batches the bubble is
-# $(N-1)/M$ of the computing time.
+# papers' formula says the same: with N ranks and M micro-batches (k in other
+# lessons) the bubble is $(N-1)/M$ of the computing time.
 
 # %%
 from dtlib.sim import pipeline as formulas
@@ -363,9 +363,9 @@ view.draw_measured({name: found[name] for name in pair})
 learn.table(*view.read_and_measured(pair, found, sleep))
 
 # %% [markdown]
-# The course's own, ZB-H1 of the paper, has a third of 1F1B's bubble and keeps
-# at most N micro-batches. With twice the memory the paper reaches a bubble of
-# almost zero (ZB-H2).
+# The course's own is ZB-H1 of the paper (`zero_bubble_h1`, beside the worker).
+# It has a third of 1F1B's bubble and keeps at most N micro-batches. With about
+# twice the memory, the paper's ZB-H2 has almost no bubble left.
 #
 # ## Quiz
 

@@ -40,15 +40,20 @@ def draw_question(n: int = 4) -> Any:
 
 def draw_schedules(panels: Mapping[str, Sequence[p.Span]]) -> Any:
     """Schedules as read off, one below the other, on one axis."""
-    said = ", ".join(f"{name} {p.idle_share(panels[name]):.3g}" for name in panels)
-    return _draw(f"Idle time over computing time: {said}", panels, simulated=True, unit="units")
+    return _draw(_idle(panels), panels, simulated=True, unit="units")
 
 
 def draw_measured(found: Mapping[str, Books]) -> Any:
     """When each computation really ran."""
     panels = {name: books.spans for name, books in found.items()}
-    said = ", ".join(f"{name} {p.idle_share(panels[name]):.3g}" for name in panels)
-    return _draw(f"Measured: idle over computing time {said}", panels, simulated=False, unit="s")
+    return _draw(f"{_idle(panels)}, measured", panels, simulated=False, unit="s")
+
+
+def _idle(panels: Mapping[str, Sequence[p.Span]]) -> str:
+    """A sentence with the bubbles of some schedules."""
+    (first, share), *others = ((name, p.idle_share(spans)) for name, spans in panels.items())
+    said = [f"{first} is idle for {share:.3g} of its computing time"]
+    return ", ".join([*said, *(f"{name} for {other:.3g}" for name, other in others)])
 
 
 def _draw(title: str, panels: Mapping[str, Sequence[p.Span]], simulated: bool, unit: str) -> Any:

@@ -59,7 +59,7 @@ def test_every_schedule_that_passes_trains_as_one_process_does():
 def test_pictures_say_what_they_show():
     lists = p.for_all_ranks(p.gpipe, 2, 2)
     figure = pictures.draw_schedules({"GPipe": p.follow(p.with_messages(lists))})
-    assert figure.get_suptitle() == "Idle time over computing time: GPipe 0.5"
+    assert figure.get_suptitle() == "GPipe is idle for 0.5 of its computing time"
     assert "Simulated." in figure.alt
     assert "GPipe rank 1: F0 F1 B1 B0, from 1 to 7 units." in figure.alt
     rows, *_ = pictures.idle_and_kept({"GPipe": lists})
