@@ -32,7 +32,7 @@ def order(lines: Sequence[Any]) -> str:
 
 def draw_question(n: int = 4) -> Any:
     """One batch through four stages: one rank computes, the others wait."""
-    one = [[p.Forward(0, rank), p.Backward(0, rank)] for rank in range(n)]
+    one: list[list[Any]] = [[p.Forward(0, rank), p.Backward(0, rank)] for rank in range(n)]
     spans = p.follow(p.with_messages(one))
     title = f"One batch, {n} stages: one rank computes, and {n - 1} wait"
     return _draw(title, {"": spans}, simulated=True, unit="units")

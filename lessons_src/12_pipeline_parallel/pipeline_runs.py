@@ -96,7 +96,7 @@ def _both(lists: Lists, sleep: float) -> tuple[Any, ...]:
     """The proof with each optimizer, then the step that sleeps."""
     far = {kind: _distance(lists, kind) for kind in MAKE}
     network, (x, y) = _network(lists), _batch(lists, 0)
-    worker = p.SleepingPipeline(network, lists, _loss_sum, seconds=seconds(sleep))
+    worker = p.SleepingPipeline(list(network), lists, _loss_sum, seconds=seconds(sleep))
     dist.barrier()  # all ranks start together
     worker.step(x, y, y.numel())
     sent = worker.links
@@ -107,7 +107,7 @@ def _distance(lists: Lists, kind: str) -> float:
     """How far this rank's weights are from the twin's after the last step."""
     network = _network(lists)
     twin = copy.deepcopy(network)
-    worker = p.Pipeline(network, lists, _loss_sum)
+    worker = p.Pipeline(list(network), lists, _loss_sum)
     mine = MAKE[kind](worker.parameters())
     other = MAKE[kind](twin.parameters())
     for step in range(STEPS):

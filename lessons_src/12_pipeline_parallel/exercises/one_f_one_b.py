@@ -1,5 +1,7 @@
 """Exercise 12.2: 1F1B. The lists of all ranks are carried out on paper."""
 
+from typing import Any
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -51,7 +53,11 @@ def too_slow(got, spans, ranks, micro_batches):
     # one rank of whose backwards the order is not the order of the forwards
     turned = [rank for rank, lines in enumerate(got) if not in_order(lines)]
     kept = [p.kept_at_most(lines) for lines in got]
-    facts = {"idle": f"{idle:.3g}", "least": f"{least:.3g}", "rank": (turned or [0])[0]}
+    facts: dict[str, Any] = {
+        "idle": f"{idle:.3g}",
+        "least": f"{least:.3g}",
+        "rank": (turned or [0])[0],
+    }
     if turned:
         return Wrong("order", **facts)
     if {*kept} == {1}:
