@@ -168,7 +168,7 @@ def test_what_cannot_run_is_refused_and_what_does_not_come_is_named():
         assert "BadInput: rank 0, line 2, Backward(micro_batch=3, stage=0)" in found["order"]
     assert (
         "DtlibError: rank 0, ReceiveGradient(micro_batch=1, stage=0): SendGradient(micro_batch=1, "
-        "stage=1) of rank 1 did not come within 1 s" in zero["forgets"]
+        "stage=1) of rank 1 did not come (the limit is 1 s)" in zero["forgets"]
     )
     # Rank 0 holds the outputs that have not surely arrived: the warm-up's, and one in turn.
     assert zero["alive"] == (2, 8)

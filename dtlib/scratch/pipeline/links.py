@@ -105,8 +105,8 @@ class Links:
                 work.wait(datetime.timedelta(seconds=self.timeout))
         except RuntimeError as error:
             raise DtlibError(
-                f"rank {self.rank}, {what} within {self.timeout:g} s; look at what the other rank "
-                "did instead."
+                f"rank {self.rank}, {what} (the limit is {self.timeout:g} s); look at what the "
+                "other rank did instead."
             ) from error
 
 

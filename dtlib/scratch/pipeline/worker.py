@@ -89,6 +89,9 @@ class Pipeline:
     def step(self, x: torch.Tensor, targets: torch.Tensor, count: int) -> float | None:
         """Compute the gradients of a whole batch; the optimizer's step comes afterwards.
 
+        Drop the gradients (`zero_grad`) before the next call: those of tied weights are summed over
+        ranks here, and would be summed again.
+
         Parameters
         ----------
         x, targets
