@@ -107,7 +107,7 @@ def idle_and_kept(ways: Mapping[str, Sequence[Any]]) -> Table:
         step = max(span.end for span in spans)
         rows.append([name, f"{step:g}", f"{p.idle_share(spans):.4g}", kept])
     columns = ["", "step, units", "idle ÷ computing", "micro-batches kept, by rank"]
-    return (rows, columns, "Read off the lists: a forward takes 1 unit, a backward 2")
+    return (rows, columns, "Read off the lists: a forward takes 1 unit, each half of a backward 1")
 
 
 def proof(found: Mapping[str, Books]) -> Table:
@@ -147,4 +147,4 @@ def interleaved(ranks: int, micro_batches: int) -> Table:
         idle = formulas.bubble(name, ranks, many, chunks=chunks)
         rows.append([chunks, f"{idle:.3g}", sent, f"{kept:g}"])
     columns = ["stages on a rank", "idle ÷ computing", "messages of a rank", "kept by rank 0"]
-    return (rows, columns, f"Computed: {ranks} ranks, {many} micro-batches; kept in micro-batches")
+    return (rows, columns, f"Computed for N = {ranks}, M = {many}; kept in micro-batches")

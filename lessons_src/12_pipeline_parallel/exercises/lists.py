@@ -36,7 +36,8 @@ def read(answer, rank, ranks, micro_batches):
             raise Wrong("no_instruction", **facts)
     swapped = lines and all(line.micro_batch == rank for line in lines)
     if swapped and {line.stage for line in lines} == {*range(micro_batches)} != {rank}:
-        raise Wrong("swapped", rank=rank, line=1, what=named(lines[0]))
+        number, line = next((k, x) for k, x in enumerate(lines, start=1) if x.stage != rank)
+        raise Wrong("swapped", rank=rank, line=number, what=named(line))
     for number, line in enumerate(lines, start=1):
         facts = {"rank": rank, "line": number, "what": named(line), "last": micro_batches - 1}
         if line.stage != rank:
