@@ -168,7 +168,7 @@ learn.table(*view.idle_and_kept({"GPipe": gpipe}))
 #
 # A backward frees what its forward kept, so run each backward as early as you
 # can. The last rank can run the backward of a micro-batch right after its
-# forward. Rank 0 has to run some forwards first, the **warm-up**: enough that
+# forward. Rank 0 has to run some forwards first, the *warm-up*: enough that
 # it is busy until the first gradient has come back, and no more. From then on
 # every rank alternates, one forward and one backward, and at the end the
 # backwards of the warm-up are left.
@@ -222,7 +222,7 @@ learn.measured("kept_by_1f1b", p.kept_at_most(sixteen[0]))
 #
 # ## On real ranks
 #
-# `pipeline_runs` (beside this lesson) gives your lists to a **worker**: a
+# `pipeline_runs` (beside this lesson) gives your lists to a *worker*: a
 # process on each rank that carries out its list line by line, with real
 # messages. (It is `Pipeline` in `dtlib/scratch/pipeline`.) First the proof: it
 # trains the network in float64 for three steps, and beside it a twin on the
@@ -258,14 +258,16 @@ learn.my_run("idle time over computing time, GPipe", measured, "times")
 # showed. On paper, with sends that wait (`blocking`):
 
 # %%
+import textwrap
+
 from dtlib.errors import BadInput
 
 for name in both:
     try:
         p.follow(p.with_messages(both[name]), blocking=True)
-        print(f"{name}: runs to its end")
+        print(f"{name} runs to its end.")
     except BadInput as refused:
-        print(f"{name}: {refused}")
+        print(textwrap.fill(f"{name} is refused: {refused}", 72))
 
 # %% [markdown]
 # GPipe would run, and 1F1B would hang. The worker begins its sends with

@@ -75,7 +75,10 @@ def passed(got):
     kept = " ".join(str(p.kept_at_most(lines)) for lines in got[1])
     idle = p.idle_share(read_lists.times(got[1]))
     what = "idle over computing time, 4 ranks, 8 micro-batches"
-    rows = ((what, f"{idle:.3g}", 0.375, ""), ("kept, by rank", kept, "4 3 2 1", ""))
+    rows = (
+        (what, f"{idle:.3g}", 0.375, "times"),
+        ("kept, by rank", kept, "4 3 2 1", "micro-batches"),
+    )
     return Passed(rows)
 
 
