@@ -5,6 +5,7 @@ and the case.
 """
 
 import os
+import signal
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.launcher import launch
+from dtlib.ranks.outcome import RankFailed
 from dtlib.scratch import pipeline as p
 from dtlib.scratch.blocks import blocks_of
 from dtlib.scratch.pipeline.links import Links
@@ -157,6 +159,23 @@ def outputs_alive(pipeline_of=p.Pipeline):
     x = torch.ones(8, 4, dtype=torch.float64)
     worker.step(x, x, 32)
     return most, len(made)
+
+
+def killed():
+    class Killed(p.Pipeline):
+        def carry_out(self, line):
+            if line == p.Forward(2, 1):
+                os.kill(os.getpid(), signal.SIGKILL)
+            super().carry_out(line)
+
+    x = torch.ones(4, 4, dtype=torch.float64)
+    lists = p.for_all_ranks(p.one_forward_one_backward, 2, 4)
+    Killed(blocks_of(mlp([4, 4, 4])), lists, squares).step(x, x, 16)
+
+
+def test_a_rank_that_dies_is_named_and_not_the_one_that_waits_for_it():
+    with pytest.raises(RankFailed, match="Rank 1 was killed by SIGKILL"):
+        launch(killed, ranks=2, timeout=20, show=False)
 
 
 def test_what_cannot_run_is_refused_and_what_does_not_come_is_named():

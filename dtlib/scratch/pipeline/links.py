@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from dtlib.errors import DtlibError
+from dtlib.ranks.outcome import TIMED_OUT
 from dtlib.scratch.pipeline.instructions import Lists, Receive, Send, SendActivation
 from dtlib.scratch.pipeline.messages import peer, receipts, sent_as
 
@@ -104,6 +105,10 @@ class Links:
             if work is not None:
                 work.wait(datetime.timedelta(seconds=self.timeout))
         except RuntimeError as error:
+            if (
+                "timed out" not in str(error).lower()
+            ):  # the other rank is gone: the launcher says so
+                raise
             raise DtlibError(
                 f"rank {self.rank}, {what} (the limit is {self.timeout:g} s); look at what the "
                 "other rank did instead."
