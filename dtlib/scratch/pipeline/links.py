@@ -105,10 +105,8 @@ class Links:
             if work is not None:
                 work.wait(datetime.timedelta(seconds=self.timeout))
         except RuntimeError as error:
-            if (
-                "timed out" not in str(error).lower()
-            ):  # the other rank is gone: the launcher says so
-                raise
+            if not TIMED_OUT.search(str(error)):
+                raise  # the other rank is gone, and the launcher says why
             raise DtlibError(
                 f"rank {self.rank}, {what} (the limit is {self.timeout:g} s); look at what the "
                 "other rank did instead."
