@@ -7,6 +7,7 @@ KERNELS = {
     "dtlib.scratch.data_parallel.buckets:bucket_all_reduce": "08_ddp_from_scratch",
     "dtlib.scratch.data_parallel.flat:flat_all_reduce": "08_ddp_from_scratch",
     "dtlib.scratch.data_parallel.overlap:OverlappedDataParallel": "08_ddp_from_scratch",
+    "dtlib.scratch.pipeline.schedules:zero_bubble_h1": "12_pipeline_parallel",
     "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",
     "dtlib.scratch.zero.stage2:ZeroStage2": "16_zero_from_scratch",
 }

@@ -1,0 +1,182 @@
+"""A worker that carries out any schedule: its rank's list, line by line.
+
+Of a micro-batch a rank keeps the stage's input, what autograd saves, and of the output only its
+edge in autograd's graph: the output itself is freed once it has arrived on the next rank.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from dtlib.errors import BadInput, counted
+from dtlib.scratch.pipeline import instructions as i
+from dtlib.scratch.pipeline.links import Links
+from dtlib.scratch.pipeline.messages import with_messages
+from dtlib.scratch.pipeline.reading import Span, follow
+from dtlib.scratch.pipeline.split import Jobs, defer_weights
+from dtlib.scratch.pipeline.stages import Shapes, cut, shared_weights
+
+Key = tuple[int, int]  # micro-batch and stage
+
+
+class Pipeline:
+    """One rank's stages of a model, and the schedule by which they compute gradients.
+
+    Parameters
+    ----------
+    blocks
+        The whole model as a row of blocks (`blocks_of`), with the same weights on all ranks. The
+        blocks of other ranks are not kept.
+    lists
+        For each rank its computations, as `for_all_ranks` returns them; messages are added here.
+    loss_sum
+        Takes the last stage's output and the targets of a micro-batch; returns the sum of losses.
+    timeout
+        Seconds that a message may take.
+
+    Attributes
+    ----------
+    stages
+        This rank's stages, by number.
+    links
+        How many messages and bytes were sent.
+    spans
+        When each computation of the last step ran, in seconds of this machine's clock.
+    most_kept
+        The most forwards that this rank kept at once in the last step.
+
+    Raises
+    ------
+    BadInput
+        When no worker could carry out the lists (see `follow`), when they are not for as many ranks
+        as there are, or when they name more stages than there are blocks.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[nn.Module],
+        lists: Sequence[Sequence[i.Compute]],
+        loss_sum: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        timeout: float = 30.0,
+    ) -> None:
+        self.rank, ranks, self.last = dist.get_rank(), len(lists), i.stages_in(lists) - 1
+        if ranks != dist.get_world_size():
+            raise BadInput(
+                f"the schedule is for {counted(ranks, 'rank')}, but there are "
+                f"{dist.get_world_size()}: make one for as many."
+            )
+        whole = with_messages(lists)
+        follow(whole)  # refuses what no worker can do
+        self.lines, self.loss_sum, self.links = whole[self.rank], loss_sum, Links(whole, timeout)
+        stages = cut(blocks, self.last + 1)
+        self.shapes, self.shared = Shapes(stages), shared_weights(stages, ranks)
+        self.stages = {s: stages[s] for s in range(self.rank, len(stages), ranks)}
+        self.jobs: Jobs = []
+        for stage in self.stages.values():
+            if any(isinstance(line, i.BackwardWeight) for line in self.lines):
+                defer_weights(stage, self.jobs)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """This rank's parameters, for any optimizer; a tied one is on each rank that uses it."""
+        return list(dict.fromkeys(p for s in self.stages.values() for p in s.parameters()))
+
+    def step(self, x: torch.Tensor, targets: torch.Tensor, count: int) -> float | None:
+        """Compute the gradients of a whole batch; the optimizer's step comes afterwards.
+
+        Drop the gradients (`zero_grad`) before the next call: those of tied weights are summed over
+        ranks here, and would be summed again.
+
+        Parameters
+        ----------
+        x, targets
+            The global batch, on every rank; cut into micro-batches along the first dimension.
+        count
+            What the loss is averaged over: the samples or tokens of the global batch.
+
+        Returns
+        -------
+        float or None
+            The mean loss of the batch on the rank of the last stage, None on the others.
+        """
+        many = 1 + max(line.micro_batch for line in self.lines)
+        if len(x) < many:
+            raise BadInput(
+                f"a batch of {counted(len(x), 'sample')} cannot be cut into {many} micro-batches: "
+                "give at least one sample for each."
+            )
+        self.x, self.targets, self.count = x.tensor_split(many), targets.tensor_split(many), count
+        self.inputs: dict[Key, torch.Tensor] = {}  # of stages that have not run yet
+        self.gradients: dict[Key, torch.Tensor] = {}  # of stages' outputs
+        self.kept: dict[Key, tuple[torch.Tensor, GradientEdge | None]] = {}
+        self.later: dict[Key, Jobs] = {}
+        self.loss, self.most_kept, self.spans = 0.0, 0, []
+        for line in self.lines:
+            start = time.perf_counter()
+            self.carry_out(line)
+            if isinstance(line, i.Compute):
+                self.spans.append(Span(self.rank, line, start, time.perf_counter()))
+            self.most_kept = max(self.most_kept, len(self.kept) + len(self.later))
+        self.links.finish()
+        for p, holders in self.shared:
+            if self.rank in holders:
+                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+                self.links.sum_between(p.grad, holders)
+        return self.loss if self.last in self.stages else None
+
+    def carry_out(self, line: i.Instruction) -> None:
+        """Carry out one line of this rank's list."""
+        m, s = line.micro_batch, line.stage
+        match line:
+            case i.Forward():
+                self._forward(m, s)
+            case i.BackwardInput():
+                self._backward_input(m, s)
+            case i.BackwardWeight():
+                self._backward_weight(m, s)
+            case i.Backward():
+                self._backward_input(m, s)
+                self._backward_weight(m, s)
+            case i.SendActivation():
+                self.links.send(line, self.inputs.pop((m, s + 1)))
+            case i.ReceiveActivation():
+                self.inputs[m, s] = self.links.receive(line, self._empty(m, s))
+            case i.SendGradient():
+                self.links.send(line, self.gradients.pop((m, s - 1)))
+            case i.ReceiveGradient():
+                self.gradients[m, s] = self.links.receive(line, self._empty(m, s + 1))
+
+    def _empty(self, m: int, s: int) -> torch.Tensor:
+        """A tensor for the input of a stage, or for its gradient."""
+        like = self.shapes.inputs(self.x[m])[s]
+        return torch.empty(like.shape, dtype=like.dtype, device=self.x[m].device)
+
+    def _forward(self, m: int, s: int) -> None:
+        x = self.inputs.pop((m, s)).requires_grad_() if s > 0 else self.x[m]
+        y = self.stages[s](x)
+        if s == self.last:
+            y = self.loss_sum(y, self.targets[m]) / self.count
+            self.loss += y.item()
+        else:
+            self.inputs[m, s + 1] = y.detach()
+        self.kept[m, s] = x, get_gradient_edge(y) if y.requires_grad else None
+
+    def _backward_input(self, m: int, s: int) -> None:
+        x, edge = self.kept.pop((m, s))
+        gradient = self.gradients.pop((m, s), None)  # the last stage's is the loss's own, 1
+        if edge is not None:
+            torch.autograd.backward(edge, gradient)
+        self.later[m, s] = self.jobs[:]
+        self.jobs.clear()
+        if s > 0:
+            assert x.grad is not None
+            self.gradients[m, s - 1] = x.grad
+
+    def _backward_weight(self, m: int, s: int) -> None:
+        for job in self.later.pop((m, s)):
+            job()

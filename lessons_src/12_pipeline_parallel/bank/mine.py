@@ -1,0 +1,104 @@
+"""More answers to `my_schedule`, for the tests alone."""
+
+from dtlib.scratch import pipeline as p
+
+from ..exercises.mine import my_schedule
+
+FORWARD = "lines.append(p.Forward(m + warm_up, rank))"
+IF = "if m + warm_up < micro_batches:"
+INPUT = "lines.append(p.BackwardInput(m, rank))"
+WEIGHT = "lines.append(p.BackwardWeight(m - rank, rank))"
+REST = "return lines + [p.BackwardWeight(m, rank) for m in late]"
+
+
+def delayed(by, warm=lambda rank, ranks: ranks - 1 - rank):
+    """Weight gradients so many input gradients later, after some forwards."""
+
+    def answer(rank, ranks, micro_batches):
+        warm_up, wait = max(warm(rank, ranks), 0), by(rank, ranks)
+        lines = [p.Forward(m, rank) for m in range(warm_up)]
+        for m in range(micro_batches + wait):
+            if m + warm_up < micro_batches:
+                lines.append(p.Forward(m + warm_up, rank))
+            if m < micro_batches:
+                lines.append(p.BackwardInput(m, rank))
+            if m >= wait:
+                lines.append(p.BackwardWeight(m - wait, rank))
+        return lines
+
+    return answer
+
+
+def whole(rank, ranks, micro_batches):
+    """1F1B whose backwards are not split where nothing would be gained."""
+    lines, late = [], []
+    for line in p.one_forward_one_backward(rank, ranks, micro_batches):
+        m = line.micro_batch
+        if isinstance(line, p.Forward) or rank == 0:
+            lines.append(line)
+            continue
+        lines.append(p.BackwardInput(m, rank))
+        late.append(p.BackwardWeight(m, rank))
+        lines += [late.pop(0)] if len(late) > rank else []
+    return lines + late
+
+
+def newest_first(rank, ranks, micro_batches):
+    """What is left at the end, from the last micro-batch to the first."""
+    lines = my_schedule(rank, ranks, micro_batches)
+    return lines[: len(lines) - rank] + lines[len(lines) - rank :][::-1]
+
+
+def swapped_halves(rank, ranks, micro_batches):
+    other = {p.BackwardInput: p.BackwardWeight, p.BackwardWeight: p.BackwardInput}
+    lines = delayed(lambda rank, ranks: 0)(rank, ranks, micro_batches)
+    return [other.get(type(x), p.Forward)(x.micro_batch, x.stage) for x in lines]
+
+
+def with_both(rank, ranks, micro_batches):
+    return [*my_schedule(rank, ranks, micro_batches), p.Backward(0, rank)]
+
+
+def all_forwards(rank, ranks, micro_batches):
+    lines = my_schedule(rank, ranks, micro_batches)
+    return sorted(lines, key=lambda line: not isinstance(line, p.Forward))
+
+
+def weights_last(rank, ranks, micro_batches):
+    lines = my_schedule(rank, ranks, micro_batches)
+    return sorted(lines, key=lambda line: isinstance(line, p.BackwardWeight))
+
+
+ALSO_WRONG = [
+    ("not_split", p.one_forward_one_backward),
+    ("weights_at_once", delayed(lambda rank, ranks: 0)),
+    ("one_at_a_time", delayed(lambda rank, ranks: 0, lambda rank, ranks: 0)),
+    ("weights_last", weights_last),
+    ("all_forwards_first", all_forwards),
+    ("all_forwards_first", p.gpipe),
+    ("one_more", delayed(lambda rank, ranks: rank + 1)),
+    ("one_more", delayed(lambda rank, ranks: 1)),
+    ("keeps", delayed(lambda rank, ranks: rank + 2)),
+    ("keeps", delayed(lambda rank, ranks: ranks)),
+    ("idle", delayed(lambda rank, ranks: rank, lambda rank, ranks: ranks - 2 - rank)),
+    ("circle", delayed(lambda rank, ranks: 0, lambda rank, ranks: rank)),
+    ("no_weight", {REST: "return lines"}),
+    ("no_weight", {WEIGHT: "pass"}),
+    ("no_backward", {INPUT: "pass", WEIGHT: "pass", REST: "return lines"}),
+    ("weight_first", {INPUT: "lines.append(p.BackwardWeight(m, rank))",
+                      WEIGHT: "lines.append(p.BackwardInput(m - rank, rank))"}),
+    ("weight_first", swapped_halves),
+    ("both", with_both),
+    ("no_forward", {FORWARD: "pass"}),
+    ("backward_first", {f"{IF}\n            {FORWARD}\n        {INPUT}":
+                        f"{INPUT}\n        {IF}\n            {FORWARD}"}),
+    ("twice", {"for m in late": "for m in range(micro_batches)"}),
+    ("no_micro_batch", {"m >= rank": "m >= 0"}),
+    ("other_stage", {"p.BackwardInput(m, rank)": "p.BackwardInput(m, 0)"}),
+    ("swapped", lambda rank, ranks, many: [
+        type(line)(line.stage, line.micro_batch) for line in my_schedule(rank, ranks, many)]),
+    ("no_instruction", lambda rank, ranks, many: "FBW"),
+    ("none", lambda rank, ranks, many: my_schedule(rank, ranks, many).sort(key=str)),
+    ("raised", lambda rank, ranks, many: 3),
+]  # fmt: skip
+ALSO_RIGHT = [p.zero_bubble_h1, newest_first, whole]
