@@ -45,7 +45,21 @@ def turns(samples, seed, epoch, rank, world_size):
     return [(i + 7 * seed + 5 * epoch) % samples for i in rows]
 
 
+def by_a_text(samples, seed, epoch, rank, world_size):
+    pack = sorted(range(samples), key=lambda i: hash(f"{seed}-{epoch}-{i}"))
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 # Right.
+def by_a_hash_of_numbers(samples, seed, epoch, rank, world_size):
+    pack = list(range(samples))
+    random.seed(hash((seed, epoch)))
+    random.shuffle(pack)
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 def seeds_everything(samples, seed, epoch, rank, world_size):
     torch.manual_seed(seed + epoch)
     pack = torch.randperm(samples).tolist()
@@ -97,9 +111,11 @@ ALSO_WRONG = [
     ("empty", {MINE: "pack[samples * world_size :]"}),
     ("own_packs", shuffles_later_epochs_by_itself),
     ("none", {MINE: "None"}),
+    ("salted", by_a_text),
+    ("salted", {"seed + epoch": 'hash(f"{seed}-{epoch}")'}),
 ]  # fmt: skip
 ALSO_RIGHT = [{MINE: "pack[rank * each : (rank + 1) * each]"}, torchs_own, by_numpy,
-              seeds_everything]  # fmt: skip
+              seeds_everything, by_a_hash_of_numbers]  # fmt: skip
 
 DEAL = """\
 def my_indices(samples, seed, epoch, rank, world_size):

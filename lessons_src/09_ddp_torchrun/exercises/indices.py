@@ -1,16 +1,20 @@
 """Exercise 9.1: deal the samples of an epoch out to the ranks, as DistributedSampler does.
 
 The answer is given its rank, so one process can ask it for the pictures of every rank (its hand).
-Before each call the global generator gets another seed, which reveals an order that depends on
-anything but seed and epoch.
+Before each call the global generators get another seed, and `hash` another salt, as in a process of
+its own. That reveals an order that depends on anything but seed and epoch.
 """
 
+import contextlib
 import itertools
 import operator
+import random
 
+import numpy as np
 import torch
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.salt import each_in_a_process
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -33,23 +37,50 @@ SHOWN = 4  # numbers of a long list that a sentence repeats
 
 
 class Hand(list):
-    """The pictures of a rank; `reseeded`: dealing them seeded torch's global generator."""
+    """The pictures of a rank; `reseeded`: the global generators that dealing them changed."""
 
-    reseeded = False
+    reseeded = ()
 
 
 def run(answer, asked, n):
     """The hands of all ranks, call by call."""
+
+    def call(k):
+        turn, rank = divmod(k, n)
+        return hand(answer, asked[turn], rank, n, seed=k)
+
+    with generators_kept():
+        hands = each_in_a_process(call, len(asked) * n)
+    return [hands[k : k + n] for k in range(0, len(hands), n)]
+
+
+@contextlib.contextmanager
+def generators_kept():
+    """Put all global generators back: a check changes no run."""
+    python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        return [
-            [hand(answer, one, rank, n, seed=turn * n + rank) for rank in range(n)]
-            for turn, one in enumerate(asked)
-        ]
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+def states():
+    """What each global generator is at, by the name of its package."""
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "Python": random.getstate(),
+        "NumPy": np.random.get_state()[1].tolist(),
+    }
 
 
 def hand(answer, asked, rank, n, seed):
-    torch.manual_seed(seed)
+    for reseed in (torch.manual_seed, random.seed, np.random.seed):
+        reseed(seed)
+    before = states()
     got = answer(*asked, rank, n)
+    after = states()
     if got is None:
         raise Wrong("none")
     numbers = torch.as_tensor(got).flatten().tolist() if hasattr(got, "__array__") else got
@@ -60,7 +91,7 @@ def hand(answer, asked, rank, n, seed):
     except TypeError:
         odd = next(i for i in numbers if not hasattr(i, "__index__"))
         raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {odd!r:.20}") from None
-    own.reseeded = torch.initial_seed() != seed
+    own.reseeded = tuple(name for name, state in before.items() if state != after[name])
     return own
 
 
@@ -181,10 +212,12 @@ def some(own):
 def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
     note = "Lists of equal length, no picture left out, another order in each epoch."
-    if any(own.reseeded for case in got for hands in case for own in hands):
+    changed = {name for case in got for hands in case for own in hands for name in own.reseeded}
+    if changed:
         note += (
-            " A remark: you seed torch's global generator, so after each call all ranks draw the"
-            " same dropout masks again; a torch.Generator of your own leaves it alone."
+            f" A remark: you seed the global generator of {' and '.join(sorted(changed))}, so after"
+            " each call all ranks draw the same dropout masks or crops again; a generator of your"
+            " own leaves it alone."
         )
     return Passed((("rows of 10 pictures on 4 ranks", rows, 12, ""),), note)
 
