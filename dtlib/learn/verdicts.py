@@ -105,7 +105,7 @@ COMMON = {
     "function return?",
     "rounded": "You return {got} where {want} is right: the same number with fewer digits. Which "
     "of your lines rounds, or converts to a type that holds fewer?",
-    "salted": "What you return depends on `hash({text})`. Python salts the hash of a text, so every "
+    "salted": "Your result depends on `hash({text})`. Python salts the hash of a text, so every "
     "process has another number there, and so has every rank. Which of your numbers are the same "
     "in all processes?",
     "shape": "{who} returned shape {got}, but {shape} is expected. Which of your "
