@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.alike import rounded
 from dtlib.learn.readers import told_apart
 from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
@@ -187,6 +188,12 @@ def reduced(got: Sequence[float], seen: Sequence[Seen]) -> bool | dict[str, Any]
         return False
     facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
     return facts | {"root": right[0], "want": number(got[right[0]])}
+
+
+def cut(got: Sequence[Any], want: Sequence[Any]) -> bool | dict[str, str]:
+    """If what the ranks return is right but for lost digits: the first such number, in words."""
+    pair = rounded(got, want)
+    return bool(pair) and dict(zip(("got", "want"), told_apart(*pair), strict=True))
 
 
 def near(a: float, b: float) -> bool:
