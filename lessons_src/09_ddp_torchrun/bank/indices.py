@@ -107,6 +107,7 @@ ALSO_WRONG = [
                        MINE: f"[{MINE}[i] for i in torch.randperm(each, generator=generator)]"}),
     ("kind", {MINE: f"set({MINE})"}),
     ("kind", {MINE: "pack[rank]"}),
+    ("kind", {MINE: "[torch.tensor(float(i)) for i in pack[rank::world_size]]"}),
     ("kind", {MINE: "[i + 0.5 for i in pack[rank::world_size]]"}),
     ("empty", {MINE: "pack[samples * world_size :]"}),
     ("own_packs", shuffles_later_epochs_by_itself),

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.readers import shown
 from dtlib.learn.salt import each_in_a_process
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -89,10 +90,19 @@ def hand(answer, asked, rank, n, seed):
     try:
         own = Hand(operator.index(i) for i in numbers)
     except TypeError:
-        odd = next(i for i in numbers if not hasattr(i, "__index__"))
-        raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {odd!r:.20}") from None
+        odd = next(i for i in numbers if not whole(i))
+        raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {shown(odd, 20)}") from None
     own.reseeded = tuple(name for name, state in before.items() if state != after[name])
     return own
+
+
+def whole(thing):
+    """Whether it can be an index, as whole numbers can, also those of NumPy and torch."""
+    try:
+        operator.index(thing)
+    except TypeError:
+        return False
+    return True
 
 
 def a(thing):
