@@ -129,5 +129,5 @@ ALSO_WRONG = [
 ]
 HANG = [("left_waiting", {"except Exception": "except OSError"}),
         ("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]  # fmt: skip
-ALSO_RIGHT = [{"raise told[0]": "raise told[0] if dist.get_rank() == 0 else FileNotFoundError(path)"},
-              renames, the_last_one, others_go_first]  # fmt: skip
+OTHERS_RAISE = {"raise told[0]": "raise FileNotFoundError(path)"}
+ALSO_RIGHT = [renames, the_last_one, others_go_first, OTHERS_RAISE]

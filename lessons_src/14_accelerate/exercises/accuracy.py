@@ -45,7 +45,7 @@ LOGITS = ((0.3, 0.2, -0.9), (-0.5, 2.1, 2.05), (-5.0, -4.0, -3.9))
 
 
 def case(ranks, classes, labels):
-    """The model is right where both agree; the first samples, which come twice, are unlike the rest."""
+    """Right where both agree; the first samples, which come twice, are unlike the rest."""
     right = sum(map(operator.eq, classes, labels))
     words = f"{len(labels)} samples in batches of {BATCH}, right on {right}"
     both = [list(map(int, row)) for row in (classes, labels)]
@@ -133,7 +133,8 @@ EXERCISE = RankAnswer(
         ("divided_twice", {"mean().item()": "mean().item() / accelerator.num_processes"}),
         Mistake("rounded", {"mean().item()": "mean().mul(10).round().div(10).item()"}, when=cut),
         Mistake("percent", when=lambda got, want: abs(got[0] - 100 * want[0]) < 1e-3),
-        Mistake("errors", {"== y": "!= y"}, when=lambda got, want: abs(got[0] + want[0] - 1) < 1e-6),
+        Mistake("errors", {"== y": "!= y"},
+                when=lambda got, want: abs(got[0] + want[0] - 1) < 1e-6),
         ("reduced_first", {"gather_for_metrics(right)": "gather(right.float().mean().reshape(1))"}),
     ],
     facts=facts,
