@@ -38,9 +38,9 @@ SHOWN = 4  # numbers of a long list that a sentence repeats
 
 
 class Hand(list):
-    """The pictures of a rank; `reseeded`: the global generators that dealing them changed."""
+    """The pictures of a rank; `left`: the state of each global generator after dealing them."""
 
-    reseeded = ()
+    left: dict[str, bytes]
 
 
 def run(answer, asked, n):
@@ -67,21 +67,15 @@ def generators_kept():
             np.random.set_state(numpy)
 
 
-def states():
-    """What each global generator is at, by the name of its package."""
-    return {
-        "torch": torch.get_rng_state().tolist(),
-        "Python": random.getstate(),
-        "NumPy": np.random.get_state()[1].tolist(),
-    }
-
-
 def hand(answer, asked, rank, n, seed):
     for reseed in (torch.manual_seed, random.seed, np.random.seed):
         reseed(seed)
-    before = states()
     got = answer(*asked, rank, n)
-    after = states()
+    left = {
+        "NumPy": np.random.get_state()[1].tobytes(),
+        "Python": str(random.getstate()).encode(),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
     if got is None:
         raise Wrong("none")
     numbers = torch.as_tensor(got).flatten().tolist() if hasattr(got, "__array__") else got
@@ -92,7 +86,7 @@ def hand(answer, asked, rank, n, seed):
     except TypeError:
         odd = next(i for i in numbers if not whole(i))
         raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {shown(odd, 20)}") from None
-    own.reseeded = tuple(name for name, state in before.items() if state != after[name])
+    own.left = left
     return own
 
 
@@ -222,10 +216,11 @@ def some(own):
 def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
     note = "Lists of equal length, no picture left out, another order in each epoch."
-    changed = {name for case in got for hands in case for own in hands for name in own.reseeded}
-    if changed:
+    (first,), (again,) = got[0]  # each began with generators of another seed
+    seeded = [name for name, state in first.left.items() if state == again.left[name]]
+    if seeded:
         note += (
-            f" A remark: you seed the global generator of {' and '.join(sorted(changed))}, so after"
+            f" A remark: you seed the global generator of {' and '.join(seeded)}, so after"
             " each call all ranks draw the same dropout masks or crops again; a generator of your"
             " own leaves it alone."
         )
