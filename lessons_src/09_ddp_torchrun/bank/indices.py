@@ -101,6 +101,7 @@ ALSO_WRONG = [
     ("turned", {"seed + epoch": "seed", MIX: f"(lambda p: p[epoch:] + p[:epoch])({MIX})"}),
     ("turned", {"seed + epoch": "seed + epoch // 2", MIX: f"{MIX}[:: 1 - 2 * (epoch % 2)]"}),
     ("no_epoch", {"seed + epoch": "seed"}),
+    ("no_epoch", {"seed + epoch": "10 * seed or epoch"}),
     ("no_epoch", {"seed + epoch": "seed * epoch"}),
     ("no_epoch", {"seed + epoch": "seed + min(epoch, 1)"}),
     ("same_pictures", {MIX: "list(range(samples))",

@@ -22,7 +22,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 # Samples, seed and epoch of each call that a case makes.
 TWICE = ((12, 0, 0), (12, 0, 0))
 PADDED = ((10, 0, 0), (10, 0, 0))  # on 3 ranks and on 4
-EPOCHS = tuple((12, 0, epoch) for epoch in range(5))
+EPOCHS, AGAIN = (tuple((12, seed, epoch) for epoch in range(5)) for seed in (0, 3))
 SEEDS = ((12, 0, 0), (12, 1, 0))
 LATER = ((12, 0, 1), (12, 1, 1))
 ASKED = (
@@ -32,6 +32,7 @@ ASKED = (
     ("12 pictures, epochs 0 to 4", EPOCHS),
     ("12 pictures, seed 1, epoch 0", SEEDS),
     ("12 pictures, seed 1, epoch 1", LATER),
+    ("12 pictures, seed 3, epochs 0 to 4", AGAIN),  # `10 * seed or epoch` is right with seed 0
 )
 FEW = 6  # pictures of which shuffling may well leave most in place
 SHOWN = 4  # numbers of a long list that a sentence repeats
@@ -115,8 +116,8 @@ def judge(got, asked, n):
         wrong = wrong or one_pack(hands, samples, n) or left_out(hands, samples)
         if wrong:
             return wrong
-    if asked == EPOCHS:
-        return other_epochs(got, n) or True
+    if asked in (EPOCHS, AGAIN):
+        return other_epochs(got, n, seed=asked[0][1]) or True
     if asked in (SEEDS, LATER) and got[0] == got[1]:
         return Wrong("no_seed", got=some(got[0][0]))
     return True
@@ -177,7 +178,7 @@ def left_out(hands, samples):
     return Wrong("left_out", missing=min(missing), rows=rows, samples=samples) if missing else None
 
 
-def other_epochs(got, n):
+def other_epochs(got, n, seed):
     """Each epoch is shuffled, and has an order that no other epoch gives away."""
     for epoch, (own, *_) in enumerate(got if n == 1 else ()):
         if (how := moved([*range(len(own))], own)) is not None:
@@ -186,7 +187,7 @@ def other_epochs(got, n):
     if n > 1 and one != two and [set(own) for own in one] == [set(own) for own in two]:
         return Wrong("same_pictures", got=", ".join(map(str, sorted(one[0]))))
     for (first, one), (later, two) in itertools.combinations(enumerate(got), 2):
-        facts = {"first": first, "later": later, "got": some(two[0])}
+        facts = {"seed": seed, "first": first, "later": later, "got": some(two[0])}
         if one == two:
             return Wrong("no_epoch", **facts)
         if n == 1 and (how := moved(one[0], two[0])):
