@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dtlib.learn.alike import rounded
+from dtlib.learn.alike import alike, shortened
 from dtlib.learn.readers import told_apart
 from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
@@ -190,10 +190,13 @@ def reduced(got: Sequence[float], seen: Sequence[Seen]) -> bool | dict[str, Any]
     return facts | {"root": right[0], "want": number(got[right[0]])}
 
 
-def cut(got: Sequence[Any], want: Sequence[Any]) -> bool | dict[str, str]:
-    """If what the ranks return is right but for lost digits: the first such number, in words."""
-    pair = rounded(got, want)
-    return bool(pair) and dict(zip(("got", "want"), told_apart(*pair), strict=True))
+def cut(got: Sequence[float], want: Sequence[float]) -> bool | dict[str, str]:
+    """If some ranks return the right number with fewer decimals, and all others are right: it."""
+    pairs = [pair for pair in zip(got, want, strict=True) if not alike(*pair)]
+    if not pairs or not all(shortened(*pair) for pair in pairs):
+        return False
+    mine, right = told_apart(*pairs[0])
+    return {"got": mine, "want": right}
 
 
 def near(a: float, b: float) -> bool:

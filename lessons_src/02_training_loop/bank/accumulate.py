@@ -31,6 +31,7 @@ ALSO_WRONG = [
     ("loss_last_only", report("mean")),
     ("loss_sum", report("total + mean * n")),
     ("loss_other", report("total + mean / 2")),
+    ("loss_other", report("total + (mean * n / count if y is not micro_batches[0][1] else 0)")),
     ("eval_inside", {LOOP: f"model.eval()\n    {LOOP}"}),
     (
         "passes",

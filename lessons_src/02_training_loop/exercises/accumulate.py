@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.learn.alike import alike, rounded
+from dtlib.learn.alike import alike, shortened
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import told_apart, words
@@ -197,7 +197,7 @@ def _loss_key(loss, right, lists):
         "loss_sum": [sum(map(sum, lists))],
         "loss_last_only": [last / total, means[-1], means[-1] / k, last],
     }
-    other = "loss_rounded" if rounded(loss, right) else "loss_other"
+    other = "loss_rounded" if shortened(loss, right) else "loss_other"
     return next(
         (key for key, some in known.items() if any(close(loss, value, FP32) for value in some)),
         other,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dtlib.learn.alike import rounded
+from dtlib.learn.alike import shortened
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
@@ -122,7 +122,7 @@ def judge(got, want, step):
         "loss_sum": want.loss * SIZES[step - 1],
     }
     keys = (key for key, loss in known.items() if close(got.loss, loss, FP32))
-    return Wrong(next(keys, "loss_rounded" if rounded(got.loss, want.loss) else "loss_other"))
+    return Wrong(next(keys, "loss_rounded" if shortened(got.loss, want.loss) else "loss_other"))
 
 
 def off(got, want, step):

@@ -47,6 +47,7 @@ def wipes_its_padding(values, samples):
 ALSO_WRONG = [
     ("stayed_home", mean_of_the_real),
     ("changed", wipes_its_padding),
+    ("value", {"mine.sum()": "mine.max()"}),
     *(("rounded", to_digits(digits)) for digits in (0, 2, 3, 4)),
 ]
 ALSO_RIGHT = [gathers_by_place, counts_by_hand, by_objects]

@@ -73,7 +73,7 @@ def hand(answer, asked, rank, n, seed):
         reseed(seed)
     got = answer(*asked, rank, n)
     left = {
-        "NumPy": np.random.get_state()[1].tobytes(),
+        "NumPy": np.random.get_state(legacy=False)["state"]["key"].tobytes(),
         "Python": str(random.getstate()).encode(),
         "torch": torch.get_rng_state().numpy().tobytes(),
     }
