@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dtlib.learn.alike import alike, shortened
 from dtlib.learn.readers import told_apart
 from dtlib.learn.reports import NOBODY_CAME, OWN_CODE
 from dtlib.learn.rounds import Failure, Round, Seen
@@ -187,6 +188,15 @@ def reduced(got: Sequence[float], seen: Sequence[Seen]) -> bool | dict[str, Any]
         return False
     facts = {"rank": wrong[0], "got": number(got[wrong[0]])}
     return facts | {"root": right[0], "want": number(got[right[0]])}
+
+
+def cut(got: Sequence[float], want: Sequence[float]) -> bool | dict[str, str]:
+    """If some ranks return the right number with fewer decimals, and all others are right: it."""
+    pairs = [pair for pair in zip(got, want, strict=True) if not alike(*pair)]
+    if not pairs or not all(shortened(*pair) for pair in pairs):
+        return False
+    mine, right = told_apart(*pairs[0])
+    return {"got": mine, "want": right}
 
 
 def near(a: float, b: float) -> bool:

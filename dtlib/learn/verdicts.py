@@ -105,6 +105,9 @@ COMMON = {
     "function return?",
     "rounded": "You return {got} where {want} is right: the same number with fewer digits. Which "
     "of your lines rounds, or converts to a type that holds fewer?",
+    "salted": "Your result depends on `hash({text})`. Python salts the hash of a text, so every "
+    "process has another number there, and so has every rank. Which of your numbers are the same "
+    "in all processes?",
     "shape": "{who} returned shape {got}, but {shape} is expected. Which of your "
     "lines changes the shape?",
     "value": "{who} returned {got}, but {want} is right. {reading} Can you trace one "
@@ -156,11 +159,11 @@ def stopped_here(error: BaseException, case: str = "") -> Wrong:
 def innermost(error: BaseException) -> traceback.FrameSummary:
     """The student's own frame that an exception came from; a frame without a name if none did."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _machinery(frame.filename)]
+    own = [frame for frame in frames if not machinery(frame.filename)]
     return own[-1] if own else traceback.FrameSummary("", 0, "")
 
 
-def _machinery(filename: str) -> bool:
+def machinery(filename: str) -> bool:
     """Whether a file belongs to Python, a package, dtlib or an exercise, and not to the student."""
     parts = (PACKAGE, "/torch/", "/site-packages/", "/lib/python3")
     if filename.endswith(".pyx") or re.search(r"/\d\d_\w+/exercises/", filename):

@@ -68,9 +68,14 @@ def test_the_reference_deals_like_torchs_sampler():
 
 
 def test_only_an_answer_that_seeds_the_global_generator_gets_a_remark():
-    check = indices.EXERCISE.check
-    notes = [check(one).note for one in (bank.seeds_everything, bank.torchs_own, bank.by_numpy)]
-    assert ["remark" in note for note in notes] == [True, False, False]
+    def draws_and_seeds_none(*given):
+        torch.rand(3)
+        return bank.torchs_own(*given)
+
+    answers = bank.seeds_everything, bank.by_a_hash_of_numbers, bank.torchs_own, bank.by_numpy
+    notes = [indices.EXERCISE.check(one).note for one in (*answers, draws_and_seeds_none)]
+    assert ["remark" in note for note in notes] == [True, True, False, False, False]
+    assert "generator of torch," in notes[0] and "generator of Python," in notes[1]
 
 
 def gradient(loss_of):

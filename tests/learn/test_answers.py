@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dtlib.errors import BadInput
-from dtlib.learn.alike import alike
+from dtlib.learn.alike import alike, shortened
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import one_of, several, shown, told_apart
@@ -332,3 +332,10 @@ def test_two_numbers_that_differ_are_told_apart(got, want, words):
     kit = Answer(lambda: want, [("it", ())], read=lambda value: value)
     told = wrong(kit, lambda: got).numbers
     assert (told["got"], told["want"]) == words
+
+
+def test_a_number_that_lost_decimals_is_not_one_that_lost_a_part():
+    want = 2222.2
+    assert shortened(2222.0, want) and shortened(0.57, 4 / 7)
+    assert not shortened(2220.0, want)  # without the last ones of 10000 + 1000 + 100 + 10 + 1
+    assert not any(shortened(got, 4 / 7) for got in (1.0, 0.0, 4 / 7, float("nan")))

@@ -21,7 +21,8 @@ ALSO_WRONG = [
     ("rounded", {BACK: "(loss * (1 + 3e-8)).backward()"}),
     ("changed", {RETURN: f"micro_batches.clear()\n    {RETURN}"}),
     ("eval_left", {RETURN: f"model.eval()\n    {RETURN}"}),
-    ("loss_other", {RETURN: "return round(total, 1)"}),
+    ("loss_rounded", {RETURN: "return round(total, 3)"}),
+    ("loss_rounded", {RETURN: "return round(total, 1)"}),
     ("moved", {RETURN: f"torch.optim.SGD(model.parameters(), lr=0.1).step()\n    {RETURN}"}),
     ("all_at_once", ONE_GRAPH),
     ("all_at_once", {LOOP: "for x, y in [map(torch.cat, zip(*micro_batches))]"}),
@@ -30,6 +31,7 @@ ALSO_WRONG = [
     ("loss_last_only", report("mean")),
     ("loss_sum", report("total + mean * n")),
     ("loss_other", report("total + mean / 2")),
+    ("loss_other", report("total + (mean * n / count if y is not micro_batches[0][1] else 0)")),
     ("eval_inside", {LOOP: f"model.eval()\n    {LOOP}"}),
     (
         "passes",

@@ -30,6 +30,8 @@ ALSO_WRONG = [
                    "best, chosen = min(best, loss), rate"}),
     ("nan_wins", lambda rates, losses: rates[int(np.argmin(losses))] / 10),
     ("other", {RETURN: "return chosen / 100"}),
+    ("rounded", {"chosen / 10": "float(f'{chosen / 10:.2g}')"}),
+    ("rounded", {"chosen / 10": "round(chosen / 10, 6)"}),
     ("changed", {RETURN: f"losses.sort()\n    {RETURN}"}),
     ("none", {RETURN: "print(chosen / 10)"}),
     ("no_number", {RETURN: 'return f"{chosen / 10:g}"'}),

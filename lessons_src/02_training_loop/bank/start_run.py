@@ -45,6 +45,14 @@ ALSO_WRONG = [
     ("same_on_ranks", {OWN: "1000 * seed + rank % 2"}),
     ("some_same_on_ranks", {PYTHON: PYTHON.replace("own", "seed"), "own %": "seed %"}),
     ("stream_no_seed", {OWN: "rank"}),
+    ("same_on_ranks", {OWN: "seed * rank"}),
+    ("same_on_ranks", {OWN: "seed or rank"}),
+    ("same_on_ranks", {OWN: "seed | rank"}),
+    ("same_on_ranks", {OWN: "max(seed, rank)"}),
+    ("same_on_ranks", {OWN: "abs(seed - rank)"}),
+    ("salted", {FIRST: 'torch.manual_seed(abs(hash(f"weights {seed}")))'}),
+    ("salted", {OWN: 'abs(hash(f"{seed} {rank}"))'}),
+    ("salted", {OWN: 'abs(hash((seed, "rank", rank)))'}),
     ("few_seeds", {"own % 2**32": "own % 1024"}),
     ("few_seeds", {OWN: "seed + rank % 64"}),
     ("none", {"return model": "model"}),
@@ -52,4 +60,6 @@ ALSO_WRONG = [
     ("other_model", {"make_model()": "torch.nn.Linear(4, 3)"}),
     ("raised", {" % 2**32": ""}),
 ]
-ALSO_RIGHT = [by_a_fork, {OWN: "seed * 100_003 + rank + 1"}, {OWN: "seed + rank"}]
+ALSO_RIGHT = [by_a_fork, {OWN: "abs(hash((seed, rank)))"}, {OWN: "seed ^ rank"},
+              {OWN: 'seed_of("rank", seed, rank) + 0 * hash("a name")'},
+              {OWN: "seed * 100_003 + rank + 1"}, {OWN: "seed + rank"}]  # fmt: skip

@@ -101,7 +101,8 @@ ALSO_WRONG = [
     ),
     ("loss_sum", {"loss.item()": "loss.item() * len(y)"}),
     ("loss_other", {"loss.item()": "loss.item() / len(y)"}),
-    ("loss_other", {"loss.item()": "round(loss.item(), 3)"}),
+    ("loss_rounded", {"loss.item()": "round(loss.item(), 3)"}),
+    ("loss_after_eval", {STEP: f"{STEP}    model.eval()\n", "loss.item()": f"{LOSS}.item()"}),
     ("unrecognised", {"(x), y)": "(x), y) / 3"}),
     (
         "passes",

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.learn.alike import alike
+from dtlib.learn.alike import alike, shortened
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import told_apart, words
@@ -185,10 +185,10 @@ def _wrong_loss(loss, right, lists):
     got, want = words(loss), words(right)
     if got == want:
         got, want = told_apart(loss, right)
-    return Wrong(_loss_key(loss, lists), got=got, want=want)
+    return Wrong(_loss_key(loss, right, lists), got=got, want=want)
 
 
-def _loss_key(loss, lists):
+def _loss_key(loss, right, lists):
     k, total, last = len(lists), sum(map(len, lists)), sum(lists[-1])
     means = [sum(xs) / len(xs) for xs in lists]
     known = {
@@ -197,9 +197,10 @@ def _loss_key(loss, lists):
         "loss_sum": [sum(map(sum, lists))],
         "loss_last_only": [last / total, means[-1], means[-1] / k, last],
     }
+    other = "loss_rounded" if shortened(loss, right) else "loss_other"
     return next(
         (key for key, some in known.items() if any(close(loss, value, FP32) for value in some)),
-        "loss_other",
+        other,
     )
 
 

@@ -4,13 +4,14 @@ The model is a table of logits that notes in which mode it was asked, it and its
 with a gradient or without. Its losses and hits are known for each picture.
 """
 
+import math
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401 (the solution uses it)
 
-from dtlib.learn.alike import alike
+from dtlib.learn.alike import alike, rounded
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import row_of
@@ -21,8 +22,10 @@ from .returned import FP32, close, number_of, told
 
 # Right or wrong, and by how far the label's logit stands above or below the larger of the others,
 # whose own signs say nothing about that.
-MARGINS = (2.0, -1.0, 0.5, 3.0, -2.0, 1.0, -0.5, 2.5, -3.0)
-OTHERS = (-3.0, 1.5, -1.0, 0.5, 4.0, -2.0, 1.0, -4.0, 2.0)
+MARGINS = (2.0, -1.0, 0.5, 3.0, -2.0, 1.0, -0.5, 2.5, -3.0, 1.2, 0.7, -0.3, 4.0, 0.1, -5.0, 0.9, 3)
+OTHERS = (-3.0, 1.5, -1.0, 0.5, 4.0, -2.0, 1.0, -4.0, 2.0, 0.2, -2.5, 3.0, -0.7, 1.1, -1.6, 5.0, 1)
+# Few pictures have few scores, so two mistakes may agree on them by chance. On these they differ.
+MORE = (5, 3, 7, 2)
 APART = 0.25  # of the other two
 
 evaluate = solution("evaluate", globals())
@@ -62,7 +65,7 @@ def batches_of(sizes):
 
 
 def run(answer, sizes, training):
-    """Loss, accuracy, the modes of the model and of its part, and what else was changed."""
+    """Loss, accuracy, the modes of the model and its part, what changed, and a second score."""
     model, batches = Watched().train(training), batches_of(sizes)
     with torch.enable_grad():
         returned = answer(model, batches)
@@ -78,17 +81,32 @@ def run(answer, sizes, training):
         "changed": not alike(batches, batches_of(sizes)),
     }
     found = next((key for key, is_so in changed.items() if is_so), "")
-    return loss, accuracy, (model.training, model.norm.training), found
+    return loss, accuracy, (model.training, model.norm.training), found, scored(answer, MORE)
+
+
+def scored(answer, sizes):
+    """Loss and accuracy in evaluation mode; nan where there are none."""
+    try:
+        with torch.enable_grad():
+            loss, accuracy = answer(Watched().eval(), batches_of(sizes))
+        return float(loss), float(accuracy)
+    except Exception:  # the case itself went well, and has the sentence
+        return math.nan, math.nan
 
 
 def same(a, b):
-    """Whether both numbers agree."""
-    return all(close(x, y, FP32) for x, y in zip(a[:2], b[:2], strict=True))
+    """Whether both numbers agree, and those of the second score."""
+    return all(close(x, y, FP32) for x, y in zip(numbers(a), numbers(b), strict=True))
+
+
+def numbers(got):
+    """Loss and accuracy, of the case and of the second score."""
+    return [*got[:2], *got[4]]
 
 
 def judge(got, want, training):
     """Right numbers; whatever was not put back is a mistake of its own."""
-    if not same(got, want):
+    if not all(close(x, y, FP32) for x, y in zip(got[:2], want[:2], strict=True)):
         return False
     whole, part = got[2]
     if whole != training:
@@ -112,10 +130,17 @@ def each(key, of):
 
     def when(got, want, sizes):
         k = first_wrong(got, want)
-        value = program(Watched(), batches_of(sizes))[k]
-        return close(got[k], value, FP32) and not close(value, want[k], FP32)
+        value, more = (program(Watched(), batches_of(each))[k] for each in (sizes, MORE))
+        agree = close(got[k], value, FP32) and close(got[4][k], more, FP32)
+        return agree and not close(value, want[k], FP32)
 
     return Mistake(key, program, when)
+
+
+def swapped(got, want):
+    """Whether the first wrong number is the other of the two."""
+    k = first_wrong(got, want)
+    return close(got[k], want[1 - k], FP32) and close(got[4][k], want[4][1 - k], FP32)
 
 
 def total(means, sizes):
@@ -143,11 +168,7 @@ EXERCISE = Answer(
         for training in (True, False)
     ],
     mistakes=[
-        Mistake(
-            "swapped",
-            lambda *asked: evaluate(*asked)[::-1],
-            when=lambda got, want: close(got[k := first_wrong(got, want)], want[1 - k], FP32),
-        ),
+        Mistake("swapped", lambda *asked: evaluate(*asked)[::-1], when=swapped),
         each("mean_of_means", lambda means, sizes: sum(means) / len(means)),
         each("last_batch", lambda means, sizes: means[-1]),
         each("first_batch", lambda means, sizes: means[0]),
@@ -159,6 +180,11 @@ EXERCISE = Answer(
         ("softmax_twice", {"(logits, y": "(logits.softmax(1), y"}),
         ("errors", {"== y": "!= y"}),
         each("means_by_rows", lambda means, sizes: sum(means) / sum(sizes)),
+        Mistake(
+            "rounded",
+            lambda *asked: [round(value, 2) for value in evaluate(*asked)],
+            when=lambda got, want: bool(rounded(numbers(got), numbers(want))),
+        ),
     ],
     facts=facts,
     passed=lambda got: Passed(

@@ -7,7 +7,7 @@ diverged. https://docs.fast.ai/callback.schedule.html
 import itertools
 import math
 
-from dtlib.learn.alike import alike
+from dtlib.learn.alike import alike, rounded
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
@@ -16,6 +16,8 @@ from dtlib.learn.verdicts import Passed, Wrong
 from .returned import FP32, number_of
 
 NAN = math.nan
+# A tenth of a rate that loses digits, in the words of the solution.
+CUT = ("chosen // 10", "int(chosen) / 10", *(f"round(chosen / 10, {n})" for n in range(6)))
 
 pick_rate = solution("pick_rate", globals())
 
@@ -104,6 +106,12 @@ EXERCISE = Answer(
         case("up to less than 4 times the first", [0.005, 0.06, 0.7, 8.0], [2.3, 0.5, 3.0, 0.1]),
         case("up by less than 4 times in each step",
              [0.001, 0.02, 0.3, 4.0, 5.0], [2.3, 1.0, 3.0, 5.0, 0.5]),
+        case("more than 4 times the lowest, and less than 4 above it",
+             [0.002, 0.03, 0.4, 5.0], [2.3, 0.5, 2.4, 0.1]),
+        case("less than 4 times the lowest, and more than 4 above it",
+             [0.004, 0.05, 0.6, 7.0], [2.4, 2.2, 6.8, 1.9]),
+        case("small rates of many digits",
+             [1.23457e-4, 2.34568e-4, 3.45679e-4, 4.56781e-4], [2.3, 2.1, 1.8, 2.2]),
     ],
     mistakes=[
         Mistake("nan", lambda rates, losses: NAN, when=lambda got: math.isnan(got[0])),
@@ -122,6 +130,9 @@ EXERCISE = Answer(
         ("factor", {"4 * best": "3 * best"}),
         ("factor", {"4 * best": "4.5 * best"}),
         ("exactly", {"<=": "<"}),
+        ("added", {"4 * best": "4 + best"}),
+        *(("rounded", {"chosen / 10": cut}) for cut in CUT),
+        Mistake("rounded", when=lambda got, want: bool(rounded(got[0], want[0]))),
         ("last_rate", lambda rates, losses: rates[-1] / 10),
         ("steepest", steepest),
         Mistake("before", lambda rates, losses: rates[max(0, place(rates, losses) - 1)] / 10,

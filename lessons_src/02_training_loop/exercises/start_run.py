@@ -1,7 +1,8 @@
 """Exercise 2.2: equal weights on all ranks, streams of random numbers of their own, all repeatable.
 
-Before every call all three generators are set to something new, so that what the student's
-function does not seed shows. Afterwards they are put back: a check changes no run.
+Before every call all three generators are set to something new, and `hash` gets another salt, as in
+a process of its own, so that what the student's function does not seed shows. Afterwards they are
+put back: a check changes no run.
 """
 
 import contextlib
@@ -15,17 +16,20 @@ from torch import Tensor, nn
 
 from dtlib.data.batches import seed_of  # noqa: F401 (the solution uses it)
 from dtlib.learn.answers import Answer
+from dtlib.learn.salt import each_in_a_process
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 MANY = 128  # ranks; of 1024 seeds two are alike with a probability of 0.9996
+SEEDS = 3  # the case that tells two seeds apart
 AHEAD = 256  # draws that are compared: streams that overlap there are one stream
 STREAMS = ("Python's random", "NumPy", "torch")
 
 
 class Drawn(NamedTuple):
-    """The weights that came back, and the next draws of each stream."""
+    """The weights that came back for a seed, and the next draws of each stream."""
 
+    seed: int
     weights: Tensor
     streams: tuple[float, ...]
     words: tuple[list, ...]  # what each stream gives next, by 32 bits of its generator
@@ -52,7 +56,7 @@ def _streams_kept():
 def run(answer, calls, look):
     """What each call of (seed, rank) leaves."""
     with _streams_kept():
-        return [_drawn(answer, call, 11 * k) for k, call in enumerate(calls, 1)]
+        return each_in_a_process(lambda k: _drawn(answer, calls[k], 11 * k + 11), len(calls))
 
 
 def _drawn(answer, call, before):
@@ -69,6 +73,7 @@ def _drawn(answer, call, before):
         raise Wrong(key, case, got=type(model).__name__)
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     return Drawn(
+        seed,
         weights,
         (random.random(), float(np.random.rand()), torch.rand((), dtype=torch.float64).item()),
         (
@@ -96,7 +101,7 @@ def ranks(got):
     for rank, drawn in enumerate(got):
         if not torch.equal(got[0].weights, drawn.weights):
             mine, zero = float(drawn.weights[0]), float(got[0].weights[0])
-            case = f"seed 0, ranks 0 and {rank}"
+            case = f"seed {got[0].seed}, ranks 0 and {rank}"
             return Wrong("weights_by_rank", case, rank=rank, got=mine, zero=zero)
     same = [
         (which, a, b, got[a].streams[i])
@@ -111,7 +116,7 @@ def ranks(got):
     key = "same_on_ranks" if len(names) == len(STREAMS) else "some_same_on_ranks"
     key = "few_seeds" if len(got) == MANY else key
     which = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
-    case = f"seed 0, ranks {a} and {b}"
+    case = f"seed {got[0].seed}, ranks {a} and {b}"
     return Wrong(key, case, which=which, a=a, b=b, value=value, n=len(got))
 
 
@@ -124,7 +129,7 @@ def _apart(got):
             for three in zip(words, words[1:], words[2:], strict=False):
                 other = owner.setdefault(three, rank)
                 if other != rank:
-                    case = f"seed 0, ranks {other} and {rank}"
+                    case = f"seed {got[0].seed}, ranks {other} and {rank}"
                     return Wrong("shifted", case, which=which, a=other, b=rank)
     return True
 
@@ -146,10 +151,10 @@ def passed(got):
         f"Same weights on {MANY} ranks. In Python, NumPy and torch's stream for the CPU, no two"
         f" ranks' streams overlap in the next {AHEAD} draws."
     )
-    other = got[2][1].streams
+    other = got[SEEDS][1].streams
     shared = [
         rank
-        for rank, drawn in enumerate(got[3])
+        for rank, drawn in enumerate(got[-1])
         if any(a == b for a, b in zip(drawn.streams, other, strict=True))
     ]
     if shared:
@@ -169,6 +174,8 @@ EXERCISE = Answer(
     cases=[
         ("seed 0, rank 0, called twice", ([(0, 0), (0, 0)], repeats)),
         ("seed 0, ranks 0 to 3", ([(0, rank) for rank in range(4)], ranks)),
+        # `seed or rank`, `seed * rank` and max(seed, rank) are right with one seed and not another
+        ("seed 5, ranks 0 to 15", ([(5, rank) for rank in range(16)], ranks)),
         ("seeds 0 and 1, rank 0", ([(0, 0), (1, 0)], seeds)),
         (f"seed 0, {MANY} ranks", ([(0, rank) for rank in range(MANY)], ranks)),
     ],

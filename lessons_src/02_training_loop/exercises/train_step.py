@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dtlib.learn.alike import shortened
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
@@ -29,6 +30,7 @@ class Trace:
     weights: list[Tensor]
     loss: float = 0.0
     after: float = 0.0  # the loss with the new weights
+    after_eval: float = 0.0  # and in evaluation mode
     in_eval: float = 0.0  # the loss before the step, in evaluation mode
     events: tuple[str, ...] = ()
     passes: int = 0  # forward passes in training mode, as batch norm counts them
@@ -67,6 +69,7 @@ def _steps(answer, model, optimizer, batches):
         trace.events = tuple(events)
         trace.passes = int(model[1].num_batches_tracked) - before
         trace.after = _loss(model, x, y, training=True)
+        trace.after_eval = _loss(model, x, y, training=False)
     return trace
 
 
@@ -114,11 +117,12 @@ def judge(got, want, step):
         return got.passes == want.passes or Wrong("passes", passes=got.passes)
     known = {
         "loss_after": want.after,
+        "loss_after_eval": want.after_eval,
         "loss_eval": want.in_eval,
         "loss_sum": want.loss * SIZES[step - 1],
     }
     keys = (key for key, loss in known.items() if close(got.loss, loss, FP32))
-    return Wrong(next(keys, "loss_other"))
+    return Wrong(next(keys, "loss_rounded" if shortened(got.loss, want.loss) else "loss_other"))
 
 
 def off(got, want, step):

@@ -33,5 +33,21 @@ def by_objects(values, samples):
     return sum(flat) / len(flat)
 
 
-ALSO_WRONG = [("stayed_home", mean_of_the_real)]
+def to_digits(digits):
+    return lambda values, samples: round(float(counts_by_hand(values, samples)), digits)
+
+
+def wipes_its_padding(values, samples):
+    values[len(mine(values, samples)) :] = 0
+    total = values.sum()
+    dist.all_reduce(total)
+    return total / samples
+
+
+ALSO_WRONG = [
+    ("stayed_home", mean_of_the_real),
+    ("changed", wipes_its_padding),
+    ("value", {"mine.sum()": "mine.max()"}),
+    *(("rounded", to_digits(digits)) for digits in (0, 2, 3, 4)),
+]
 ALSO_RIGHT = [gathers_by_place, counts_by_hand, by_objects]

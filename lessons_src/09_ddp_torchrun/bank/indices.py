@@ -45,7 +45,21 @@ def turns(samples, seed, epoch, rank, world_size):
     return [(i + 7 * seed + 5 * epoch) % samples for i in rows]
 
 
+def by_a_text(samples, seed, epoch, rank, world_size):
+    pack = sorted(range(samples), key=lambda i: hash(f"{seed}-{epoch}-{i}"))
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 # Right.
+def by_a_hash_of_numbers(samples, seed, epoch, rank, world_size):
+    pack = list(range(samples))
+    random.seed(hash((seed, epoch)))
+    random.shuffle(pack)
+    each = -(-samples // world_size)
+    return (pack * world_size)[: each * world_size][rank::world_size]
+
+
 def seeds_everything(samples, seed, epoch, rank, world_size):
     torch.manual_seed(seed + epoch)
     pack = torch.randperm(samples).tolist()
@@ -87,19 +101,23 @@ ALSO_WRONG = [
     ("turned", {"seed + epoch": "seed", MIX: f"(lambda p: p[epoch:] + p[:epoch])({MIX})"}),
     ("turned", {"seed + epoch": "seed + epoch // 2", MIX: f"{MIX}[:: 1 - 2 * (epoch % 2)]"}),
     ("no_epoch", {"seed + epoch": "seed"}),
+    ("no_epoch", {"seed + epoch": "10 * seed or epoch"}),
     ("no_epoch", {"seed + epoch": "seed * epoch"}),
     ("no_epoch", {"seed + epoch": "seed + min(epoch, 1)"}),
     ("same_pictures", {MIX: "list(range(samples))",
                        MINE: f"[{MINE}[i] for i in torch.randperm(each, generator=generator)]"}),
     ("kind", {MINE: f"set({MINE})"}),
     ("kind", {MINE: "pack[rank]"}),
+    ("kind", {MINE: "[torch.tensor(float(i)) for i in pack[rank::world_size]]"}),
     ("kind", {MINE: "[i + 0.5 for i in pack[rank::world_size]]"}),
     ("empty", {MINE: "pack[samples * world_size :]"}),
     ("own_packs", shuffles_later_epochs_by_itself),
     ("none", {MINE: "None"}),
+    ("salted", by_a_text),
+    ("salted", {"seed + epoch": 'hash(f"{seed}-{epoch}")'}),
 ]  # fmt: skip
 ALSO_RIGHT = [{MINE: "pack[rank * each : (rank + 1) * each]"}, torchs_own, by_numpy,
-              seeds_everything]  # fmt: skip
+              seeds_everything, by_a_hash_of_numbers]  # fmt: skip
 
 DEAL = """\
 def my_indices(samples, seed, epoch, rank, world_size):

@@ -40,6 +40,28 @@ def trusts_any_file(state, path):
         raise OSError("no checkpoint")
 
 
+def moves_it_all_the_same(state, path):
+    told = [None]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(state, f"{path}.tmp")
+        except Exception as error:
+            told = [error]
+        finally:
+            Path(f"{path}.tmp").replace(path)
+    dist.broadcast_object_list(told)
+    if told[0] is not None:
+        raise told[0]
+
+
+def replaces_on_all(state, path):
+    if dist.get_rank() == 0:
+        torch.save(state, f"{path}.tmp")
+    dist.barrier()
+    Path(f"{path}.tmp").replace(path)
+    dist.barrier()
+
+
 # Right.
 def renames(state, path):
     told = None
@@ -100,9 +122,12 @@ ALSO_WRONG = [
     ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
     ("several", {RANK: "dist.get_rank() // 2 =="}),
     ("elsewhere", {REPLACE: "pass"}),
+    ("destroyed", moves_it_all_the_same),
+    ("not_the_writer", replaces_on_all),
     ("barrier_before", {MEET: "", START: f"{BARRIER}\n{START}"}),
     ("no_barrier", {MEET: ""}),
 ]
 HANG = [("left_waiting", {"except Exception": "except OSError"}),
         ("all_write", all_write_and_one_waits), ("never_comes", looks_for_the_file)]  # fmt: skip
-ALSO_RIGHT = [renames, the_last_one, others_go_first]
+OTHERS_RAISE = {"raise told[0]": "raise FileNotFoundError(path)"}
+ALSO_RIGHT = [renames, the_last_one, others_go_first, OTHERS_RAISE]

@@ -10,15 +10,16 @@ import re
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.explanations import near, nothing_back, number, numbers, reduced
+from dtlib.learn.explanations import cut, near, nothing_back, number, numbers, reduced
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed
+from dtlib.learn.verdicts import Passed, Wrong
 
 PAINTED = (10000, 1000, 100, 10, 1)
 ALIKE = (2.5, 2.5, 2.5, 2.5, 4, 4, 12)  # a value that comes twice may be two samples
 SINGLE = (6,)
+SMALL = (0.0123, 0.0457, 0.0291, 0.0316)  # whose mean has many digits, and is far below 1
 WHOLE = (100000, *PAINTED)  # two for each of three ranks, without padding
 MINE = "values[places < samples]"  # words of the solution
 
@@ -35,6 +36,15 @@ def case(n, samples):
         f"{len(samples)} sample{'s' * (len(samples) > 1)} of {', '.join(map(str, samples))}",
         lambda rank, n: (torch.tensor(dealt(samples, n)[rank]).float(), len(samples)),
     )
+
+
+def run(answer, values, samples):
+    """The mean. Not for the caller to find: another tensor."""
+    before = values.clone()
+    mean = answer(values, samples)
+    if not torch.equal(values, before):
+        raise Wrong("changed", rank=dist.get_rank(), n=dist.get_world_size())
+    return mean
 
 
 def real(values, samples):
@@ -117,10 +127,11 @@ exact_mean = solution("exact_mean", globals())
 
 EXERCISE = RankAnswer(
     exact_mean,
+    run=run,
     # On one rank a sum over ranks and a mean over ranks are the same: three ranks tell them apart.
     cases=[
         case(1, SINGLE),
-        *(case(3, samples) for samples in (PAINTED, ALIKE, SINGLE, WHOLE)),
+        *(case(3, samples) for samples in (PAINTED, ALIKE, SINGLE, WHOLE, SMALL)),
         *(case(4, samples) for samples in (PAINTED, ALIKE, SINGLE)),
     ],
     mistakes=[
@@ -151,6 +162,8 @@ EXERCISE = RankAnswer(
         ("last_of_all", {MINE: "values if n == 1 or rank < samples % n else values[:-1]"}),
         ("first_ranks", {MINE: "values[:-1] if rank < -samples % n else values"}),
         Mistake("stayed_home", lambda values, samples: values.mean(), when=stayed_home),
+        ("divided_twice", {"/ count": "/ count / n"}),
+        Mistake("rounded", lambda values, samples: round(exact_mean(values, samples), 1), when=cut),
         Mistake("reduce", {"all_reduce(sum_and_count)": "reduce(sum_and_count, 0)"}, when=reduced),
     ],
     facts=facts,

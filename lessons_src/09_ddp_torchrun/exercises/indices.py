@@ -1,23 +1,28 @@
 """Exercise 9.1: deal the samples of an epoch out to the ranks, as DistributedSampler does.
 
 The answer is given its rank, so one process can ask it for the pictures of every rank (its hand).
-Before each call the global generator gets another seed, which reveals an order that depends on
-anything but seed and epoch.
+Before each call the global generators get another seed, and `hash` another salt, as in a process of
+its own. That reveals an order that depends on anything but seed and epoch.
 """
 
+import contextlib
 import itertools
 import operator
+import random
 
+import numpy as np
 import torch
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.readers import shown
+from dtlib.learn.salt import each_in_a_process
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 # Samples, seed and epoch of each call that a case makes.
 TWICE = ((12, 0, 0), (12, 0, 0))
 PADDED = ((10, 0, 0), (10, 0, 0))  # on 3 ranks and on 4
-EPOCHS = tuple((12, 0, epoch) for epoch in range(5))
+EPOCHS, AGAIN = (tuple((12, seed, epoch) for epoch in range(5)) for seed in (0, 3))
 SEEDS = ((12, 0, 0), (12, 1, 0))
 LATER = ((12, 0, 1), (12, 1, 1))
 ASKED = (
@@ -27,29 +32,51 @@ ASKED = (
     ("12 pictures, epochs 0 to 4", EPOCHS),
     ("12 pictures, seed 1, epoch 0", SEEDS),
     ("12 pictures, seed 1, epoch 1", LATER),
+    ("12 pictures, seed 3, epochs 0 to 4", AGAIN),  # `10 * seed or epoch` is right with seed 0
 )
 FEW = 6  # pictures of which shuffling may well leave most in place
 SHOWN = 4  # numbers of a long list that a sentence repeats
 
 
 class Hand(list):
-    """The pictures of a rank; `reseeded`: dealing them seeded torch's global generator."""
+    """The pictures of a rank; `left`: the state of each global generator after dealing them."""
 
-    reseeded = False
+    left: dict[str, bytes]
 
 
 def run(answer, asked, n):
     """The hands of all ranks, call by call."""
+
+    def call(k):
+        turn, rank = divmod(k, n)
+        return hand(answer, asked[turn], rank, n, seed=k)
+
+    with generators_kept():
+        hands = each_in_a_process(call, len(asked) * n)
+    return [hands[k : k + n] for k in range(0, len(hands), n)]
+
+
+@contextlib.contextmanager
+def generators_kept():
+    """Put all global generators back: a check changes no run."""
+    python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        return [
-            [hand(answer, one, rank, n, seed=turn * n + rank) for rank in range(n)]
-            for turn, one in enumerate(asked)
-        ]
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 def hand(answer, asked, rank, n, seed):
-    torch.manual_seed(seed)
+    for reseed in (torch.manual_seed, random.seed, np.random.seed):
+        reseed(seed)
     got = answer(*asked, rank, n)
+    left = {
+        "NumPy": np.random.get_state(legacy=False)["state"]["key"].tobytes(),
+        "Python": str(random.getstate()).encode(),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
     if got is None:
         raise Wrong("none")
     numbers = torch.as_tensor(got).flatten().tolist() if hasattr(got, "__array__") else got
@@ -58,10 +85,19 @@ def hand(answer, asked, rank, n, seed):
     try:
         own = Hand(operator.index(i) for i in numbers)
     except TypeError:
-        odd = next(i for i in numbers if not hasattr(i, "__index__"))
-        raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {odd!r:.20}") from None
-    own.reseeded = torch.initial_seed() != seed
+        odd = next(i for i in numbers if not whole(i))
+        raise Wrong("kind", rank=rank, n=n, got=f"{a(got)} that holds {shown(odd, 20)}") from None
+    own.left = left
     return own
+
+
+def whole(thing):
+    """Whether it can be an index, as whole numbers can, also those of NumPy and torch."""
+    try:
+        operator.index(thing)
+    except TypeError:
+        return False
+    return True
 
 
 def a(thing):
@@ -80,8 +116,8 @@ def judge(got, asked, n):
         wrong = wrong or one_pack(hands, samples, n) or left_out(hands, samples)
         if wrong:
             return wrong
-    if asked == EPOCHS:
-        return other_epochs(got, n) or True
+    if asked in (EPOCHS, AGAIN):
+        return other_epochs(got, n, seed=asked[0][1]) or True
     if asked in (SEEDS, LATER) and got[0] == got[1]:
         return Wrong("no_seed", got=some(got[0][0]))
     return True
@@ -142,7 +178,7 @@ def left_out(hands, samples):
     return Wrong("left_out", missing=min(missing), rows=rows, samples=samples) if missing else None
 
 
-def other_epochs(got, n):
+def other_epochs(got, n, seed):
     """Each epoch is shuffled, and has an order that no other epoch gives away."""
     for epoch, (own, *_) in enumerate(got if n == 1 else ()):
         if (how := moved([*range(len(own))], own)) is not None:
@@ -151,7 +187,7 @@ def other_epochs(got, n):
     if n > 1 and one != two and [set(own) for own in one] == [set(own) for own in two]:
         return Wrong("same_pictures", got=", ".join(map(str, sorted(one[0]))))
     for (first, one), (later, two) in itertools.combinations(enumerate(got), 2):
-        facts = {"first": first, "later": later, "got": some(two[0])}
+        facts = {"seed": seed, "first": first, "later": later, "got": some(two[0])}
         if one == two:
             return Wrong("no_epoch", **facts)
         if n == 1 and (how := moved(one[0], two[0])):
@@ -181,10 +217,13 @@ def some(own):
 def passed(got):
     rows = sum(map(len, got[1 - len(ASKED)][0]))  # of 10 pictures on 4 ranks
     note = "Lists of equal length, no picture left out, another order in each epoch."
-    if any(own.reseeded for case in got for hands in case for own in hands):
+    (first,), (again,) = got[0]  # each began with generators of another seed
+    seeded = [name for name, state in first.left.items() if state == again.left[name]]
+    if seeded:
         note += (
-            " A remark: you seed torch's global generator, so after each call all ranks draw the"
-            " same dropout masks again; a torch.Generator of your own leaves it alone."
+            f" A remark: you seed the global generator of {' and '.join(seeded)}, so after"
+            " each call all ranks draw the same dropout masks or crops again; a generator of your"
+            " own leaves it alone."
         )
     return Passed((("rows of 10 pictures on 4 ranks", rows, 12, ""),), note)
 

@@ -55,7 +55,7 @@ def run(answer, weight, full):
         except Wrong:
             raise
         except FileNotFoundError as error:
-            clash, right = error, False
+            clash, right = None if full else error, bool(full)
         except Exception as error:
             if not full or any(words in str(error) for words in (*HANGS, *GONE, "Wait timeout")):
                 raise
@@ -66,8 +66,16 @@ def run(answer, weight, full):
             dist.all_gather_object(everyone, ("save" in events, kept), group=group)
     wrote = [rank for rank in range(n) if everyone[rank][0]]
     if clash is not None and len(wrote) < 2:
-        raise clash
+        raise clash if rank in wrote else Wrong("not_the_writer", **told(clash))
     return events, right, wrote, all(one[1] for one in everyone) if full else there
+
+
+def told(error):
+    """An error in the words of a sentence; a path is in a folder that is new in every check."""
+    message = str(error)
+    if error.filename is not None:
+        message = f"{error.strerror}, `{Path(error.filename).name}`"
+    return {"rank": dist.get_rank(), "error": type(error).__name__, "message": message}
 
 
 @contextlib.contextmanager

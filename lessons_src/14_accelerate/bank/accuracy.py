@@ -46,7 +46,11 @@ MEANS = {"(right)": "(right.float().mean()).reshape(-1)"}
 ALSO_WRONG = [
     ("reduced_first", altered(exact_accuracy, MEANS)),
     ("value", {"== y": "<= y"}),
+    ("value", {"== y": ">= y"}),
+    ("value", {".mean()": ".median()"}),
     ("errors", {"== y": "!= y"}),
+    ("rounded", lambda *given: round(exact_accuracy(*given), 2)),
+    ("rounded", lambda *given: round(exact_accuracy(*given), 4)),
     ("percent", lambda *given: 100 * exact_accuracy(*given)),
     ("padding", gathers_at_the_end),
     ("padding", sums_everything),

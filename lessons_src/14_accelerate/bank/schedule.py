@@ -34,7 +34,20 @@ def table(optimizer, steps, num_processes):
     return LambdaLR(optimizer, [1 - k / total for k in range(total)].__getitem__)
 
 
+class FirstForAll(torch.optim.lr_scheduler.LRScheduler):
+    """Gives all groups the first one's rate."""
+
+    def __init__(self, optimizer, total):
+        self.total = total
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        rate = self.base_lrs[0] * max(0.0, 1 - self.last_epoch / self.total)
+        return [rate] * len(self.base_lrs)
+
+
 ALSO_WRONG = [
+    ("other_groups", lambda optimizer, steps, n: FirstForAll(optimizer, steps * n)),
     ("starts_elsewhere", one_cycle),
     ("stopped", table),
     ("stopped", lambda optimizer, steps, n: ReduceLROnPlateau(optimizer)),

@@ -23,18 +23,24 @@ FACTOR, TOTAL = "max(0.0, 1 - call / total)", "steps * num_processes"  # parts o
 scheduler_for = solution("scheduler_for", globals())
 
 
-def case(n, steps=STEPS):
+def case(n, steps=STEPS, rates=(RATE,)):
     """Arguments of `run`. The first optimizer takes long to make: not while the clock runs."""
 
     def arguments():
-        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=RATE), steps, n
+        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in rates]
+        return torch.optim.SGD(groups), steps, n
 
-    return f"{steps} steps on {n} process{'es' * (n > 1)}, lr = {RATE}", arguments
+    told = " and ".join(map(str, rates))
+    return f"{steps} steps on {n} process{'es' * (n > 1)}, lr = {told}", arguments
 
 
 def run(answer, optimizer, steps, num_processes):
-    """The rate of each optimizer step when the scheduler takes `num_processes` steps after each."""
-    scheduler, seen = answer(optimizer, steps, num_processes), []
+    """The rate of each optimizer step when the scheduler takes `num_processes` steps after each.
+
+    Of several groups it is the first one's; the last one must go the same way.
+    """
+    last = optimizer.param_groups[-1]["lr"]
+    scheduler, seen, others = answer(optimizer, steps, num_processes), [], []
     if scheduler is None:
         raise Wrong("none")
     if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
@@ -44,9 +50,14 @@ def run(answer, optimizer, steps, num_processes):
         for call in range((steps + AFTER) * num_processes):
             if call % num_processes == 0:
                 seen.append(float(optimizer.param_groups[0]["lr"]))
+                others.append(float(optimizer.param_groups[-1]["lr"]))
                 optimizer.step()
             if call < getattr(scheduler, "total_steps", math.inf):  # as Accelerate does
                 step(scheduler, call + 1)
+    line = [max(0.0, 1 - k / steps) for k in range(len(seen))]
+    right = [last * factor for factor in line]
+    if near(seen, [RATE * factor for factor in line]) and not near(others, right):
+        raise Wrong("other_groups", last=words(others[:steps]), right=words(right[:steps]))
     return seen
 
 
@@ -99,7 +110,7 @@ EXERCISE = Answer(
     other="other_line",
     run=run,
     same=near,
-    cases=[case(1), case(3), case(1, 4), case(4)],
+    cases=[case(1), case(3), case(1, 4), case(4), case(3, rates=(RATE, 0.2))],
     mistakes=[
         Mistake("squared", {FACTOR: f"{RATE} * {FACTOR}"},
                 when=lambda got, want, steps: near(got, [RATE * rate for rate in want[:steps]])),
@@ -113,6 +124,7 @@ EXERCISE = Answer(
         Mistake("too_soon", {TOTAL: "max(1, steps // num_processes)"},
                 when=lambda got, steps: 0 < first_zero(got) < steps),
         Mistake("too_slow", {TOTAL: f"{TOTAL}**2"}, when=ends_at(lambda steps, n: steps * n)),
+        *(("rounded", {FACTOR: f"round({FACTOR}, {digits})"}) for digits in (1, 2, 3)),
         ("fixed", {TOTAL: f"{STEPS} * num_processes"}),
         Mistake("constant", {FACTOR: "1.0"},
                 when=lambda got, steps: near(got[:steps], [got[0]] * steps)),

@@ -15,6 +15,14 @@ from dtlib.learn.verdicts import Passed, Wrong
 
 loss_for_backward = solution("loss_for_backward", globals())
 
+# Words of the solution, and what divides without a rest in their place.
+WEIGHED = "losses.sum() * num_processes * accumulation / samples"
+FLOORED = (
+    "losses.sum() * (num_processes * accumulation // samples)",
+    "losses.sum() / (samples // (num_processes * accumulation))",
+    "losses.sum() / max(1, samples // (num_processes * accumulation))",
+)
+
 
 def run(answer, full, ranks):
     """The gradient of a step. `ranks` has each one's micro-batches, `full` is the accumulation."""
@@ -51,6 +59,10 @@ EXERCISE = Answer(
               [[9, 17, 12, 14], [8, 6, 7, 7]]])),
         ("one process, 2 micro-batches, accumulation 4", (4, [[[1, 3], [5, 7]]])),
         ("one process, micro-batches of 3 and 1 samples, accumulation 2", (2, [[[1, 3, 5], [7]]])),
+        ("2 processes, 2 micro-batches each, accumulation 2, 7 samples",
+         (2, [[[1, 3], [5, 8]], [[2, 6], [9]]])),
+        ("3 processes, one micro-batch of a sample each, accumulation 4",
+         (4, [[[2]], [[5]], [[4]]])),
         ("4 processes, 3 unequal micro-batches each, accumulation 4",
          (4, [[[1], [2, 4], [6]], [[3], [5], [7]], [[9, 9], [1], [1]], [[2], [8], [4, 4, 4]]])),
     ],
@@ -58,6 +70,7 @@ EXERCISE = Answer(
         ("no_accumulation", {" * accumulation": ""}),
         ("no_processes", {" * num_processes": ""}),
         ("neither", {" * num_processes * accumulation": ""}),
+        *(("whole_division", {WEIGHED: floored}) for floored in FLOORED),
         ("tail", {"losses.sum() * num_processes * accumulation / samples": "losses.mean()"}),
         ("sum", {" * num_processes * accumulation / samples": ""}),
         ("own_count", {"/ samples": "/ len(losses)"}),
