@@ -21,12 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
+from dtlib.measure.clinic.evidence import UNRECORDED
 from dtlib.ranks.environment import EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.where import Where, main_thread_seconds, where_now, where_raised
 
 FLIGHT, STACK = "flight_rank_", "stack_rank_"
 BUFFER = "TORCH_FR_BUFFER_SIZE"
+# torch.distributed's functions, and which argument is the other rank
+_MESSAGES = {"send": "dst", "recv": "src"}
+_ROOTED = {"broadcast": "src", "scatter": "src", "gather": "dst", "reduce": "dst"}
 
 
 def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float) -> int:
@@ -62,15 +66,19 @@ def _clear(into: Path, world: EnvWorld) -> None:
 def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
     over = threading.Event()
     before: list[Any] = []
-    since = [0.0]
+    since, looked = [0.0], [0.0]
 
     def watch() -> None:
         while not over.wait(every):
             # where_now loads torch, which must not happen while the main thread loads it
             where, used = where_now() if _initialized() else Where(), main_thread_seconds()
+            now, busy = time.time(), None
+            if before:
+                busy = (used - before[1]) / max(now - looked[0], 1e-3)
             if [where, used] != before:  # a thread that waits uses no CPU time
-                before[:], since[0] = [where, used], time.time()
-            keep(into, world, where, since=since[0])
+                before[:], since[0] = [where, used], now
+            looked[0] = now
+            keep(into, world, where, since=since[0], busy=busy)
 
     thread = threading.Thread(target=watch, name="dtlib clinic", daemon=True)
     thread.start()
@@ -91,22 +99,26 @@ def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
 
 
 def keep(
-    into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None
-) -> None:
+    into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None,
+    busy: float | None = None,
+) -> None:  # fmt: skip
     """Write the flight record and the stack of this moment.
 
     `ended` says how the program ended: "returned", or its error; `where` is then where that was.
-    `since` is when the main thread was first seen in this wait, in seconds since 1970.
+    `since` is when the main thread was first seen in this wait, in seconds since 1970, and `busy`
+    the CPU time that it used since the look before, in cores.
     """
+    now, record, flight = time.time(), _flight_record(), into / f"{FLIGHT}{world.rank}"
+    # without a process group, as after destroy_process_group, the dump stays what it was
+    dumped = now if record else flight.stat().st_mtime if flight.exists() else None
     head = {
-        "rank": world.rank, "world_size": world.world_size, "time": time.time(),
-        "since": since, "pid": os.getpid(), "ended": ended, "groups": _groups(),
-        "where": {**dataclasses.asdict(where), "peer": None if ended else _peer()},
+        "rank": world.rank, "world_size": world.world_size, "time": now, "flight": dumped,
+        "since": since, "busy": busy, "pid": os.getpid(), "ended": ended, "groups": _groups(),
+        "where": {**dataclasses.asdict(where), **({} if ended else _arguments())},
     }  # fmt: skip
     write_atomically(into / f"{STACK}{world.rank}.txt", f"# {json.dumps(head)}\n{_stacks()}")
-    record = _flight_record()
     if record:
-        write_atomically(into / f"{FLIGHT}{world.rank}", record)
+        write_atomically(flight, record)
 
 
 def _stacks() -> str:
@@ -146,13 +158,26 @@ def _groups() -> dict[str, list[int]]:
         return {}
 
 
-def _peer() -> int | None:
-    """Return the rank that the main thread's message goes to or comes from."""
+def _arguments() -> dict[str, int | list[int] | None]:
+    """Return what the main thread's call says of other ranks, and the flight recorder does not.
+
+    `peer` is the rank that its message goes to or comes from, `tag` that message's tag, `root` the
+    rank that a collective starts from or ends at, `members` those of the call's group.
+    """
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename.endswith("distributed_c10d.py") and code.co_name in ("send", "recv"):
-            peer = frame.f_locals.get("dst" if code.co_name == "send" else "src")
-            return peer if isinstance(peer, int) else None
+        code, told = frame.f_code, frame.f_locals
+        if code.co_filename.endswith("distributed_c10d.py"):
+            if code.co_name in _MESSAGES:
+                peer, tag = told.get(_MESSAGES[code.co_name]), told.get("tag")
+                return {"peer": _number(peer), "tag": _number(tag)}
+            if code.co_name in _ROOTED:
+                return {"root": _number(told.get(_ROOTED[code.co_name]))}
+            if code.co_name in UNRECORDED:
+                return {"members": _groups().get(getattr(told.get("group"), "group_name", ""))}
         frame = frame.f_back
-    return None
+    return {}
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
