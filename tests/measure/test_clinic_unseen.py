@@ -205,6 +205,42 @@ def test_a_signal_in_the_jobs_output_is_not_raised(tmp_path):
     assert "raised" not in examined(kept).ranks[1]
 
 
+CRASHED = """\
+Fatal Python error: Aborted
+
+Thread 0x00007f30eb3556c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 331 in wait
+
+Thread 0x00007f30ec66bb80 (most recent call first):
+  File "/opt/site-packages/torch/distributed/distributed_c10d.py", line 3913 in all_reduce
+  File "slow.py", line 7 in evaluate
+"""
+
+
+def test_a_rank_that_gloo_aborted_is_named(tmp_path):
+    """What the recorder saw last, seconds before, is another line."""
+    kept = shutil.copytree(RUNS / "slow", tmp_path / "dumps")
+    (kept / "crash_rank_0.txt").write_text("")
+    (kept / "crash_rank_1.txt").write_text(CRASHED)
+    report = examined(kept)
+    assert (report.findings[0].kind, report.findings[0].rank) == ("error", 1)
+    said = "was killed by SIGABRT in all_reduce (slow.py:7)"
+    assert report.findings[0].sentence == f"Rank 1 {said}." and report.ranks[1] == said
+
+
+def test_an_abort_that_torchrun_reports_is_not_a_stack_that_somebody_asked_for(tmp_path):
+    kept = shutil.copytree(RUNS / "slow", tmp_path / "dumps")
+    summary = "  rank      : 1 (local_rank: 1)\n  exitcode  : -6 (pid: 7)\n"
+    (kept / "job.out").write_text(summary)
+    assert "was killed by SIGABRT" in examined(kept).findings[0].sentence
+
+
+def test_files_of_ranks_that_have_not_crashed_say_nothing(tmp_path):
+    (tmp_path / "crash_rank_0.txt").write_text("")
+    with pytest.raises(BadInput, match="nothing about any rank"):
+        examined(tmp_path)
+
+
 # --- live ---------------------------------------------------------------------------------------
 
 

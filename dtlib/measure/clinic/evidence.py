@@ -19,10 +19,8 @@ from dtlib.ranks.where import Where
 
 UNRECORDED = ("monitored_barrier", "new_group")
 """Calls in which ranks wait for each other, and which the flight recorder leaves out."""
-_RANK = re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I)  # rank3, rank_3, rank-3 …
-_NUMBER = re.compile(r"[._-](\d+)(?:\.\w+)?$")  # at a name's end: a rank, or a job
-# the output of Slurm (slurm-77.out, slurm-77_4.out), and of PBS, SGE and LSF (train.o77)
-_JOB = re.compile(r"slurm|\bjob|%j|\.[oe](ut|rr)?\d+$", re.I)
+CRASH = "crash_rank_"
+"""How the recorder names the file in which Python says of which signal a rank died."""
 _DUMP = re.compile(r"flight_rank_\d+")
 MOST_RANKS = 2**17
 _HEAD = re.compile(r"^# (\{.*\})$", re.M)
@@ -38,7 +36,8 @@ class Rank:
     and `busy` how much CPU time it used lately, in cores. `peer` is the rank at the other end of
     the message it waits for and `tag` that message's tag, `root` where a collective starts or ends,
     `members` the call's group. `ended` says how its program ended, and `final` that its dump was
-    written after that; `dumped` is when it was written, if that is known.
+    written after that; `dumped` is when it was written, if that is known. `asked` says that a
+    signal made it write its stack, and `crash` where it was when it died of one.
     """
 
     number: int
@@ -53,6 +52,8 @@ class Rank:
     members: tuple[int, ...] = ()
     dumped: float | None = None
     ended: str = ""
+    asked: bool = False
+    crash: Where | None = None
     final: bool = False
     log: Log = field(default_factory=Log)
     has_log: bool = False
@@ -115,8 +116,8 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
         raise unusable(error) from None
     for path, named in files.items():
         try:
-            known = _read(path, _rank_of(path, first), found)
-            if not known and _JOB.search(path.name):
+            known = _read(path, nodes.rank_of(path, first), found)
+            if not known and nodes.is_job(path):
                 raise BadInput(
                     f"{path} is a job's output, and no line of it says of which rank it is; write"
                     " `srun --label …`, or give torchrun's folder of `--log-dir`."
@@ -131,7 +132,9 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
     if not found.ranks:
         raise BadInput("there is nothing about any rank; `dtlib clinic --help` says how to get it.")
     for rank in found.ranks.values():
-        if rank.where and rank.ended.endswith("SIGABRT"):
+        if rank.crash:
+            rank.where = rank.crash  # later than the recorder's last look
+        if rank.asked and rank.ended.endswith("SIGABRT"):
             rank.ended = ""  # somebody asked faulthandler for its stack
     _check_ranks(found, world_size)
     sizes = (max(found.ranks) + 1, *map(len, found.groups.values()))
@@ -171,21 +174,13 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             raise BadInput(f"there is no file {path}; give dumps, stacks and logs of ranks.")
 
 
-def _rank_of(path: Path, first: dict[Path, int]) -> int | None:
-    """Return the rank of a file by its name; `first` has the first rank of each node."""
-    if (local := nodes.local_rank(path)) is not None:
-        return first[path.parent.parent] + local
-    found = _RANK.search(path.name)
-    if found is None and not _JOB.search(path.name):
-        found = _NUMBER.search(path.name)
-    return int(found[1]) if found else None
-
-
 def _read(path: Path, number: int | None, found: Evidence) -> bool:
     """Add a file to the evidence; return whether it says anything."""
     if path.stat().st_size > LARGEST:
         raise BadInput(f"{path} has more than {LARGEST >> 20} MiB; give the end of this log.")
     raw = path.read_bytes()
+    if path.name.startswith(CRASH) and not raw:
+        return False  # it has not crashed
     if _DUMP.fullmatch(path.name) and raw.lstrip()[:1] != b"{":
         return _add_dump(path, number, raw, found)
     if dumps.looks_like_pickle(raw):
@@ -230,7 +225,7 @@ def _add_text(path: Path, number: int | None, text: str, found: Evidence) -> boo
     named = logs.named(text)  # torch knows the global rank; a job's output may end in any number
     if named:
         number = min(named) if len(named) == 1 else None
-    elif not _RANK.search(path.name) and logs.labelled(text):
+    elif not nodes.names_rank(path) and logs.labelled(text):
         number = None
     if logs.by_local_rank(text):
         text = logs.without_local(text)
@@ -250,7 +245,12 @@ def _add_text(path: Path, number: int | None, text: str, found: Evidence) -> boo
 
 def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
     log, frames = logs.read(text), main_thread(text)
+    if path.name.startswith(CRASH):
+        if died := logs.crash(text):
+            rank.ended, rank.crash = rank.ended or died, place(frames or [])
+        return bool(died)
     if frames is not None:
+        rank.asked = rank.asked or logs.asked(text)
         _only_one(rank, "stack", path)
         rank.where = place(frames)
     if head := _HEAD.match(text):

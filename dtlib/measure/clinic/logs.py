@@ -30,6 +30,12 @@ _EXPIRED = re.compile(
     r"(?:\(ms\)=\d+)?\) ran for (\d+) milliseconds"
 )
 _OF = re.compile(r"\bRank (\d+)\] +Watchdog caught")  # where no prefix says it
+_FATAL = re.compile(r"^Fatal Python error: (.+)$", re.M)
+# faulthandler's names of signals
+_SIGNALS = {
+    "Aborted": "SIGABRT", "Segmentation fault": "SIGSEGV", "Bus error": "SIGBUS",
+    "Floating-point exception": "SIGFPE", "Illegal instruction": "SIGILL",
+}  # fmt: skip
 LONG = 120  # characters of an error's text; of a longer one the first sentence is shown
 
 
@@ -94,6 +100,17 @@ def split(text: str) -> dict[int | None, str]:
             rank = int(own[1])
         parts.setdefault(rank, []).append(line[found.end() :] if found else line)
     return {rank: "\n".join(lines) + "\n" for rank, lines in parts.items()}
+
+
+def crash(text: str) -> str:
+    """Return how a rank died by what faulthandler wrote; "" if it wrote nothing."""
+    found = _FATAL.search(text)
+    return f"was killed by {_SIGNALS.get(found[1], found[1])}" if found else ""
+
+
+def asked(text: str) -> bool:
+    """Return whether somebody sent SIGABRT for the stack, rather than C++ in an error's course."""
+    return crash(text).endswith("SIGABRT") and "terminate called" not in text
 
 
 def named(text: str) -> set[int]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
-from dtlib.measure.clinic.evidence import UNRECORDED
+from dtlib.measure.clinic.evidence import CRASH, UNRECORDED
 from dtlib.ranks.environment import EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.where import Where, main_thread_seconds, where_now, where_raised
@@ -43,7 +43,7 @@ def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float
     sys.argv = [script, *words]
     sys.path[0] = str(Path(script).resolve().parent)
     try:
-        with _recording(into, world, every):
+        with _crash_noted(into / f"{CRASH}{world.rank}.txt"), _recording(into, world, every):
             runpy.run_path(script, run_name="__main__")
     except Exception:  # whatever the user's program raises: the records are written by now
         sys.excepthook(*sys.exc_info())  # torch's, which names the rank
@@ -55,11 +55,26 @@ def _clear(into: Path, world: EnvWorld) -> None:
     """Remove this rank's files of an earlier run; rank 0 also those of ranks that are no more."""
     for path in into.glob("*_rank_*"):
         name, _, number = path.stem.rpartition("_")
-        if f"{name}_" not in (FLIGHT, STACK) or not number.isdecimal():
+        if f"{name}_" not in (FLIGHT, STACK, CRASH) or not number.isdecimal():
             continue
         no_more = world.rank == 0 and int(number) >= world.world_size
         if no_more or int(number) == world.rank:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _crash_noted(path: Path) -> Iterator[None]:
+    """Let Python write into a file where it is when a signal kills it, as gloo's aborts do."""
+    if faulthandler.is_enabled():  # by PYTHONFAULTHANDLER: it goes into the log
+        yield
+        return
+    with path.open("w") as file:
+        faulthandler.enable(file)
+        try:
+            yield
+        finally:
+            faulthandler.disable()
+    path.unlink()
 
 
 @contextmanager
@@ -169,15 +184,25 @@ def _arguments() -> dict[str, int | list[int] | None]:
         code, told = frame.f_code, frame.f_locals
         if code.co_filename.endswith("distributed_c10d.py"):
             if code.co_name in _MESSAGES:
-                peer, tag = told.get(_MESSAGES[code.co_name]), told.get("tag")
-                return {"peer": _number(peer), "tag": _number(tag)}
+                tag = told.get("tag")
+                peer = _named_rank(told, _MESSAGES[code.co_name])
+                return {"peer": peer, "tag": tag if isinstance(tag, int) else None}
             if code.co_name in _ROOTED:
-                return {"root": _number(told.get(_ROOTED[code.co_name]))}
+                return {"root": _named_rank(told, _ROOTED[code.co_name])}
             if code.co_name in UNRECORDED:
-                return {"members": _groups().get(getattr(told.get("group"), "group_name", ""))}
+                return {"members": _members(told)}
         frame = frame.f_back
     return {}
 
 
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+def _members(told: dict[str, Any]) -> list[int]:
+    """Return the ranks of the group that a call was given, which are all if it was given none."""
+    return _groups().get(getattr(told.get("group"), "group_name", "0"), [])
+
+
+def _named_rank(told: dict[str, Any], name: str) -> int | None:
+    """Return a call's `src` or `dst`, or the global rank of its `group_src` or `group_dst`."""
+    rank, within, members = told.get(name), told.get(f"group_{name}"), _members(told)
+    if isinstance(rank, int):
+        return rank
+    return members[within] if isinstance(within, int) and within < len(members) else None

@@ -11,6 +11,7 @@ from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
 from dtlib.measure.clinic.logged import expired, unexplained
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
+from dtlib.ranks.where import Where
 
 PATIENCE = 10.0
 """Seconds that a wait may last in any run; in a slow one five times its longest pause."""
@@ -87,9 +88,10 @@ def doing(rank: Rank, waiting: list[Wait]) -> str:
     return "left a log that shows no error" if rank.has_log else NOTHING
 
 
-def _at(where: object) -> str:
-    place = getattr(where, "place", "")
-    return f" ({place})" if place else ""
+def _at(where: Where | None) -> str:
+    if where is None or not where.place:
+        return ""
+    return f" in {where.call} ({where.place})" if where.call else f" ({where.place})"
 
 
 def _line(rank: Rank) -> str:
