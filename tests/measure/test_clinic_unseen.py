@@ -62,6 +62,19 @@ def test_the_minority_of_a_deadlock_is_to_blame():
     assert examined(RUNS / "evaluate_alone").findings[0].rank == 0
 
 
+def test_a_barrier_of_a_group_waits_for_nobody_else(tmp_path):
+    """Ranks 1 and 2 wait for each other in a barrier of their own, and rank 0 waits for them."""
+    kept = shutil.copytree(RUNS / "evaluate_alone", tmp_path / "dumps")
+    for path in kept.glob("stack_rank_[12].txt"):
+        head, _, rest = path.read_text().partition("\n")
+        told = json.loads(head[2:])
+        assert told["where"]["members"] == [0, 1, 2]
+        told["where"]["members"] = [1, 2]
+        path.write_text(f"# {json.dumps(told)}\n{rest}")
+    found = examined(kept, patience=2).findings
+    assert found[0].kind == "hang" and found[0].sentence.startswith("Ranks 1 and 2 ")
+
+
 def test_ranks_that_have_all_returned_wait_for_nobody():
     """They destroyed their group first, so that their last dumps are older than their ends."""
     report = examined(RUNS / "slow_but_well")
