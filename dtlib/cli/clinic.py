@@ -29,7 +29,8 @@ left behind. FILES are files, or folders of them, whose names end in the rank's 
 How to get them for your own program, which needs no change (first: mkdir -p dumps):
 
   any backend   torchrun --nproc-per-node 4 -m dtlib clinic record --into dumps train.py …
-                writes dumps and stacks of every rank into dumps/ every 5 seconds
+                writes dumps and stacks of every rank into dumps/ every 5 seconds, and where a
+                rank was when a signal killed it
   NCCL          TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 \\
                 TORCH_FR_DUMP_TEMP_FILE=dumps/flight_rank_ torchrun … train.py
                 torch itself writes the dumps when a collective times out (gloo never does)

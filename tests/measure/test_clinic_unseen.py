@@ -254,6 +254,15 @@ def test_files_of_ranks_that_have_not_crashed_say_nothing(tmp_path):
         examined(tmp_path)
 
 
+def test_a_rank_in_pythons_own_modules_is_placed_in_the_program(tmp_path):
+    """As py-spy writes it of a rank that reads from a server: without the folders above ssl.py."""
+    for rank, at in enumerate(("recv_into (ssl.py:1166)", "begin (http/client.py:325)")):
+        frames = [at, "read (data.py:18)", "<module> (train.py:36)"]
+        text = "\n    ".join(['Thread 7 (idle): "MainThread"', *frames])
+        (tmp_path / f"stack_rank_{rank}.txt").write_text(text + "\n")
+    assert set(examined(tmp_path).ranks.values()) == {"is in read (data.py:18)"}
+
+
 # --- live ---------------------------------------------------------------------------------------
 
 

@@ -68,13 +68,15 @@ def _crash_noted(path: Path) -> Iterator[None]:
     if faulthandler.is_enabled():  # by PYTHONFAULTHANDLER: it goes into the log
         yield
         return
-    with path.open("w") as file:
-        faulthandler.enable(file)
-        try:
-            yield
-        finally:
-            faulthandler.disable()
-    path.unlink()
+    try:
+        with path.open("w") as file:
+            faulthandler.enable(file)
+            try:
+                yield
+            finally:
+                faulthandler.disable()
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -172,7 +172,8 @@ def _wait(
         words = f"{beginning}{_lasting(one)}, and rank {rank} {state}."
         words += _other_line(one, rank, evidence)
         return Finding("hang", rank, str(call), _line(evidence.ranks[rank]), words)
-    why = f"the longest pause before was {longest_pause(evidence):.1f} s"
+    pause = longest_pause(evidence)
+    why = f"the longest pause before was {pause:.1f} s" if pause else "no file tells of the pauses"
     if busy >= BUSY:
         why = f"rank {rank} uses the CPU"
     words = (
@@ -228,7 +229,8 @@ def _stuck(one: Wait, evidence: Evidence) -> Finding:
     roots = {r: root for r in one.calls if (root := evidence.ranks[r].root) is not None}
     if len(set(roots.values())) > 1:
         told = ", ".join(f"rank {r} names rank {root}" for r, root in roots.items())
-        words = f"{begin}, but with different sources: {told}. All ranks have to name the same."
+        ends = "destinations" if one.call.name in ("gather", "reduce") else "sources"
+        words = f"{begin}, but with different {ends}: {told}. All ranks have to name the same."
         return Finding("mismatch", None, str(one.call), one.call.where.place, words)
     words = f"{begin}: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
     return Finding("hang", None, str(one.call), one.call.where.place, words)
