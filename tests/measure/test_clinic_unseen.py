@@ -239,6 +239,7 @@ def test_a_rank_that_gloo_aborted_is_named(tmp_path):
     assert (report.findings[0].kind, report.findings[0].rank) == ("error", 1)
     said = "was killed by SIGABRT in all_reduce (slow.py:7)"
     assert report.findings[0].sentence == f"Rank 1 {said}." and report.ranks[1] == said
+    assert report.missing == ("what rank 0 did after the last record and before rank 1 died",)
 
 
 def test_an_abort_that_torchrun_reports_is_not_a_stack_that_somebody_asked_for(tmp_path):

@@ -37,7 +37,7 @@ class Rank:
     the message it waits for and `tag` that message's tag, `root` where a collective starts or ends,
     `members` the call's group. `ended` says how its program ended, and `final` that its dump was
     written after that; `dumped` is when it was written, if that is known. `asked` says that a
-    signal made it write its stack, and `crash` where it was when it died of one.
+    signal made it write its stack, `crash` where it was when it died of one, and `died` when.
     """
 
     number: int
@@ -54,6 +54,7 @@ class Rank:
     ended: str = ""
     asked: bool = False
     crash: Where | None = None
+    died: float | None = None
     final: bool = False
     log: Log = field(default_factory=Log)
     has_log: bool = False
@@ -248,6 +249,7 @@ def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
     if path.name.startswith(CRASH):
         if died := logs.crash(text):
             rank.ended, rank.crash = rank.ended or died, place(frames or [])
+            rank.died = path.stat().st_mtime
         return bool(died)
     if frames is not None:
         rank.asked = rank.asked or logs.asked(text)

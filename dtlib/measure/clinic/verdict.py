@@ -254,6 +254,19 @@ def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
     return ""
 
 
+def _unseen_end(evidence: Evidence) -> Iterator[str]:
+    """Name ranks that the recorder had last seen a while before another one died."""
+    died = {r.number: r.died for r in evidence.ranks.values() if r.died}
+    first = min(died, key=lambda rank: died[rank], default=-1)
+    old = [
+        rank.number
+        for rank in evidence.ranks.values()
+        if first >= 0 and not rank.ended and rank.taken and rank.taken < died[first] - 1
+    ]
+    if old:
+        yield f"what {listed(sorted(old))} did after the last record and before rank {first} died"
+
+
 def _missing(evidence: Evidence) -> Iterator[str]:
     """Name what would tell more: dumps and stacks that some ranks left and others didn't."""
     everyone = range(evidence.world_size)
@@ -266,6 +279,7 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         lacking = [r for r in everyone if r not in has]
         if has and lacking:
             yield f"no {kind} of {listed(lacking)}"
+    yield from _unseen_end(evidence)
     yield from evidence.unread
     for rank in left:
         dump = evidence.ranks[rank].dump
