@@ -20,15 +20,17 @@ left behind. FILES are files, or folders of them, whose names end in the rank's 
 
   flight recorder   flight_rank_3       torch's dump, as a pickle or as JSON
   stacks            stack_rank_3.txt    by py-spy or faulthandler
-  logs              rank_3.log          or a job's output with [rank3]: before each line, or
-                                        torchrun's folder of --log-dir; errors, and checksums in
-                                        lines such as "step 7: checksum 1.25" or
+  logs              rank_3.log          or a job's output with [rank3]: (torch) or 3: (srun
+                                        --label) before each line, or torchrun's folder of
+                                        --log-dir; errors, time-outs by NCCL's watchdog, and
+                                        checksums in lines such as "step 7: checksum 1.25" or
                                         {"step": 7, "checksum": 1.25}
 
 How to get them for your own program, which needs no change (first: mkdir -p dumps):
 
   any backend   torchrun --nproc-per-node 4 -m dtlib clinic record --into dumps train.py …
-                writes dumps and stacks of every rank into dumps/ every 5 seconds
+                writes dumps and stacks of every rank into dumps/ every 5 seconds, and where a
+                rank was when a signal killed it
   NCCL          TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 \\
                 TORCH_FR_DUMP_TEMP_FILE=dumps/flight_rank_ torchrun … train.py
                 torch itself writes the dumps when a collective times out (gloo never does)
@@ -72,13 +74,16 @@ def main(words: list[str]) -> int:
 
 
 def _text(report: object) -> str:
-    from dtlib.measure.clinic.verdict import Report
+    from dtlib.measure.clinic.findings import listed
+    from dtlib.measure.clinic.verdict import NOTHING, Report
 
     assert isinstance(report, Report)
     lines = [finding.sentence for finding in report.findings]
     if not lines:
         lines = ["Nothing is wrong, as far as these files tell: no rank waits for another."]
-    lines += ["", *(f"  rank {rank} {what}" for rank, what in report.ranks.items())]
+    lines += ["", *(f"  rank {r} {what}" for r, what in report.ranks.items() if what != NOTHING)]
+    if nothing := [rank for rank, what in report.ranks.items() if what == NOTHING]:
+        lines += [f"  {listed(nothing)} {NOTHING}"]
     if report.missing:
         lines += ["", f"Missing: {'; '.join(report.missing)}."]
     return "\n".join(lines)
@@ -92,7 +97,8 @@ def _parser() -> Parser:
     parser.add_argument("--ranks", type=_whole, metavar="N", help=ranks)
     patience = (
         "how long a wait may last before it counts as a hang; 0 if you know that it hangs"
-        " (default: 10, or five times the run's longest pause, if that is more)"
+        " (default: 10, or five times the run's longest pause, if that is more, and at least 300"
+        " while the rank that is waited for uses the CPU)"
     )
     parser.add_argument("--patience", type=_seconds, metavar="SECONDS", help=patience)
     add_json(parser)

@@ -55,6 +55,7 @@ class Call:
     began: float
     where: Where
     peer: int | None = None
+    tag: int | None = None  # of a message, where it is known
 
     @property
     def joint(self) -> bool:

@@ -17,8 +17,12 @@ from dtlib.measure.clinic.stacks import main_thread, place
 from dtlib.ranks.outcome import plain
 from dtlib.ranks.where import Where
 
-# rank3, rank_3, rank-3 …; a number at a name's end, as torch writes it
-_RANKS = (re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I), re.compile(r"[._-](\d+)(?:\.\w+)?$"))
+UNRECORDED = ("monitored_barrier", "new_group")
+"""Calls in which ranks wait for each other, and which the flight recorder leaves out."""
+CRASH = "crash_rank_"
+"""How the recorder names the file in which Python says of which signal a rank died."""
+_DUMP = re.compile(r"flight_rank_\d+")
+MOST_RANKS = 2**17
 _HEAD = re.compile(r"^# (\{.*\})$", re.M)
 LARGEST = 512 * 2**20  # bytes; a dump of 2000 collectives has about 2 MB
 CANNOT_READ = (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError)
@@ -29,8 +33,11 @@ class Rank:
     """What the files say of one rank; `taken` is when, in seconds since 1970.
 
     `where` is the line that its main thread was in, `since` from when on it was seen to wait there,
-    and `peer` the rank at the other end of the message it waits for; `ended` says how its program
-    ended, and `final` that its dump was written after that.
+    and `busy` how much CPU time it used lately, in cores. `peer` is the rank at the other end of
+    the message it waits for and `tag` that message's tag, `root` where a collective starts or ends,
+    `members` the call's group. `ended` says how its program ended, and `final` that its dump was
+    written after that; `dumped` is when it was written, if that is known. `asked` says that a
+    signal made it write its stack, `crash` where it was when it died of one, and `died` when.
     """
 
     number: int
@@ -38,8 +45,16 @@ class Rank:
     taken: float | None = None
     where: Where | None = None
     since: float | None = None
+    busy: float | None = None
     peer: int | None = None
+    tag: int | None = None
+    root: int | None = None
+    members: tuple[int, ...] = ()
+    dumped: float | None = None
     ended: str = ""
+    asked: bool = False
+    crash: Where | None = None
+    died: float | None = None
     final: bool = False
     log: Log = field(default_factory=Log)
     has_log: bool = False
@@ -102,7 +117,12 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
         raise unusable(error) from None
     for path, named in files.items():
         try:
-            known = _read(path, _rank_of(path, first), found)
+            known = _read(path, nodes.rank_of(path, first), found)
+            if not known and nodes.is_job(path):
+                raise BadInput(
+                    f"{path} is a job's output, and no line of it says of which rank it is; write"
+                    " `srun --label …`, or give torchrun's folder of `--log-dir`."
+                )
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {in_words(error)}.") from None
         if not known and named:
@@ -113,15 +133,32 @@ def gather(paths: Iterable[Path], world_size: int | None = None) -> Evidence:
     if not found.ranks:
         raise BadInput("there is nothing about any rank; `dtlib clinic --help` says how to get it.")
     for rank in found.ranks.values():
-        if rank.where and rank.ended.endswith("SIGABRT"):
+        if rank.crash:
+            rank.where = rank.crash  # later than the recorder's last look
+        if rank.asked and rank.ended.endswith("SIGABRT"):
             rank.ended = ""  # somebody asked faulthandler for its stack
+    _check_ranks(found, world_size)
+    sizes = (max(found.ranks) + 1, *map(len, found.groups.values()))
+    found.world_size = max(found.world_size, *sizes)
+    return found
+
+
+def _check_ranks(found: Evidence, world_size: int | None) -> None:
+    """Refuse a rank that the run cannot have had; raises `BadInput`."""
     highest = max(found.ranks)
     if world_size and highest >= world_size:
         raise BadInput(
             f"ranks is {world_size}, but a file is of rank {highest}; leave --ranks out."
         )
-    found.world_size = max(found.world_size, highest + 1, *map(len, found.groups.values()), 1)
-    return found
+    if found.world_size and highest >= found.world_size:
+        raise BadInput(
+            f"the run had {found.world_size} ranks, but a file is of rank {highest}; leave that"
+            " file out, or name it after its rank."
+        )
+    if highest >= MOST_RANKS:
+        raise BadInput(
+            f"a file or a line names rank {highest}, which no run has; name files after ranks."
+        )
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -138,18 +175,15 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             raise BadInput(f"there is no file {path}; give dumps, stacks and logs of ranks.")
 
 
-def _rank_of(path: Path, first: dict[Path, int]) -> int | None:
-    """Return the rank of a file by its name; `first` has the first rank of each node."""
-    if (local := nodes.local_rank(path)) is not None:
-        return first[path.parent.parent] + local
-    return next((int(m[1]) for pattern in _RANKS if (m := pattern.search(path.name))), None)
-
-
 def _read(path: Path, number: int | None, found: Evidence) -> bool:
     """Add a file to the evidence; return whether it says anything."""
     if path.stat().st_size > LARGEST:
         raise BadInput(f"{path} has more than {LARGEST >> 20} MiB; give the end of this log.")
     raw = path.read_bytes()
+    if path.name.startswith(CRASH) and not raw:
+        return False  # it has not crashed
+    if _DUMP.fullmatch(path.name) and raw.lstrip()[:1] != b"{":
+        return _add_dump(path, number, raw, found)
     if dumps.looks_like_pickle(raw):
         return _add_dump(path, number, raw, found)
     if b"\0" in raw[:4096]:
@@ -192,6 +226,8 @@ def _add_text(path: Path, number: int | None, text: str, found: Evidence) -> boo
     named = logs.named(text)  # torch knows the global rank; a job's output may end in any number
     if named:
         number = min(named) if len(named) == 1 else None
+    elif not nodes.names_rank(path) and logs.labelled(text):
+        number = None
     if logs.by_local_rank(text):
         text = logs.without_local(text)
         found.unread.append(f"the lines of {path} that begin with a local rank")
@@ -210,7 +246,13 @@ def _add_text(path: Path, number: int | None, text: str, found: Evidence) -> boo
 
 def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
     log, frames = logs.read(text), main_thread(text)
+    if path.name.startswith(CRASH):
+        if died := logs.crash(text):
+            rank.ended, rank.crash = rank.ended or died, place(frames or [])
+            rank.died = path.stat().st_mtime
+        return bool(died)
     if frames is not None:
+        rank.asked = rank.asked or logs.asked(text)
         _only_one(rank, "stack", path)
         rank.where = place(frames)
     if head := _HEAD.match(text):
@@ -223,21 +265,27 @@ def _add_part(path: Path, text: str, rank: Rank, found: Evidence) -> bool:
         rank.has_log = True
     rank.log.raised += log.raised
     rank.log.checksums.update(log.checksums)
-    return bool(frames or log.raised or log.checksums)
+    rank.log.expired += log.expired
+    return bool(frames or log.raised or log.checksums or log.expired)
 
 
 def _add_head(head: dict[str, Any], rank: Rank, found: Evidence) -> None:
     """Add what the recorder's first line says; it knows the line better than a stack's text."""
     where = dict(head["where"])
-    rank.peer, rank.since = where.pop("peer", None), head.get("since")
+    rank.peer, rank.tag = where.pop("peer", None), where.pop("tag", None)
+    rank.root, rank.members = where.pop("root", None), tuple(where.pop("members", None) or ())
+    rank.since, rank.busy = head.get("since"), head.get("busy")
     seen = Where(**where)
     rank.where = seen if seen.line else rank.where
-    rank.taken, rank.final = float(head["time"]), bool(head["ended"])
-    rank.ended = str(head["ended"]) or rank.ended
-    if rank.ended == "returned":
+    rank.taken = float(head["time"])
+    rank.dumped = head.get("flight", rank.taken)
+    rank.final = bool(head["ended"]) and rank.dumped == rank.taken
+    ended = str(head["ended"])
+    rank.ended = ended or rank.ended
+    if ended == "returned":
         rank.where = None
-    elif rank.ended:
-        error, _, message = rank.ended.partition(": ")
+    elif ended:
+        error, _, message = ended.partition(": ")
         rank.log.raised.append(Raised(error, plain(message), seen))
     found.world_size = max(found.world_size, int(head["world_size"]))
     found.groups.update({name: tuple(members) for name, members in head["groups"].items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,16 @@ class Finding:
 
 
 def listed(ranks: Iterable[int]) -> str:
-    """Return "rank 3", or "ranks 0, 1 and 4"."""
-    names = [str(rank) for rank in ranks]
+    """Return "rank 3", or "ranks 0, 1 and 4"; of more than eight, "ranks 0 to 62 and 64"."""
+    numbers = list(ranks)
+    names = [str(rank) for rank in numbers]
+    if len(numbers) > 8:
+        runs = [
+            [r for _, r in run] for _, run in groupby(enumerate(numbers), lambda p: p[1] - p[0])
+        ]
+        names = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     if len(names) == 1:
-        return f"rank {names[0]}"
+        return f"{'rank' if len(numbers) == 1 else 'ranks'} {names[0]}"
     return f"ranks {', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -23,6 +23,19 @@ _CHECKSUM = re.compile(r"\bstep\W{0,3}(\d+)\b.*?\b(\w*checksum\w*)\W{1,3}([\w.+-
 _FAILURES = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: (\d+)\)\n\s*exitcode\s+: (-?\d+)", re.M)
 
 
+_EXPIRED = re.compile(
+    r"(?:\[PG (?:ID |GUID )?(\S+)[^\]]*\]|\[Rank \d+\])? ?"
+    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)"
+    r"(?:, NumelIn=(\d+))?(?:, NumelOut=(\d+))?[^)]*"
+    r"(?:\(ms\)=\d+)?\) ran for (\d+) milliseconds"
+)
+_OF = re.compile(r"\bRank (\d+)\] +Watchdog caught")  # where no prefix says it
+_FATAL = re.compile(r"^Fatal Python error: (.+)$", re.M)
+# faulthandler's names of signals
+_SIGNALS = {
+    "Aborted": "SIGABRT", "Segmentation fault": "SIGSEGV", "Bus error": "SIGBUS",
+    "Floating-point exception": "SIGFPE", "Illegal instruction": "SIGILL",
+}  # fmt: skip
 LONG = 120  # characters of an error's text; of a longer one the first sentence is shown
 
 
@@ -50,13 +63,31 @@ class Raised:
         return text + (f" ({self.where.place})" if self.where.place else "")
 
 
+@dataclass(frozen=True)
+class Expired:
+    """A collective that NCCL's watchdog ended; `elements` are those that the rank sends."""
+
+    group: str
+    number: int
+    operation: str
+    elements: int | None
+    received: int | None
+    seconds: float
+
+    def __str__(self) -> str:
+        size = f" of {self.elements} elements" if self.elements is not None else ""
+        if self.received != self.elements:
+            size += f" ({self.received} received)"
+        return f"{self.operation} {self.number}{size}"
+
+
 @dataclass
 class Log:
     """What one rank wrote."""
 
     raised: list[Raised] = field(default_factory=list)
     checksums: dict[tuple[str, int], str] = field(default_factory=dict)
-    exit_code: int | None = None
+    expired: list[Expired] = field(default_factory=list)
 
 
 def split(text: str) -> dict[int | None, str]:
@@ -65,13 +96,32 @@ def split(text: str) -> dict[int | None, str]:
     for line in text.splitlines():
         found = _PREFIX.match(line)
         rank = int(found[1] or found[2]) if found else None
+        if found is None and (own := _OF.search(line)):
+            rank = int(own[1])
         parts.setdefault(rank, []).append(line[found.end() :] if found else line)
     return {rank: "\n".join(lines) + "\n" for rank, lines in parts.items()}
+
+
+def crash(text: str) -> str:
+    """Return how a rank died by what faulthandler wrote; "" if it wrote nothing."""
+    found = _FATAL.search(text)
+    return f"was killed by {_SIGNALS.get(found[1], found[1])}" if found else ""
+
+
+def asked(text: str) -> bool:
+    """Return whether somebody sent SIGABRT for the stack, rather than C++ in an error's course."""
+    return crash(text).endswith("SIGABRT") and "terminate called" not in text
 
 
 def named(text: str) -> set[int]:
     """Return the ranks that torch wrote before lines: global ones, on any node."""
     return {int(rank) for rank in _NAMED.findall(text)}
+
+
+def labelled(text: str) -> bool:
+    """Return whether a text is a job's: most of its lines begin with a rank, or NCCL names one."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return 2 * sum(map(bool, map(_PREFIX.match, lines))) > len(lines) or bool(_OF.search(text))
 
 
 def by_local_rank(text: str) -> bool:
@@ -93,7 +143,13 @@ def read(text: str) -> Log:
         log.raised.append(Raised(error, plain(message), place(stack)))
     for line in text.splitlines():
         log.checksums.update(_checksums(line))
+    log.expired += map(_expired, _EXPIRED.finditer(text))
     return log
+
+
+def _expired(found: re.Match[str]) -> Expired:
+    sent, received = (int(n) if n else None for n in found.group(4, 5))
+    return Expired(found[1] or "0", int(found[2]), found[3], sent, received, int(found[6]) / 1000)
 
 
 def exits(text: str) -> dict[int, str]:

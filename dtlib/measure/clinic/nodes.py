@@ -15,7 +15,31 @@ from dtlib.measure.clinic import logs
 
 _NODE = re.compile(r"(?:.*node[_-]?)?(\d+)", re.I)
 _ATTEMPT = re.compile(r"attempt_(\d+)")
+_RANK = re.compile(r"rank[_-]?(\d+)(?!.*rank)", re.I)  # rank3, rank_3, rank-3 …
+_NUMBER = re.compile(r"[._-](\d+)(?:\.\w+)?$")  # at a name's end: a rank, or a job
+# the output of Slurm (slurm-77.out, slurm-77_4.out), and of PBS, SGE and LSF (train.o77)
+_JOB = re.compile(r"slurm|\bjob|\.[oe](ut|rr)?\d+$", re.I)
 _TAIL = 2**20  # bytes of a log's end, where torch names the rank of an error
+
+
+def is_job(path: Path) -> bool:
+    """Return whether a file is named as batch systems name a job's output."""
+    return not names_rank(path) and bool(_JOB.search(path.name))
+
+
+def names_rank(path: Path) -> bool:
+    """Return whether a number in a file's name is said to be a rank."""
+    return bool(_RANK.search(path.name))
+
+
+def rank_of(path: Path, first: dict[Path, int]) -> int | None:
+    """Return the rank of a file by its name; `first` has the first rank of each node."""
+    if (local := local_rank(path)) is not None:
+        return first[path.parent.parent] + local
+    found = _RANK.search(path.name)
+    if found is None and not is_job(path):
+        found = _NUMBER.search(path.name)
+    return int(found[1]) if found else None
 
 
 def local_rank(path: Path) -> int | None:

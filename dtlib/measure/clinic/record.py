@@ -21,12 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from dtlib.config.files import write_atomically
+from dtlib.measure.clinic.evidence import CRASH, UNRECORDED
 from dtlib.ranks.environment import EnvWorld
 from dtlib.ranks.outcome import failed_in_collective, text_of
 from dtlib.ranks.where import Where, main_thread_seconds, where_now, where_raised
 
 FLIGHT, STACK = "flight_rank_", "stack_rank_"
 BUFFER = "TORCH_FR_BUFFER_SIZE"
+# torch.distributed's functions, and which argument is the other rank
+_MESSAGES = {"send": "dst", "recv": "src"}
+_ROOTED = {"broadcast": "src", "scatter": "src", "gather": "dst", "reduce": "dst"}
 
 
 def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float) -> int:
@@ -39,7 +43,7 @@ def run(script: str, words: list[str], world: EnvWorld, into: Path, every: float
     sys.argv = [script, *words]
     sys.path[0] = str(Path(script).resolve().parent)
     try:
-        with _recording(into, world, every):
+        with _crash_noted(into / f"{CRASH}{world.rank}.txt"), _recording(into, world, every):
             runpy.run_path(script, run_name="__main__")
     except Exception:  # whatever the user's program raises: the records are written by now
         sys.excepthook(*sys.exc_info())  # torch's, which names the rank
@@ -51,7 +55,7 @@ def _clear(into: Path, world: EnvWorld) -> None:
     """Remove this rank's files of an earlier run; rank 0 also those of ranks that are no more."""
     for path in into.glob("*_rank_*"):
         name, _, number = path.stem.rpartition("_")
-        if f"{name}_" not in (FLIGHT, STACK) or not number.isdecimal():
+        if f"{name}_" not in (FLIGHT, STACK, CRASH) or not number.isdecimal():
             continue
         no_more = world.rank == 0 and int(number) >= world.world_size
         if no_more or int(number) == world.rank:
@@ -59,18 +63,39 @@ def _clear(into: Path, world: EnvWorld) -> None:
 
 
 @contextmanager
+def _crash_noted(path: Path) -> Iterator[None]:
+    """Let Python write into a file where it is when a signal kills it, as gloo's aborts do."""
+    if faulthandler.is_enabled():  # by PYTHONFAULTHANDLER: it goes into the log
+        yield
+        return
+    try:
+        with path.open("w") as file:
+            faulthandler.enable(file)
+            try:
+                yield
+            finally:
+                faulthandler.disable()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
 def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
     over = threading.Event()
     before: list[Any] = []
-    since = [0.0]
+    since, looked = [0.0], [0.0]
 
     def watch() -> None:
         while not over.wait(every):
             # where_now loads torch, which must not happen while the main thread loads it
             where, used = where_now() if _initialized() else Where(), main_thread_seconds()
+            now, busy = time.time(), None
+            if before:
+                busy = (used - before[1]) / max(now - looked[0], 1e-3)
             if [where, used] != before:  # a thread that waits uses no CPU time
-                before[:], since[0] = [where, used], time.time()
-            keep(into, world, where, since=since[0])
+                before[:], since[0] = [where, used], now
+            looked[0] = now
+            keep(into, world, where, since=since[0], busy=busy)
 
     thread = threading.Thread(target=watch, name="dtlib clinic", daemon=True)
     thread.start()
@@ -91,22 +116,26 @@ def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
 
 
 def keep(
-    into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None
-) -> None:
+    into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None,
+    busy: float | None = None,
+) -> None:  # fmt: skip
     """Write the flight record and the stack of this moment.
 
     `ended` says how the program ended: "returned", or its error; `where` is then where that was.
-    `since` is when the main thread was first seen in this wait, in seconds since 1970.
+    `since` is when the main thread was first seen in this wait, in seconds since 1970, and `busy`
+    the CPU time that it used since the look before, in cores.
     """
+    now, record, flight = time.time(), _flight_record(), into / f"{FLIGHT}{world.rank}"
+    # without a process group, as after destroy_process_group, the dump stays what it was
+    dumped = now if record else flight.stat().st_mtime if flight.exists() else None
     head = {
-        "rank": world.rank, "world_size": world.world_size, "time": time.time(),
-        "since": since, "pid": os.getpid(), "ended": ended, "groups": _groups(),
-        "where": {**dataclasses.asdict(where), "peer": None if ended else _peer()},
+        "rank": world.rank, "world_size": world.world_size, "time": now, "flight": dumped,
+        "since": since, "busy": busy, "pid": os.getpid(), "ended": ended, "groups": _groups(),
+        "where": {**dataclasses.asdict(where), **({} if ended else _arguments())},
     }  # fmt: skip
     write_atomically(into / f"{STACK}{world.rank}.txt", f"# {json.dumps(head)}\n{_stacks()}")
-    record = _flight_record()
     if record:
-        write_atomically(into / f"{FLIGHT}{world.rank}", record)
+        write_atomically(flight, record)
 
 
 def _stacks() -> str:
@@ -146,13 +175,36 @@ def _groups() -> dict[str, list[int]]:
         return {}
 
 
-def _peer() -> int | None:
-    """Return the rank that the main thread's message goes to or comes from."""
+def _arguments() -> dict[str, int | list[int] | None]:
+    """Return what the main thread's call says of other ranks, and the flight recorder does not.
+
+    `peer` is the rank that its message goes to or comes from, `tag` that message's tag, `root` the
+    rank that a collective starts from or ends at, `members` those of the call's group.
+    """
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename.endswith("distributed_c10d.py") and code.co_name in ("send", "recv"):
-            peer = frame.f_locals.get("dst" if code.co_name == "send" else "src")
-            return peer if isinstance(peer, int) else None
+        code, told = frame.f_code, frame.f_locals
+        if code.co_filename.endswith("distributed_c10d.py"):
+            if code.co_name in _MESSAGES:
+                tag = told.get("tag")
+                peer = _named_rank(told, _MESSAGES[code.co_name])
+                return {"peer": peer, "tag": tag if isinstance(tag, int) else None}
+            if code.co_name in _ROOTED:
+                return {"root": _named_rank(told, _ROOTED[code.co_name])}
+            if code.co_name in UNRECORDED:
+                return {"members": _members(told)}
         frame = frame.f_back
-    return None
+    return {}
+
+
+def _members(told: dict[str, Any]) -> list[int]:
+    """Return the ranks of the group that a call was given, which are all if it was given none."""
+    return _groups().get(getattr(told.get("group"), "group_name", "0"), [])
+
+
+def _named_rank(told: dict[str, Any], name: str) -> int | None:
+    """Return a call's `src` or `dst`, or the global rank of its `group_src` or `group_dst`."""
+    rank, within, members = told.get(name), told.get(f"group_{name}"), _members(told)
+    if isinstance(rank, int):
+        return rank
+    return members[within] if isinstance(within, int) and within < len(members) else None

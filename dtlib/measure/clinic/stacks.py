@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 from typing import NamedTuple
 
 from dtlib.ranks.where import Where, is_cell, is_waiting
@@ -15,9 +16,10 @@ C10D = "torch/distributed/distributed_c10d.py"
 # Python, installed packages (py-spy leaves the folders above a package out), and dtlib's recorder
 _FOREIGN = re.compile(
     r"(^|/)(site|dist)-packages/|/lib/python3[\d.]*/|^torch/|^<frozen|^<string>$"
-    r"|^(threading|runpy|socket|selectors|queue)\.py$"
     r"|/dtlib/(measure/clinic|cli)/|/dtlib/__main__\.py$"
 )
+# py-spy leaves the folders above Python's own modules out, too (ssl.py, http/client.py)
+_PYTHONS = sys.stdlib_module_names - {"test", "code", "profile"}  # likely names of users' files
 _FAULT_THREAD = re.compile(r"^(?:Current thread|Thread) 0x\w+.*\(most recent call first\):", re.M)
 _FAULT_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.M)
 _SPY_THREAD = re.compile(r"^Thread (\S+) \([^)]*\)(?:: \"?([^\"\n]*)\"?)?$", re.M)
@@ -33,12 +35,17 @@ class Frame(NamedTuple):
     function: str
 
 
+def _is_foreign(file: str) -> bool:
+    """Return whether a file is Python's, a package's or the recorder's, by its path alone."""
+    return bool(_FOREIGN.search(file)) or file.split("/")[0].removesuffix(".py") in _PYTHONS
+
+
 def place(frames: list[Frame]) -> Where:
     """Return the innermost line of user code, and the c10d call that it waits in, if it is in one.
 
     The frames come innermost first. If no frame is the user's, the result says nothing.
     """
-    at = next((i for i, frame in enumerate(frames) if not _FOREIGN.search(frame.file)), None)
+    at = next((i for i, frame in enumerate(frames) if not _is_foreign(frame.file)), None)
     if at is None:
         return Where()
     file, line, function = frames[at]

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtlib.measure.clinic.checksums import differences
+from dtlib.measure.clinic.deadlocks import cycle_of, deadlock
 from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
+from dtlib.measure.clinic.logged import expired, unexplained
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
+from dtlib.ranks.where import Where
 
 PATIENCE = 10.0
 """Seconds that a wait may last in any run; in a slow one five times its longest pause."""
+NOTHING = "left nothing"
+AT_WORK = 300.0
+"""Seconds that ranks may wait for one that computes, as in an evaluation on one rank."""
+BUSY = 1e-3
+"""Cores that a rank at work uses at least; a loader that polls for its worker uses fewer."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +40,25 @@ def examine(evidence: Evidence, patience: float | None = None) -> Report:
         What `evidence.gather` read.
     patience
         Seconds after which a wait counts as a hang; by default 10 s, or five times the longest
-        pause between two collectives of the run, if that is more. What is certain counts at once.
+        pause between two collectives of the run, if that is more, and at least 300 s while the rank
+        that is waited for uses the CPU. What is certain counts at once.
     """
     waiting = waits(evidence)
-    limit = max(PATIENCE, 5 * longest_pause(evidence)) if patience is None else patience
+    pause = longest_pause(evidence)
+    limit = max(PATIENCE, 5 * pause) if patience is None else patience
+    at_work = max(AT_WORK, limit) if patience is None else patience
     found = [*_errors(evidence)]
     found += [_mismatch(one, evidence) for one in mismatches(evidence)]
-    if cycle := _cycle(waiting):
-        found.append(_deadlock(cycle))
+    if cycle := cycle_of(waiting):
+        found.append(deadlock(cycle))
     elif not any(one.kind == "mismatch" for one in found):
-        found += [f for one in waiting if (f := _wait(one, waiting, evidence, limit))]
+        limits = (limit, at_work)
+        found += [f for one in waiting if (f := _wait(one, waiting, evidence, limits))]
+    if not any(one.kind in ("mismatch", "deadlock", "hang") for one in found):
+        found += expired(evidence)
     found += differences(evidence)
+    if not any(one.alarm for one in found):
+        found += unexplained(evidence)
     if not found and (unknown := _for_whom(evidence, limit)):
         found.append(unknown)
     ranks = {r: doing(evidence.rank(r), waiting) for r in range(evidence.world_size)}
@@ -63,16 +79,19 @@ def doing(rank: Rank, waiting: list[Wait]) -> str:
             return f"waits in {one.calls[rank.number]}"
     if rank.log.raised:
         return f"has raised {rank.log.raised[0]}"
+    if rank.log.expired:
+        return f"has timed out in {rank.log.expired[0]}"
     if rank.where and rank.where.line:
         return f"is {rank.where}"
     if rank.dump and rank.dump.calls:
         return f"has called {rank.dump.calls[-1]} last; the line that it is at now is unknown"
-    return "left a log that shows no error" if rank.has_log else "left nothing"
+    return "left a log that shows no error" if rank.has_log else NOTHING
 
 
-def _at(where: object) -> str:
-    place = getattr(where, "place", "")
-    return f" ({place})" if place else ""
+def _at(where: Where | None) -> str:
+    if where is None or not where.place:
+        return ""
+    return f" in {where.call} ({where.place})" if where.call else f" ({where.place})"
 
 
 def _line(rank: Rank) -> str:
@@ -125,47 +144,13 @@ def _mismatch(one: Mismatch, evidence: Evidence) -> Finding:
     return Finding("mismatch", rank, str(usual), line, words)
 
 
-def _cycle(waiting: list[Wait]) -> list[Wait]:
-    """Find waits each of which waits for a rank of the next, and the last for one of the first.
+def _wait(
+    one: Wait, waiting: list[Wait], evidence: Evidence, limits: tuple[float, float]
+) -> Finding | None:
+    """Judge ranks that wait: for one that ended, for one that is late, for one not seen.
 
-    They count only if all of them lasted at the same moment.
+    `limits` are for a rank that waits, too, and for one that computes, in seconds.
     """
-
-    def follow(path: list[Wait]) -> list[Wait]:
-        for other in waiting:
-            if not set(path[-1].absent) & set(other.calls):
-                continue
-            if other is path[0] and len(path) > 1:
-                return path
-            if other not in path and (found := follow([*path, other])):
-                return found
-        return []
-
-    for one in waiting:
-        cycle = follow([one])
-        began = max((c.began for w in cycle for c in w.calls.values()), default=0.0)
-        if cycle and began <= min(w.until for w in cycle):
-            first = min(range(len(cycle)), key=lambda k: min(cycle[k].calls))
-            return cycle[first:] + cycle[:first]
-    return []
-
-
-def _deadlock(cycle: list[Wait]) -> Finding:
-    parts, lines = [], []
-    for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        meant = [r for r in one.absent if r in other.calls]
-        before = cycle[cycle.index(one) - 1]
-        who = [r for r in one.calls if r in before.absent]
-        verb = "waits" if len(who) == 1 else "wait"
-        parts.append(f"{listed(who)} {verb} for {listed(meant)} in {one.calls[who[0]]}")
-        lines.append((meant[0], other.calls[meant[0]].where.place))
-    words = f"Deadlock: {'; '.join(parts)}. Each waits for another to go first."
-    rank, line = lines[0]
-    return Finding("deadlock", rank, str(cycle[0].call), line, words)
-
-
-def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> Finding | None:
-    """Judge ranks that wait: for one that ended, for one that is late, for one not seen."""
     call, who = one.call, listed(one.calls)
     verb = "waits" if len(one.calls) == 1 else "wait"
     inside = {number for wait in waiting for number in wait.calls}
@@ -173,11 +158,13 @@ def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> F
     gone = [r for r in free if evidence.ranks[r].ended]
     timed_out = any(e.timed_out for r in evidence.ranks.values() for e in r.log.raised)
     timed_out = timed_out or any("imed out" in r.ended for r in evidence.ranks.values())
+    busy = max((evidence.ranks[r].busy or 0.0 for r in free), default=0.0)
+    limit = limits[busy >= BUSY]
     hangs = timed_out or one.seconds > limit or limit == 0  # 0 is said by who knows that it hangs
     if not free and one.unseen:
         return _unseen(one, hangs)
     if not free:
-        return _stuck(one) if hangs else None
+        return _stuck(one, evidence) if hangs else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
@@ -186,10 +173,13 @@ def _wait(one: Wait, waiting: list[Wait], evidence: Evidence, limit: float) -> F
         words += _other_line(one, rank, evidence)
         return Finding("hang", rank, str(call), _line(evidence.ranks[rank]), words)
     pause = longest_pause(evidence)
+    why = f"the longest pause before was {pause:.1f} s" if pause else "no file tells of the pauses"
+    if busy >= BUSY:
+        why = f"rank {rank} uses the CPU"
     words = (
         f"{capital(who)} {verb} for {listed(free)} in {call}{_lasting(one)}, while"
-        f" rank {rank} {state}; up to {limit:.0f} s is no sign of a hang here (the longest"
-        f" pause before was {pause:.1f} s). Look again later: if it still waits there, it hangs."
+        f" rank {rank} {state}; up to {limit:.0f} s is no sign of a hang here"
+        f" ({why}). Look again later: if it still waits there, it hangs."
     )
     return Finding("slow", rank, str(call), _line(evidence.ranks[rank]), words)
 
@@ -230,12 +220,19 @@ def _unseen(one: Wait, hangs: bool) -> Finding:
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
 
 
-def _stuck(one: Wait) -> Finding:
+def _stuck(one: Wait, evidence: Evidence) -> Finding:
     """Say that nobody is missing from a collective that doesn't end."""
-    words = (
+    begin = (
         f"{capital(listed(one.calls))} wait in {one.call}{_lasting(one)}, which every rank of its"
-        " group has joined: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
+        " group has joined"
     )
+    roots = {r: root for r in one.calls if (root := evidence.ranks[r].root) is not None}
+    if len(set(roots.values())) > 1:
+        told = ", ".join(f"rank {r} names rank {root}" for r, root in roots.items())
+        ends = "destinations" if one.call.name in ("gather", "reduce") else "sources"
+        words = f"{begin}, but with different {ends}: {told}. All ranks have to name the same."
+        return Finding("mismatch", None, str(one.call), one.call.where.place, words)
+    words = f"{begin}: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
     return Finding("hang", None, str(one.call), one.call.where.place, words)
 
 
@@ -257,6 +254,19 @@ def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
     return ""
 
 
+def _unseen_end(evidence: Evidence) -> Iterator[str]:
+    """Name ranks that the recorder had last seen a while before another one died."""
+    died = {r.number: r.died for r in evidence.ranks.values() if r.died}
+    first = min(died, key=lambda rank: died[rank], default=-1)
+    old = [
+        rank.number
+        for rank in evidence.ranks.values()
+        if first >= 0 and not rank.ended and rank.taken and rank.taken < died[first] - 1
+    ]
+    if old:
+        yield f"what {listed(sorted(old))} did after the last record and before rank {first} died"
+
+
 def _missing(evidence: Evidence) -> Iterator[str]:
     """Name what would tell more: dumps and stacks that some ranks left and others didn't."""
     everyone = range(evidence.world_size)
@@ -269,6 +279,7 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         lacking = [r for r in everyone if r not in has]
         if has and lacking:
             yield f"no {kind} of {listed(lacking)}"
+    yield from _unseen_end(evidence)
     yield from evidence.unread
     for rank in left:
         dump = evidence.ranks[rank].dump

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dtlib.measure.clinic.dumps import Call
-from dtlib.measure.clinic.evidence import Evidence, Rank
+from dtlib.measure.clinic.evidence import UNRECORDED, Evidence, Rank
 
 _PEER = re.compile(r"\b(?:send|recv)\([^,()]+,\s*(?:(?:dst|src)\s*=\s*)?(\d+)\s*[,)]")
 
@@ -121,6 +121,8 @@ def waits(evidence: Evidence) -> list[Wait]:
     found = [wait for table in tables(evidence) if (wait := _oldest(evidence, table))]
     if not any(rank.dump for rank in evidence.ranks.values()):
         found += _by_stacks(evidence)
+    else:
+        found += _by_stacks(evidence, UNRECORDED)
     return sorted([*found, *_messages(evidence)], key=lambda wait: wait.call.began)
 
 
@@ -135,6 +137,8 @@ def _oldest(evidence: Evidence, table: Table) -> Wait | None:
             for r, c in here.items()
             if not c.ended or (c.joint and _cannot_have_ended(evidence, r, absent))
         }
+        # its dump may be older than its end: of one that has returned, nobody waits
+        pending = {r: c for r, c in pending.items() if evidence.ranks[r].ended != "returned"}
         if pending:
             taken = [_taken(evidence, r) for r in (*pending, *absent)]
             until, began = min(taken), max(c.began for c in pending.values())
@@ -163,7 +167,7 @@ def _taken(evidence: Evidence, rank: int) -> float:
     """When a rank's dump was written; never before its newest call."""
     found = evidence.ranks[rank]
     newest = max((c.began for c in found.dump.calls), default=0.0) if found.dump else 0.0
-    return max(found.taken or 0.0, newest)
+    return max((found.taken if found.dumped is None else found.dumped) or 0.0, newest)
 
 
 def _messages(evidence: Evidence) -> Iterator[Wait]:
@@ -186,7 +190,8 @@ def _answered(evidence: Evidence, number: int, call: Call, batches: dict[int, li
     """Whether the peer has called the other end of a rank's message, so that it is on its way."""
 
     def other_end(back: Call) -> bool:
-        return back.peer == number and back.name != call.name
+        tags = {back.tag, call.tag} - {None}
+        return back.peer == number and back.name != call.name and len(tags) < 2
 
     peer = call.peer if call.peer is not None else -1
     if any(map(other_end, batches.get(peer, ()))):
@@ -214,21 +219,23 @@ def _waited_for(rank: Rank) -> list[Call]:
     peer = rank.peer if rank.peer is not None else int(told[1]) if told else None
     if peer is None:
         return []
-    return [Call("", 0, where.call, where.what, False, rank.since or 0.0, where, peer)]
+    return [Call("", 0, where.call, where.what, False, rank.since or 0.0, where, peer, rank.tag)]
 
 
-def _by_stacks(evidence: Evidence) -> Iterator[Wait]:
-    """Yield what some ranks wait in by their stacks alone, where nobody left a dump."""
+def _by_stacks(evidence: Evidence, only: tuple[str, ...] = ()) -> Iterator[Wait]:
+    """Yield what some ranks wait in by their stacks alone; `only` in these calls, if any."""
     there = {r.number: r for r in evidence.ranks.values() if r.where or r.ended}
     inside = {
         number: Call("", 0, rank.where.call, rank.where.what, False, rank.since or 0.0, rank.where)
         for number, rank in sorted(there.items())
         if rank.where and not rank.ended and rank.where.call not in ("", "send", "recv")
+        if not only or rank.where.call in only
     }
     for name in {call.name for call in inside.values()}:
         here = {number: call for number, call in inside.items() if call.name == name}
-        absent = tuple(number for number in there if number not in here)
-        unseen = tuple(n for n in range(evidence.world_size) if n not in there)
+        members = evidence.ranks[next(iter(here))].members or range(evidence.world_size)
+        absent = tuple(number for number in there if number not in here and number in members)
+        unseen = tuple(number for number in members if number not in there)
         until = min((t for n in here if (t := there[n].taken)), default=0.0)
         began = max(call.began for call in here.values())
         yield Wait(here, absent, unseen, max(0.0, until - began) if began else 0.0, until)
