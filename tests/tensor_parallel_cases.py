@@ -44,9 +44,13 @@ class Case:
 
 
 def drawn(ranks: int, count: int, seed: int) -> list[Case]:
-    """Each probe with and without sequence parallelism, everything else at random."""
+    """Each probe with and without sequence parallelism, everything else at random.
+
+    The first two have ranks whose queries use more than one key, and keys that several ranks use.
+    """
     draw = random.Random(f"{seed} {ranks}")
-    cases = []
+    shared = 12, 4 if ranks == 3 else 3, 3
+    cases = [Case("attention", way, 2, ranks, *shared, ranks, 0) for way in (False, True)]
     for number in range(count):
         heads = ranks * draw.randint(1, 3)
         divisors = [k for k in range(1, heads + 1) if heads % k == 0]
@@ -98,7 +102,7 @@ def far(a: Tensor, b: Tensor) -> float:
     """
     if a.shape != b.shape:
         return float("inf")
-    apart = (a - b).abs().max() / b.abs().max().clamp(min=1)
+    apart = (a - b).detach().abs().max() / b.abs().max().clamp(min=1)
     return float(apart.nan_to_num(float("inf")))
 
 
@@ -195,8 +199,27 @@ def of_block(case: Case) -> float:
     return compared(case, serial, cut, x)
 
 
+def of_dropout(case: Case) -> float:
+    """The ranks drop what one rank drops: about P of the elements; what is left grows."""
+    x = randn(case, 8, case.positions, 100)
+    serial, parallel = (
+        tp.Dropout(P, torch.Generator().manual_seed(case.seed), way)
+        for way in (tp.TENSOR, edges(case))
+    )
+    y = serial(x)
+    z, again = parallel(mine(case, x)), parallel(mine(case, x))
+    kept = y != 0
+    rough = (
+        abs(float(kept.double().mean()) - (1 - P)) > 0.07
+    )  # 4 deviations of 800 elements or more
+    fresh = torch.equal(z, again)  # another mask at every call
+    drops_nothing = torch.equal(parallel.eval()(x), x)
+    wrong = float("inf") if rough or fresh or not drops_nothing else 0.0
+    return max(wrong, far(z, mine(case, y)), far(y[kept] * (1 - P), x[kept]))
+
+
 def of_loss(case: Case) -> float:
-    """Cross-entropy alone, of logits around 1000, of which only differences can be exponentiated."""
+    """Cross-entropy alone, of logits around 1000, too large to be exponentiated."""
     logits = 1000 + randn(case, case.batch, case.positions, case.vocabulary)
     inside, labels = logits.clone().requires_grad_(), labels_of(case)
     outside = tp.own(logits, -1).clone().requires_grad_()
@@ -244,6 +267,7 @@ PROBES = {
     "linears": of_linears,
     "mlp": of_mlp,
     "attention": of_attention,
+    "dropout": of_dropout,
     "loss": of_loss,
     "block": of_block,
     "gpt": of_gpt,

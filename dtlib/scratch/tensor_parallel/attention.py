@@ -96,8 +96,9 @@ class Attention(nn.Module):
         self.query = Heads(q, q_bias, d)
         self.key, self.value = Heads(k, k_bias, d, whole), Heads(v, v_bias, d, whole)
         self.c_proj = RowLinear(c_proj, edges)
-        # which of this rank's keys each of its queries uses
-        self.partner = [query // shared_by - used[0] for query in queries]
+        # which of this rank's keys each of its queries uses: its own, or one that several share
+        partners = [query // shared_by - used[0] for query in queries]
+        self.partner = partners if shared_by > 1 else slice(None)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)  # once, for all three projections
