@@ -181,7 +181,8 @@ for enter in (lambda x: x, f):
     x = torch.ones(1, requires_grad=True)
     y = g(enter(x) * 10.0**rank)
     y.backward()
-    print("y", y.item(), "  gradient of x", x.grad.item())
+    name = "with f" if enter is f else "without f"
+    print(name, "y", y.item(), "gradient of x", x.grad.item())
 
 # %% [markdown]
 # Without f the losses are right, and everything below this layer trains with
@@ -330,8 +331,9 @@ learn.table(*tp_runs.activations(found, sizes))
 # %% [markdown]
 # An all-reduce *is* a reduce-scatter and an all-gather, so as many elements go
 # round the ring. There is one message more: a norm's gradient now comes from
-# s/N positions, so these small gradients are added up after backward. The
-# activations shrink from 4 + 12/N to 2 + 14/N of s·b·h elements in a block.
+# s/N positions, so these small gradients are added up after backward. (In a
+# model as narrow as this one they are some per cent of all.) The activations
+# shrink from 4 + 12/N to 2 + 14/N of s·b·h elements in a block.
 # (Megatron-LM gets 16/N: it also gathers f's output again in backward,
 # instead of keeping it.)
 #
@@ -370,9 +372,9 @@ learn.check("vocabulary_loss", vocabulary_loss)
 #
 # In each block the ranks wait four times for an all-reduce. How long is that
 # beside the computing? Take a block of GPT-3, one sequence of 2048 tokens in
-# bf16, and ranks that reach 400 TFLOP/s. Inside a node, NVLink sends 450 GB/s;
-# between nodes, a network sends 50 GB/s. These are formulas, nothing is
-# measured:
+# bf16, and GPUs that reach 400 TFLOP/s, with links as those of an H100: 450
+# GB/s inside a node (NVLink), and a network of 50 GB/s between nodes. These
+# are formulas, nothing is measured:
 
 # %%
 from lesson import links

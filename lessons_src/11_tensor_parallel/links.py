@@ -42,7 +42,7 @@ def draw(rows: Sequence[Row]) -> Any:
     """Milliseconds over ranks; dashed, because they are simulated."""
     said = "; ".join(f"{n} ranks: {a:.2f} and {b:.2f} ms" for n, a, b in rows)
     figure, axes = canvas(
-        "Beyond 8 GPUs the ring leaves the node, and sending takes longer than computing",
+        "Beyond a node of 8 GPUs, sending takes longer than computing",
         f"Simulated milliseconds of computing and sending for one block of GPT-3. {said}.",
         size=(7, 3),
     )

@@ -62,7 +62,8 @@ def draw_sequence(n: int = 4) -> Any:
         f"Two panels with {n} ranks in rows. Above, plain tensor parallelism: norm and dropout "
         "work on all positions on every rank, f passes them on, the layer has its own columns, g "
         f"all-reduces. Below: norm and dropout work on part r of {n} of the positions; f gathers "
-        "all positions, g reduces and scatters.",
+        "all positions, g reduces and scatters. Of each collective the first pass of the ring is "
+        "drawn.",
         size=(7, 5), rows=2,
     )  # fmt: skip
     for axes, sequence in zip(several, (False, True), strict=True):
@@ -71,18 +72,19 @@ def draw_sequence(n: int = 4) -> Any:
         for rank in range(n):
             part = (rank / n, (rank + 1) / n)
             positions = part if sequence else (0, 1)
-            for x, text in ((0.1, "norm"), (11.9, "dropout")):
-                box(axes, x, rank, 2.9, "activations", text if not sequence else "", part=positions)
+            for x in (0.1, 11.9):
+                box(axes, x, rank, 2.9, "activations", part=positions)
             box(axes, 4.6, rank, 1.6, "activations", "x")
             box(axes, 7.0, rank, 2.6, "weights", part=part)
             for start, end in ((3.05, 4.5), (9.7, 11.8)):
                 talks = sequence or start > 5
                 send(axes, (start, rank), (end, (rank + talks) % n),
                      kind="communication" if talks else "outline")  # fmt: skip
-        for x, text in ((3.8, "all-gather" if sequence else "f"),
-                        (10.75, "reduce-scatter" if sequence else "all-reduce")):  # fmt: skip
+        f, g = ("all-gather", "reduce-scatter") if sequence else ("f", "all-reduce")
+        words = {1.55: "norm", 3.8: f, 8.3: "columns, rows", 10.75: g, 13.35: "dropout"}
+        for x, text in words.items():
             axes.text(x, -0.5, text, ha="center", va="bottom", fontsize=9)
         axes.set_ylim(n - 0.5, -1.1)
-    words = {"outline": "on other ranks", "communication": "messages (first pass of the ring)"}
+    words = {"outline": "on other ranks", "communication": "messages"}
     key(figure, ["activations", "weights", "outline", "communication"], words)
     return figure

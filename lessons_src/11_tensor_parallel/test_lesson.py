@@ -28,7 +28,7 @@ LESSON = source.find("11")
         ("sequence_sends", 2, "twice as much"),
         ("two_nodes", 0.1, "a tenth: messages are small"),
         ("two_nodes", 1, "about as long"),
-        ("two_nodes", 2.1, "about twice as long"),
+        ("two_nodes", 2.1, "two to three times as long"),
         ("two_nodes", 10, "ten times as long"),
     ],
 )
