@@ -16,6 +16,16 @@ def gathers_the_heads(x, qkv, out, heads):
     return torch.cat(parts, dim=1) @ out
 
 
+def sums_the_projections(x, qkv, out, heads):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    all_of_them = x.tensor_split(n, dim=1)[rank] @ qkv.tensor_split(n)[rank]
+    dist.all_reduce(all_of_them)
+    own = [third.tensor_split(n, dim=1)[rank] for third in all_of_them.chunk(3, dim=1)]
+    y = attend(*own, heads // n) @ out.tensor_split(n)[rank]
+    dist.all_reduce(y)
+    return y
+
+
 def alone(x, qkv, out, heads):
     return attend(*(x @ qkv).chunk(3, dim=1), heads) @ out
 
@@ -62,6 +72,7 @@ def head_after_head(x, qkv, out, heads):
 ALSO_WRONG = [
     ("gathers", gathers_the_heads),
     ("gathers", {SUM: GATHERED + "sum(parts)"}),
+    ("two_sums", sums_the_projections),
     ("whole", alone),
     ("whole", projects_all),
     ("changed", {SUM: f"{SUM}; qkv.zero_()"}),

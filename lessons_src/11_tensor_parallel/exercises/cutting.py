@@ -100,10 +100,10 @@ def rows_of_the_first(seen):
     return columns > fewer and {"rank": rank, "two": f"{rows}x{columns} and {fewer}x{right}"}
 
 
-def fails_with(seen, *errors):
-    """Whether a rank failed with one of these errors: the first of them."""
+def fails_with(seen, words):
+    """Whether a rank failed with these words in its error: the first of them."""
     for one in seen:
-        if one.failure and one.failure.own and one.failure.error in errors:
+        if one.failure and one.failure.own and words in one.failure.message:
             return {"rank": one.rank}
     return False
 

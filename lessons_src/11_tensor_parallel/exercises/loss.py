@@ -29,10 +29,14 @@ TOP, TOTAL, COLUMN, TARGET, STACK, SUM, RETURN = (
 vocabulary_loss = solution("vocabulary_loss", globals())
 
 
-def case(n, words, positions, large=0):
-    """So many ranks share so many words; the labels go through all of them."""
+def case(n, words, positions, large=0, since=0):
+    """So many ranks share so many words; the labels go through all of them.
+
+    The logits from word `since` on are around `large`.
+    """
     said = f"{words} words, {positions} positions" + f", logits around {large}" * bool(large)
-    logits = drawn(7, positions, words) + large
+    said += f" from word {since} on, else around 0" * bool(since)
+    logits = drawn(7, positions, words) + large * (torch.arange(words) >= since)
     labels = torch.arange(positions) * 2 % words
 
     def make(rank, n):
@@ -95,9 +99,11 @@ def passed(seen):
 EXERCISE = RankAnswer(
     vocabulary_loss,
     run=run,
-    cases=[case(1, 4, 3), case(3, 6, 4), case(3, 7, 4), case(3, 6, 4, 1000), case(4, 9, 5)],
+    cases=[case(1, 4, 3), case(3, 6, 4), case(3, 7, 4), case(3, 6, 4, 1000),
+           case(3, 6, 4, 1000, since=4), case(4, 9, 5)],
     mistakes=[
         ("own_max", {TOP: ""}),
+        ("smallest_max", {"ReduceOp.MAX": "ReduceOp.MIN"}),
         ("overflow", {"logits - top[:, None]": "logits", " + top": ""}),
         ("summed_max", {", dist.ReduceOp.MAX": ""}),
         ("stays_home", {SUM: "pass"}),
@@ -117,7 +123,7 @@ EXERCISE = RankAnswer(
         ("averaged", {RETURN: f"({RETURN}).mean()"}),
         ("own_softmax", own_softmax),
         Mistake("out_of_part", {COLUMN: "labels - first"},
-                when=lambda seen: fails_with(seen, "IndexError", "RuntimeError"), hangs=True),
+                when=lambda seen: fails_with(seen, "out of bounds"), hangs=True),
         Mistake("reduce", {SUM: "dist.reduce(sums, 0)"}, when=reduced_to_one),
         Mistake("in_place", {RETURN: "dist.all_reduce(sums)"}, when=nothing_back),
         Mistake("never_waited", {SUM: "dist.all_reduce(sums, async_op=True)"}, when=not_waited),

@@ -84,7 +84,7 @@ EXERCISE = RankAnswer(
         ("remainder", {A: "a[:, rank * (a.shape[1] // n) : (rank + 1) * (a.shape[1] // n)]",
                        B: "b[rank * (len(b) // n) : (rank + 1) * (len(b) // n)]"}),
         Mistake("chunk", {A: "a.chunk(n, dim=1)[rank]", B: "b.chunk(n)[rank]"},
-                when=lambda seen: fails_with(seen, "IndexError"), hangs=True),
+                when=lambda seen: len(seen) == 4 and fails_with(seen, "tuple index"), hangs=True),
         Mistake("joined", {SUM: GATHERED + "torch.cat(parts, dim=1)"}, when=joined),
         Mistake("reduce", {SUM: "dist.reduce(y, 0)"}, when=reduced_to_one),
         Mistake("in_place", {SUM: "", "return y": "return dist.all_reduce(y)"}, when=nothing_back),
