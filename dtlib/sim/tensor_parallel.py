@@ -2,13 +2,11 @@
 
 M. Shoeybi et al., "Megatron-LM", arXiv:1909.08053, section 3; V. Korthikanti et al., "Reducing
 Activation Recomputation in Large Transformer Models", MLSys 2023, arXiv:2205.05198, section 4.
-Plain functions on numbers: they also run in the browser. Symbols: b micro-batch, s sequence,
-h width, L layers, a heads, V vocabulary, N ranks.
+Plain functions on numbers. Symbols: b micro-batch, s sequence, h width, L layers, a heads,
+V vocabulary, N ranks.
 """
 
 from dtlib.sim.activations import STREAM, statistics
-from dtlib.sim.collectives import ring_all_reduce_time
-from dtlib.sim.flops import gpt_step
 from dtlib.sim.states import share
 from dtlib.sim.tensors import elements, gpt
 from dtlib.sim.traffic import collective
@@ -90,21 +88,3 @@ def block_activations(
         if kept == "paper":
             entered /= ranks
     return outside + entered + inside
-
-
-def block_seconds(sequence, batch, width, ranks, size, alpha, beta, flops):
-    """Seconds of one block, forward and backward: `(computing, sending)`, if nothing overlaps.
-
-    Parameters
-    ----------
-    size
-        Bytes of an element of activations.
-    alpha, beta
-        Of the link between the ranks: seconds per message, and per byte.
-    flops
-        Floating-point operations per second that a rank reaches.
-    """
-    positions = sequence * batch
-    operations, _ = gpt_step(positions, sequence, 1, width, 0)
-    each = ring_all_reduce_time(positions * width * size, ranks, alpha, beta)
-    return operations / ranks / flops, 4 * each

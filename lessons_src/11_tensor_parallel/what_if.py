@@ -1,6 +1,7 @@
 """Computing and sending of one tensor-parallel block. Numbers only: runs in a page."""
 
-from dtlib.sim.tensor_parallel import block_seconds
+from dtlib.sim.collectives import ring_all_reduce_time
+from dtlib.sim.flops import gpt_step
 
 SPEED, NVLINK = 400e12, 450.0  # FLOP/s that a GPU reaches; GB/s inside a node
 INSIDE, BETWEEN = 5e-6, 15e-6  # seconds of latency of a message
@@ -22,11 +23,11 @@ def block_ms(width, tokens, ranks, gpus, network):
     """
     inside = ranks <= gpus
     speed = NVLINK if inside else min(network, NVLINK)
-    batch = tokens // SEQUENCE
-    seconds = block_seconds(
-        SEQUENCE, batch, width, ranks, 2, INSIDE if inside else BETWEEN, 1 / speed / 1e9, SPEED
-    )
-    return 1000 * seconds[0], 1000 * seconds[1]
+    operations, _ = gpt_step(tokens, SEQUENCE, 1, width, 0)
+    size = 2 * tokens * width  # s·b·h elements in bf16; f and g add them up four times
+    latency = INSIDE if inside else BETWEEN
+    each = ring_all_reduce_time(size, ranks, latency, 1 / speed / 1e9)
+    return 1000 * operations / ranks / SPEED, 1000 * 4 * each
 
 
 def inside_a_node(width, tokens, ranks_power, gpus, network):
