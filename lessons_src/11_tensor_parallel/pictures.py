@@ -81,8 +81,8 @@ def draw_sequence(n: int = 4) -> Any:
                 send(axes, (start, rank), (end, (rank + talks) % n),
                      kind="communication" if talks else "outline")  # fmt: skip
         f, g = ("all-gather", "reduce-scatter") if sequence else ("f", "all-reduce")
-        words = {1.55: "norm", 3.8: f, 8.3: "columns, rows", 10.75: g, 13.35: "dropout"}
-        for x, text in words.items():
+        above = {1.55: "norm", 3.8: f, 8.3: "columns, rows", 10.75: g, 13.35: "dropout"}
+        for x, text in above.items():
             axes.text(x, -0.5, text, ha="center", va="bottom", fontsize=9)
         axes.set_ylim(n - 0.5, -1.1)
     words = {"outline": "on other ranks", "communication": "messages"}

@@ -45,7 +45,8 @@ def case(n, heads):
 
 
 def run(answer, x, qkv, out, heads):
-    right = attend(*(x @ qkv).chunk(3, dim=1), heads) @ out
+    q, k, v = (x @ qkv).chunk(3, dim=1)
+    right = attend(q, k, v, heads) @ out
     own = len(out) // dist.get_world_size()
     products = 8 * len(x) * x.shape[1] * own
     return watched(answer, (x, qkv, out, heads), right, products + 4 * len(x) ** 2 * own)
