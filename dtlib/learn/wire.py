@@ -7,12 +7,14 @@ It wraps the methods of `torch.distributed.ProcessGroup`, which `send`, `isend`,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from dtlib.sim.collectives import ring_wire_bytes
 
 # Names of ProcessGroup's methods and what torch.distributed calls them; no version has them all.
 COLLECTIVES = {
@@ -24,6 +26,8 @@ COLLECTIVES = {
     # torch 2.14's names for the last two
     "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
 }  # fmt: skip
+# Collectives of which a log notes the whole tensor; of the others it notes one shard.
+WHOLE = ("all_reduce", "all_gather_into_tensor", "broadcast", "reduce")
 ANY = -1  # the peer of a receive that names no rank
 FEW = 64  # messages of up to this many numbers are kept in full
 
@@ -82,6 +86,19 @@ class Sender:
     def bytes_sent(self) -> int:
         """Bytes of all messages that this rank sent to others; collectives do not count."""
         return sum(m.bytes for m in self.sent)
+
+
+def elements_sent(messages: Sequence[Message], n: int) -> float:
+    """Elements that a rank sent: messages as they left, a collective as a ring would send it."""
+    total = 0.0
+    for message in messages:
+        if message.kind == "send":
+            total += message.elements
+        elif message.kind in WHOLE:
+            total += ring_wire_bytes(message.kind, message.elements, n)
+        elif message.kind != "recv":
+            total += (n - 1) * message.elements
+    return total
 
 
 class WireLog(Sender):

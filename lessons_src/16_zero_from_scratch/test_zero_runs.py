@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dtlib.learn.wire import WireLog
+from dtlib.learn.wire import WireLog, elements_sent
 from dtlib.ranks.dist import reduce_scatter_sum
 from dtlib.ranks.launcher import launch
 from dtlib.scratch.ring import ring_all_reduce
@@ -13,7 +13,6 @@ from dtlib.scratch.zero.schedule import AllGather, Forward, Free
 
 from . import pictures as zero_view
 from . import zero_runs
-from .elements import elements_sent
 from .exercises import accumulate, norm, schedule, stage1
 
 matplotlib.use("Agg")

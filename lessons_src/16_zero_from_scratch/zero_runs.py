@@ -17,10 +17,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from dtlib.learn.wire import WireLog
+from dtlib.learn.wire import WireLog, elements_sent
 from dtlib.measure import ledger
 
-from .elements import elements_sent
 from .zero_ways import MAKE, Flat, Scheduled, Way, from_shards
 
 __all__ = ["Books", "Flat", "Scheduled", "Sizes", "from_shards", "run", "worst"]

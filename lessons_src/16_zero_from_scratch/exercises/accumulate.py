@@ -17,10 +17,9 @@ from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.wire import elements_sent
 from dtlib.scratch.ring import reduce_scatter, ring_all_reduce, ring_reduce_scatter  # noqa: F401
 from dtlib.sim.states import share
-
-from ..elements import elements_sent
 
 SHAPES = ((2,), (1, 2), (1,))
 PSI = 5

@@ -10,8 +10,7 @@ from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
-
-from ..elements import elements_sent
+from dtlib.learn.wire import elements_sent
 
 # All norms are whole numbers: 3, 4 and 12 make 13. Long shards reveal an answer that gathers them.
 LONG = 25

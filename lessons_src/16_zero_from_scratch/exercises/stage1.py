@@ -16,10 +16,10 @@ from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.wire import elements_sent
 from dtlib.scratch.ring import all_gather, reduce_scatter, ring_reduce_scatter  # noqa: F401
 from dtlib.sim.states import share
 
-from ..elements import elements_sent
 from .kept import bytes_kept
 
 PSI = 10

@@ -1,0 +1,90 @@
+"""Tensor parallelism of a GPT: what a rank holds, keeps for backward and sends in a step.
+
+M. Shoeybi et al., "Megatron-LM", arXiv:1909.08053, section 3; V. Korthikanti et al., "Reducing
+Activation Recomputation in Large Transformer Models", MLSys 2023, arXiv:2205.05198, section 4.
+Plain functions on numbers. Symbols: b micro-batch, s sequence, h width, L layers, a heads,
+V vocabulary, N ranks.
+"""
+
+from dtlib.sim.activations import STREAM, statistics
+from dtlib.sim.states import share
+from dtlib.sim.tensors import elements, gpt
+from dtlib.sim.traffic import collective
+
+# Of a GPT's parameters, those that are cut; the others are whole on every rank.
+CUT = (
+    "wte.weight", "c_attn.weight", "c_attn.bias", "c_fc.weight", "c_fc.bias", "c_proj.weight",
+)  # fmt: skip
+
+
+def parameters(layers, width, context, vocab_size, ranks):
+    """Elements that a rank holds: `(cut, whole)`.
+
+    N has to divide the heads, and with them h; of V it is the rank with most words that counts.
+    """
+    cut = whole = 0
+    for name, sizes in gpt(layers, width, context, vocab_size):
+        if ".".join(name.split(".")[-2:]) in CUT:
+            cut += share(sizes[0], ranks) * elements(sizes[1:])
+        else:
+            whole += elements(sizes)
+    return cut, whole
+
+
+def traffic(sequence, batch, layers, width, context, ranks, size, sequence_parallel=False):
+    """Collectives of a step with one micro-batch, in the rows of `dtlib.sim.traffic`.
+
+    f and g stand twice in each block, g once more at the embedding and f at the output layer: that
+    makes 4L + 2 all-reduces of s·b·h elements. Sequence parallelism makes a reduce-scatter and an
+    all-gather of each, and adds up the gradients of what is whole on every rank: norms, biases and
+    positions. The loss sends three numbers per position, and the norm of the gradient one.
+
+    Parameters
+    ----------
+    size
+        Bytes of an element of activations and gradients.
+    """
+    positions = sequence * batch
+    each, times = positions * width, 4 * layers + 2
+    rows = [
+        collective("all_reduce", "the loss: largest logit", positions, ranks, size),
+        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size),
+    ]
+    if not sequence_parallel:
+        return [collective("all_reduce", "f and g", each, ranks, size, times), *rows]
+    _, whole = parameters(layers, width, context, ranks, ranks)
+    return [
+        collective("all_gather", "f and g", each, ranks, size, times),
+        collective("reduce_scatter", "f and g", each, ranks, size, times),
+        collective("all_reduce", "partial gradients", whole, ranks, size),
+        *rows,
+    ]
+
+
+def block_activations(
+    sequence, batch, width, heads, recipe, ranks, sequence_parallel=False, kept="framework"
+):
+    """Bytes that one block keeps for backward on a rank, with flash attention.
+
+    In units of s·b·h elements: between f and g 12/N. f's two outputs, the inputs of the first
+    matrices, are whole on every rank: 2. Norms keep their inputs: 2, or 2/N with sequence
+    parallelism. So it is 4 + 12/N or, with sequence parallelism, 2 + 14/N.
+
+    Parameters
+    ----------
+    recipe
+        A key of `dtlib.sim.activations.STREAM`.
+    kept
+        "framework": what autograd keeps of the kernels of this course. "paper": Megatron-LM keeps
+        only its own positions of f's outputs, and gathers them once more in backward: 16/N.
+    """
+    stream, compute = STREAM[recipe]
+    sbh, inner = sequence * batch * width, max(compute, 4)
+    outside = 2 * sbh * stream + 2 * statistics(sequence, batch, stream)
+    entered = 2 * sbh * compute
+    inside = (12 * sbh * compute + heads * sequence * batch * inner) / ranks
+    if sequence_parallel:
+        outside /= ranks
+        if kept == "paper":
+            entered /= ranks
+    return outside + entered + inside

@@ -1,0 +1,145 @@
+"""Mutants of the kernels of tensor parallelism, each of which the probes must notice.
+
+A mutant is a kernel's file with one mistake in it: a missing message, a wrong cut, a wrong order, a
+factor too many. All of them run in one launch: `pytest -s` prints how many were caught.
+"""
+
+import importlib
+import sys
+from collections import Counter
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from dtlib.ranks.launcher import launch
+from tests import tensor_parallel_cases as cases
+from tests.scratch_cases import ROUNDING
+
+RANKS = 3
+PACKAGE = "dtlib.scratch.tensor_parallel"
+# In the order in which they import one another.
+FILES = ("parameters", "operators", "linear", "mlp", "attention", "embedding", "cross_entropy",
+         "sequence", "clip", "gpt", "__init__")  # fmt: skip
+
+MUTANTS: list[tuple[str, str, str]] = [
+    # missing messages
+    ("operators", "        return all_reduce(gradient)", "        return gradient"),
+    ("operators", "        return all_reduce(x)", "        return x.clone()"),
+    ("operators", "return reduce_scatter(gradient)",
+     "return gradient.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
+    ("operators", "return reduce_scatter(x)",
+     "return x.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
+    ("parameters", "    dist.all_reduce(total)\n", ""),
+    ("clip", "    dist.all_reduce(squares[True])\n", ""),
+    ("cross_entropy", "        dist.all_reduce(sums)\n", ""),
+    ("cross_entropy", "        dist.all_reduce(largest, dist.ReduceOp.MAX)\n", ""),
+    ("embedding", "return self.edges.leave(vectors.masked_fill(theirs.unsqueeze(-1), 0))",
+     "return vectors.masked_fill(theirs.unsqueeze(-1), 0)"),
+    ("embedding", "self.edges.enter(x)", "x"),
+    ("linear", "self.enter(x)", "x"),
+    ("attention", "x = self.enter(x)", "x = x"),
+    # a message too many
+    ("operators", "        return gradient\n", "        return all_reduce(gradient)\n"),
+    ("operators", "        return x.view_as(x)", "        return all_reduce(x)"),
+    # wrong cuts
+    ("linear", "cut(whole.weight, 0), cut(whole.bias, 0)",
+     "nn.Parameter(whole.weight.detach()[dist.get_rank()::dist.get_world_size()].clone()), "
+     "cut(whole.bias, 0)"),
+    ("parameters", "[dist.get_rank()]", "[dist.get_rank() - 1]"),
+    ("parameters", "+ min(dist.get_rank(), longer)", ""),
+    ("attention", "c_attn.weight.split(sizes)", "c_attn.weight.roll(d, 0).split(sizes)"),
+    ("attention", "zip(c_attn.weight.split(sizes), c_attn.bias.split(sizes), strict=True)",
+     "zip(c_attn.weight.split([kv * d, kv * d, heads * d])[::-1], c_attn.bias.split(sizes), "
+     "strict=True)"),
+    ("attention", "used.start * d, used.stop * d", "0, len(used) * d"),
+    ("attention", "query // shared_by - used[0] for", "query % kv % len(used) for"),
+    ("attention", "range(queries[0] // shared_by, queries[-1] // shared_by + 1)",
+     "range(queries[-1] // shared_by, queries[-1] // shared_by + 1)"),
+    ("sequence", "keep = own(keep, POSITIONS)", "keep = keep[:, : x.shape[1]]"),
+    ("gpt", "own(positions, POSITIONS) if self.sequence else positions",
+     "positions[:, : x.shape[1]]"),
+    # wrong order
+    ("operators", "torch.cat(parts, dim=POSITIONS)", "torch.cat(parts[::-1], dim=POSITIONS)"),
+    ("operators", "torch.stack(x.chunk(n, dim=POSITIONS))",
+     "torch.stack(x.chunk(n, dim=POSITIONS)[::-1])"),
+    ("parameters", "zip(params, total.split([p.numel() for p in params]), strict=True)",
+     "zip(params[::-1], total.split([p.numel() for p in params[::-1]]), strict=True)"),
+    ("mlp", "self.c_proj(F.gelu(self.c_fc(x), approximate=\"tanh\"))",
+     "F.gelu(self.c_proj(self.c_fc(x)), approximate=\"tanh\")"),
+    ("cross_entropy", "torch.stack([exponentials.sum(-1), target])",
+     "torch.stack([exponentials.sum(-1).log(), target])"),
+    # a factor too many
+    ("operators", "    dist.all_reduce(total)\n",
+     "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
+    ("linear", "self.leave(F.linear(x, self.weight)) + self.bias",
+     "self.leave(F.linear(x, self.weight) + self.bias)"),
+    ("linear", "edges.shared(whole.bias", "nn.Parameter(whole.bias"),
+    ("sequence", "edges.shared(whole.weight", "nn.Parameter(whole.weight"),
+    ("sequence", "edges.shared(whole.bias", "nn.Parameter(whole.bias"),
+    ("gpt", "edges.shared(whole.wpe", "nn.Parameter(whole.wpe"),
+    ("attention", "Partial(weight", "nn.Parameter(weight"),
+    ("attention", "Partial(bias", "nn.Parameter(bias"),
+    ("parameters", "    dist.all_reduce(total)\n",
+     "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
+    ("clip", "squares[isinstance(p, Cut)]", "squares[True]"),
+    ("clip", "squares[isinstance(p, Cut)]", "squares[False]"),
+    ("sequence", "/ (1 - self.p)", ""),
+    # what falls into nobody's part, or into everybody's
+    ("embedding", "vectors.masked_fill(theirs.unsqueeze(-1), 0)", "vectors"),
+    ("embedding", "| (rows >= len(self.weight))", "| (rows > len(self.weight) - 2)"),
+    ("cross_entropy", ".squeeze(-1).masked_fill(theirs, 0)", ".squeeze(-1)"),
+    ("cross_entropy", "-(~theirs)", "-(theirs | ~theirs)"),
+    ("cross_entropy", "gradient.masked_fill(ignored, 0)", "gradient"),
+    ("cross_entropy", ".masked_fill(labels < 0, 0)", ""),
+]  # fmt: skip
+
+
+def install(file: str = "", old: str = "", new: str = "") -> None:
+    """Run all files again in their modules, one of them with other words."""
+    for name in FILES:
+        module = PACKAGE if name == "__init__" else f"{PACKAGE}.{name}"
+        source = Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
+        if name == file:
+            assert source.count(old) == 1, f"{file}: {source.count(old)} times {old}"
+            source = source.replace(old, new)
+            if "dist." in new and "import torch.distributed as dist" not in source:
+                source = source.replace(
+                    "\nfrom torch", "\nimport torch.distributed as dist\nfrom torch", 1
+                )
+        exec(compile(source, module, "exec"), sys.modules[module].__dict__)
+
+
+def largest(drawn) -> float:
+    """The largest difference of all cases and ranks, up to the first one that is too large."""
+    for case in drawn:
+        try:
+            gap = cases.apart([case])[0]
+        except (RuntimeError, ValueError, IndexError):  # shapes that do not fit, on every rank
+            gap = float("inf")
+        everywhere = torch.tensor(gap)
+        dist.all_reduce(everywhere, dist.ReduceOp.MAX)
+        if not everywhere < ROUNDING:
+            return float(everywhere)
+    return 0.0
+
+
+def caught(drawn) -> list[float]:
+    """For the kernels as they are, and then for each mutant, the largest difference."""
+    found = []
+    for mutant in [(), *MUTANTS]:
+        install(*mutant)
+        found.append(largest(drawn))
+    return found
+
+
+def test_every_mutant_is_caught():
+    drawn = cases.drawn(RANKS, 28, seed=1)
+    ranks = launch(caught, drawn, ranks=RANKS, timeout=20, show=False)
+    right, *wrong = ranks[0]
+    assert right == 0.0
+    survivors = [mutant for mutant, gap in zip(MUTANTS, wrong, strict=True) if gap == 0.0]
+    for file, total in Counter(file for file, *_ in MUTANTS).items():
+        left = sum(name == file for name, *_ in survivors)
+        print(f"{file}: {total - left} of {total} mutants caught")
+    assert not survivors
