@@ -131,7 +131,14 @@ def test_a_sentence_never_calls_a_number_wrong_and_prints_it_as_the_right_one():
 
 
 @pytest.mark.parametrize(
-    "less", [lambda x: round(x, 3), math.trunc, np.half, lambda x: float(f"{x:.2g}")]
+    "less",
+    [
+        lambda x: round(x, 3),
+        lambda x: int(1e3 * x) / 1e3,
+        math.trunc,
+        np.half,
+        lambda x: float(f"{x:.2g}"),
+    ],
 )
 def test_a_right_answer_that_is_rounded_is_told_so(less):
     cases = [("10", (10,)), ("22", (22,))]
@@ -141,6 +148,23 @@ def test_a_right_answer_that_is_rounded_is_told_so(less):
     assert found.mistake == "rounded"
     assert wrong(kit, lambda w: {"a": [float(less(10 / 7)), "b"]}).mistake == "other"
     assert wrong(kit, lambda w: {"a": [float(less(w / 7)), "c"]}).mistake == "other"
+
+
+def test_a_rounded_answer_is_not_taken_for_a_mistake_that_gives_the_same_number_once():
+    cases = [("1/3 of 0.3", (0.3,)), ("1/3 of 8", (8.0,))]
+    mistakes = [("tenth", lambda w: 0.1 * (w > 1) + 0.1), ("cut", lambda w: int(w / 3) + 0.0)]
+    kit = Answer(lambda w: w / 3 + 0.01, cases, mistakes)
+    assert wrong(kit, lambda w: round(w / 3 + 0.01, 1)).mistake == "rounded"
+    assert wrong(kit, lambda w: 0.1).mistake == "tenth"  # it is not rounded in the other case
+    assert wrong(kit, lambda w: int(w / 3 + 0.01)).mistake == "cut"  # a program that gives it all
+    assert wrong(kit, lambda w: int(w > 9)).mistake == "cut"
+
+
+def test_a_zero_is_a_rounded_number_if_another_case_shows_what_is_left():
+    kit = Answer(lambda w: w / 3, [("1", (1,)), ("8", (8,))])
+    found = wrong(kit, lambda w: w // 3)
+    assert (found.mistake, found.numbers["got"], found.case) == ("rounded", "0", "1")
+    assert wrong(kit, lambda w: 0).mistake == "other"
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
