@@ -185,6 +185,8 @@ class Answer(Solved):
         i = len(got) - 1
         if isinstance(got[i], Wrong):
             return got[i]
+        if self._always_none(student, got, want):
+            return Wrong("none")
         if self.judge is not None and not isinstance(got[i], Stopped):
             found = by_name(self.judge, self._seen(i, got[i], want))
             if isinstance(found, Wrong) or found:
@@ -194,10 +196,7 @@ class Answer(Solved):
         return self._known_mistake(student, got, want) or self._unknown(student, got, want)
 
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
-        """The mistake whose program gives the same result here, and most often elsewhere.
-
-        Of an answer that is right but for rounding it says that, unless a program gives all of it.
-        """
+        """The mistake whose program gives the same here, and most often elsewhere, or rounding."""
         i = len(got) - 1
         runs = [k for k, mistake in enumerate(self.programs) if mistake.program is not None]
         fits = [k for k in runs if self._alike(got[i], self._gives(k, i))]
@@ -205,14 +204,14 @@ class Answer(Solved):
         if less or len(fits) > 1:
             more = [*got, *self._rest(student, i + 1)]
             fits.sort(key=lambda k: -self._agreement(k, more))  # stable: of equals, the first
-            if less and not (fits and self._agreement(fits[0], more) == len(more)):
-                return less
+            if less and fits and self._agreement(fits[0], more) < len(more):
+                fits = []  # it gives the same by chance
         first = [self.programs[k] for k in fits[:1]]
         for mistake in first or self.programs:
             told = self._holds(mistake, i, got[i], want)
             if first or told or isinstance(told, Mapping):
                 return Wrong(mistake.key, **(told if isinstance(told, Mapping) else {}))
-        return None
+        return less
 
     def _holds(self, mistake: Mistake, i: int, got: Any, want: Any) -> bool | Mapping[str, Any]:
         """What a mistake's `when` says of a case; after an error, only if it has `error`."""
@@ -233,11 +232,14 @@ class Answer(Solved):
         key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
         return Wrong(key)
 
-    def _rounding(self, student: Program, i: int, got: Any, want: Any) -> Wrong | None:
-        """The verdict, if the answer gives in case `i` and all that follow what is right, rounded.
+    def _always_none(self, student: Program, got: list[Any], want: Any) -> bool:
+        """Whether the answer returns None in this case and all others; in some that is right."""
+        if self.judge is not None or want is None or any(one is not None for one in got):
+            return False
+        return all(one is None for one in self._rest(student, len(got)))
 
-        A 0 in one case counts only if another case has a number that is left of more digits.
-        """
+    def _rounding(self, student: Program, i: int, got: Any, want: Any) -> Wrong | None:
+        """The verdict, if from case `i` on all is right but for rounding, and not only to 0."""
         pair = None if self.judge is not None else rounded(got, want, zero=True)
         if pair is None:
             return None

@@ -886,13 +886,13 @@ rows = [
     for name, one in optimizers.items()
 ]
 rows += [[name, *counts] for name, (*_, counts) in found.items()]
+number = torch.zeros(1)
+each = median(profiling.seconds_of(partial(number.add_, 1), 200, warmup=20))
+print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 learn.table(
     rows, ["", "operations", "after torch.compile"],
     "Operations that the CPU issues; those that only make views are left out",
 )  # fmt: skip
-number = torch.zeros(1)
-each = median(profiling.seconds_of(partial(number.add_, 1), 200, warmup=20))
-print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 
 # %% [markdown]
 # Fused AdamW and the compiler remove operations that have little to compute.

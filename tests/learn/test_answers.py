@@ -356,3 +356,15 @@ def test_two_numbers_that_differ_are_told_apart(got, want, words):
     kit = Answer(lambda: want, [("it", ())], read=lambda value: value)
     told = wrong(kit, lambda: got).numbers
     assert (told["got"], told["want"]) == words
+
+
+def test_an_answer_that_returns_nothing_is_told_so_where_none_may_be_right():
+    kit = Answer(
+        lambda w: w if w > 1 else None,
+        [("3", (3,)), ("1", (1,)), ("2", (2,))],
+        [("gave_up", lambda w: None if w > 2 else w)],
+        read=lambda got: got,
+    )
+    assert wrong(kit, lambda w: None).mistake == "none"
+    assert wrong(kit, lambda w: w if w == 2 else None).mistake == "other"
+    assert wrong(kit, lambda w: None if w > 2 else w).mistake == "gave_up"
