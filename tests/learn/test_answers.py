@@ -184,7 +184,7 @@ def test_words_are_read_and_others_refused():
         lambda w: "wide" if w else None, [("1", (1,))], read=one_of(("wide", None), "word")
     )
     assert wrong(kit, lambda w: "narrow").mistake == "word"
-    assert wrong(kit, lambda w: None).mistake == "other"
+    assert wrong(kit, lambda w: None).mistake == "none"
 
 
 def test_arguments_that_were_changed_are_noticed():
@@ -366,5 +366,5 @@ def test_an_answer_that_returns_nothing_is_told_so_where_none_may_be_right():
         read=lambda got: got,
     )
     assert wrong(kit, lambda w: None).mistake == "none"
-    assert wrong(kit, lambda w: w if w == 2 else None).mistake == "other"
+    assert wrong(kit, lambda w: w if w == 2 else None).mistake == "gave_up"
     assert wrong(kit, lambda w: None if w > 2 else w).mistake == "gave_up"
