@@ -152,14 +152,13 @@ EXERCISE = Answer(
         ON_THE_DOT,
         case(USUAL, WORK, 1),
         case(HILL, WORK, 6),
-        case(ONE, 0.64 * WORK, 6),
-        case(ONE, WORK, 9.99),
+        case(ONE, 0.6004 * WORK, 6),  # 6.004 hours
     ],
     mistakes=[
         ("nearly", {IN_TIME: "round(hours) <= deadline"}),
         ("nearly", {IN_TIME: "int(hours) <= deadline"}),
         ("nearly", {IN_TIME: "hours <= 1.01 * deadline"}),
-        ("nearly", {IN_TIME: "round(hours, 1) <= deadline"}),
+        ("nearly", {IN_TIME: "round(hours, 2) <= deadline"}),
         Mistake("nothing_is_in_time", lambda rows, images, deadline: (
             cheapest_in_time(rows, images, deadline) or cheapest_in_time(rows, images, math.inf)),
             when=lambda want: want is None),
