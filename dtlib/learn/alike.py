@@ -83,13 +83,16 @@ def _same_array(a: Any, b: Any, close: float) -> bool:
     return torch.allclose(a.double(), b.double(), rtol=close, atol=NOTHING, equal_nan=True)
 
 
-def rounded(got: Any, want: Any) -> tuple[float, float] | None:
-    """The first two numbers that differ, if every number of `got` is its own of `want`, rounded."""
+def rounded(got: Any, want: Any, zero: bool = False) -> tuple[float, float] | None:
+    """The first two numbers that differ, if every number of `got` is its own of `want`, rounded.
+
+    A 0 has many reasons, so it counts as a rounded number only with `zero`.
+    """
     try:
         differ = [(a, b) for a, b in _pairs(got, want) if not _same_number(a, b, SAME)]
     except (TypeError, ValueError):
         return None
-    return differ[0] if differ and all(_is_rounded(a, b) for a, b in differ) else None
+    return differ[0] if differ and all(_is_rounded(a, b, zero) for a, b in differ) else None
 
 
 def _pairs(a: Any, b: Any) -> list[tuple[float, float]]:
@@ -112,24 +115,13 @@ def _pairs(a: Any, b: Any) -> list[tuple[float, float]]:
     return []
 
 
-def _is_rounded(a: float, b: float) -> bool:
+def _is_rounded(a: float, b: float, zero: bool) -> bool:
     """Whether `a` is `b` cut to whole numbers, to some digits, or to the bits of fp16 or bf16."""
-    if a == 0 or not (math.isfinite(a) and math.isfinite(b)):  # 0 has many reasons
-        return False
+    if a == 0 or not (math.isfinite(a) and math.isfinite(b)):
+        return zero and a == 0 and abs(b) < 1
     mantissa, exponent = math.frexp(b)
     bits = (math.ldexp(round(mantissa * 2**n), exponent - n) for n in (8, 11))
     decimals = (round(b, n) for n in range(9))
+    cut = (math.trunc(b * 10**n) / 10**n for n in range(9) if abs(b) < 2**53 / 10**n)
     digits = (float(f"{b:.{n}g}") for n in range(1, 9))
-    return a in (float(math.trunc(b)), *bits, *decimals, *digits)
-
-
-def shortened(a: float, b: float) -> bool:
-    """Whether `a` is `b` cut to some decimals, and no other mistake is likely to give that number.
-
-    For a check that sees one case alone. A sum without its smallest parts is `b` with fewer
-    digits, too, and of a small number cut to a whole one nothing is left.
-    """
-    if not (math.isfinite(a) and math.isfinite(b)) or _same_number(a, b, SAME):
-        return False
-    first = 0 if abs(b) >= 100 else 1
-    return any(math.isclose(a, round(b, n), rel_tol=SAME) for n in range(first, 9) if round(b, n))
+    return a in (float(math.trunc(b)), *bits, *decimals, *cut, *digits)

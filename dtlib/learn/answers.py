@@ -185,6 +185,8 @@ class Answer(Solved):
         i = len(got) - 1
         if isinstance(got[i], Wrong):
             return got[i]
+        if self._always_none(student, got, want):
+            return Wrong("none")
         if self.judge is not None and not isinstance(got[i], Stopped):
             found = by_name(self.judge, self._seen(i, got[i], want))
             if isinstance(found, Wrong) or found:
@@ -194,19 +196,22 @@ class Answer(Solved):
         return self._known_mistake(student, got, want) or self._unknown(student, got, want)
 
     def _known_mistake(self, student: Program, got: list[Any], want: Any) -> Wrong | None:
-        """The mistake whose program gives the same result here, and most often elsewhere."""
+        """The mistake whose program gives the same here, and most often elsewhere, or rounding."""
         i = len(got) - 1
         runs = [k for k, mistake in enumerate(self.programs) if mistake.program is not None]
         fits = [k for k in runs if self._alike(got[i], self._gives(k, i))]
-        if len(fits) > 1:
+        less = self._rounding(student, i, got[i], want)
+        if less or len(fits) > 1:
             more = [*got, *self._rest(student, i + 1)]
             fits.sort(key=lambda k: -self._agreement(k, more))  # stable: of equals, the first
+            if less and fits and self._agreement(fits[0], more) < len(more):
+                fits = []  # it gives the same by chance
         first = [self.programs[k] for k in fits[:1]]
         for mistake in first or self.programs:
             told = self._holds(mistake, i, got[i], want)
             if first or told or isinstance(told, Mapping):
                 return Wrong(mistake.key, **(told if isinstance(told, Mapping) else {}))
-        return None
+        return less
 
     def _holds(self, mistake: Mistake, i: int, got: Any, want: Any) -> bool | Mapping[str, Any]:
         """What a mistake's `when` says of a case; after an error, only if it has `error`."""
@@ -224,17 +229,27 @@ class Answer(Solved):
         if isinstance(got[i], Stopped):
             wrong: Wrong = got[i].wrong
             return wrong
-        if self.judge is None and (pair := rounded(got[i], want)) and self._rounds(student, i):
-            mine, right = told_apart(*pair)
-            return Wrong("rounded", got=mine, want=right)
         key = self.cases[i][2] if len(self.cases[i]) > 2 else self.other
         return Wrong(key)
 
-    def _rounds(self, student: Program, i: int) -> bool:
-        """Whether the answer gives in case `i` and all that follow what is right, or rounds it."""
+    def _always_none(self, student: Program, got: list[Any], want: Any) -> bool:
+        """Whether the answer returns None in this case and all others; in some that is right."""
+        if self.judge is not None or want is None or any(one is not None for one in got):
+            return False
+        return all(one is None for one in self._rest(student, len(got)))
+
+    def _rounding(self, student: Program, i: int, got: Any, want: Any) -> Wrong | None:
+        """The verdict, if from case `i` on all is right but for rounding, and not only to 0."""
+        pair = None if self.judge is not None else rounded(got, want, zero=True)
+        if pair is None:
+            return None
         wants = (self._wanted(k) for k in range(i + 1, len(self.cases)))
-        found = zip(self._rest(student, i + 1), wants, strict=False)
-        return all(self._alike(got, want) or rounded(got, want) for got, want in found)
+        found = [(got, want), *zip(self._rest(student, i + 1), wants, strict=False)]
+        if not all(self._alike(a, b) or rounded(a, b, zero=True) for a, b in found):
+            return None
+        mine, right = told_apart(*pair)
+        left = any(rounded(a, b) for a, b in found)
+        return Wrong("rounded", got=mine, want=right) if left else None
 
     def _rest(self, student: Program, start: int) -> list[Any]:
         """What the answer gives in the cases after the one that failed; its prints are hidden."""

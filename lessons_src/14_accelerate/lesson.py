@@ -663,6 +663,7 @@ draw_batches([rank[0] for rank in even], [rank[0] for rank in uneven])
 
 # %%
 _, rows, kept = even[0]
+assert kept == list(range(7))
 learn.table(
     [
         [name, len(found), str(found)]
@@ -671,7 +672,6 @@ learn.table(
     ["", "rows", "samples, in the order of the ranks"],
     "Seven samples on three ranks, gathered",
 )
-assert kept == list(range(7))
 
 # %% [markdown]
 # Training sees samples 0 to 4 twice. With `even_batches=False` nothing comes

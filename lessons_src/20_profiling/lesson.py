@@ -836,7 +836,8 @@ def gpu_shares(database):
     ### BEGIN SOLUTION
     kinds = {"compute": [], "nccl": [], "copy": []}
     for name, start, end in database.execute(query):
-        kinds["nccl" if "nccl" in name else "compute"].append((start, end))
+        kind = "nccl" if name.startswith("nccl") else "compute"
+        kinds[kind].append((start, end))
     copies = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY"
     kinds["copy"] = database.execute(copies).fetchall()
     everything = [span for spans in kinds.values() for span in spans]

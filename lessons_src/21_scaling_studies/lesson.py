@@ -396,6 +396,8 @@ if not 0 <= s <= 1:
     s, source = 0.25, "from the worked example"
 elif not strong.real:
     source += "; within the noise, so s may as well be 0"
+print("Gustafson assumes a weak efficiency of 1; yours is", end=" ")
+print(f"{weak.times:.2f}" + ("." if weak.real else ", within the noise."))
 learn.table(
     [
         [n, f"{1 / (s + (1 - s) / n):.2f}", f"{s + (1 - s) * n:.2f}"]
@@ -404,8 +406,6 @@ learn.table(
     ["ranks", "Amdahl: times as soon", "Gustafson: times the work"],
     f"Both laws for s = {s:.2f}, {source}",
 )
-print("Gustafson assumes a weak efficiency of 1; yours is", end=" ")
-print(f"{weak.times:.2f}" + ("." if weak.real else ", within the noise."))
 
 # %% [markdown]
 # Both columns are right, so whoever quotes one of them has to say which work
@@ -560,13 +560,13 @@ rows = []
 for n in (1, 8, 64, 1024):
     sooner = (1 + late[0] / batch) / (1 + late[0] / (n * batch))
     rows.append([n, n * batch, n, f"{sooner:.2f}"])
+s = batch / (batch + late[0])
+assert abs(sooner - 1 / (s + (1 - s) / n)) < 1e-6 * sooner
 learn.table(
     rows,
     ["ranks", "global batch", "times the samples", "times as soon"],
     f"Ideal weak scaling at your B = {late[0]:.1f}, by the paper's formula",
 )
-s = batch / (batch + late[0])
-assert abs(sooner - 1 / (s + (1 - s) / n)) < 1e-6 * sooner
 
 # %% [markdown]
 # That is Amdahl's law again, with s = b / (b + B), as the cell asserts. So

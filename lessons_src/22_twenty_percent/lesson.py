@@ -209,6 +209,8 @@ class Run:
                 )
             ]
             bf16 = self.setting["precision"] == "bf16"
+            # around the whole step only because the step is one function:
+            # PyTorch recommends autocast around forward and loss alone
             with torch.autocast(
                 self.device.type, torch.bfloat16, enabled=bf16
             ):
@@ -720,8 +722,9 @@ learn.my_run(
 # `compile_seconds` longer. `sizes` has the batch size of every step of a run.
 # A step takes `before` seconds plain and `after` seconds compiled, whatever
 # its size. Return the number of the first step, counted from 1, at whose end
-# the compiled run is not behind the plain one *and never will be again*. If
-# it is behind at the end of the run, return `math.inf`.
+# the compiled run is not behind the plain one *and never will be again*. If it
+# is behind at the end of the run, return `math.inf`. A run may have a million
+# steps, so don't go through all earlier steps again in each of them.
 #
 # A worked example: with 1 s to compile, and steps of 0.5 s before and 0.25 s
 # after, eight steps of the same size give 4. But if the fifth of twelve steps
@@ -886,13 +889,13 @@ rows = [
     for name, one in optimizers.items()
 ]
 rows += [[name, *counts] for name, (*_, counts) in found.items()]
+number = torch.zeros(1)
+each = median(profiling.seconds_of(partial(number.add_, 1), 200, warmup=20))
+print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 learn.table(
     rows, ["", "operations", "after torch.compile"],
     "Operations that the CPU issues; those that only make views are left out",
 )  # fmt: skip
-number = torch.zeros(1)
-each = median(profiling.seconds_of(partial(number.add_, 1), 200, warmup=20))
-print(f"The smallest operation takes {1e6 * each:.1f} µs on this CPU.")
 
 # %% [markdown]
 # Fused AdamW and the compiler remove operations that have little to compute.

@@ -389,7 +389,9 @@ learn.my_run(f"fastest: {fastest}", best, "images/s", effect=told[fastest])
 # processor: it pays off where the hardware has units for it; elsewhere it only
 # costs conversions (lesson 04). The DataLoader prepares pictures one by one on
 # the CPU; the course's default keeps all of them on the training device and
-# slices whole batches there.
+# slices whole batches there. If an MFU comes near 100 % or exceeds it, another
+# program slowed the matrix product down by which the peak was measured:
+# measure again on a quiet machine.
 #
 # ## Strong scaling
 #

@@ -1,6 +1,6 @@
 """Lesson 27's pictures show what was measured, so that it can be read."""
 
-from .pictures import draw_efficiency
+from .pictures import draw_efficiency, draw_ladder
 
 
 def rows(study: str, *efficiencies: tuple[float, float, float]) -> list[dict[str, object]]:
@@ -28,3 +28,12 @@ def test_the_spreads_of_two_studies_do_not_lie_on_each_other() -> None:
     assert {colour: x for x, colour in (one, other)} == lines  # each on its own line's end
     words = {text.get_text() for text in axes.texts}
     assert {"strong", "weak"} <= words
+
+
+def test_a_share_above_the_peak_is_shown_whole_and_doubted() -> None:
+    (axes,) = draw_ladder({"a": [50, 60], "b": [95, 120]}, 1.0, 100.0, "cpu").axes
+    assert max(max(line.get_xdata()) for line in axes.lines) < axes.get_xlim()[1]
+    title = axes.get_title(loc="left") or axes.get_title() or axes.figure.get_suptitle()
+    assert "too low?" in title
+    (axes,) = draw_ladder({"a": [50, 60]}, 1.0, 100.0, "cpu").axes
+    assert "too low" not in (axes.get_title(loc="left") or axes.get_title())

@@ -131,7 +131,14 @@ def test_a_sentence_never_calls_a_number_wrong_and_prints_it_as_the_right_one():
 
 
 @pytest.mark.parametrize(
-    "less", [lambda x: round(x, 3), math.trunc, np.half, lambda x: float(f"{x:.2g}")]
+    "less",
+    [
+        lambda x: round(x, 3),
+        lambda x: int(1e3 * x) / 1e3,
+        math.trunc,
+        np.half,
+        lambda x: float(f"{x:.2g}"),
+    ],
 )
 def test_a_right_answer_that_is_rounded_is_told_so(less):
     cases = [("10", (10,)), ("22", (22,))]
@@ -141,6 +148,23 @@ def test_a_right_answer_that_is_rounded_is_told_so(less):
     assert found.mistake == "rounded"
     assert wrong(kit, lambda w: {"a": [float(less(10 / 7)), "b"]}).mistake == "other"
     assert wrong(kit, lambda w: {"a": [float(less(w / 7)), "c"]}).mistake == "other"
+
+
+def test_a_rounded_answer_is_not_taken_for_a_mistake_that_gives_the_same_number_once():
+    cases = [("1/3 of 0.3", (0.3,)), ("1/3 of 8", (8.0,))]
+    mistakes = [("tenth", lambda w: 0.1 * (w > 1) + 0.1), ("cut", lambda w: int(w / 3) + 0.0)]
+    kit = Answer(lambda w: w / 3 + 0.01, cases, mistakes)
+    assert wrong(kit, lambda w: round(w / 3 + 0.01, 1)).mistake == "rounded"
+    assert wrong(kit, lambda w: 0.1).mistake == "tenth"  # it is not rounded in the other case
+    assert wrong(kit, lambda w: int(w / 3 + 0.01)).mistake == "cut"  # a program that gives it all
+    assert wrong(kit, lambda w: int(w > 9)).mistake == "cut"
+
+
+def test_a_zero_is_a_rounded_number_if_another_case_shows_what_is_left():
+    kit = Answer(lambda w: w / 3, [("1", (1,)), ("8", (8,))])
+    found = wrong(kit, lambda w: w // 3)
+    assert (found.mistake, found.numbers["got"], found.case) == ("rounded", "0", "1")
+    assert wrong(kit, lambda w: 0).mistake == "other"
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
@@ -160,7 +184,7 @@ def test_words_are_read_and_others_refused():
         lambda w: "wide" if w else None, [("1", (1,))], read=one_of(("wide", None), "word")
     )
     assert wrong(kit, lambda w: "narrow").mistake == "word"
-    assert wrong(kit, lambda w: None).mistake == "other"
+    assert wrong(kit, lambda w: None).mistake == "none"
 
 
 def test_arguments_that_were_changed_are_noticed():
@@ -334,8 +358,13 @@ def test_two_numbers_that_differ_are_told_apart(got, want, words):
     assert (told["got"], told["want"]) == words
 
 
-def test_a_number_that_lost_decimals_is_not_one_that_lost_a_part():
-    want = 2222.2
-    assert shortened(2222.0, want) and shortened(0.57, 4 / 7)
-    assert not shortened(2220.0, want)  # without the last ones of 10000 + 1000 + 100 + 10 + 1
-    assert not any(shortened(got, 4 / 7) for got in (1.0, 0.0, 4 / 7, float("nan")))
+def test_an_answer_that_returns_nothing_is_told_so_where_none_may_be_right():
+    kit = Answer(
+        lambda w: w if w > 1 else None,
+        [("3", (3,)), ("1", (1,)), ("2", (2,))],
+        [("gave_up", lambda w: None if w > 2 else w)],
+        read=lambda got: got,
+    )
+    assert wrong(kit, lambda w: None).mistake == "none"
+    assert wrong(kit, lambda w: w if w == 2 else None).mistake == "gave_up"
+    assert wrong(kit, lambda w: None if w > 2 else w).mistake == "gave_up"

@@ -1,11 +1,13 @@
 """What every lesson owes its readers: objectives, exercises, a quiz, predictions, a figure."""
 
 import ast
+import inspect
 import re
 
 import pytest
 
-from dtlib.learn import source
+from dtlib import learn
+from dtlib.learn import show, source
 from dtlib.learn.quiz import drawn
 from dtlib.lessons.validate import calls
 
@@ -98,6 +100,27 @@ def test_a_figure_of_the_students_own_run_has_a_table(lesson: source.Lesson) -> 
     assert figures or pictures
     for i in figures:
         assert any("learn.table(" in text for text in code[max(0, i - 1) : i + 3]), code[i]
+
+
+def test_a_table_or_a_picture_is_the_last_line_of_its_cell(lesson: source.Lesson) -> None:
+    """Elsewhere Python throws its value away, and the reader never sees it."""
+    for cell in lesson.cells:
+        if cell.kind != "code" or cell.text.startswith("%%"):
+            continue
+        tree = ast.parse(cell.text)
+        for node in ast.walk(tree):
+            lost = isinstance(node, ast.Expr) and node is not tree.body[-1] and is_display(node)
+            assert not lost, f"line {node.lineno} of this cell shows nothing:\n{cell.text}"
+
+
+def is_display(line: ast.Expr) -> bool:
+    """Whether a line is a call that shows what it returns, and does nothing else."""
+    if not isinstance(line.value, ast.Call):
+        return False
+    name = ast.unparse(line.value.func)
+    function = getattr(learn, name.removeprefix("learn."), None) if "learn." in name else None
+    returns = inspect.signature(function).return_annotation if function else None
+    return returns in ("Shown", show.Shown) or name.split(".")[-1].startswith("draw")
 
 
 def test_sentences_and_whats_are_one_paragraph_that_asks(lesson: source.Lesson) -> None:

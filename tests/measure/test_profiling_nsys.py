@@ -47,6 +47,12 @@ def test_kernels_are_added_up_by_name(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["ncclDevKernel_AllReduce", "void ncclKernel<4>(ncclWork*)"])
+def test_a_kernel_of_nccl_begins_with_its_name(name):
+    assert nsys.kind_of(name) == "nccl"
+    assert nsys.kind_of(f"pack_for_{name}") == nsys.kind_of(f"gather({name}*)") == "compute"
+
+
 def test_copies_alone_have_shares_and_no_kernels(tmp_path, capsys):
     made = NsysExport(tmp_path / "copies.sqlite")
     made.range("step", 0, 10)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtlib.learn import ladder, source
+from dtlib.learn.answers import Answer
 from mutation import outcomes, record, trial
 from mutation.mutants import CAP, Mutant, all_of, make, mutants_of, of_ranks, sample, solution_of
 
@@ -178,6 +179,16 @@ def test_results_are_changed_and_what_needs_a_look_is_listed() -> None:
     assert outcomes.faults(lax) == [
         "   WRONG, ACCEPTED  nan", "   RIGHT, REFUSED  an array [kind] No?"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "lines"), [(1, 1), (1.2345, 0), (2, 0)])
+def test_a_check_whose_cases_show_no_rounding_is_listed(case, lines, monkeypatch) -> None:
+    cases = [("whole", (2,)), ("last", (case,))]
+    exercise = Answer(lambda x: x / 2, cases, other="unrecognised")
+    monkeypatch.setattr(outcomes.ladder, "find_exercise", lambda *of: exercise)
+    found = outcomes.faults(list(outcomes.tried("21", "serial_share")))
+    line = "   WRONG, ACCEPTED  three decimals, which no case shows"
+    assert found.count(line) == lines
 
 
 @pytest.mark.parametrize(

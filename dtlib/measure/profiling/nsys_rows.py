@@ -8,6 +8,7 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite schema refer
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
@@ -141,4 +142,5 @@ def launches_of(
 
 def kind_of(name: str) -> str:
     """The kind of a row of an export: "nccl", another kernel ("compute"), or, unnamed, a "copy"."""
-    return "copy" if not name else "nccl" if "nccl" in name.lower() else "compute"
+    nccl = re.match(r"(void )?nccl", name, re.IGNORECASE)  # a kernel may pack data for NCCL
+    return "copy" if not name else "nccl" if nccl else "compute"

@@ -60,7 +60,20 @@ def timed_twice_warm(launch, synchronize, clock, repeats):
     return [end - begin for begin, _, _, end in marks]
 
 
+def calls(number):
+    """However often a call should be timed, this answer times so many."""
+    return lambda launch, synchronize, clock, repeats: median_seconds(
+        launch, synchronize, clock, number(repeats)
+    )
+
+
 # Right.
+def warm_for_long(launch, synchronize, clock, repeats):
+    for _ in range(11):
+        launch()
+    return median_seconds(launch, synchronize, clock, repeats)
+
+
 def sorted_middle(launch, synchronize, clock, repeats):
     for _ in range(2):
         launch()
@@ -102,5 +115,10 @@ ALSO_WRONG = [
     ("last_call", {"        seconds.append": "    seconds.append"}),
     ("too_few", {"range(repeats)": "range(5)"}),
     ("even", upper_middle),
+    *(("one_more", calls(lambda repeats, number=number: number)) for number in (10, 12, 20)),
+    ("one_more", calls(lambda repeats: 2 * repeats)),
+    *(("rounded", {MEDIAN: f"round({MEDIAN}, {digits})"}) for digits in (1, 2, 3, 4, 5, 6)),
+    ("rounded", {MEDIAN: f"int(1e3 * {MEDIAN}) / 1e3"}),
+    ("rounded", {"clock() - begin": "round(clock() - begin, 3)"}),
 ]
-ALSO_RIGHT = [sorted_middle, first_thrown_away, by_torch]
+ALSO_RIGHT = [warm_for_long, sorted_middle, first_thrown_away, by_torch]

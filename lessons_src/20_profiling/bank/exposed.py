@@ -10,6 +10,10 @@ def sorts_what_it_gets(communication, compute):
     return exposed(communication, compute)
 
 
+def rounds(digits):
+    return lambda communication, compute: round(exposed(communication, compute), digits)
+
+
 def drops_what_overlaps(communication, compute):
     kept = [a for a in communication if not any(a[0] < b[1] and b[0] < a[1] for b in compute)]
     return union(kept)
@@ -36,6 +40,7 @@ def by_what_is_hidden(communication, compute):
 ALSO_WRONG = [
     ("changed", sorts_what_it_gets),
     ("exposed", drops_what_overlaps),
+    *(("rounded", rounds(digits)) for digits in (2, 3, 6)),
     ("kind", lambda communication, compute: communication),
 ]
 ALSO_RIGHT = [by_points, by_what_is_hidden]

@@ -30,6 +30,10 @@ ALSO_WRONG = [
     ("length", lambda begins: [0.0, 0.0, *waited(begins)]),
     ("not_a_list", lambda begins: sum(waited(begins))),
     ("not_a_list", lambda begins: dict(enumerate(waited(begins)))),
+    ("rounded", lambda begins: [round(seconds, 2) for seconds in waited(begins)]),
+    ("rounded", lambda begins: [round(seconds, 3) for seconds in waited(begins)]),
+    ("rounded", lambda begins: [round(seconds, 6) for seconds in waited(begins)]),
+    ("later", lambda begins: [s + (len(begins[0]) > 1) for s in waited(begins)]),
     ("waited", lambda begins: [sum(waited(begins))] * len(begins)),
 ]
 ALSO_RIGHT = [by_columns, step_by_step]

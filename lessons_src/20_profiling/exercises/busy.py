@@ -93,6 +93,7 @@ EXERCISE = Answer(
         ("whole_seconds", in_steps),
         ("coarse", lambda intervals: in_steps(intervals, 1000)),
         ("coarse", {"return total": "return round(total, 3)"}),
+        ("microseconds", {"return total": "return total * 1e-6"}),
         ("empty", {"return total": "return total if intervals else float('nan')"}),
     ],
     other="busy",

@@ -6,9 +6,10 @@ the later ones take the times of their case again and again.
 """
 
 import math
-import statistics  # noqa: F401 (the solution uses it)
+import statistics
 from dataclasses import dataclass
 
+from dtlib.learn.alike import rounded
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
@@ -26,6 +27,7 @@ TIMED, ROUNDS = "clock() - begin", "range(repeats)"
 UNEMPTIED = {"synchronize()\n        begin": "begin"}
 LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
 COLD = {WARM: "seconds"}
+CUTS = [f"round({MEDIAN}, {digits})" for digits in range(5)] + [f"int({MEDIAN})"]
 
 median_seconds = solution("median_seconds", globals())
 
@@ -37,7 +39,9 @@ def usual(work):
 
 UNEVEN = (0.020, 0.010, 0.040)  # any three in a row have the same median
 EVEN = (0.040, 0.010, 0.030, 0.020)  # any four in a row do
-SLOW = (0.700, 0.800, 0.600)  # the first call is the quickest
+SLOW = (1.7, 1.8, 1.6)  # the first call is the quickest
+# No two calls take equally long, and none a whole number of microseconds.
+ANY = tuple(1.2345678e-4 * (1 + 37 * k % 101) for k in range(101))
 
 
 class Device:
@@ -80,6 +84,10 @@ class Timed:
     reads: int
     busy_reads: int
 
+    def middle(self, calls):
+        """The median of that many last calls."""
+        return statistics.median(self.takes[-calls:])
+
     def is_(self, *values):
         """Whether the answer returned one of these numbers of seconds."""
         return any(math.isclose(self.seconds, value, rel_tol=SAME) for value in values)
@@ -87,10 +95,12 @@ class Timed:
 
 def case(repeats, works):
     """How often a call is timed, and how long it takes."""
-    each = ", ".join(f"{work * 1e3:.0f}" for work in (*works[1:], works[0]))
+    some = works[1:4] if works is ANY else (*works[1:], works[0])
+    each = ", ".join(words(work * 1e3) for work in some)
+    rest = "and never the same again" if works is ANY else "and the same again"
     return (
         f"repeats = {repeats}; a call is launched in {LAUNCH * 1e3:.0f} ms and keeps the device"
-        f" busy for {FIRST * 1e3:.0f} ms (call 0), then {each}, and the same again",
+        f" busy for {FIRST * 1e3:.0f} ms (call 0), then {each}, {rest}",
         (repeats, works),
     )
 
@@ -107,17 +117,31 @@ def run(answer, repeats, works):
         raise Wrong("not_a_number", got=shown(got)) from None
 
 
-def judge(got, want, repeats):
-    """A right number may rest on too few calls, or on a clock that was read at a wrong moment."""
+def judge(got, want, repeats, works):
+    """A right number may rest on too few calls, or on a clock that was read at a wrong moment.
+
+    Where no two calls take equally long, it depends on how many calls were thrown away.
+    """
     if not got.takes:
         return Wrong("never_called")
     if not got.reads:
         return Wrong("no_clock")
-    if not got.is_(want.seconds):
+    if not got.is_(got.middle(repeats) if works == ANY else want.seconds):
         return False
     if len(got.takes) < 1 + repeats:
         return Wrong("too_few", got=len(got.takes))
     return Wrong("old_queue", got=got.busy_reads) if got.busy_reads else True
+
+
+def other_number(got, repeats):
+    """A mistake: the median of another number of calls than `repeats`, after the first."""
+    timed = len(got.takes) - 1
+    return timed > repeats and got.is_(got.middle(timed)) and {"timed": timed}
+
+
+def less(got, want):
+    """A mistake: a number of seconds with fewer digits."""
+    return rounded(got.seconds, want.seconds) is not None
 
 
 def facts(got, want, repeats):
@@ -125,7 +149,14 @@ def facts(got, want, repeats):
     ms = {"launch": LAUNCH, "first": FIRST}
     found = {key: words(round(value * 1e3, 9)) for key, value in ms.items()}
     mine, right = told_apart(*(round(one.seconds * 1e3, 9) for one in (got, want)))
-    return found | {"got": mine, "right": right} | {"calls": len(got.takes), "repeats": repeats}
+    calls = len(got.takes)
+    return found | {
+        "got": mine,
+        "right": right,
+        "calls": calls,
+        "repeats": repeats,
+        "timed": calls - 1,
+    }
 
 
 def passed(got, want):
@@ -141,10 +172,11 @@ EXERCISE = Answer(
     same=lambda a, b: a.is_(b.seconds),
     # The second case has another device, whose last call takes long; the third, more repeats. In
     # the next two all times differ: it matters which calls are timed, and which is in the middle.
-    # In the last case the first call is not the slowest.
+    # In the sixth case the first call is not the slowest. In the last no two calls take equally
+    # long, so that the number of calls matters, and every digit.
     cases=[
         case(5, usual(WORK)), case(4, usual(WORK / 2)), case(9, usual(WORK)), case(3, UNEVEN),
-        case(4, EVEN), case(3, SLOW),
+        case(4, EVEN), case(3, SLOW), case(5, ANY),
     ],
     mistakes=[
         ("launch_only", LAUNCHED),
@@ -161,7 +193,11 @@ EXERCISE = Answer(
                     total := sum(got.takes[:repeats]), total / repeats)),
         ("cold", {**COLD, MEDIAN: "sum(seconds)"}),
         ("cold", {**COLD, ROUNDS: "range(repeats + 1)"}),
-        ("one_more", {ROUNDS: "range(repeats + 1)"}),
+        Mistake("one_more", {ROUNDS: "range(repeats + 1)"}, when=other_number),
+        ("nothing", {"begin = clock()\n        launch()\n        synchronize()":
+                     "begin = clock()", "seconds.append(clock() - begin)":
+                     "seconds.append(clock() - begin); launch()"}),
+        *(Mistake("rounded", {MEDIAN: f"{cut}"}, when=less) for cut in CUTS),
         ("drops_slowest", {
             **COLD, ROUNDS: "range(repeats + 1)",
             MEDIAN: "statistics.median(sorted(seconds)[:-1])"}),

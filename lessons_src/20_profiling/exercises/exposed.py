@@ -19,6 +19,7 @@ CASES: tuple[tuple[list, list], ...] = (
     ([(5, 6), (0, 2)], [(0, 9)]),
     ([], [(0, 1)]),
     ([(0.25, 2)], [(0.5, 1)]),  # between whole seconds
+    ([(0.0, 0.2345678)], [(0.1, 0.2)]),  # to a fraction of a microsecond
 )
 
 exposed = solution("exposed", globals())
@@ -50,6 +51,12 @@ def after_the_end(communication, compute):
     return max(0, ends[0] - ends[1])
 
 
+def begun_by_the_end(communication, compute):
+    """The same, without the gaps between the messages."""
+    last = max((end for _, end in compute), default=0)
+    return sum(max(0, end - max(begin, last)) for begin, end in communication)
+
+
 EXERCISE = Answer(
     exposed,
     run=lambda answer, communication, compute: asked(answer, communication, compute),
@@ -68,6 +75,8 @@ EXERCISE = Answer(
         ("twice", lambda *sides: added(sides[0]) - union(overlaps(*sides))),
         ("twice", lambda *sides: sum(exposed([one], sides[1]) for one in sides[0])),
         ("after_the_end", after_the_end),
+        ("after_the_end", begun_by_the_end),
+        ("share", lambda *sides: exposed(*sides) / union(sides[0]) if sides[0] else 0),
         ("whole_seconds", in_whole_seconds),
     ],
     other="exposed",

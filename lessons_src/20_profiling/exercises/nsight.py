@@ -18,9 +18,12 @@ from .busy import busy as union  # noqa: F401 (the solution uses it)
 GEMM, SOFTMAX = "sm90_xmma_gemm_bf16", "softmax_warp_forward"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 SCATTER, SEND = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "ncclDevKernel_SendRecv"
+# cuBLAS's own, and NCCL's before 2.19 and for symmetric memory
+JET, OLD, SYMMETRIC = "nvjet_tst_128x256", "ncclKernel_AllReduce_RING", "ncclSymkDevKernel_AG"
+PACK = "pack_for_nccl"
 # Each case adds one thing: a kernel alone, a gap, two streams at once, nccl beside compute, copies,
 # other streams with two nccl kernels at once and other names, two copies at once, a short kernel
-# beside a long one, and one that starts last and does not end last.
+# beside a long one, one that starts last and does not end last, and names that are nearly NCCL's.
 CASES = (
     ("one kernel, 0–80 ns", [(7, GEMM, 0, 80)]),
     ("two kernels with a gap, 50–100 and 150–250 ns", [(7, GEMM, 50, 100), (7, SOFTMAX, 150, 250)]),
@@ -52,14 +55,26 @@ CASES = (
         "a kernel 0–100, one 40–60 ns on another stream",
         [(7, GEMM, 0, 100), (8, SOFTMAX, 40, 60)],
     ),
+    (
+        f"kernels {PACK} 0–40, {JET} 40–70, {OLD} 60–90, {SYMMETRIC} 100–110 ns",
+        [(7, PACK, 0, 40), (7, JET, 40, 70), (9, OLD, 60, 90), (9, SYMMETRIC, 100, 110)],
+    ),
 )  # fmt: skip
+SHOWN = [  # the lesson's own export
+    (7, GEMM, 1000, 9000), (9, NCCL, 6000, 14000), (10, "", 15000, 16000),
+    (7, SOFTMAX, 18000, 21000),
+]  # fmt: skip
 KINDS = ("compute", "nccl", "copy", "idle")
 query = """
     SELECT value, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL
     JOIN StringIds ON shortName = id
 """
 # parts of the solution, and what mistakes make of some
-SHARE, IDLE, NAMED = "union(spans) / whole", "1 - union(everything) / whole", '"nccl" in name'
+SHARE, IDLE, NAMED = (
+    "union(spans) / whole",
+    "1 - union(everything) / whole",
+    'name.startswith("nccl")',
+)
 NORMALISED = "return {kind: share / sum(shares.values()) for kind, share in shares.items()}"
 SUMMED = {"union(spans)": "sum(e - b for b, e in spans)"}
 BOUNDS = "min(b for b, _ in everything), max(e for _, e in everything)"
@@ -149,6 +164,7 @@ EXERCISE = Answer(
         one("not_found", lambda database: gpu_shares(database) | {"nccl": 0}),
         one("not_found", lambda database: gpu_shares(database) | {"copy": 0}),
         one("idle_by_difference", {IDLE: "1 - sum(shares.values())"}),
+        one("idle_by_difference", {IDLE: "max(0, 1 - sum(shares.values()))"}),
         one(
             "copies_are_idle",
             {IDLE: IDLE.replace("everything", 'kinds["compute"] + kinds["nccl"]')},
@@ -172,10 +188,18 @@ EXERCISE = Answer(
                 '"RING" in name',
                 "name == NCCL",
                 '"gemm" not in name and "softmax" not in name',
+                'name.startswith("ncclDev")',
+                'name.startswith("ncclDevKernel")',
+                'name.startswith("n")',
+                'name.lower().startswith("n")',
+                '"Dev" in name',
             )
         ),
         one("gaps", gaps),
-        ("exchanged", {NAMED: '"nccl" not in name'}),
+        ("exchanged", {NAMED: f"not {NAMED}"}),
+        one("inside_the_name", {NAMED: '"nccl" in name'}),
+        one("inside_the_name", {NAMED: '"nccl" in name.lower()'}),
+        ("same_export", lambda database: gpu_shares(made_export(SHOWN))),
         one("normalised", {"return shares": NORMALISED}),
         one("nanoseconds", {SHARE: "union(spans)"}),
         one("percent", lambda database: {k: 100 * v for k, v in gpu_shares(database).items()}),

@@ -14,6 +14,7 @@ CASES = (
     [[1.0, 12.0, 20.0], [4.0, 10.0, 26.0], [2.0, 11.0, 21.0]],
     [[3.0, 7.0]],
     [[5.0, 8.5], [5.0, 9.0], [1.25, 4.0], [5.0, 9.0]],
+    [[0.1, 0.5], [0.2234567, 0.3]],
 )
 
 waited = solution("waited", globals())
@@ -41,10 +42,20 @@ def read(got, begins):
     return values
 
 
+def carried_on(begins):
+    """A mistake: who has waited arrives later by that at the next collective."""
+    late = [0.0] * len(begins)
+    for column in zip(*begins, strict=True):
+        arrive = [own + more for own, more in zip(column, late, strict=True)]
+        late = [more + max(arrive) - own for more, own in zip(late, arrive, strict=True)]
+    return late
+
+
 EXERCISE = Answer(
     waited,
     read=read,
-    cases=list(map(case, CASES)),
+    # the first has one collective; what is wrong only later has another sentence
+    cases=[(*case(begins), "waited" if k == 0 else "later") for k, begins in enumerate(CASES)],
     mistakes=[
         ("late", {LATEST: LATEST.replace("max", "min"), WAIT: "own - last for"}),
         ("negative", {WAIT: "own - last for"}),
@@ -55,11 +66,14 @@ EXERCISE = Answer(
         ("one_latest", {LATEST: "[max(map(max, begins))] * len(begins[0])"}),
         ("own_row", {LATEST: "begins", WAIT: "max(rank) - own for"}),
         ("own_row", lambda begins: [rank[-1] - rank[0] for rank in begins]),
+        ("carried_on", carried_on),
         ("same_rank", {LATEST: "max(begins, key=sum)"}),
+        ("same_rank", {LATEST: "max(begins, key=sum)", WAIT: "max(0, last - own) for"}),
         ("whole_seconds", lambda begins: [int(seconds) for seconds in waited(begins)]),
+        ("whole_seconds", lambda begins: waited([[int(t) for t in rank] for rank in begins])),
     ],
     other="waited",
     changed="changed",
-    facts=lambda begins: {"n": len(begins)},
-    passed=lambda got, want: Passed((("waited, 4 ranks", words(got[-1]), words(want[-1]), "s"),)),
+    facts=lambda begins: {"n": len(begins), "k": len(begins[0])},
+    passed=lambda got, want: Passed((("waited, 4 ranks", words(got[3]), words(want[3]), "s"),)),
 )

@@ -19,6 +19,16 @@ def ends_from_the_deviation(before, after):
     return [gain(before, after)[0] + k * spread for k in (0, -1, 1)]
 
 
+def rounds(digits):
+    return lambda before, after: tuple(round(x, digits) for x in gain(before, after))
+
+
+def leaves_out_two(before, after):
+    ratios = ratios_of(before, after)
+    rest = ratios[1:] or ratios
+    return median(rest), min(rest), max(rest)
+
+
 def throws_the_first_away(before, after):
     before.pop(0)
     after.pop(0)
@@ -43,6 +53,8 @@ ALSO_WRONG = [
     ("gain", lambda before, after: (2 * gain(before, after)[0], *gain(before, after)[1:])),
     ("gain", {"len(ratios) // 2": "round(len(ratios) / 2)"}),
     ("gain", lambda before, after: [ratios_of(before, after)[k] for k in (0, -1)] + [1.25]),
+    *(("rounded", rounds(digits)) for digits in (0, 1, 2, 3, 4)),
+    ("two_left_out", leaves_out_two),
     ("ends", ends_from_the_deviation),
     ("changed", throws_the_first_away),
     ("one_number", lambda before, after: gain(before, after)[0]),

@@ -3,19 +3,31 @@
 import math
 from itertools import accumulate
 
-from ..exercises.paying import break_even
+from ..exercises.paying import break_even, in_seconds
+
+
+def all_steps_before_each(compile_seconds, before, after, sizes):
+    prices = [len(set(sizes[:k])) * compile_seconds for k in range(1, len(sizes) + 1)]
+    behind = [k for k, price in enumerate(prices, 1) if price > k * (before - after)]
+    if behind and behind[-1] == len(sizes):
+        return math.inf
+    return behind[-1] + 1 if behind else 1
 
 
 def from_the_end(compile_seconds, before, after, sizes):
     """Walk back from the last step for as long as the run is not behind."""
+    first = {size: k for k, size in reversed(list(enumerate(sizes, start=1)))}
+    paid = len(first)
     for k in range(len(sizes), 0, -1):
-        if len(set(sizes[:k])) * compile_seconds > k * (before - after):
+        if paid * compile_seconds > k * (before - after):
             return k + 1 if k < len(sizes) else math.inf
+        paid -= first[sizes[k - 1]] == k
     return 1
 
 
 def by_totals(compile_seconds, before, after, sizes):
-    new = [size not in sizes[:k] for k, size in enumerate(sizes)]
+    met = list(accumulate(sizes, lambda seen, size: seen | {size}, initial=frozenset()))
+    new = [size not in seen for size, seen in zip(sizes, met, strict=False)]
     plain = list(accumulate([before] * len(sizes)))
     fast = list(accumulate(after + compile_seconds * one for one in new))
     behind = [k for k, (a, b) in enumerate(zip(plain, fast, strict=True), 1) if b > a]
@@ -90,6 +102,8 @@ ALSO_WRONG = [
     ("gives_up", lambda cost, before, after, sizes: math.inf),
     ("every_change", {"seen.add(size)": "seen.clear(); seen.add(size)"}),
     ("too_early", {"after - before": "0.25 - before"}),
+    ("slow", all_steps_before_each),
+    ("seconds", in_seconds(lambda k: k - 1)),
     ("steps", lambda cost, before, after, sizes: 100),
 ]
 ALSO_RIGHT = [from_the_end, by_totals]

@@ -87,6 +87,9 @@ def by_differences(before, after):
 
 ALSO_WRONG = [
     ("lr", {'one["lr"], ': ""}),
+    ("lr", {'one["lr"], ': 'round(one["lr"], 3), '}),
+    ("lr", {'one["lr"], ': 'round(one["lr"], 6), '}),
+    ("lr", {'one["lr"], ': "float('%.2g' % one['lr']), "}),
     ("seed", {'one["seed"], ': ""}),
     ("norm", {'one["norm"], seen': "seen", SEEN: "None"}),
     ("norm", {'one["norm"], seen': "seen"}),

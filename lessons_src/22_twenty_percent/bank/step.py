@@ -98,6 +98,7 @@ ALSO_WRONG = [
     ("forward_outside", {f"{WITH}\n            {LOSS}": f"{LOSS}\n        {WITH}"}),
     ("loss_messages", {SUM: "", "total = total": "dist.all_reduce(loss.detach()); total = total"}),
     ("loss_messages", gathers_objects),
+    ("gradients_twice", {"optimizer.step()": f"{EACH}; optimizer.step()"}),
     ("one_by_one", {**QUIET, "optimizer.step()": f"{EACH}; optimizer.step()"}),
     ("reads", {ADDED: "total + loss.item()", SUM: f"total = torch.tensor(total); {SUM}"}),
     ("reads", {ADDED: "total + loss.tolist()", SUM: f"total = torch.tensor(total); {SUM}"}),

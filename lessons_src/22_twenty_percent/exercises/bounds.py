@@ -49,6 +49,7 @@ EXERCISE = Answer(
     ],
     mistakes=[
         ("time_left", {GAIN: "return left"}),
+        ("exchanged", lambda levers: bound([(speedup, share) for share, speedup in levers])),
         ("time_saved", {GAIN: "return 1 - left"}),
         ("excess", {GAIN: "return 1 / left - 1"}),
         ("excess", {GAIN: "return 100 * (1 / left - 1)"}),

@@ -15,6 +15,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 PAYS, LAST = "debt += compile_seconds", "last + 1"  # pieces of the solution's code
+LONG = 10**5  # steps; who looks at all steps before in each needs minutes for them
 
 break_even = solution("break_even", globals())
 
@@ -38,9 +39,24 @@ def read(got, compile_seconds, before, after, sizes):
 
 def first_time(compile_seconds, before, after, sizes):
     """A mistake: the first step after which the run is level, though it falls behind again."""
-    ends = range(1, len(sizes) + 1)
-    debts = ((k, len(set(sizes[:k])) * compile_seconds - k * (before - after)) for k in ends)
-    return next((k for k, debt in debts if debt <= 0), math.inf)
+    seen: set[int] = set()
+    for k, size in enumerate(sizes, start=1):
+        seen.add(size)
+        if len(seen) * compile_seconds <= k * (before - after):
+            return k
+    return math.inf
+
+
+def in_seconds(steps):
+    """A mistake: the seconds until then, of as many compiled steps as `steps` says."""
+
+    def program(compile_seconds, before, after, sizes):
+        k = break_even(compile_seconds, before, after, sizes)
+        if k == math.inf:
+            return k
+        return len(set(sizes[:k])) * compile_seconds + steps(k) * after
+
+    return program
 
 
 def divided(prices, bound=True, rounded=math.ceil):
@@ -95,7 +111,7 @@ EXERCISE = Answer(
     read=read,
     # One size: whole, a fraction, never within the run, no saving, a loss. Two sizes: behind
     # again, behind at the end, saved in advance, an old size that comes back. Three sizes, and
-    # the first of three comes back. One size: level at the very end, no price.
+    # the first of three comes back. One size: level at the very end, no price, a long run.
     cases=[
         case(4.5, 1.25, 0.5, (10, 32)),
         case(1.0, 1.0, 0.25, (4, 32)),
@@ -110,6 +126,7 @@ EXERCISE = Answer(
         case(0.5, 0.5, 0.25, (2, 32), (2, 20), (2, 24), (6, 32)),
         case(1.0, 0.5, 0.25, (4, 32)),
         case(0.0, 0.5, 0.25, (3, 32)),
+        case(1.0, 0.5, 0.25, (LONG, 32)),
     ],
     mistakes=[
         Mistake("divides_by_zero", unless(operator.ne, lambda cost, before, after: 1 / 0),
@@ -134,6 +151,11 @@ EXERCISE = Answer(
         ("per_step_before", {"after - before": "-before"}),
         ("per_step_after", {"after - before": "-after"}),
         ("seconds", {LAST: f"({LAST}) * before"}),
+        ("seconds", in_seconds(lambda k: k)),
+        ("seconds", in_seconds(lambda k: k - 1)),
+        ("by_size", {"after - before": "(after - before) * size / sizes[0]"}),
+        Mistake("slow", when=lambda error, sizes: (
+                    error == "loops" and len(sizes) == LONG and {"n": len(sizes)})),
         ("too_early", {LAST: "last"}),
         ("too_early", {LAST: "(last + 1 if last else 0)"}),
         ("too_late", {"debt > 0": "debt >= 0"}),

@@ -39,6 +39,8 @@ EXERCISE = Answer(
         case("unchanged"),
         case("speed_only", workers=2, bucket_cap_mb=5),
         case("lr", lr=0.2),
+        case("lr", both={"lr": 1e-3}, lr=2e-3),
+        case("lr", both={"lr": 1e-6}, lr=1.001e-6),
         case("seed", seed=1),
         case("cut", micro_batch=32, accumulation=1),
         case("cut", both={"norm": "layer"}, micro_batch=32, accumulation=1),

@@ -107,6 +107,8 @@ def spent(taken, k):
     if taken.calls > 2:
         if taken.barriers or (taken.calls == 3 and taken.payload <= GRADIENTS + NUMBER):
             raise Wrong("extra_calls", **told)
+        if taken.payload == 2 * GRADIENTS + NUMBER:  # the losses of k micro-batches are fewer bytes
+            raise Wrong("gradients_twice", **told)
         several = taken.payload > GRADIENTS + NUMBER
         raise Wrong("loss_messages" if several else "one_by_one", **told)
 

@@ -31,7 +31,7 @@ MICRO, PLAIN, SGD, ADAMW = (
 )
 COUNTS = {MICRO: 4, PLAIN: 1, SGD: 4, ADAMW: 4}
 PAINTS = {MICRO: (2.0, 4.0, 9.0, 13.0), PLAIN: (7.0,)}  # one for each micro-batch; the mean is 7
-PAINTED = 3  # parameters of the painted model, 8 bytes each
+PAINTED = 5  # parameters of the painted model, 8 bytes each: more than there are micro-batches
 ROWS = 2  # samples of a micro-batch
 NUMBER = 8  # bytes of one number in float64
 
@@ -108,17 +108,17 @@ class Watched(DistributedDataParallel):
 
 
 class Painted(nn.Module):
-    """Three weights 1, 0, 0 that are added up; the gradient of each is the mean of x."""
+    """Weights 1, 0, 0, … that are added up; the gradient of each is the mean of x."""
 
     def __init__(self) -> None:
         super().__init__()
         self.weights = nn.ParameterList(
-            nn.Parameter(torch.tensor([value], dtype=torch.float64)) for value in (1.0, 0.0, 0.0)
+            nn.Parameter(torch.tensor([float(k == 0)], dtype=torch.float64)) for k in range(PAINTED)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x times the sum of the weights."""
-        return x * (self.weights[0] + self.weights[1] + self.weights[2])
+        return x * torch.cat(list(self.weights)).sum()
 
 
 def take(student: Callable[..., Any], label: str) -> Taken | None:

@@ -41,6 +41,8 @@ def to_seven_digits(curve, images, images_per_second, target):
 ALSO_WRONG = [
     ("rounded", to_the_minute),
     ("rounded", to_seven_digits),
+    *(("almost", {"accuracy >= target": f"round(accuracy, {n}) >= target"}) for n in (1, 3, 4)),
+    ("none", lambda *run: print(hours_to_accuracy(*run))),
     ("hours", half_an_epoch_more),
     ("changed", eats),
 ]

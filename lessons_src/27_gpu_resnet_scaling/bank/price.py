@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..exercises.price import cheapest_in_time, cost_as, hours_of
+from ..exercises.price import IN_TIME, cheapest_in_time, cost_as, hours_of
 
 
 def costs_in_time(rows, images, deadline):
@@ -60,6 +60,9 @@ ALSO_WRONG = [
     ("pair", lambda *asked: (found := cheapest_in_time(*asked)) and found[0]),
     ("pair", lambda *asked: cheapest_in_time(*asked) or (None, None)),
     ("pair", lambda *asked: cheapest_in_time(*asked) or ()),
+    ("none", lambda *asked: print(cheapest_in_time(*asked))),
+    ("nearly", {IN_TIME: "hours <= deadline + 0.5"}),
+    ("nearly", {IN_TIME: "hours // 1 <= deadline"}),
     ("cost", cost_as(lambda gpus, cost, hours: cost + 0.1)),
     ("changed", adds_a_column),
     ("rounded", cost_as(lambda gpus, cost, hours: math.ceil(cost))),

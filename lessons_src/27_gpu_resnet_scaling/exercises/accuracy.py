@@ -1,5 +1,7 @@
 """`hours_to_accuracy`: how long until a model is good enough, from its curve and its speed."""
 
+from bisect import bisect_left
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.ratios import short
@@ -41,6 +43,12 @@ def for_good(curve, images, images_per_second, target):
     """A mistake: waits for the epoch after which no accuracy is below the target."""
     below = [k for k, accuracy in enumerate(curve, start=1) if accuracy < target]
     epoch = below[-1] + 1 if below else 1
+    return epoch * images / images_per_second / 3600 if epoch <= len(curve) else None
+
+
+def as_if_rising(curve, images, images_per_second, target):
+    """A mistake: a search that halves the curve, which works only if it never falls."""
+    epoch = bisect_left(curve, target) + 1
     return epoch * images / images_per_second / 3600 if epoch <= len(curve) else None
 
 
@@ -86,7 +94,8 @@ EXERCISE = Answer(
         case(CURVE, 2 * HOUR, 4000.0, 0.66),
         case(CURVE, 50_000, 7300.0, 0.6),
         case(CURVE, HOUR, 1000.0, 0.9),
-        case([0.3, 0.598, 0.55, 0.61], HOUR, 1000.0, 0.6),
+        case([0.3, 0.59999, 0.55, 0.61], HOUR, 1000.0, 0.6),
+        case([0.3, 0.7, 0.5, 0.72, 0.65, 0.8, 0.58], HOUR, 1000.0, 0.6),
     ],
     mistakes=[
         ("seconds", {" / 3600": ""}),
@@ -101,6 +110,7 @@ EXERCISE = Answer(
         ("for_good", for_good),
         ("above_alone", {">=": ">"}),
         ("almost", {"accuracy >= target": "round(accuracy, 2) >= target"}),
+        ("as_if_rising", as_if_rising),
         ("epochs_alone", {HOURS: "epoch"}),
         ("no_epochs", {"epoch * images": "images"}),
         ("whole_seconds", {"images / images": "images // images"}),

@@ -110,6 +110,8 @@ EXERCISE = Answer(
         ("short_queue", short_queue),
         ("skipped", {LAUNCHED: f"if not flop:\n            continue\n        {LAUNCHED}"}),
         ("skipped", {LAUNCHED: f"{LAUNCHED}\n        if not flop:\n            continue"}),
+        ("first_alone", lambda kernels, *rest: share_of_peak(kernels[:1], *rest)),
+        ("exchanged", lambda kernels, *rest: share_of_peak([one[::-1] for one in kernels], *rest)),
         ("one_limit", one_limit),
         ("all_launches", all_launches),
         ("busy_share", busy_share),

@@ -71,6 +71,16 @@ def stops_early(rows, images, deadline):
     return found
 
 
+def last_row(rows, images, deadline):
+    """A mistake: the row in time that comes last in the table."""
+    found = None
+    for row in rows:
+        hours = images / row["images_per_second"] / 3600
+        if hours <= deadline:
+            found = row["gpus"], row["gpus"] * hours
+    return found
+
+
 def cost_as(way):
     """A mistake in the GPU hours of the right row, which `way` computes."""
 
@@ -106,9 +116,11 @@ def is_rounded(got, want):
 
 def facts(got, want, rows, images):
     """The row that was chosen and the right one; if they are the same, the two costs."""
+    hours = hours_of(rows, images)
     if got is None or want is None:
-        return {"got": repr(got), "n": want and want[0]}
-    hours, (gpus, cost), (right, cheap) = hours_of(rows, images), got, want
+        took = short(hours.get(got[0], 0.0)) if got else ""
+        return {"got": repr(got), "n": want and want[0], "hours": took}
+    (gpus, cost), (right, cheap) = got, want
     if gpus == right:
         seen = dict(zip(("got", "want"), told_apart(cost, cheap), strict=True))
         return seen | {"n": gpus, "hours": short(hours[gpus])}
@@ -140,13 +152,20 @@ EXERCISE = Answer(
         ON_THE_DOT,
         case(USUAL, WORK, 1),
         case(HILL, WORK, 6),
+        case(ONE, 0.6004 * WORK, 6),  # 6.004 hours
     ],
     mistakes=[
+        ("nearly", {IN_TIME: "round(hours) <= deadline"}),
+        ("nearly", {IN_TIME: "int(hours) <= deadline"}),
+        ("nearly", {IN_TIME: "hours <= 1.01 * deadline"}),
+        ("nearly", {IN_TIME: "round(hours, 2) <= deadline"}),
         Mistake("nothing_is_in_time", lambda rows, images, deadline: (
             cheapest_in_time(rows, images, deadline) or cheapest_in_time(rows, images, math.inf)),
             when=lambda want: want is None),
         Mistake("on_the_dot", {IN_TIME: "hours < deadline"},
                 when=lambda got, case: got is None and case == ON_THE_DOT[0]),
+        ("dearest", {CHEAPER: "cost > found[1]"}),
+        ("last_row", last_row),
         Mistake("gave_up", {f"if {IN_TIME}": f"if hours > deadline:\n            return None\n"
                             f"        if {IN_TIME}"}, when=lambda got: got is None),
         ("cost_in_time", {IN_TIME: "cost <= deadline"}),

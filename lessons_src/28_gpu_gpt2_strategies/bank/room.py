@@ -21,9 +21,12 @@ def by_table(parameters, computing, strategy, ranks, card_gib):
 
 ALSO_WRONG = [
     ("boolean", lambda *case: room_left(*case) >= 0),
+    ("rounded", lambda *case: round(room_left(*case), 2)),
+    ("rounded", lambda *case: round(room_left(*case), 3)),
+    ("rounded", lambda *case: round(room_left(*case), 4)),
     ("other", lambda Ψ, kept, strategy, n, card: card - room_left(Ψ, 0, strategy, n, card) / 3),
 ]
-ALSO_RIGHT = [by_letters, by_table, lambda *case: round(room_left(*case), 2)]
+ALSO_RIGHT = [by_letters, by_table]
 LADDER = (
     "def room_left(parameters, computing, strategy, ranks, card_gib):\n"
     "    return card_gib - (16 * parameters + computing) / 1e9\n",
