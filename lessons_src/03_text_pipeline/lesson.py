@@ -439,9 +439,9 @@ assert gaps.pop("both") < 1e-5 < 1e-2 < min(gaps.values())
 # `transformers` take the two as `position_ids`, of shape $[b, s]$ for a batch
 # of $b$ windows, and `attention_mask`, which must have the shape
 # $[b, 1, s, s]$: the 1 stands for all *heads*, the parts of the layer that
-# attend separately. If you give it the $s \times s$ mask itself, some models
-# take it for something else and say nothing. The next cell tries it with a
-# small GPT-2 that was never trained:
+# attend separately. If you give it the $s \times s$ mask itself, a model stops
+# with an error, or takes it for a mask of padding and says nothing. The next
+# cell tries it with a small GPT-2 that was never trained:
 
 # %%
 from transformers import GPT2Config, GPT2Model
@@ -631,7 +631,10 @@ learn.my_run(
     "ms to tokenize a batch as it goes", measured["tokenize as it goes"], "ms"
 )
 learn.table(
-    [[name, f"{ms:.3g}"] for name, ms in measured.items()],
+    [
+        [name, f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}"]
+        for name, ms in measured.items()
+    ],
     ["", "ms"],
     f"One batch of {batch} windows on this machine, median of 5",
 )
