@@ -381,8 +381,9 @@ learn.measured("torn", found)
 
 # %% [markdown]
 # The error does not say that the file is torn. `torch.save` writes a zip file,
-# whose table of contents stands at its end; torch looks for the table in a
-# place that does not exist, and reports what the system said.
+# whose table of contents stands at its end, so half of a file has none. While
+# torch looks for it, an operation fails, and you read only what the system
+# said of that.
 #
 # The old state is gone, and the new one isn't there. Four operations make a
 # save **atomic**, which means that a reader finds either the old state or the
