@@ -461,10 +461,11 @@ import warnings
 
 from dtlib.training.checkpoint import Checkpoints
 
-runs = Checkpoints(folder / "checkpoints")
+where = Path(tempfile.mkdtemp())
+runs = Checkpoints(where / "checkpoints")
 for step in (10, 20):
     runs.save(step, {"weights": torch.full((4,), float(step))}, {})
-damaged = folder / "checkpoints" / "step-00000020" / "shared.pt"
+damaged = where / "checkpoints" / "step-00000020" / "shared.pt"
 content = bytearray(damaged.read_bytes())
 content[len(content) // 2] ^= 1  # one bit
 damaged.write_bytes(content)
@@ -472,7 +473,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     loaded = runs.latest()
 assert loaded.step == 10
-print(str(caught[0].message).replace(str(folder), "…"))
+print(str(caught[0].message).replace(str(where), "…"))
 
 # %% [markdown]
 # ## A file that runs code
@@ -489,6 +490,7 @@ class Hostile:
         return Path.touch, (folder / "it ran",)
 
 
+(folder / "it ran").unlink(missing_ok=True)  # of an earlier run of this cell
 torch.save({"weights": Hostile()}, folder / "hostile.pt")
 try:
     torch.load(folder / "hostile.pt", weights_only=True)

@@ -103,6 +103,7 @@ def test_parameters_that_a_later_cell_cannot_take_are_refused(given, said) -> No
         refuse_beyond(**(usual | given))
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")  # its first is skipped
 @pytest.mark.parametrize(("total", "stopped"), [(10, 1), (10, 7), (100, 97)])
 def test_each_forgotten_part_shows_at_the_bounds_of_the_parameters(total, stopped) -> None:
     refuse_beyond(total, stopped, 4096, 20)
