@@ -17,7 +17,7 @@ MODULES = (
     "xml.dom.minidom", "zipfile",
 )  # fmt: skip
 SHORTEST = 40  # characters
-DOCUMENTS, CONTEXT, VOCABULARY = (50, 1500), (2, 1024), (257, 50_000)  # least and most
+DOCUMENTS, CONTEXT, VOCABULARY = (50, 1000), (2, 1024), (257, 10_000)  # least and most
 
 
 def refuse_beyond(documents: int, context: int, vocabulary: int) -> None:

@@ -45,8 +45,8 @@ draw_question()
 #
 # The documents of this lesson are docstrings of Python's own library, because
 # every machine has them. `documents` says how many of them you use (50 to
-# 1,500), `context` is the length of a window in tokens (2 to 1,024), and
-# `vocabulary` is the number of different tokens (257 to 50,000).
+# 1,000), `context` is the length of a window in tokens (2 to 1,024), and
+# `vocabulary` is the number of different tokens (257 to 10,000).
 
 # %% tags=["parameters"]
 documents = 400
