@@ -440,8 +440,10 @@ assert gaps.pop("both") < 1e-5 < 1e-2 < min(gaps.values())
 # of $b$ windows, and `attention_mask`, which must have the shape
 # $[b, 1, s, s]$: the 1 stands for all *heads*, the parts of the layer that
 # attend separately. If you give it the $s \times s$ mask itself, a model stops
-# with an error, or takes it for a mask of padding and says nothing. The next
-# cell tries it with a small GPT-2 that was never trained:
+# with an error, or takes it for a mask of padding and says nothing. (Booleans
+# are for the default attention, `sdpa`. The one called `eager` adds the mask
+# to its scores, so it needs 0 and $-\infty$.) The next cell tries it with a
+# small GPT-2 that was never trained:
 
 # %%
 from transformers import GPT2Config, GPT2Model

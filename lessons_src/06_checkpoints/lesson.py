@@ -113,13 +113,15 @@ learn.table(
 
 # %% [markdown]
 # `exp_avg` and `exp_avg_sq` are the two moments, and each has as many numbers
-# as the weight itself; `step` is a single number. It counts the steps that
-# AdamW took. The run's number is larger, because the scaler skips a step in
-# which a gradient became infinite. So with AdamW a checkpoint
-# holds three numbers for each weight: the weight and its two moments. Check it
-# on `nano`, the smallest GPT of this course: count the bytes of all tensors,
-# and compare with those of the weights alone. AdamW makes its moments in its
-# first step, so the cell takes one, with made-up gradients.
+# as the weight itself; `step` is a single number. It counts only the steps
+# that AdamW took, and is smaller than the run's own number: the scaler skips a
+# step in which a gradient became infinite.
+#
+# So with AdamW a checkpoint holds three numbers for each weight: the weight
+# and its two moments. Check it on `nano`, the smallest GPT of this course:
+# count the bytes of all tensors, and compare with those of the weights alone.
+# AdamW makes its moments in its first step, so the cell takes one, with
+# made-up gradients.
 
 
 # %%
