@@ -69,7 +69,8 @@ def one_for_each(documents, end, length):
 
 def none_at_an_edge(documents, end, length):
     """No end-of-text where a document ends just where a window does."""
-    windows, buffer = [], []
+    windows: list[list[int]] = []
+    buffer: list[int] = []
     for tokens in documents:
         for token in [*tokens, None]:
             if token is not None or buffer:
