@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -118,6 +119,7 @@ _MET: dict[str, Callable[[], bool]] = {
     "laptop": lambda: True,
     "linux": lambda: sys.platform.startswith("linux"),
     "deepspeed": ops.deepspeed_is_here,
+    "s3": lambda: all(importlib.util.find_spec(name) for name in ("s3fs", "moto", "boto3")),
     "gpu": lambda: _gpus() >= 1,
     "multi-gpu": lambda: _gpus() >= 2,
     "slurm": lambda: shutil.which("sbatch") is not None,
@@ -127,6 +129,8 @@ _SENTENCE = {
     "linux": "Not here: this lesson needs Linux, so it shows recorded results instead.",
     "deepspeed": "Not here: DeepSpeed is not installed (it does not run on macOS), so this lesson "
     "shows recorded results instead. All exercises still work.",
+    "s3": "Not here: s3fs and moto are not both installed (pip install s3fs 'moto[s3,server]'), so "
+    "the part about S3 shows recorded results instead. All exercises still work.",
     "gpu": "Not here: this lesson needs a GPU, so it shows recorded results instead.",
     "multi-gpu": "Not here: this lesson needs two GPUs or more, so it shows recorded results.",
     "slurm": "Not here: this lesson needs Slurm's sbatch, so it shows recorded results instead.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 
+from dtlib.errors import BadInput
+
 MODULES = (
     "argparse", "ast", "asyncio", "calendar", "codecs", "collections", "configparser", "csv",
     "datetime", "decimal", "difflib", "email.message", "fractions", "functools", "gettext", "heapq",
@@ -15,6 +17,24 @@ MODULES = (
     "xml.dom.minidom", "zipfile",
 )  # fmt: skip
 SHORTEST = 40  # characters
+DOCUMENTS, CONTEXT, VOCABULARY = (50, 1000), (2, 1024), (257, 10_000)  # least and most
+
+
+def refuse_beyond(documents: int, context: int, vocabulary: int) -> None:
+    """Refuse parameters of the lesson with which a later cell could not work.
+
+    Raises
+    ------
+    BadInput
+        With the name, its value and its bounds.
+    """
+    given = {"documents": (documents, DOCUMENTS), "context": (context, CONTEXT)}
+    for name, (value, (least, most)) in (given | {"vocabulary": (vocabulary, VOCABULARY)}).items():
+        if not least <= value <= most:
+            raise BadInput(
+                f"{name} is {value}, and this lesson works with {least:,} to {most:,}: "
+                "change it in the cell of parameters and run that cell and this one again."
+            )
 
 
 def docstrings(count: int) -> list[str]:

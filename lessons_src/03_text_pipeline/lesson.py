@@ -10,7 +10,7 @@
 #   - keep the documents of one window apart, with a mask and positions
 #   - say which rows each rank reads, and whether loading keeps up with
 #     training
-# minutes: {read: 25, exercises: 30}
+# minutes: {read: 29, exercises: 30}
 # needs: [laptop]
 # builds_on: ["02", "07"]
 # ---
@@ -44,14 +44,19 @@ draw_question()
 # **end-of-text**, closes each of them.
 #
 # The documents of this lesson are docstrings of Python's own library, because
-# every machine has them. `documents` says how many of them you use, `context`
-# is the length of a window in tokens, and `vocabulary` is the number of
-# different tokens.
+# every machine has them. `documents` says how many of them you use (50 to
+# 1,000), `context` is the length of a window in tokens (2 to 1,024), and
+# `vocabulary` is the number of different tokens (257 to 10,000).
 
 # %% tags=["parameters"]
 documents = 400
 context = 64
 vocabulary = 1000
+
+# %%
+from lesson.docs import docstrings, refuse_beyond
+
+refuse_beyond(documents, context, vocabulary)
 
 # %% [markdown]
 # ## Your predictions
@@ -83,7 +88,6 @@ import tempfile
 from pathlib import Path
 
 import datasets
-from lesson.docs import docstrings
 
 datasets.disable_progress_bars()
 texts = docstrings(documents)
@@ -226,7 +230,8 @@ def prepare(folder, texts, once):
 
     def tokenize(rows):
         done.extend(rows["text"])
-        return {"ids": tokenizer(rows["text"])["input_ids"]}
+        ids = tokenizer(rows["text"], split_special_tokens=True)
+        return {"ids": ids["input_ids"]}
 
     rows = datasets.Dataset.from_dict({"text": texts})
     if dist.get_rank() == 0 or not once:
@@ -277,9 +282,10 @@ learn.table(
 # ## Exercise 1: pack
 #
 # ●○○ *8 minutes.* `documents` is a list of documents, each a list of tokens;
-# `end` is the end-of-text token, and `length` the number of tokens in a
-# window. Return the packed windows as a list of lists. If the last tokens do
-# not fill a window, leave them out. Do not modify the documents.
+# the list may be empty, and so may a document. `end` is the end-of-text token,
+# and `length` the number of tokens in a window. Return the packed windows as a
+# list of lists. If the last tokens do not fill a window, leave them out. Do
+# not modify the documents.
 
 
 # %% tags=["exercise"]
@@ -300,10 +306,19 @@ learn.check("pack", pack)
 # %% [markdown]
 # Now compare the two ways. Padding fills the rest of a window with nothing,
 # and cuts off documents that are longer than a window. Packing loses only the
-# last, incomplete window. (In both ways an end-of-text follows each document.)
+# last, incomplete window. (An end-of-text counts as text in both ways; a
+# document that is cut off loses its own.)
 
 # %%
-packed = learn.given("pack")(encoded, end, context)
+pack_given = learn.given("pack")
+
+
+def windows_of(tokens):
+    """Packed windows as lists of int, in whatever type `pack` returns them."""
+    return [[int(t) for t in w] for w in pack_given(tokens, end, context)]
+
+
+packed = windows_of(encoded)
 kept = sum(min(len(ids) + 1, context) for ids in encoded)
 places = len(encoded) * context
 wasted = 100 * (1 - kept / places)
@@ -379,7 +394,7 @@ learn.check("may_attend", may_attend)
 # %%
 from lesson.pictures import draw_mask
 
-mask = learn.given("may_attend")(window, 0)
+mask = torch.as_tensor(learn.given("may_attend")(window, 0)).bool()
 draw_mask(mask, [0, 0, 0, 1, 1, 1, 1, 2])
 
 # %% [markdown]
@@ -421,9 +436,55 @@ assert gaps.pop("both") < 1e-5 < 1e-2 < min(gaps.values())
 
 # %% [markdown]
 # Only with both is the difference as small as rounding. Models of
-# `transformers` take the two as `position_ids` and `attention_mask`. A mask
-# has $s^2$ entries, so the fast GPU programs (**kernels**) for long windows
-# take the documents' lengths instead.
+# `transformers` take the two as `position_ids`, of shape $[b, s]$ for a batch
+# of $b$ windows, and `attention_mask`, which must have the shape
+# $[b, 1, s, s]$: the 1 stands for all *heads*, the parts of the layer that
+# attend separately. If you give it the $s \times s$ mask itself, a model stops
+# with an error, or takes it for a mask of padding and says nothing. (Booleans
+# are for the default attention, `sdpa`. The one called `eager` adds the mask
+# to its scores, so it needs 0 and $-\infty$.) The next cell tries it with a
+# small GPT-2 that was never trained:
+
+# %%
+from transformers import GPT2Config, GPT2Model
+
+sizes = dict(n_layer=1, n_head=2, n_embd=16, n_positions=8, vocab_size=10)
+library = GPT2Model(GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)).eval()
+
+
+@torch.no_grad()
+def second(tokens, **inputs):
+    """Output for the last four tokens of the second document."""
+    out = library(tokens[None], use_cache=False, **inputs)
+    return out.last_hidden_state[0, -4:]
+
+
+whole_window, restart = window[:7], by_document[None, :7]
+small = mask[:7, :7]
+ways = {
+    "neither": {},
+    "both, mask [1, 1, s, s]": dict(
+        position_ids=restart, attention_mask=small[None, None]
+    ),
+    "both, mask [s, s]": dict(position_ids=restart, attention_mask=small),
+    "positions alone": dict(position_ids=restart),
+}
+alone = second(window[3:7])
+for name, inputs in ways.items():
+    try:
+        gap = (second(whole_window, **inputs) - alone).abs().max().item()
+        print(f"{name}: largest difference {gap:.1e}")
+    except (RuntimeError, ValueError) as error:
+        print(f"{name}: {type(error).__name__}")
+
+# %% [markdown]
+# The last line is a convenience of transformers 5: without an
+# `attention_mask`, and with `use_cache=False`, the model makes the mask itself
+# where positions start again. The attention of the cell before did nothing of
+# the kind.
+#
+# A mask has $s^2$ entries, so the fast GPU programs (**kernels**) for long
+# windows take the documents' lengths instead.
 #
 # ## Shards that ranks cannot share evenly
 #
@@ -486,7 +547,7 @@ for name, shards in layouts.items():
     read = []
     kept = sum(1 for _ in split_dataset_by_node(rows, 1, 4))
     found[name] = (len(read), kept)
-    assert found[name] == tuple(predicted(shards, 1, 4)), name
+    assert found[name] == tuple(map(int, predicted(shards, 1, 4))), name
 learn.measured("rows_read", found["1 shard"][0])
 learn.table(
     [[name, *counts] for name, counts in found.items()],
@@ -500,6 +561,24 @@ learn.table(
 # rows first. They stop, and the other ranks wait for them in a collective,
 # such as the all-reduce of the gradients.
 #
+# A single Parquet file need not stay a single shard. It stores its rows in
+# **row groups**, and the method `reshard` (of datasets 5.2; it did nothing for
+# Parquet in some versions before) makes each group a shard:
+
+# %%
+one = Path(tempfile.mkdtemp()) / "one.parquet"
+table = datasets.Dataset.from_dict({"row": list(range(1000))})
+table.to_parquet(one, batch_size=250)  # four row groups
+rows = datasets.load_dataset(
+    "parquet", data_files=str(one), split="train", streaming=True
+)
+if hasattr(rows, "reshard"):
+    print(rows.num_shards, "shard, then", rows.reshard().num_shards)
+    rows = rows.reshard()
+kept = [row["row"] for row in split_dataset_by_node(rows, 1, 4)]
+print(f"rank 1 of 4 keeps {len(kept)} rows, beginning with {kept[:3]}")
+
+# %% [markdown]
 # ## A loader that keeps up
 #
 # A step cannot begin before its batch is there. The part of a program that
@@ -526,12 +605,14 @@ def milliseconds(work, repeats=5):
 
 batch = 8
 ready_tokens = torch.tensor(packed)
-model = gpt.GPT(gpt.shape("nano", vocab_size=len(tokenizer)), seed=0)
+longest = max(64, context)  # what the model can read at once
+shape = gpt.shape("nano", vocab_size=len(tokenizer), context=longest)
+model = gpt.GPT(shape, seed=0)
 
 
 def on_the_fly():
     ids = tokenizer(texts[: 4 * batch], split_special_tokens=True)
-    return torch.tensor(pack_given(ids["input_ids"], end, context)[:batch])
+    return torch.tensor(windows_of(ids["input_ids"])[:batch])
 
 
 def step():
@@ -542,7 +623,6 @@ def step():
     model.zero_grad()
 
 
-pack_given = learn.given("pack")
 indices = torch.randperm(len(ready_tokens))[:batch]
 measured = {
     "tokenize as it goes": milliseconds(on_the_fly),
@@ -553,7 +633,10 @@ learn.my_run(
     "ms to tokenize a batch as it goes", measured["tokenize as it goes"], "ms"
 )
 learn.table(
-    [[name, f"{ms:.2f}"] for name, ms in measured.items()],
+    [
+        [name, f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}"]
+        for name, ms in measured.items()
+    ],
     ["", "ms"],
     f"One batch of {batch} windows on this machine, median of 5",
 )
@@ -563,6 +646,11 @@ learn.table(
 # a thousand times as many tokens per second. Then several processes of each
 # rank, its **workers**, have to prepare batches at the same time, while the
 # GPU computes. How many are enough?
+#
+# Workers that stream share the shards of their rank, and one without a shard
+# stops at once. With 4 shards and 4 ranks, for example, each rank has one
+# shard, so only one of its workers has work. For $w$ workers on each of $N$
+# ranks, you need a multiple of $w \cdot N$ shards.
 
 # %%
 learn.what_if("loader")
@@ -588,7 +676,7 @@ run = dtlib.train(
     max_length=64,
     global_batch=8,
     steps=10,
-    out=str(folder / "run"),
+    out=tempfile.mkdtemp(),
 )
 losses = [line["loss"] for line in run.history]
 print(f"loss {losses[0]:.2f} → {losses[-1]:.2f}")
@@ -609,11 +697,12 @@ learn.quiz()
 # - Packing loses only the last, incomplete window. Padding wastes more if the
 #   lengths of the documents differ more.
 # - Documents that must not see each other need a mask *and* positions that
-#   start again.
+#   start again. Some libraries derive the mask from such positions.
 # - One rank writes the tokens, and all ranks read them. Rename the folder when
 #   it is complete, so that nobody reads half of it.
-# - Make the number of shards a multiple of the number of ranks; otherwise
-#   every rank reads everything.
+# - Make the number of shards a multiple of the number of ranks, times the
+#   workers of each rank. Otherwise every rank reads everything, or workers
+#   have nothing to do.
 
 # %%
 learn.take_away()

@@ -15,9 +15,10 @@ def draw_question() -> Any:
     sizes = (5, 3, 7)
     figure, axes = canvas(
         "Three documents need 3 windows if padded, 2 and a bit if packed",
-        "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, and 9 "
-        "of 24 places are padding. Below: the same documents in a row, an end-of-text behind each, "
-        "fill two windows of 8 and 2 places of a third. Thick lines show where windows end.",
+        "Above: each of three documents of 5, 3 and 7 tokens has a window of 8 of its own, with "
+        "an end-of-text behind it, and 6 of 24 places are padding. Below: the same documents in a "
+        "row, an end-of-text behind each, fill two windows of 8 and 2 places of a third. Thick "
+        "lines show where windows end.",
         size=(7, 2.6),
     )
     bare(axes, 25, 2)
@@ -26,7 +27,9 @@ def draw_question() -> Any:
     start = 0.0
     for number, size in enumerate(sizes):
         box(axes, 8 * number, 0, size, "activations", f"doc {number}")
-        box(axes, 8 * number + size, 0, 8 - size, "outline")
+        box(axes, 8 * number + size, 0, 1, "other")
+        if size < 7:
+            box(axes, 8 * number + size + 1, 0, 7 - size, "outline")
         box(axes, start, 1, size, "activations", f"doc {number}")
         box(axes, start + size, 1, 1, "other")
         start += size + 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from .docs import docstrings
+import pytest
+
+from dtlib.errors import BadInput
+
+from .docs import CONTEXT, DOCUMENTS, VOCABULARY, docstrings, refuse_beyond
 from .exercises.packed import pack
 from .exercises.shards import rows_of
 from .what_if import loader_curve, needed, waiting
@@ -13,6 +17,19 @@ def test_documents_are_different_and_of_any_length():
     assert len(set(texts)) == 400 and texts == docstrings(400)
     lengths = sorted(map(len, texts))
     assert lengths[0] >= 40 and lengths[-1] > 20 * lengths[200]
+
+
+def test_parameters_that_a_later_cell_cannot_take_are_refused():
+    bounds = DOCUMENTS, CONTEXT, VOCABULARY
+    refuse_beyond(*(least for least, _ in bounds))
+    refuse_beyond(*(most for _, most in bounds))
+    assert len(docstrings(DOCUMENTS[1])) == DOCUMENTS[1]
+    for place, (least, most) in enumerate(bounds):
+        for value in (least - 1, most + 1):
+            given = [400, 64, 1000]
+            given[place] = value
+            with pytest.raises(BadInput, match=f"is {value}, and this lesson works with {least:,}"):
+                refuse_beyond(*given)
 
 
 def test_the_worked_examples():

@@ -38,7 +38,14 @@ class Disk:
             self._act("write", name)
 
     def fsync(self, name: str) -> None:
-        """Wait until a file's content is on the disk."""
+        """Wait until a file's content is on the disk.
+
+        Raises
+        ------
+        FileNotFoundError
+            No file has this name; `rename` and `remove` raise it, too.
+        """
+        self._find(name)
         self._synced[name] = self.files[name]
         self._act("fsync", name)
 
@@ -52,6 +59,7 @@ class Disk:
         """
         if old.rpartition("/")[0] != new.rpartition("/")[0]:
             raise OSError(18, "Invalid cross-device link")
+        self._find(old)
         before = (self.files.get(new), new in self._synced and self._synced[new])
         self.files[new] = self.files.pop(old)
         durable = self._synced.pop(old, None)
@@ -63,6 +71,7 @@ class Disk:
 
     def remove(self, name: str) -> None:
         """Remove a file."""
+        self._find(name)
         del self.files[name]
         self._synced.pop(name, None)
         self._act("remove", name)
@@ -71,6 +80,10 @@ class Disk:
         """Wait until the folder's names are on the disk."""
         self._renamed.clear()
         self._act("fsync_folder")
+
+    def _find(self, name: str) -> None:
+        if name not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", name)
 
     def _act(self, *act: str) -> None:
         self.acts.append(act)

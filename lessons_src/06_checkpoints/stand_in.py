@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from typing import Any
+import urllib.request
 
 
-def start_server() -> Any:
-    """Start the server, and set what every S3 client reads from the environment.
+def start_server() -> None:
+    """Start an empty server, and set what every S3 client reads from the environment.
 
-    Returns
-    -------
-    moto.server.ThreadedMotoServer
-        `stop()` ends it.
+    It ends with the process. Another call empties it: its address must stay the same, because
+    s3fs remembers the address with which it was first used.
     """
+    address = _address()
+    reset = urllib.request.Request(f"{address}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset, timeout=30).close()
+
+
+@functools.cache
+def _address() -> str:
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel("ERROR")  # no line for each request
@@ -28,4 +34,4 @@ def start_server() -> Any:
         "AWS_ACCESS_KEY_ID": "lesson",
         "AWS_SECRET_ACCESS_KEY": "lesson",
     }
-    return server
+    return f"http://{host}:{port}"

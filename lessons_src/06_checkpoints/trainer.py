@@ -11,9 +11,33 @@ from typing import Any
 
 import torch
 
+from dtlib.errors import BadInput
+
 PART = 5 << 20  # bytes: the smallest part that S3 takes
 SAMPLES, BATCH = 40, 4  # ten batches an epoch
 PARTS = ("model", "optimizer", "schedule", "scaler", "sampler", "rng", "step")
+
+
+def refuse_beyond(total: int, stopped: int, rows: int, steps: int) -> None:
+    """Refuse parameters of the lesson with which a later cell could not work.
+
+    Raises
+    ------
+    BadInput
+        With the names, the values and their bounds.
+    """
+    again = "change it in the cell of parameters and run that cell and this one again."
+    if not 10 <= total <= 200:
+        raise BadInput(f"total is {total}, and this lesson works with 10 to 200 steps: {again}")
+    if not 1 <= stopped <= total - 3:
+        raise BadInput(
+            f"stopped is {stopped}, and of {total} steps it must be at least 1 and at most "
+            f"{total - 3}: {again}"
+        )
+    if rows % 4 or not 4 <= rows <= 65_536:
+        raise BadInput(f"rows is {rows}, and must be a multiple of 4, from 4 to 65,536: {again}")
+    if not 1 <= steps <= 500:
+        raise BadInput(f"steps is {steps}, and this lesson works with 1 to 500: {again}")
 
 
 class Sampler:

@@ -1,10 +1,11 @@
 """Checkpoints in a bucket of S3, or of any server that speaks its protocol.
 
-S3 has no rename, so files go to their final names at once, and a checkpoint is a folder that has a
-`complete.json`: a single small object, written last, which S3 shows as a whole or not at all. Until
-then the folder does not count. A killed save leaves objects without that marker, and parts of an
-unfinished multipart upload, which no listing shows and which cost money all the same; the next save
-removes both, and so does `dtlib checkpoints PLACE --clean`.
+A general-purpose bucket has no rename, and a directory bucket (S3 Express One Zone) renames only
+one object at a time. So files go to their final names at once, and a checkpoint is a folder that
+has a `complete.json`: a single small object, written last, which S3 shows as a whole or not at all.
+Until then the folder does not count. A killed save leaves objects without that marker, and parts of
+an unfinished multipart upload, which no listing shows and which cost money all the same; the next
+save removes both, and so does `dtlib checkpoints PLACE --clean`.
 
 Every error that the user can mend is one sentence; see `_explained`.
 """

@@ -1,5 +1,6 @@
 """More answers to `may_attend`, for the tests alone."""
 
+import numpy as np
 import torch
 
 
@@ -23,7 +24,20 @@ def as_lists(window, end):
     return [[k <= i and numbers[i] == numbers[k] for k in range(s)] for i in range(s)]
 
 
+def as_an_array(window, end):
+    is_end = window.numpy() == end
+    number = np.cumsum(is_end) - is_end
+    return np.tril(number[:, None] == number[None, :])
+
+
+def as_ones(window, end):
+    is_end = (window == end).int()
+    number = is_end.cumsum(0) - is_end
+    return (number[:, None] == number[None, :]).int().tril()
+
+
 ALSO_WRONG = [
+    ("changed", {"is_end = window == end": "window -= end\n    is_end = window == 0"}),
     ("not_square", {"return causal & same": "return (causal & same)[0]"}),
     ("not_square", {"return causal & same": "return (causal & same)[None]"}),
     (
@@ -34,4 +48,4 @@ ALSO_WRONG = [
     ("none", lambda window, end: print(window)),
     ("other", {"return causal & same": "return (causal & same).roll(1, 0)"}),
 ]
-ALSO_RIGHT = [pair_by_pair, as_lists]
+ALSO_RIGHT = [pair_by_pair, as_lists, as_an_array, as_ones]

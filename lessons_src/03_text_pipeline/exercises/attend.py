@@ -38,9 +38,21 @@ def facts(got, want, window):
     return {"i": i, "k": k, "got": says[got[i][k]], "want": says[want[i][k]], "s": len(window)}
 
 
+def open_forgotten(window, end):
+    """Pairs are filled in when a document's end-of-text is met: the last one may have none."""
+    s, start = len(window), 0
+    mask = torch.zeros(s, s, dtype=torch.bool)
+    for i, token in enumerate(window.tolist()):
+        if token == end:
+            mask[start : i + 1, start : i + 1] = True
+            start = i + 1
+    return mask.tril()
+
+
 EXERCISE = Answer(
     may_attend,
     read=read,
+    changed="changed",
     cases=[
         ("one document of 3 tokens", (torch.tensor([5, 6, 7]), 0)),
         ("documents of 2 and 2 tokens", (torch.tensor([5, 6, 0, 7, 8]), 0)),
@@ -69,6 +81,8 @@ EXERCISE = Answer(
         ("first_end_only", {NUMBER: "(is_end.cumsum(0) - is_end.long()).clamp(max=1)"}),
         ("neighbours", {SAME: "number[:, None] - number[None, :] <= 1"}),
         ("no_end", {BOTH: "causal & same & ~is_end[None, :] & ~is_end[:, None]"}),
+        ("no_pairs", {BOTH: "causal & ~causal"}),
+        ("open_forgotten", open_forgotten),
         ("itself_only", {BOTH: "torch.eye(s, dtype=torch.bool)"}),
         ("literal", {"window == end": "window == 0"}),
     ],

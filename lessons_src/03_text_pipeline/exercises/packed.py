@@ -1,10 +1,12 @@
 """Exercise 3.1: documents into windows, with end-of-text behind each document."""
 
+from dtlib.errors import counted
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
-from dtlib.learn.readers import listed
+from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import listed, shown
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed
+from dtlib.learn.verdicts import Passed, Wrong
 
 pack = solution("pack", globals())
 
@@ -15,9 +17,19 @@ LOOP = "for tokens in documents:"
 
 
 def read(value):
-    """Windows as lists of whole numbers."""
+    """Windows as lists of whole numbers, from lists, arrays, tensors or a generator."""
     windows = [listed(window, "flat") for window in listed(value, "flat")]
-    return [[int(to_number(token)) for token in window] for window in windows]
+    return [[whole_number(token, window) for token in window] for window in windows]
+
+
+def whole_number(token, window):
+    """A token, from Python, NumPy or torch."""
+    if isinstance(token, (list, tuple)):
+        raise Wrong("nested", got=shown(window))
+    number = to_number(token)
+    if isinstance(token.item() if hasattr(token, "item") else token, float):
+        raise Wrong("floats", got=shown(token))
+    return int(number)
 
 
 def padded_each(documents, end, length):
@@ -37,11 +49,36 @@ def cut_each(documents, end, length):
 
 
 def between(documents, end, length):
-    """End-of-text only where another document follows."""
+    """End-of-text only where another document follows; always as if a cut were one window short."""
     stream = []
     for number, tokens in enumerate(documents):
         stream += [*([end] if number else []), *tokens]
     return [stream[i * length : (i + 1) * length] for i in range(len(stream) // length)]
+
+
+def one_for_each(documents, end, length):
+    """At most one window is cut when a document comes, and the rest waits."""
+    windows, buffer = [], []
+    for tokens in documents:
+        buffer += [*tokens, end]
+        if len(buffer) >= length:
+            windows.append(buffer[:length])
+            buffer = buffer[length:]
+    return windows
+
+
+def none_at_an_edge(documents, end, length):
+    """No end-of-text where a document ends just where a window does."""
+    windows: list[list[int]] = []
+    buffer: list[int] = []
+    for tokens in documents:
+        for token in [*tokens, None]:
+            if token is not None or buffer:
+                buffer.append(end if token is None else token)
+            if len(buffer) == length:
+                windows.append(buffer)
+                buffer = []
+    return windows
 
 
 def end_of_window(documents, end, length):
@@ -56,12 +93,12 @@ EXERCISE = Answer(
     read=read,
     changed="changed",
     cases=[
-        ("one document of 3 tokens, windows of 4", ([[5, 6, 7]], 0, 4)),
         ("documents of 2 and 4 tokens, windows of 4", ([[5, 6], [7, 8, 9, 5]], 0, 4)),
+        ("one document of 3 tokens, windows of 4", ([[5, 6, 7]], 0, 4)),
         ("documents of 5, 1 and 2 tokens, end 9, windows of 3",
          ([[1, 2, 3, 4, 5], [6], [7, 8]], 9, 3)),
-        ("documents of 9, 0 and 1 tokens, windows of 4",
-         ([[1, 2, 3, 4, 5, 6, 7, 8, 1], [], [2]], 0, 4)),
+        ("documents of 2, 0 and 9 tokens, windows of 4",
+         ([[8, 9], [], [1, 2, 3, 4, 5, 6, 7, 8, 1]], 0, 4)),
         ("documents of 4, 2 and 3 tokens, windows of 2", ([[4, 5, 6, 7], [1, 2], [8, 9, 1]], 0, 2)),
         ("documents of 4 and 3 tokens, windows of 4", ([[5, 6, 7, 8], [1, 2, 3]], 0, 4)),
         ("no document", ([], 0, 4)),
@@ -70,9 +107,16 @@ EXERCISE = Answer(
         ("no_end", {"[*tokens, end]": "tokens"}),
         ("before", {"[*tokens, end]": "[end, *tokens]"}),
         ("both_sides", {"[*tokens, end]": "[end, *tokens, end]"}),
-        ("between", between),
+        ("last_window", between),
+        ("last_window", {"range(whole)": "range(-(-len(stream) // length) - 1)"}),
+        ("one_for_each", one_for_each),
+        ("none_at_an_edge", none_at_an_edge),
+        ("no_end_if_empty", {ADD: "stream += [*tokens, end] if tokens else []"}),
+        ("end_for_token", {"[*tokens, end]": "[*tokens[:-1], end]"}),
         ("end_of_window", end_of_window),
-        ("kept_tail", {WHOLE: "-(-len(stream) // length)"}),
+        Mistake("kept_tail", {WHOLE: "-(-len(stream) // length)"},
+                when=lambda got, length: bool(got) and len(got[-1]) < length
+                and all(len(window) == length for window in got[:-1])),
         ("padded_tail", {"whole = ": "stream += [end] * (-len(stream) % length)\n    whole = "}),
         ("padded_each", padded_each),
         ("cut_each", cut_each),
@@ -88,11 +132,19 @@ EXERCISE = Answer(
         ("literal", {"*tokens, end": "*tokens, 0"}),
         ("last_document", {"stream += [": "stream = ["}),
         ("columns", {CUT: "stream[i :: whole][:length]"}),
-        ("nothing", lambda documents, end, length: []),
+        Mistake("nothing", lambda documents, end, length: [], when=lambda got: not got),
         ("one_window", {"range(whole)": "range(min(whole, 1))"}),
+        Mistake("too_long", lambda documents, end, length: [
+            [token for tokens in documents for token in [*tokens, end]]
+        ], when=lambda got, length: any(len(window) > length for window in got)),
     ],
     facts=lambda got, want, documents: {
-        "got": got, "want": want, "count": len(got), "right": len(want), "docs": len(documents),
+        "got": got, "want": want, "docs": counted(len(documents), "document"),
+        "count": counted(len(got), "window"), "right": len(want),
+        "tokens": sum(map(len, documents)) + len(documents),
+        "longest": max(map(len, got), default=0),
     },
-    passed=lambda got: Passed((("windows cut", sum(map(len, got)), 12, ""),)),
+    passed=lambda got, want: Passed((
+        ("windows packed in all cases", sum(map(len, got)), sum(map(len, want)), ""),
+    )),
 )  # fmt: skip

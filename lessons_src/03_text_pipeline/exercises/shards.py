@@ -1,5 +1,6 @@
 """Exercise 3.3: how many rows a rank reads and keeps, as `split_dataset_by_node` shares them."""
 
+from dtlib.errors import counted
 from dtlib.learn.answers import Answer
 from dtlib.learn.readers import several
 from dtlib.learn.solutions import solution
@@ -21,7 +22,7 @@ EXERCISE = Answer(
     cases=[
         ("1 shard of 8 rows, rank 0 of 1", ([8], 0, 1)),
         ("shards of 6 and 4 rows, rank 1 of 2", ([6, 4], 1, 2)),
-        ("shards of 5, 7, 2 and 1 rows, rank 1 of 2", ([5, 7, 2, 1], 1, 2)),
+        ("shards of 3, 7, 2 and 1 rows, rank 1 of 2", ([3, 7, 2, 1], 1, 2)),
         ("1 shard of 8 rows, rank 3 of 4", ([8], 3, 4)),
         ("1 shard of 10 rows, rank 1 of 4", ([10], 1, 4)),
         ("1 shard of 10 rows, rank 3 of 4", ([10], 3, 4)),
@@ -44,6 +45,9 @@ EXERCISE = Answer(
         ("from_one", {KEPT: "len(range(rank + 1, total, world_size))"}),
         ("contiguous", {OWN: f"sum(shards[rank * ({EACH}) : (rank + 1) * ({EACH})])"}),
         ("one_shard", {OWN: "shards[rank]"}),
+        ("equal_share", {OWN: "min(sum(shards[r::world_size]) for r in range(world_size))"}),
+        ("stops_early", {LATE: "rows = range(total)[rank::world_size]\n"
+                               "    return max(rows, default=-1) + 1, len(rows)"}),
         ("mean_shard", {OWN: "total / world_size"}),
         ("counts_shards", {OWN: "len(shards[rank::world_size])"}),
         ("next_rank", {"shards[rank::world_size]": "shards[rank + 1 :: world_size]"}),
@@ -52,7 +56,8 @@ EXERCISE = Answer(
     ],
     facts=lambda got, want, shards, rank, world_size: {
         "read": f"{got[0]:g}", "kept": f"{got[1]:g}", "right_read": f"{want[0]:g}",
-        "right_kept": f"{want[1]:g}", "count": len(shards), "total": sum(shards),
+        "right_kept": f"{want[1]:g}", "count": counted(len(shards), "shard"), "total": sum(shards),
+        "ranks": counted(world_size, "rank"),
     },
     passed=lambda got: Passed((("rows that rank 1 of 4 reads to keep 3", got[4][0], 10, ""),)),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """More answers to `replace_file`, for the tests alone."""
 
-from ..exercises.atomic import RENAME, SYNC, WRITE
+from ..disk import NEW
+from ..exercises.atomic import FOLDER, RENAME, SYNC, WRITE
 
 
 def another_name(disk, name, data):
@@ -41,7 +42,36 @@ def twice_renamed(disk, name, data):
     disk.fsync_folder()
 
 
+def synced_twice(disk, name, data):
+    disk.write("a", data)
+    disk.fsync("a")
+    disk.rename("a", name)
+    disk.fsync(name)
+
+
+def under_its_own_name(disk, name, data):
+    disk.write(name, data)
+    disk.fsync(name)
+    disk.rename(name, name)
+    disk.fsync_folder()
+
+
+def of_the_old_file(disk, name, data):
+    disk.write("tmp", data)
+    disk.fsync(name)
+    disk.rename("tmp", name)
+    disk.fsync_folder()
+
+
 ALSO_WRONG = [
+    ("old_fsync", of_the_old_file),
+    ("not_durable", synced_twice),
+    ("direct", under_its_own_name),
+    ("other_data", {WRITE: f'disk.write(name + ".tmp", {NEW!r})'}),
+    ("no_such_file", {FOLDER: f'{FOLDER}\n    disk.remove(name + ".tmp")'}),
+    ("no_such_file", {FOLDER: f"{FOLDER}\n    {SYNC}"}),
+    ("no_such_file", {WRITE: "later", SYNC: WRITE, "later": SYNC}),
+    ("no_such_file", {RENAME: 'disk.rename("temp", name)'}),
     ("direct", over_it),
     ("direct", lambda disk, name, data: disk.write(name, data)),
     ("gap", with_a_backup),

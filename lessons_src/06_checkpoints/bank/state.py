@@ -3,10 +3,11 @@
 import copy
 import io
 
+import numpy as np
 import torch
 
 from ..exercises.state import state_of
-from ..trainer import PARTS
+from ..trainer import PARTS, Run
 
 DICTS = PARTS[:5]
 
@@ -42,6 +43,15 @@ def train_a_step(run):
     return state_of(run)
 
 
+def saved_before(run):
+    """The dict of another run, which its cell left in the notebook."""
+    keep = torch.get_rng_state()
+    other = Run(40)
+    other.train(17)
+    torch.set_rng_state(keep)
+    return state_of(other)
+
+
 ALSO_WRONG = [
     ("no_schedule", {'"schedule", ': ""}),
     ("apart", lambda run: state_of(run) | {"rng": torch.Generator().manual_seed(3).get_state()}),
@@ -49,6 +59,11 @@ ALSO_WRONG = [
     ("no_step", {'    saved["step"] = run.step\n': ""}),
     ("object", lambda run: state_of(run) | {"model": run.model}),
     ("object", lambda run: {"run": run.sampler}),
+    ("object", lambda run: state_of(run) | {"rng": np.random.get_state()}),
+    ("object", lambda run: state_of(run) | {"rng": torch.get_rng_state}),
+    ("not_loaded", lambda run: state_of(run) | {"rng": torch.initial_seed()}),
+    ("not_loaded", lambda run: state_of(run) | {"step": str(run.step)}),
+    ("other_count", saved_before),
     ("not_loaded", lambda run: state_of(run) | {"model": {}}),
     ("not_loaded", lambda run: state_of(run) | {"sampler": {"position": run.sampler.position}}),
     ("kind", lambda run: list(state_of(run).values())),

@@ -1,41 +1,59 @@
 """Exercise 6.3: replace a file so that no crash, at no moment, costs the last good state."""
 
+import math
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed
+from dtlib.learn.verdicts import Passed, Wrong
 
 from ..disk import NEW, OLD, Disk
 
 replace_file = solution("replace_file", globals())
 
+THIRD = "another state"
 # lines of the solution
 WRITE, SYNC = 'disk.write(name + ".tmp", data)', 'disk.fsync(name + ".tmp")'
 RENAME, FOLDER = 'disk.rename(name + ".tmp", name)', "disk.fsync_folder()"
 
 
-def run(answer, name):
+def run(answer, name, data):
     """What the file may hold after a crash at each moment, and what the program did."""
     disk = Disk({name: OLD}, name)
-    answer(disk, name, NEW)
+    try:
+        answer(disk, name, data)
+    except FileNotFoundError as error:
+        after = f'after "{" ".join(disk.acts[-1])}"' if disk.acts else "in your first call"
+        there = ", ".join(sorted(disk.files)) or "no file at all"
+        raise Wrong("no_such_file", file=error.filename, there=there, after=after) from None
     return [sorted(moment) for moment in disk.moments], disk.acts, sorted(disk.files), disk.files
 
 
-def judge(got, name):
+def judge(got, name, data):
     """Whether the file is whole at each moment, and new at the end."""
     moments, _, files, held = got
-    whole = all(set(moment) <= {OLD, NEW} for moment in moments)
-    return whole and moments[-1] == [NEW] and files == [name] and held[name] == NEW
+    whole = all(set(moment) <= {OLD, data} for moment in moments)
+    return whole and moments[-1] == [data] and files == [name] and held[name] == data
 
 
 def did(got):
     return [" ".join(act) for act in got[1]]
 
 
-def facts(got, name):
+def place(got, *act):
+    """At which act the program did this for the first time, or infinity."""
+    return got[1].index(act) if act in got[1] else math.inf
+
+
+def torn(got, data):
+    """Whether a crash may leave anything but one of the two states."""
+    return any(set(moment) - {OLD, data} for moment in got[0])
+
+
+def facts(got, name, data):
     moments, acts, files, held = got
-    bad = [k for k, moment in enumerate(moments) if not set(moment) <= {OLD, NEW}]
-    seen = sorted(set(moments[bad[0]]) - {OLD, NEW})[0] if bad else ""
+    bad = [k for k, moment in enumerate(moments) if not set(moment) <= {OLD, data}]
+    seen = sorted(set(moments[bad[0]]) - {OLD, data})[0] if bad else ""
     return {
         "after": " ".join(acts[bad[0] - 1]) if bad else "the last call",
         "holds": repr(seen) if seen else "nothing: it is missing", "files": ", ".join(files),
@@ -43,8 +61,9 @@ def facts(got, name):
     }  # fmt: skip
 
 
-def in_place(got):
-    return "write latest.pt" in did(got)
+def in_place(got, name):
+    """Whether it writes to the file itself, before another one is renamed to it or without that."""
+    return place(got, "write", name) < place(got, "rename", name)
 
 
 EXERCISE = Answer(
@@ -53,23 +72,26 @@ EXERCISE = Answer(
     run=run,
     judge=judge,
     cases=[
-        (f"{name} holds the old state, and the new one replaces it", (name,))
-        for name in ("latest.pt", "weights.pt")
+        (f"{name} holds the old state, and {data} replaces it", (name, data))
+        for name, data in (("latest.pt", NEW), ("latest.pt", THIRD), ("weights.pt", NEW))
     ],
     mistakes=[
         Mistake("literal", {RENAME: 'disk.rename(name + ".tmp", "latest.pt")'},
                 when=lambda name: name != "latest.pt"),
         Mistake("nothing", lambda disk, name, data: name, when=lambda got: not got[1]),
         Mistake("direct", {WRITE: "disk.write(name, data)", SYNC: "disk.fsync(name)", RENAME: ""},
-                when=lambda got: in_place(got) and "rename latest.pt" not in did(got)
-                and "remove latest.pt" not in did(got)),
+                when=lambda got, name: in_place(got, name) and f"remove {name}" not in did(got)),
         Mistake("gap", {RENAME: f"disk.remove(name)\n    {RENAME}"},
                 when=lambda got: any("" in moment for moment in got[0])),
-        Mistake("written_again", {FOLDER: f"{FOLDER}\n    disk.write(name, data)"}, when=in_place),
+        Mistake("written_again", {FOLDER: f"{FOLDER}\n    disk.write(name, data)"},
+                when=lambda got, name: place(got, "write", name) < math.inf),
         ("no_fsync", {SYNC: ""}),
+        Mistake("old_fsync", {SYNC: "disk.fsync(name)"},
+                when=lambda got, name, data: torn(got, data)
+                and place(got, "fsync", name) < place(got, "rename", name) < math.inf),
         Mistake("late_fsync", {SYNC: "", FOLDER: f"disk.fsync(name)\n    {FOLDER}"},
-                when=lambda got: "fsync latest.pt" in did(got)
-                and not any(f"fsync {file}" in did(got) for file in ("latest.pt.tmp", "tmp"))),
+                when=lambda got, name, data: torn(got, data)
+                and place(got, "rename", name) < place(got, "fsync", name) < math.inf),
         Mistake("no_rename", {RENAME: ""}, when=lambda got: "rename latest.pt" not in did(got)),
         ("no_folder_fsync", {FOLDER: ""}),
         ("folder_first", {RENAME: "later", FOLDER: RENAME, "later": FOLDER}),
@@ -79,11 +101,9 @@ EXERCISE = Answer(
         Mistake("left_over", {FOLDER: f'{FOLDER}\n    disk.write("copy", data)'},
                 when=lambda got: got[2] != ["latest.pt"]),
         Mistake("other_data", {WRITE: 'disk.write(name + ".tmp", data + "!")'},
-                when=lambda got: got[3].get("latest.pt") != NEW),
-        Mistake("half",
-                when=lambda got: any(set(m) - {OLD, NEW} for m in got[0])),
-        Mistake("not_durable",
-                when=lambda got: got[0][-1] != [NEW]),
+                when=lambda got, data: got[3].get("latest.pt") != data),
+        Mistake("half", when=torn),
+        Mistake("not_durable", when=lambda got, data: got[0][-1] != [data]),
     ],
     facts=facts,
     passed=lambda got: Passed(

@@ -1,10 +1,11 @@
 """Exercise 6.4: the windows of a perplexity, in which each token is scored once."""
 
 from dtlib.learn.answers import Answer
+from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import listed
+from dtlib.learn.readers import listed, row_of
 from dtlib.learn.solutions import solution
-from dtlib.learn.verdicts import Passed, Wrong
+from dtlib.learn.verdicts import Passed
 
 spans_of = solution("spans_of", globals())
 
@@ -14,13 +15,9 @@ SPAN, NEXT, STOP = "(begin, end, done)", "done = end", "if end == length:\n     
 
 
 def read(value):
-    """A list of triples of whole numbers."""
-    spans = []
-    for span in listed(value, "kind"):
-        if not isinstance(span, (tuple, list)) or len(span) != 3:
-            raise Wrong("triple", got=repr(span)[:40])
-        spans.append(tuple(map(int, span)))
-    return spans
+    """Triples of whole numbers, from lists, arrays, tensors or a generator."""
+    spans = (row_of(span, 3, "triple") for span in listed(value, "kind"))
+    return [tuple(int(to_number(one)) for one in span) for span in spans]
 
 
 def scored(spans):
@@ -34,8 +31,16 @@ def facts(got, length):
     return {
         "got": ", ".join(map(str, got[:4])), "count": len(tokens), "right": length - 1,
         "twice": twice[0] if twice else 0, "missing": missing[0] if missing else 0,
-        "last": got[-1][1] if got else 0,
+        "last": got[-1][1] if got else 0, "last_window": got[-1] if got else "none",
     }  # fmt: skip
+
+
+def negative_count(length, window, stride):
+    """The number of windows by a formula that is right only for a text longer than a window."""
+    count = 1 - -(length - window) // stride
+    starts = [k * stride for k in range(count)]
+    ends = [min(begin + window, length) for begin in starts]
+    return list(zip(starts, ends, [1, *ends], strict=False))
 
 
 def has(which):
@@ -53,6 +58,8 @@ EXERCISE = Answer(
         ("14 tokens, window 5, stride 3", (14, 5, 3)),
         ("4 tokens, window 5, stride 3", (4, 5, 3)),
         ("10 tokens, window 6, stride 1", (10, 6, 1)),
+        ("10 tokens, window 5, stride 3", (10, 5, 3)),
+        ("3 tokens, window 9, stride 2", (3, 9, 2)),
     ],
     mistakes=[
         Mistake("first_token", {DONE: "done = 0"},
@@ -61,6 +68,10 @@ EXERCISE = Answer(
                 when=has(lambda got, length, window: got[-1][1] > length)),
         ("twice", {SPAN: "(begin, end, begin + 1)"}),
         ("last_stride", {SPAN: "(begin, end, max(begin + 1, end - stride))"}),
+        ("end_minus_stride", {SPAN: "(begin, end, end - stride if begin else 1)"}),
+        ("moved_back", {END: "min(begin + window, length)\n"
+                             "        begin = max(0, min(begin, length - window))"}),
+        Mistake("no_window", negative_count, when=lambda got: not got),
         ("no_stop", {STOP: "pass"}),
         ("stops_early", {STARTS: "range(0, length - window, stride)"}),
         ("whole_only", {STARTS: "range(0, length - window + 1, stride)"}),

@@ -9,8 +9,10 @@ import io
 
 import torch
 
+from dtlib.errors import counted
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -18,6 +20,8 @@ from ..trainer import PARTS, Run, load
 
 state_of = solution("state_of", globals())
 COPY = "copy.deepcopy(saved)"  # words of the solution
+# what `load`, and a run that it put together, may raise
+CANNOT = KeyError, TypeError, ValueError, RuntimeError, AttributeError
 
 
 def run(answer, stopped, total):
@@ -30,27 +34,58 @@ def run(answer, stopped, total):
     if not isinstance(saved, dict):
         raise Wrong("kind", got=type(saved).__name__)
     went_on = first.train(total)
+    try:
+        saved = written_and_read(saved)
+    except Exception:
+        raise Wrong("object", got=", ".join(map(str, filter(is_object(saved), saved)))) from None
+    try:
+        resumed = load(Run(total, seed=3), saved).train(total)
+    except CANNOT as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:80]
+        raise Wrong("not_loaded", why=why, part=not_loaded(total, saved)) from None
+    return resumed, went_on
+
+
+def written_and_read(saved):
+    """What a file of it holds, for a reader who trusts nobody."""
     file = io.BytesIO()
     torch.save(saved, file)
     file.seek(0)
-    try:
-        saved = torch.load(file, weights_only=True)
-    except Exception:
-        raise Wrong("object", got=", ".join(sorted(map(str, saved)))) from None
-    try:
-        resumed = load(Run(total, seed=3), saved).train(total)
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        raise Wrong("not_loaded", why=" ".join(str(error).split())[:80]) from None
-    return resumed, went_on
+    return torch.load(file, weights_only=True)
+
+
+def is_object(saved):
+    """Tells whether an entry is more than tensors and plain values."""
+
+    def told(name):
+        try:
+            written_and_read({name: saved[name]})
+        except Exception:
+            return True
+        return False
+
+    return told
+
+
+def not_loaded(total, saved):
+    """The name of the part with which alone a run cannot be loaded, or take a step."""
+    for part in saved:
+        try:
+            alone = load(Run(total, seed=3), {part: saved[part]})
+            alone.train(alone.step + 1)
+        except CANNOT:
+            return part
+    return "one of the parts"
 
 
 def facts(got, want):
     resumed, right = got[0], want[0]
     apart = [k for k, (a, b) in enumerate(zip(resumed, right, strict=False)) if a != b]
-    first = apart[0] if apart else min(len(resumed), len(right)) - 1
+    first = apart[0] if apart else max(min(len(resumed), len(right)) - 1, 0)
+    mine, its = told_apart(resumed[first] if resumed else "none", right[first])
     return {
-        "steps": len(resumed), "right_steps": len(right), "first": first + 1,
-        "got": f"{resumed[first]:.4f}" if resumed else "none", "want": f"{right[first]:.4f}",
+        "steps": counted(len(resumed), "step"), "right_steps": len(right), "first": first + 1,
+        "got": mine, "want": its,
     }  # fmt: skip
 
 
@@ -82,9 +117,14 @@ def from_the_seed(run):
     return saved
 
 
-def rounded(run):
-    saved = state_of(run)
-    return saved | {"model": {k: v.bfloat16() for k, v in saved["model"].items()}}
+def rounded_to(dtype):
+    """The state with the weights in a format of 16 bits."""
+
+    def state(run):
+        saved = state_of(run)
+        return saved | {"model": {k: v.to(dtype) for k, v in saved["model"].items()}}
+
+    return state
 
 
 def next_epoch(run):
@@ -111,13 +151,16 @@ EXERCISE = Answer(
         ("all_alias", with_alias("model", "optimizer")),
         ("later", later),
         ("from_the_seed", from_the_seed),
-        ("rounded", rounded),
+        ("rounded", rounded_to(torch.bfloat16)),
+        ("rounded", rounded_to(torch.float16)),
         ("next_epoch", next_epoch),
         Mistake("drawn_before", drawn_before, when=lambda got, want: got[1] != want[1]),
+        Mistake("other_count", lambda run: state_of(run) | {"step": 17},
+                when=lambda got: len(got[0]) != len(got[1])),
     ],
     facts=facts,
     passed=lambda got: Passed(
         (("losses equal to those of the run that went on", len(got[1][0]), 11, ""),),
         "The same bits, although the other run began with other weights and another order.",
     ),
-)
+)  # fmt: skip
