@@ -125,3 +125,15 @@ def _is_rounded(a: float, b: float, zero: bool) -> bool:
     cut = (math.trunc(b * 10**n) / 10**n for n in range(9) if abs(b) < 2**53 / 10**n)
     digits = (float(f"{b:.{n}g}") for n in range(1, 9))
     return a in (float(math.trunc(b)), *bits, *decimals, *cut, *digits)
+
+
+def shortened(a: float, b: float) -> bool:
+    """Whether `a` is `b` cut to some decimals, and no other mistake is likely to give that number.
+
+    For a check that sees one case alone. A sum without its smallest parts is `b` with fewer
+    digits, too, and of a small number cut to a whole one nothing is left.
+    """
+    if not (math.isfinite(a) and math.isfinite(b)) or _same_number(a, b, SAME):
+        return False
+    first = 0 if abs(b) >= 100 else 1
+    return any(math.isclose(a, round(b, n), rel_tol=SAME) for n in range(first, 9) if round(b, n))

@@ -358,6 +358,13 @@ def test_two_numbers_that_differ_are_told_apart(got, want, words):
     assert (told["got"], told["want"]) == words
 
 
+def test_a_number_that_lost_decimals_is_not_one_that_lost_a_part():
+    want = 2222.2
+    assert shortened(2222.0, want) and shortened(0.57, 4 / 7)
+    assert not shortened(2220.0, want)  # without the last ones of 10000 + 1000 + 100 + 10 + 1
+    assert not any(shortened(got, 4 / 7) for got in (1.0, 0.0, 4 / 7, float("nan")))
+
+
 def test_an_answer_that_returns_nothing_is_told_so_where_none_may_be_right():
     kit = Answer(
         lambda w: w if w > 1 else None,
