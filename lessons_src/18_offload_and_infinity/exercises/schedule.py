@@ -1,11 +1,9 @@
 """Exercise 18.4: when each chunk is read, updated and written, with so many windows."""
 
-from collections.abc import Sequence
-
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import listed, shown
+from dtlib.learn.readers import listed, row_of, shown
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -29,10 +27,8 @@ def reader(got, read):
         raise Wrong("count", got=len(rows), want=len(read))
     found = []
     for i, row in enumerate(rows):
-        if isinstance(row, (str, bytes)) or not isinstance(row, Sequence) or len(row) != 3:
-            raise Wrong("no_triple", chunk=i, got=shown(row))
         try:
-            found.append(tuple(map(to_number, row)))
+            found.append(tuple(map(to_number, row_of(row, len(PARTS), "no_triple"))))
         except Wrong:
             raise Wrong("no_triple", chunk=i, got=shown(row)) from None
     return found

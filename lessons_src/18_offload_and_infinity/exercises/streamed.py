@@ -40,6 +40,18 @@ class Outcome:
     moved: dict[str, int]
     most: int
     unwritten: dict[str, int] = field(default_factory=dict)
+    past: int = 0  # how often the state was taken without `read` and `write`
+
+
+class Watched(Host):
+    """A host that counts how often its whole state is taken, past the window."""
+
+    past = 0
+
+    @property
+    def state(self):
+        self.past += 1
+        return self._state
 
 
 def case(elements, window):
@@ -50,7 +62,7 @@ def run(answer, elements, window):
     """Take the steps."""
     dice = torch.Generator().manual_seed(7)
     weights = torch.randn(elements, generator=dice).bfloat16()
-    host = Host(weights, window)
+    host = Watched(weights, window)
     for number in range(1, STEPS + 1):
         gradient = torch.randn(elements, generator=dice).bfloat16()
         given = gradient.clone()
@@ -68,7 +80,8 @@ def run(answer, elements, window):
             raise Wrong("untouched")
     moved = {verb: host.moved(verb) for verb in ("read", "write")}
     most, unwritten = in_flight(host.calls)
-    return Outcome(host.state, weights, moved, most, unwritten)
+    past = host.past
+    return Outcome(host.state, weights, moved, most, unwritten, past)
 
 
 def in_flight(calls):
@@ -103,9 +116,11 @@ def judge(got, want, window):
     """Numbers first, then how they were moved."""
     if not torch.equal(numbers(got), numbers(want)):
         return False
+    if got.past:
+        return Wrong("around")
     for verb in ("read", "write"):
         if got.moved[verb] != want.moved[verb]:
-            key = f"{verb}_more" if got.moved[verb] > want.moved[verb] else "around"
+            key = f"{verb}_more" if got.moved[verb] > want.moved[verb] else "kept"
             return Wrong(key, verb=verb, got=got.moved[verb], want=want.moved[verb])
     if got.most > window:
         return Wrong("in_flight", most=got.most, window=window)
@@ -132,6 +147,14 @@ def facts(got, want):
                 "got": values[0], "want": values[1],
             }  # fmt: skip
     return {"most": got.most}
+
+
+def nearly(got, want):
+    """Right up to the rounding of fp32: the update is another program's."""
+    pairs = [(got.state[kind], want.state[kind]) for kind in KINDS]
+    rounded = torch.allclose(got.weights.float(), want.weights.float(), rtol=0.01)
+    close = all(torch.allclose(*pair, rtol=1e-5, atol=1e-7) for pair in pairs)
+    return rounded and close and not all(torch.equal(*pair) for pair in pairs)
 
 
 def stale(*kinds):
@@ -191,7 +214,15 @@ EXERCISE = Answer(
         ("one_short", {"start + window, len(gradient))": "start + window - 1, len(gradient))"}),
         ("master_as_weights", {'master = host.read("master", start, stop)':
                                "master = weights[start:stop].float()"}),
+        ("rounded_master", {"weights[start:stop] = master": "",
+                            STEP: f"{STEP}\n        {NEW}",
+                            'write("master", start, master)':
+                            'write("master", start, weights[start:stop])'}),
+        ("step_from_2", {"second, step)": "second, step + 1)"}),
+        ("order", {"adamw(master, gradient[start:stop], first, second, step)":
+                   "adamw(master, first, second, gradient[start:stop].float(), step)"}),
         Mistake("not_written", when=lambda got: any(got.unwritten.values())),
+        Mistake("nearly", when=nearly),
     ],
     other="unrecognised",
     facts=facts,
