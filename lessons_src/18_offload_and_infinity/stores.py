@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -167,3 +168,11 @@ def seconds_by_chunk(calls: Sequence[Call]) -> tuple[list[float], list[float], l
         if call is not None:
             chunk.append(call)
     return read, update, write
+
+
+def median_by_chunk(calls: Sequence[Call], steps: int) -> list[list[float]]:
+    """Median over equal steps of what `seconds_by_chunk` finds: one slow step does not count."""
+    return [
+        [statistics.median(kind[i :: len(kind) // steps]) for i in range(len(kind) // steps)]
+        for kind in seconds_by_chunk(calls)
+    ]

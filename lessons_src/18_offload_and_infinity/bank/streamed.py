@@ -1,6 +1,6 @@
 """More answers to `streamed_step`, for the tests alone."""
 
-from ..exercises.streamed import STEP, streamed_step
+from ..exercises.streamed import NEW, STEP, streamed_step
 from ..stores import BETAS, DECAY, EPSILON, KINDS, RATE, adamw
 
 MOMENT = 'host.write("first", start, first)'  # words of the solution
@@ -169,7 +169,11 @@ ALSO_WRONG = [
     ("nearly", own_formula),
     ("order", {STEP: "adamw(master, first, second, gradient[start:stop], step)"}),
     ("lengths", {"gradient[start:stop]": "gradient"}),
-    ("lengths", {"stop = min(start + window, len(gradient))": "stop = start + window"}),
+    ("behind_end", {"stop = min(start + window, len(gradient))": "stop = start + window"}),
+    ("behind_end", {'host.write("master", start': 'host.write("master", stop'}),
+    ("rounded_master", {'start, master)': "start, master.bfloat16())"}),
+    ("one_chunk", {NEW: f"{NEW}\n        return weights"}),
+    ("untouched", {"range(0, len(gradient), window)": "range(0, len(gradient) - window, window)"}),
     ("gradient_changed", scales_the_gradient),
     ("read_more", weights_read_back),
     ("read_more", {STEP: f'first = host.read("first", start, stop)\n        {STEP}'}),

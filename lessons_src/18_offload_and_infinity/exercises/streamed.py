@@ -44,9 +44,22 @@ class Outcome:
 
 
 class Watched(Host):
-    """A host that counts how often its whole state is taken, past the window."""
+    """A host that refuses what lies behind its end, and counts how often `state` is taken."""
 
     past = 0
+
+    def read(self, kind, start, stop):
+        self._inside("read", kind, start, stop)
+        return super().read(kind, start, stop)
+
+    def write(self, kind, start, values):
+        self._inside("wrote", kind, start, start + len(values))
+        super().write(kind, start, values)
+
+    def _inside(self, verb, kind, start, stop):
+        has = len(self._state.get(kind, ()))
+        if stop > has > 0 and stop - start <= self.window:
+            raise Wrong("behind_end", verb=verb, start=start, stop=stop, has=has)
 
     @property
     def state(self):
@@ -199,6 +212,9 @@ EXERCISE = Answer(
         ("swapped", {'write("first", start, first)': 'write("first", start, second)',
                      'write("second", start, second)': 'write("second", start, first)'}),
         ("swapped_in", {"first, second, step)": "second, first, step)"}),
+        ("swapped_in", {'first = host.read("first"': 'first = host.read("second"',
+                        'second = host.read("second", start': 'second = host.read("first", start'}),
+        ("one_chunk", {NEW: f"{NEW}\n        return"}),
         ("too_early", {STEP: "", NEW: EARLY}),
         ("before_update", {STEP: EARLY, f"{LAST}\n        {NEW}": LAST}),
         ("weights_to_start", {"weights[start:stop] = master": "weights[: stop - start] = master"}),
