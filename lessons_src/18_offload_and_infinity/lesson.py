@@ -641,8 +641,9 @@ print(f"the slowest of the three alone takes {1000 * slowest:.2f} ms")
 
 # %% [markdown]
 # With enough windows the step takes about as long as its slowest part: reading
-# and updating and writing overlap. More windows cannot help then, only a
-# faster disk, or more of them. Files that are mapped into memory are often in
+# and updating and writing overlap. More windows cannot help then. If reading or
+# writing is the slowest, a faster disk helps, or more of them; if updating is,
+# only a faster Adam does, and a third window may add nothing. Files that are mapped into memory are often in
 # the page cache, so this machine's reads may be far faster than its disk.
 #
 # ## Quiz

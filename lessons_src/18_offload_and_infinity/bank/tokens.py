@@ -30,6 +30,9 @@ ALSO_WRONG = [
     ("unrecognised", lambda *given: 7 * fewest_tokens(*given) + 3),
     ("one", lambda *given: 1),
     ("percent", lambda p, m, b, s, e: math.ceil(m / b * e / (100 - e) * s / (6 * p))),
+    ("brackets", lambda p, m, b, s, e: math.ceil((m / b * e / 1 - e) * s / (6 * p))),
+    ("no_model", lambda p, m, *given: fewest_tokens(p, m * p, *given)),
+    ("twelve", lambda p, m, b, s, e: fewest_tokens(2 * p, m, b, s, e)),
     ("both_ways", lambda p, m, *given: fewest_tokens(p, 2 * m, *given)),
     ("too_few_by_one", lambda *given: fewest_tokens(*given) - 1),
 ]

@@ -8,6 +8,7 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 PARTS = ("read", "updated", "written")
+BEFORE = "done[i - 1] if i else (0, 0, 0)"
 FREE = "done[i - windows][2] if i >= windows else 0"  # words of the solution
 
 finish_times = solution("finish_times", globals())
@@ -16,6 +17,11 @@ finish_times = solution("finish_times", globals())
 def case(words, read, update, write, windows):
     label = f"{words}, {windows} window{'s' * (windows > 1)}"
     return label, (list(read), list(update), list(write), windows)
+
+
+def run(answer, read, update, write, windows):
+    """Give the answer lists of its own: it may empty them."""
+    return answer([*read], [*update], [*write], windows)
 
 
 def reader(got, read):
@@ -58,6 +64,10 @@ def durations(got, read, update, write):
     return got == list(zip(read, update, write, strict=True))
 
 
+def backwards(*given):
+    return [row[::-1] for row in finish_times(*given)]
+
+
 def begins(read, update, write, windows):
     done = finish_times(read, update, write, windows)
     return [(a - r, b - u, c - w) for (a, b, c), r, u, w in
@@ -66,6 +76,7 @@ def begins(read, update, write, windows):
 
 EXERCISE = Answer(
     finish_times,
+    run=run,
     read=reader,
     # One chunk; windows for all; each of the three as the slowest; then too few windows.
     cases=[
@@ -83,6 +94,9 @@ EXERCISE = Answer(
         ("serial", {"max(before[0], free)": "before[2]"}),
         ("no_windows", {"max(before[0], free)": "before[0]"}),
         ("all_readers", {"max(before[0], free)": "free"}),
+        ("all_readers", {BEFORE: "done[i - windows] if i >= windows else (0, 0, 0)"}),
+        ("newest_window", {FREE: "done[i - 1][2] if i >= windows else 0"}),
+        ("order", backwards),
         ("all_updaters", {"max(before[1], is_read)": "is_read"}),
         ("all_writers", {"max(before[2], is_updated)": "is_updated"}),
         ("not_read_yet", {"max(before[1], is_read)": "before[1]"}),

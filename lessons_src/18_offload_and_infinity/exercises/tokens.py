@@ -73,6 +73,8 @@ EXERCISE = Answer(
         ("backward_only", {"(6 * parameters)": "(4 * parameters)"}),
         ("recomputed", {"(6 * parameters)": "(8 * parameters)"}),
         ("one_flop", {"(6 * parameters)": "parameters"}),
+        ("twelve", {"(6 * parameters)": "(12 * parameters)"}),
+        ("brackets", {RATIO: "efficiency / 1 - efficiency"}),
         ("no_model", {"(6 * parameters)": "6"}),
         ("of_the_bus", {RATIO: "efficiency"}),
         ("upside_down", {RATIO: "(1 - efficiency) / efficiency"}),
