@@ -40,12 +40,12 @@ draw_question()
 
 # %% [markdown]
 # `ranks` processes train a GPT with `layers` blocks, `width` wide, for `steps`
-# steps, at least 3. Too few layers are refused: DeepSpeed would keep the state in
-# memory, and not on the disk. On a node with GPUs use `device="cuda"`, `width=1024`,
-# `layers=24` and one rank for each GPU. `nvme` names a folder on a fast disk;
-# by default the files go into this folder, and they are removed at the end.
-# With `record=True` the lesson saves its results for readers who have no
-# DeepSpeed.
+# steps, at least 3. Too few layers are refused: DeepSpeed would keep the state
+# in memory, and not on the disk. On a node with GPUs use `device="cuda"`,
+# `width=1024`, `layers=24` and one rank for each GPU. `nvme` names a folder on
+# a fast disk; by default the files go into this folder, and they are removed
+# at the end. With `record=True` the lesson saves its results for readers who
+# have no DeepSpeed.
 
 # %% tags=["parameters"]
 device = "cpu"
@@ -89,13 +89,13 @@ learn.predict("tokens")
 #   weights, and the gradients and the optimizer state are divided by N. A
 #   rank's share of both lies on the host, and *Adam runs there*. The state
 #   never travels. Gradients go down, new weights come up.
-# - **ZeRO-Infinity** (Rajbhandari et al. 2021, https://arxiv.org/abs/2104.07857)
-#   starts from stage 3: the weights are divided, too. Weights and optimizer
-#   state lie in files on NVMe. A layer's weights are read when forward needs
-#   them, dropped, and read again for backward. Adam still runs on the CPU: it
-#   reads a piece of its state, updates it, and writes it back. In this lesson
-#   the gradients wait on the host; whether they go to the disk, too, is a
-#   setting, as you will see.
+# - **ZeRO-Infinity** (Rajbhandari et al. 2021,
+#   https://arxiv.org/abs/2104.07857) starts from stage 3: the weights are
+#   divided, too. Weights and optimizer state lie in files on NVMe. A layer's
+#   weights are read when forward needs them, dropped, and read again for
+#   backward. Adam still runs on the CPU: it reads a piece of its state,
+#   updates it, and writes it back. In this lesson the gradients wait on the
+#   host; stock DeepSpeed puts large ones on the disk, too, as you will see.
 
 # %%
 from lesson.pictures import draw_places
@@ -112,7 +112,8 @@ draw_places()
 # one rank moves in one optimizer step, over four links. A step has
 # `micro_batches` forwards and backwards, and one update. Gradients go down
 # after every backward; that line is there as a worked example. Under offload
-# they are added up on the host. Under infinity, what is read from the disk for a layer goes on to the device.
+# they are added up on the host. Under infinity, what is read from the disk for
+# a layer goes on to the device.
 
 
 # %% tags=["exercise"]
@@ -156,8 +157,9 @@ learn.table(
 #
 # Now the course's strategies `zero3`, `offload` (at stage 2) and `infinity`
 # train the same GPT, all three in fp32, and `offload` twice more in bf16: with
-# one micro-batch in a step, and with three ("x3"). They run **DeepSpeed's own code**: its Adam for the CPU, its buffers, and its file
-# operator, which reads and writes past the page cache.
+# one micro-batch in a step, and with three ("x3"). They run **DeepSpeed's own
+# code**: its Adam for the CPU, its buffers, and its file operator, which reads
+# and writes past the page cache.
 #
 # What your machine lacks, if it has no GPU, is the bus: device and host are
 # one memory, so the copies are made but take no detour, and **times say
@@ -201,9 +203,10 @@ learn.table(
 # lesson 17. bf16 is another computation and has other losses, and three
 # micro-batches are other data.
 #
-# Offload is the faster one here, although it moves more: `zero3` divides the
-# weights and gathers them from the other ranks for every layer, and `offload`,
-# at stage 2, has them all. Without a bus its copies cost next to nothing.
+# If `offload` is faster than `zero3` in your table, although it moves more,
+# the stage is the reason: `zero3` divides the weights and gathers them from
+# the other ranks for every layer, and `offload`, at stage 2, has them all.
+# Without a bus its copies cost next to nothing.
 
 # %%
 for way in ("offload fp32", "infinity fp32"):
@@ -276,8 +279,8 @@ learn.table(
 #
 # The files first. In fp32 a parameter has 4 bytes of weights and 12 of
 # optimizer state on the disk: DeepSpeed keeps an fp32 copy for its Adam, even
-# when the weights are in fp32 themselves. Every step reads the weights twice and writes them once, and reads and
-# writes the state once:
+# when the weights are in fp32 themselves. Every step reads the weights twice
+# and writes them once, and reads and writes the state once:
 
 # %%
 from lesson.pictures import draw_counted
@@ -320,24 +323,26 @@ learn.measured("mostly", words, source=source)
 # - **small tensors**: a tensor whose share is smaller than a block of the
 #   file operator stays in memory, and so does the state of a small group. So
 #   the files are smaller than 4 and 12 bytes a parameter.
-# - **the end of forward**: the last matrix of the last block and the embedding,
-#   which is also the output layer, are still in memory when backward begins.
-#   They are read once, not twice.
+# - **the end of forward**: the last matrix of the last block and the
+#   embedding, which is also the output layer, are still in memory when
+#   backward begins. They are read once, not twice.
 #
 # What is in files is written and read exactly as often as the rule says.
 #
 # **The gradients are missing because this course keeps them off the disk.**
 # Stock DeepSpeed 0.19 has two constants of 1 MiB: a smaller tensor stays in
-# memory, so of this small model nothing would move. A gradient of 1 MiB or more
-# goes to the disk in fp32, and the update reads it back: in a run with
+# memory, so of this small model nothing would move. A gradient of 1 MiB or
+# more goes to the disk in fp32, and the update reads it back: in a run with
 # DeepSpeed's own constants and a wider model (`width=512`, four layers, one
 # rank) that was 3.9 bytes a parameter in each direction. The course sets both:
 # weights go to files from 4 KiB on, and no gradient does, because DeepSpeed
 # can read a gradient back to an address that its file operator cannot use, and
 # no error says so. So expect about 38 bytes a parameter instead of 30 from
-# stock DeepSpeed and a large model in mixed precision. Does
-# Linux agree with DeepSpeed's calls? A file system in memory is not counted,
-# so 0 means nothing. Otherwise a page or two of something else may be in it.
+# stock DeepSpeed and a large model in mixed precision.
+#
+# Does Linux agree with DeepSpeed's calls? A file system in memory is not
+# counted, so 0 means nothing. Otherwise a page or two of something else may be
+# in it.
 
 # %%
 calls = {
@@ -380,10 +385,11 @@ print("bytes read and written:", host.moved("read"), host.moved("write"))
 #
 # ●●○ *14 minutes.* Update the whole state with `adamw`, chunk by chunk. The
 # last chunk may be shorter. `host.state` is for looking at afterwards; your
-# step uses `read` and `write` alone. Never have more than `window` elements of a kind that are read
-# and not yet written, and move each element once in each direction. Then put
-# the new master weights into `weights`, which is the device's own tensor in
-# bf16: assigning to a part of it rounds. The check compares bit for bit.
+# step uses `read` and `write` alone. Never have more than `window` elements of
+# a kind that are read and not yet written, and move each element once in each
+# direction. Then put the new master weights into `weights`, which is the
+# device's own tensor in bf16: assigning to a part of it rounds. The check
+# compares bit for bit.
 
 
 # %% tags=["exercise"]
@@ -517,9 +523,9 @@ learn.measured("tokens", half, source="computed")
 # (section 4): $b$ bytes/s, $p$ FLOP/s, and the **arithmetic intensity** $a$,
 # the FLOP for each byte moved. It says that weights and gradients reach an
 # efficiency over 50 % with 70 GB/s, on a GPU of 70 TFLOP/s with one sequence
-# of 1,024 tokens. There forward is computed again in backward, so weights travel
-# three times and gradients once: 8 bytes a parameter, for 8 FLOP a parameter
-# and token.
+# of 1,024 tokens. There forward is computed again in backward, so weights
+# travel three times and gradients once: 8 bytes a parameter, for 8 FLOP a
+# parameter and token.
 
 # %%
 intensity = 8 * 1024 / 8
@@ -561,9 +567,9 @@ for n in (1, 16):
 # Three costs are not in these formulas: Adam's own time on the CPU, which also
 # works through 12 bytes a parameter in both directions; the wear of a disk to
 # which every step writes 14Ψ/N bytes; and, on several ranks, stage 3's own
-# messages between the GPUs. Each rank gathers the weights twice and reduces the
-# gradients, 6Ψ·(N − 1)/N bytes (lesson 16). On 16 ranks that is three times
-# what a rank moves to and from its disk.
+# messages between the GPUs. Each rank gathers the weights twice and reduces
+# the gradients, 6Ψ·(N − 1)/N bytes (lesson 16). On 16 ranks that is three
+# times what a rank moves to and from its disk.
 #
 # Try your own hardware. The curves are simulated.
 
@@ -641,10 +647,11 @@ print(f"the slowest of the three alone takes {1000 * slowest:.2f} ms")
 
 # %% [markdown]
 # With enough windows the step takes about as long as its slowest part: reading
-# and updating and writing overlap. More windows cannot help then. If reading or
-# writing is the slowest, a faster disk helps, or more of them; if updating is,
-# only a faster Adam does, and a third window may add nothing. Files that are mapped into memory are often in
-# the page cache, so this machine's reads may be far faster than its disk.
+# and updating and writing overlap. More windows cannot help then. If reading
+# or writing is the slowest, a faster disk helps, or more of them; if updating
+# is, only a faster Adam does, and a third window may add nothing. Files that
+# are mapped into memory are often in the page cache, so this machine's reads
+# may be far faster than its disk.
 #
 # ## Quiz
 

@@ -227,6 +227,7 @@ EXERCISE = Answer(
         ("not_written", {'host.write("second", start, second)': ""}),
         ("not_written", {'host.write("first", start, first)': ""}),
         ("last_missing", {STOP: "stop = start + window\n        if stop > len(gradient): break"}),
+        ("last_element", {"start + window, len(gradient))": "start + window, len(gradient) - 1)"}),
         ("one_short", {"start + window, len(gradient))": "start + window - 1, len(gradient))"}),
         ("master_as_weights", {'master = host.read("master", start, stop)':
                                "master = weights[start:stop].float()"}),
