@@ -43,9 +43,9 @@ draw_question()
 # steps, at least 3. Too few layers are refused: DeepSpeed would keep the state
 # in memory, and not on the disk. On a node with GPUs use `device="cuda"`,
 # `width=1024`, `layers=24` and one rank for each GPU. `nvme` names a folder on
-# a fast disk; by default the files go into this folder, and they are removed
-# at the end. With `record=True` the lesson saves its results for readers who
-# have no DeepSpeed.
+# a fast disk; by default the files go into the notebook's folder, and they are
+# removed at the end. With `record=True` the lesson saves its results for
+# readers who have no DeepSpeed.
 
 # %% tags=["parameters"]
 device = "cpu"
@@ -145,10 +145,13 @@ rule = learn.given("bytes_moved")
 links = ["to_host", "to_device", "disk_read", "disk_write"]
 learn.table(
     [
-        [way, *(rule(13e9, n, way, 1)[link] / 1e9 for link in links)]
+        [
+            f"{way}, N = {n}",
+            *(rule(13 * 10**9, n, way, 1)[link] / 1e9 for link in links),
+        ]
         for way, n in [("offload", 1), ("infinity", 1), ("infinity", 16)]
     ],
-    ["ranks 1, 1, 16", *(link.replace("_", " ") for link in links)],
+    ["", *(link.replace("_", " ") for link in links)],
     "GB that one rank moves in a step, Ψ = 13 billion, computed",
 )
 
@@ -226,7 +229,7 @@ each = {
     way: {what: size / one["share"] for what, size in one["moved"].items()}
     for way, one in run.items()
 }
-asked = rule(1, 1, "offload", 1)
+asked = {link: float(b) for link, b in rule(1, 1, "offload", 1).items()}
 learn.table(
     [
         [way, link.replace("_", " "), each[way][link], asked[link] * times]
@@ -320,9 +323,10 @@ learn.measured("mostly", words, source=source)
 # %% [markdown]
 # Each difference from the rule has a name:
 #
-# - **small tensors**: a tensor whose share is smaller than a block of the
-#   file operator stays in memory, and so does the state of a small group. So
-#   the files are smaller than 4 and 12 bytes a parameter.
+# - **small tensors**: a tensor whose share is smaller than a block of the file
+#   operator stays in memory, and so does the state of a small sub-group, one
+#   of the pieces in which DeepSpeed updates a share. So the files are smaller
+#   than 4 and 12 bytes a parameter.
 # - **the end of forward**: the last matrix of the last block and the
 #   embedding, which is also the output layer, are still in memory when
 #   backward begins. They are read once, not twice.
@@ -505,12 +509,14 @@ learn.check("fewest_tokens", fewest_tokens)
 
 # %%
 tokens_for = learn.given("fewest_tokens")
-for psi in (1e9, 10e9, 13e9):
-    bytes_ = sum(rule(psi, 1, "offload", 1).values())
-    row = [tokens_for(psi, bytes_, 16e9, 40e12, e) for e in (0.5, 0.8)]
-    print(f"{psi / 1e9:3.0f} billion: {row[0]:,} and {row[1]:,} tokens")
-bytes_ = sum(rule(10e9, 1, "offload", 1).values())
-half = tokens_for(10e9, bytes_, 16e9, 40e12, 0.5)
+BUS, GPU = 16 * 10**9, 40 * 10**12  # bytes/s and FLOP/s
+for billions in (1, 13, 10):
+    psi = billions * 10**9
+    bytes_ = int(sum(rule(psi, 1, "offload", 1).values()))
+    half, more = (
+        int(tokens_for(psi, bytes_, BUS, GPU, share)) for share in (0.5, 0.8)
+    )
+    print(f"{billions:3} billion: {half:,} and {more:,} tokens")
 learn.measured("tokens", half, source="computed")
 
 # %% [markdown]
@@ -540,12 +546,12 @@ print(f"{100 * efficiency:.1f} %")
 
 # %%
 for n in (1, 16):
-    links = rule(10e9, n, "infinity", 1)
-    on_bus = links["to_host"] + links["to_device"]
-    on_disks = links["disk_read"] + links["disk_write"]
+    links = rule(psi, n, "infinity", 1)
+    on_bus = int(links["to_host"] + links["to_device"])
+    on_disks = int(links["disk_read"] + links["disk_write"])
     need = [
-        tokens_for(10e9, on_bus, 16e9, 40e12, 0.5),
-        tokens_for(10e9, on_disks, 2e9, 40e12, 0.5),
+        int(tokens_for(psi, on_bus, BUS, GPU, 0.5)),
+        int(tokens_for(psi, on_disks, 2 * 10**9, GPU, 0.5)),
     ]
     print(f"N = {n}: bus {need[0]:,} tokens, disks {need[1]:,}")
 
@@ -630,10 +636,11 @@ from lesson.stores import median_by_chunk
 schedule = learn.given("finish_times")
 spent = median_by_chunk(hosts["files"].calls, 3)
 spent = [kind[-8:] for kind in spent]
-draw_schedule({k: schedule(*spent, k) for k in (1, 2, 3)}, spent)
+done = {k: list(schedule(*map(list, spent), k)) for k in (1, 2, 3)}
+draw_schedule(done, spent)
 
 # %% tags=["stretch"]
-ends = {k: schedule(*spent, k)[-1][2] for k in (1, 2, 3)}
+ends = {k: float(rows[-1][2]) for k, rows in done.items()}
 learn.table(
     [[k, 1000 * end, ends[1] / end] for k, end in ends.items()],
     ["windows", "ms", "times as fast"],
@@ -642,7 +649,8 @@ learn.table(
 
 # %% tags=["stretch"]
 slowest = max(sum(kind) for kind in spent)
-assert slowest <= ends[3] <= ends[2] <= ends[1] + 1e-12
+near = 1 + 1e-6  # your numbers may be fp32
+assert slowest <= ends[3] * near <= ends[2] * near**2 <= ends[1] * near**3
 print(f"the slowest of the three alone takes {1000 * slowest:.2f} ms")
 
 # %% [markdown]
