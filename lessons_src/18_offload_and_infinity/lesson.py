@@ -590,19 +590,20 @@ learn.what_if("fits")
 # **prefetching**: to read before somebody waits for it. There is one reader,
 # one updater and one writer. Each takes the chunks in order, one at a time:
 #
-# - chunk i is read when the reader is free **and** a window is free: with
-#   `windows` windows it takes over the one of chunk i − `windows`, which must
-#   have been written;
-# - it is updated when it is read and the updater is free;
-# - it is written when it is updated and the writer is free.
+# - reading chunk i begins when the reader is free **and** a window is free:
+#   with `windows` windows it takes over the one of chunk i − `windows`, which
+#   must have been written;
+# - updating it begins when it has been read and the updater is free;
+# - writing it begins when it has been updated and the writer is free.
 #
 # ## Exercise 4: the schedule
 #
-# ●●● *14 minutes, stretch.* Return for each chunk when it is read, updated and
-# written, in seconds. The lists say how long each takes. A worked case: two
-# chunks take 2 s to read, 1 to update and 3 to write. With one window they are
-# done at (2, 3, 6) and (8, 9, 12): the second reading waits for the first
-# writing. With two windows the second chunk is done at (4, 5, 9).
+# ●●● *14 minutes, stretch.* Return for each chunk when its reading, updating
+# and writing are done, in seconds. The lists say how long each takes. A worked
+# case: two chunks take 2 s to read, 1 to update and 3 to write. With one
+# window they are done at (2, 3, 6) and (8, 9, 12): the second reading waits
+# for the first writing. With two windows the second chunk is done at (4, 5,
+# 9).
 
 
 # %% tags=["exercise", "stretch"]
