@@ -15,7 +15,8 @@ from dtlib.learn.readers import told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from ..stores import KINDS, Host, TooWide, adamw  # noqa: F401 (the solution uses the last)
+from .. import stores
+from ..stores import KINDS, TooWide, adamw  # noqa: F401 (the solution uses the last)
 
 STEPS = 3
 WORDS = {
@@ -43,7 +44,7 @@ class Outcome:
     past: int = 0  # how often the state was taken without `read` and `write`
 
 
-class Watched(Host):
+class Host(stores.Host):
     """A host that refuses what lies behind its end, and counts how often `state` is taken."""
 
     past = 0
@@ -75,7 +76,7 @@ def run(answer, elements, window):
     """Take the steps."""
     dice = torch.Generator().manual_seed(7)
     weights = torch.randn(elements, generator=dice).bfloat16()
-    host = Watched(weights, window)
+    host = Host(weights, window)
     for number in range(1, STEPS + 1):
         gradient = torch.randn(elements, generator=dice).bfloat16()
         given = gradient.clone()
