@@ -56,7 +56,7 @@ def refuse_small(ranks: int, layers: int, width: int, steps: int) -> None:
     fewest = next(n for n in range(1, 1000) if _holds_state(ranks, n, width))
     if layers < fewest:
         raise BadInput(
-            f"layers={layers}: with width={width} on {ranks} ranks DeepSpeed would keep the"
+            f"layers={layers}: with width={width} and ranks={ranks} DeepSpeed would keep the"
             f" optimizer's state in memory and not on the disk; take layers={fewest} or more."
         )
 

@@ -510,7 +510,7 @@ learn.check("fewest_tokens", fewest_tokens)
 # %%
 tokens_for = learn.given("fewest_tokens")
 BUS, GPU = 16 * 10**9, 40 * 10**12  # bytes/s and FLOP/s
-for billions in (1, 13, 10):
+for billions in (1, 10, 13):
     psi = billions * 10**9
     bytes_ = int(sum(rule(psi, 1, "offload", 1).values()))
     half, more = (
@@ -545,6 +545,7 @@ print(f"{100 * efficiency:.1f} %")
 # 16 GB/s. How many tokens for half the time, on 1 rank and on 16?
 
 # %%
+psi = 10 * 10**9
 for n in (1, 16):
     links = rule(psi, n, "infinity", 1)
     on_bus = int(links["to_host"] + links["to_device"])
@@ -637,11 +638,14 @@ from lesson.stores import median_by_chunk
 schedule = learn.given("finish_times")
 spent = median_by_chunk(hosts["files"].calls, 3)
 spent = [kind[-8:] for kind in spent]
-done = {k: list(schedule(*map(list, spent), k)) for k in (1, 2, 3)}
+done = {
+    k: [tuple(map(float, row)) for row in schedule(*map(list, spent), k)]
+    for k in (1, 2, 3)
+}
 draw_schedule(done, spent)
 
 # %% tags=["stretch"]
-ends = {k: float(rows[-1][2]) for k, rows in done.items()}
+ends = {k: rows[-1][2] for k, rows in done.items()}
 learn.table(
     [[k, 1000 * end, ends[1] / end] for k, end in ends.items()],
     ["windows", "ms", "times as fast"],
