@@ -196,7 +196,7 @@ exact = run["zero3 fp32"]["losses"]
 learn.table(
     [[way, *one["losses"], one["ms"]] for way, one in run.items()],
     ["", *(f"step {k + 1}" for k in range(len(exact))), "ms"],
-    f"Mean loss over {n} ranks in each step, and the median time of a step",
+    f"Mean loss in each step, N = {n}, and the median time of a step",
 )
 
 # %% [markdown]
