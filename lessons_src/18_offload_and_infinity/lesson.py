@@ -335,14 +335,15 @@ learn.measured("mostly", words, source=source)
 #
 # **The gradients are missing because this course keeps them off the disk.**
 # Stock DeepSpeed 0.19 has two constants of 1 MiB: a smaller tensor stays in
-# memory, so of this small model nothing would move. A gradient of 1 MiB or
-# more goes to the disk in fp32, and the update reads it back: in a run with
-# DeepSpeed's own constants and a wider model (`width=512`, four layers, one
-# rank) that was 3.9 bytes a parameter in each direction. The course sets both:
-# weights go to files from 4 KiB on, and no gradient does, because DeepSpeed
-# can read a gradient back to an address that its file operator cannot use, and
-# no error says so. So expect about 38 bytes a parameter instead of 30 from
-# stock DeepSpeed and a large model in mixed precision.
+# memory, so of this small model nothing would move. If a rank's part of a
+# gradient has 1 MiB or more in fp32, it goes to the disk, and the update reads
+# it back: in a run with DeepSpeed's own constants and a wider model
+# (`width=512`, four layers, one rank) that was 3.9 bytes a parameter in each
+# direction. The course sets both: weights go to files from 4 KiB on, and no
+# gradient does, because DeepSpeed can read a gradient back to an address that
+# its file operator cannot use, and no error says so. So expect about 38 bytes
+# a parameter instead of 30 from stock DeepSpeed and a large model in mixed
+# precision.
 #
 # Does Linux agree with DeepSpeed's calls? A file system in memory is not
 # counted, so 0 means nothing. Otherwise a page or two of something else may be
@@ -559,10 +560,10 @@ for n in (1, 16):
 # %% [markdown]
 # On one GPU the disks want 100,000 tokens in a step. On 16 ranks each
 # moves only its share, while it still computes all Ψ parameters for its own
-# tokens: 6,250 for each GPU are enough. **The step as a whole still has 16 ·
-# 6,250 = 100,000 tokens**, because only the sum of all disks' bandwidths
-# counts: 16 ranks with 2 GB/s have 32 GB/s, and one GPU with a disk of 32 GB/s
-# would need 6,250 tokens, too. Many ranks are a way to many disks. So:
+# tokens: 6,250 for each GPU are enough. What counts is the bandwidth of all
+# disks together: 16 ranks with 2 GB/s have 32 GB/s, and one GPU with a disk of
+# 32 GB/s would need 6,250 tokens, too. **The step as a whole did not shrink**:
+# 16 · 6,250 are 100,000 tokens again. So:
 #
 # - It fits without offload? Then leave it there: at the same stage, nothing is
 #   faster than not moving.
