@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from dtlib import launch, strategies
 from dtlib.config import RunConfig
+from dtlib.errors import BadInput
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.dist import sum_over_ranks, world
 from dtlib.strategies import operators as ops
@@ -25,6 +26,7 @@ from dtlib.strategies.optim import make_optimizer
 from .crossings import Crossings, counted_files, of_kernel
 
 BATCH, CONTEXT, VOCABULARY = 4, 32, 256
+SUB_GROUPS = 16  # in which dtlib has DeepSpeed update a rank's share
 
 
 def operators_are_here() -> bool:
@@ -38,8 +40,39 @@ def operators_are_here() -> bool:
     return not missing
 
 
+def refuse_small(ranks: int, layers: int, width: int, steps: int) -> None:
+    """Refuse settings with which infinity's files would not hold the optimizer's state.
+
+    DeepSpeed updates a share in sub-groups, and dtlib lets the state of one go to a file if it has
+    more elements than the rank's part of the largest tensor.
+
+    Raises
+    ------
+    BadInput
+        With the fewest layers or steps.
+    """
+    if steps < 3:
+        raise BadInput(f"steps={steps}: the first makes the state, the last is counted; take 3.")
+    fewest = next(n for n in range(1, 1000) if _holds_state(ranks, n, width))
+    if layers < fewest:
+        raise BadInput(
+            f"layers={layers}: with width={width} and ranks={ranks} DeepSpeed would keep the"
+            f" optimizer's state in memory and not on the disk; take layers={fewest} or more."
+        )
+
+
+def _holds_state(ranks: int, layers: int, width: int) -> bool:
+    with torch.device("meta"):
+        sizes = [p.numel() for p in GPT(_shape(layers, width)).parameters()]
+    return sum(sizes) // SUB_GROUPS > -(-max(sizes) // ranks)
+
+
+def _shape(layers: int, width: int) -> GPTConfig:
+    return GPTConfig(VOCABULARY, context=CONTEXT, layers=layers, heads=4, width=width)
+
+
 def measured(
-    ways: Sequence[tuple[str, str]], ranks: int = 2, device: str = "cpu", layers: int = 8,
+    ways: Sequence[tuple[str, str, int]], ranks: int = 2, device: str = "cpu", layers: int = 8,
     width: int = 64, steps: int = 4, nvme: str | None = None,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Train the same model in several ways on ranks of this machine, one after the other.
@@ -47,7 +80,7 @@ def measured(
     Parameters
     ----------
     ways
-        Pairs of a strategy and a precision: ("offload", "bf16").
+        A strategy, a precision and the micro-batches of a step: ("offload", "bf16", 1).
     ranks, device
         As in `dtlib.launch`.
     layers, width
@@ -61,11 +94,12 @@ def measured(
     Returns
     -------
     dict
-        For "offload bf16" and so on, of rank 0: `losses`, a global mean for each step; `moved`,
-        bytes in the last step; `kernel`, those that Linux counted; `files`, bytes on the disk by
-        kind; `share`, the elements of this rank's part; `ms`, the median step in between.
+        For "offload bf16" and so on, "offload bf16 x3" with three micro-batches, of rank 0:
+        `losses`, a global mean for each step; `moved`, bytes in the last step; `kernel`, those that
+        Linux counted; `files`, bytes on the disk by kind; `share`, the elements of this rank's
+        part; `ms`, the median step in between.
     """
-    cleaned = strategies.find("infinity").surroundings(_config("infinity", "fp32", ranks, nvme))
+    cleaned = strategies.find("infinity").surroundings(_config("infinity", "fp32", ranks, 1, nvme))
     with cleaned:
         every = launch(
             _runs, ways, layers, width, steps, nvme, ranks=ranks, device=device, timeout=300
@@ -73,33 +107,38 @@ def measured(
     return every[0]
 
 
-def _config(name: str, precision: str, ranks: int, nvme: str | None) -> RunConfig:
+def _config(name: str, precision: str, ranks: int, micro: int, nvme: str | None) -> RunConfig:
     return RunConfig(
-        task="text", strategy=name, precision=precision, global_batch=BATCH * ranks, out=".",
-        nvme=nvme if name == "infinity" else None,
+        task="text", strategy=name, precision=precision, global_batch=BATCH * ranks * micro,
+        micro_batch=BATCH, out=".", nvme=nvme if name == "infinity" else None,
     )  # fmt: skip
 
 
 def _runs(
-    ways: Sequence[tuple[str, str]], layers: int, width: int, steps: int, nvme: str | None
+    ways: Sequence[tuple[str, str, int]], layers: int, width: int, steps: int, nvme: str | None
 ) -> dict[str, dict[str, Any]]:
-    return {" ".join(way): _run(*way, layers, width, steps, nvme) for way in ways}
+    return {
+        f"{name} {precision}{f' x{micro}' * (micro > 1)}": _run(
+            name, precision, micro, layers, width, steps, nvme
+        )
+        for name, precision, micro in ways
+    }
 
 
 def _run(
-    name: str, precision: str, layers: int, width: int, steps: int, nvme: str | None
+    name: str, precision: str, micro: int, layers: int, width: int, steps: int, nvme: str | None
 ) -> dict[str, Any]:
     here = world()
-    config = _config(name, precision, here.world_size, nvme).resolved(here.device.type)
+    config = _config(name, precision, here.world_size, micro, nvme).resolved(here.device.type)
     made = strategies.find(name)(config, here, config.plan(here.world_size))
     losses, seconds = [], []
     with _watched_files(name) as moved, contextlib.closing(made) as strategy:
         torch.manual_seed(0)
-        shape = GPTConfig(VOCABULARY, context=CONTEXT, layers=layers, heads=4, width=width)
-        strategy.prepare(GPT(shape), functools.partial(make_optimizer, config))
+        strategy.prepare(GPT(_shape(layers, width)), functools.partial(make_optimizer, config))
         texts = torch.Generator().manual_seed(here.rank)
         for step in range(steps):
-            x = torch.randint(VOCABULARY, (BATCH, CONTEXT), generator=texts).to(here.device)
+            x = torch.randint(VOCABULARY, (micro, BATCH, CONTEXT), generator=texts)
+            x = x.to(here.device)
             if step < steps - 1:
                 begin = time.perf_counter()
                 losses.append(_step(strategy, x))
@@ -137,14 +176,17 @@ def _watched_files(name: str) -> Iterator[Counter[str]]:
 
 
 def _step(strategy: Strategy, x: torch.Tensor) -> float:
-    """Predict the next larger token; return the mean loss over all ranks."""
+    """Predict the next larger token; return the mean loss over micro-batches and ranks."""
     tokens = torch.tensor(float(x.numel() * world().world_size), device=x.device)
-    with strategy.micro_step(last=True), strategy.autocast():
-        logits = strategy.model(x).flatten(0, 1)
-        loss = F.cross_entropy(logits, (x.flatten() + 1) % VOCABULARY, reduction="sum")
-        strategy.backward(loss, tokens)
+    total = torch.zeros((), device=x.device)
+    for i, part in enumerate(x):
+        with strategy.micro_step(last=i == len(x) - 1), strategy.autocast():
+            logits = strategy.model(part).flatten(0, 1)
+            loss = F.cross_entropy(logits, (part.flatten() + 1) % VOCABULARY, reduction="sum")
+            strategy.backward(loss, tokens)
+        total += loss.detach()
     strategy.step(1e-3)
-    return float(sum_over_ranks(loss.detach()) / tokens)
+    return float(sum_over_ranks(total) / tokens)
 
 
 def host_of(strategy: Any) -> list[torch.Tensor]:
@@ -155,6 +197,7 @@ def host_of(strategy: Any) -> list[torch.Tensor]:
     for name in ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat"):
         for copy in getattr(optimizer, name, ()):
             found += [copy.detach(), *([] if copy.grad is None else [copy.grad])]
+    found += getattr(optimizer, "accumulated_grads_in_cpu", {}).values()
     found += getattr(optimizer, "param_buffer_of_bit16_for_cpu_offload_groups", ())
     gradients = "_DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition"
     return [*found, *getattr(optimizer, gradients, {}).values()]

@@ -54,7 +54,7 @@ def draw_question() -> Any:
 def draw_places() -> Any:
     """Where a rank's states lie under three ways, and what moves in a step of one micro-batch."""
     figure, panels = canvas(
-        "The optimizer state stays where Adam runs; weights and gradients travel",
+        "Adam runs on the host; its state lies there, or comes from the disk",
         "Three panels with rows GPU, host and disk. Under zero3 shares of weights, gradients and "
         "optimizer lie on the GPU, and no bus is used. Under offload all weights are on the GPU; "
         "shares of gradients and optimizer on the host. Gradients go down, 2 bytes a parameter of "

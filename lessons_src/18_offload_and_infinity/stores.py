@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,8 +44,6 @@ class Host:
 
     Attributes
     ----------
-    state
-        The whole state by kind, for comparison; a step uses `read` and `write`.
     calls
         Every read and write, in order.
     """
@@ -53,11 +52,16 @@ class Host:
         self.window = window
         self.calls: list[Call] = []
         begin = {"master": weights.float()}
-        self.state = {}
+        self._state = {}
         for kind in KINDS:
             place = None if folder is None else folder / f"{kind}.bin"
-            self.state[kind] = _stored(begin.get(kind, torch.zeros(len(weights))), place)
+            self._state[kind] = _stored(begin.get(kind, torch.zeros(len(weights))), place)
         self._buffers = {kind: torch.zeros(window) for kind in KINDS}
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The whole state by kind, for comparison; a step uses `read` and `write`."""
+        return self._state
 
     def read(self, kind: str, start: int, stop: int) -> torch.Tensor:
         """Copy elements `start` to `stop` into the buffer of their kind, and return that part.
@@ -73,14 +77,14 @@ class Host:
             raise TooWide(f"{stop - start} elements of {kind}; the window holds {self.window}")
         begin = time.perf_counter()
         part = self._buffers[kind][: max(0, stop - start)]
-        part.copy_(self.state[kind][start:stop])
+        part.copy_(self._state[kind][start:stop])
         self._log("read", kind, start, stop, begin)
         return part
 
     def write(self, kind: str, start: int, values: torch.Tensor) -> None:
         """Copy `values` to the elements from `start` on."""
         begin = time.perf_counter()
-        self.state[kind][start : start + len(values)].copy_(values)
+        self._state[kind][start : start + len(values)].copy_(values)
         self._log("write", kind, start, start + len(values), begin)
 
     def moved(self, verb: str) -> int:
@@ -164,3 +168,11 @@ def seconds_by_chunk(calls: Sequence[Call]) -> tuple[list[float], list[float], l
         if call is not None:
             chunk.append(call)
     return read, update, write
+
+
+def median_by_chunk(calls: Sequence[Call], steps: int) -> list[list[float]]:
+    """Median over equal steps of what `seconds_by_chunk` finds: one slow step does not count."""
+    return [
+        [statistics.median(kind[i :: len(kind) // steps]) for i in range(len(kind) // steps)]
+        for kind in seconds_by_chunk(calls)
+    ]

@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from dtlib.errors import BadInput
 from dtlib.strategies import operators as ops
 
-from .counted_runs import measured, operators_are_here
+from .counted_runs import measured, operators_are_here, refuse_small
 from .crossings import Crossings, _Counting
 
-WAYS = [("zero3", "fp32"), ("offload", "fp32"), ("infinity", "fp32"), ("offload", "bf16")]
+WAYS = [
+    ("zero3", "fp32", 1), ("offload", "fp32", 1), ("infinity", "fp32", 1), ("offload", "bf16", 1),
+    ("offload", "bf16", 3),
+]  # fmt: skip
 
 
 def test_copies_between_the_sides_are_counted_and_no_others():
@@ -54,6 +58,21 @@ def test_missing_operators_are_said_with_the_remedy(monkeypatch, capsys):
     assert "async_io" in (said := capsys.readouterr().out) and "dtlib ops build" in said
 
 
+@pytest.mark.parametrize(
+    ("ranks", "width", "fewest"), [(2, 64, 3), (1, 64, 5), (2, 32, 5), (1, 512, 6)]
+)
+def test_too_few_layers_are_refused_with_the_fewest(ranks, width, fewest):
+    """With fewer, most of the state stayed in memory in a run: 1.9 of 12 bytes with two layers."""
+    refuse_small(ranks, fewest, width, 3)
+    with pytest.raises(BadInput, match=f"take layers={fewest} or more"):
+        refuse_small(ranks, fewest - 1, width, 3)
+
+
+def test_two_steps_are_refused():
+    with pytest.raises(BadInput, match="take 3"):
+        refuse_small(2, 8, 64, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(
@@ -78,6 +97,10 @@ def test_three_ways_train_alike_move_what_the_rule_says_and_leave_no_file(
         moved, share = found[way]["moved"], found[way]["share"]
         assert moved["to_host"] / share == pytest.approx(down, rel=0.01)  # padding
         assert moved["to_device"] / share == pytest.approx(up, rel=0.01)
+    moved, share = found["offload bf16 x3"]["moved"], found["offload bf16 x3"]["share"]
+    # a tensor that lies on two ranks is accumulated whole on both
+    assert moved["to_host"] / share == pytest.approx(4 + 3 * 2, rel=0.06)
+    assert moved["to_device"] / share == pytest.approx(2 + 2 * 2, rel=0.06)
     infinity = found["infinity fp32"]
     moved, files = infinity["moved"], infinity["files"]
     assert moved["write weights"] == files["weights"] > 2 * infinity["share"]

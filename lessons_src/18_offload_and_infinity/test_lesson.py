@@ -20,7 +20,7 @@ from .exercises.moved import bytes_moved
 from .exercises.schedule import finish_times
 from .exercises.streamed import streamed_step
 from .exercises.tokens import fewest_tokens
-from .stores import Call, Host, TooWide, seconds_by_chunk, train_both
+from .stores import Call, Host, TooWide, median_by_chunk, seconds_by_chunk, train_both
 
 LESSON = source.find("18")
 ROOT = Path(__file__).parents[2]
@@ -52,6 +52,7 @@ def test_the_recorded_counts_tell_the_lessons_story():
     assert each["zero3 fp32"] == {}
     assert each["offload fp32"] == {"to_host": 4, "to_device": 4}
     assert each["offload bf16"] == {"to_host": 4, "to_device": 2}
+    assert each["offload bf16 x3"] == pytest.approx({"to_host": 10, "to_device": 6}, rel=0.06)
     infinity = runs["infinity fp32"]
     for verb, seen in infinity["kernel"].items():  # a page or two may be somebody else's
         calls = sum(infinity["moved"][f"{verb} {what}"] for what in ("weights", "optimizer"))
@@ -89,12 +90,25 @@ def test_the_sliders_move_the_same_bytes(way):
 
 def test_what_fits_says_where_a_published_model_goes():
     """13 billion parameters, one V100: too large for stage 3, not for offload."""
-    told = what_if.what_fits(13, 1, 1, 256, 16, 2, 2**13)
+    told = what_if.what_fits(13, 1, 1, 256, 16, 2, 13)
     assert "zero3 needs 208 GB on the device; offload fits" in told["says"]
-    little = what_if.what_fits(13, 1, 1, 128, 16, 2, 2**13)
+    little = what_if.what_fits(13, 1, 1, 128, 16, 2, 13)
     assert "offload needs 182 GB on the host; infinity fits" in little["says"]
-    assert dict(told["curves"]["offload"])[2**13] == told["point"][1]
+    assert told["point"] == [2**13, dict(told["curves"]["offload"])[2**13]]
     assert list(told["curves"]) == list(little["curves"]) == what_if.WAYS
+
+
+def test_the_sliders_reach_from_where_the_bus_decides_to_where_the_card_does():
+    """The lesson's point: tokens matter. The slider's own values, as the page passes them."""
+    sliders = LESSON.sidecar["what_if"]["fits"]["inputs"]
+    given = {slider["name"]: slider["value"] for slider in sliders}
+    (tokens,) = (slider for slider in sliders if slider["name"] == "tokens_power")
+    few, many = (
+        what_if.what_fits(**given | {"tokens_power": tokens[end]})["point"]
+        for end in ("min", "max")
+    )
+    assert (few[0], many[0]) == (tokens["base"] ** tokens["min"], tokens["base"] ** tokens["max"])
+    assert many[1] / few[1] > 20 and many[1] / many[0] < few[1] / few[0] / 5
 
 
 def test_enough_tokens_give_the_efficiency_and_one_less_does_not():
@@ -132,6 +146,9 @@ def test_seconds_are_split_by_chunk():
         Call("write", "master", 4, 6, 9.0, 9.5),
     ]  # fmt: skip
     assert seconds_by_chunk(calls) == ([1.5, 1.0], [3.5, 1.0], [2.0, 0.5])
+    later = [call._replace(begin=3 * call.begin, end=3 * call.end) for call in calls]
+    hiccup = [call._replace(begin=90 * call.begin, end=90 * call.end) for call in calls]
+    assert median_by_chunk([*hiccup, *calls, *later], 3) == [[4.5, 3.0], [10.5, 3.0], [6.0, 1.5]]
 
 
 def test_one_window_is_serial_and_enough_windows_are_a_pipeline():

@@ -43,7 +43,7 @@ def seconds(parameters, ranks, way, tokens, speed, bus, disk):
     return 6 * parameters * tokens / speed + over["bus"] / bus + over["disk"] / disk
 
 
-def what_fits(billions, ranks, card, host, bus, disk, tokens):
+def what_fits(billions, ranks, card, host, bus, disk, tokens_power):
     """Seconds a step over tokens for three ways, and which of them fit, for sliders.
 
     Parameters
@@ -58,8 +58,8 @@ def what_fits(billions, ranks, card, host, bus, disk, tokens):
         GB of the host's memory for each card.
     bus, disk
         GB/s of the link between card and host, and of the disks, for each card.
-    tokens
-        That one card computes in a step.
+    tokens_power
+        One card computes 2**tokens_power tokens in a step.
 
     Returns
     -------
@@ -70,7 +70,8 @@ def what_fits(billions, ranks, card, host, bus, disk, tokens):
     parameters, name = int(billions * 1e9), CARDS[card - 1]
     device = DEVICES[name]
     speed = REACHED * peak(name, "mixed")
-    counts = sorted({2**k for k in range(8, 18)} | {tokens})
+    tokens = 2**tokens_power
+    counts = [2**k for k in range(8, 18)]
     curves: dict = {}
     fit, said = [], []
     for way in WAYS:

@@ -10,7 +10,7 @@ def each(way):
 
 
 def but(**changed):
-    """The right answer with some links in bytes a parameter of the share."""
+    """The right answer with some links of infinity in bytes a parameter of the share."""
 
     def answer(parameters, ranks, way, micro_batches):
         found = bytes_moved(parameters, ranks, way, micro_batches)
@@ -18,7 +18,7 @@ def but(**changed):
         return found | {
             link: size(micro_batches) * share
             for link, size in changed.items()
-            if link[:4] != "disk" or way == "infinity"
+            if link == "to_host" or way == "infinity"
         }
 
     return answer
@@ -46,6 +46,30 @@ def two_mistakes(parameters, ranks, way, micro_batches):
         found["disk_read"] = 4 * parameters / ranks * micro_batches
         found["disk_write"] = 2 * parameters / ranks
     return found
+
+
+def all_weights(parameters, ranks, way, micro_batches):
+    """Under infinity the whole model's weights, as every device needs them."""
+    found = bytes_moved(parameters, ranks, way, micro_batches)
+    if way == "infinity":
+        found["to_device"] = 4 * parameters * micro_batches
+    return found
+
+
+def all_written(parameters, ranks, way, micro_batches):
+    found = bytes_moved(parameters, ranks, way, micro_batches)
+    return found | {"disk_write": found["disk_write"] * ranks}
+
+
+def no_branch(parameters, ranks, way, micro_batches):
+    """One answer for both ways."""
+    return bytes_moved(parameters, ranks, "offload", micro_batches)
+
+
+def all_new_weights(parameters, ranks, way, micro_batches):
+    """Under offload the new weights of all ranks."""
+    found = bytes_moved(parameters, ranks, way, micro_batches)
+    return found | ({"to_device": 2 * parameters} if way == "offload" else {})
 
 
 # Right.
@@ -91,6 +115,14 @@ ALSO_WRONG = [
     ("state_not_read", two_mistakes),
     ("moments_alone", but(disk_read=lambda k: 4 * k + 8, disk_write=lambda k: 10)),
     ("worked_line", but(to_host=lambda k: 2)),
+    ("not_shared", all_weights),
+    ("as_offload", no_branch),
+    ("not_shared", all_written),
+    ("backward_once", but(to_device=lambda k: 2 * k + 2)),
+    ("not_shared", all_new_weights),
+    ("recomputed", but(to_device=lambda k: 2 * 3 * k, disk_read=lambda k: 6 * k + 12)),
+    ("exchanged", but(disk_read=lambda k: 14, disk_write=lambda k: 4 * k + 12)),
+    ("gradients_read", but(disk_read=lambda k: 4 * k + 16, disk_write=lambda k: 18)),
     ("unrecognised", but(to_device=lambda k: 7)),
 ]
 ALSO_RIGHT = [by_a_table, by_adding]

@@ -1,7 +1,7 @@
 """More answers to `streamed_step`, for the tests alone."""
 
-from ..exercises.streamed import STEP, streamed_step
-from ..stores import KINDS, adamw
+from ..exercises.streamed import NEW, STEP, streamed_step
+from ..stores import BETAS, DECAY, EPSILON, KINDS, RATE, adamw
 
 MOMENT = 'host.write("first", start, first)'  # words of the solution
 
@@ -57,6 +57,62 @@ def reaches_around(host, gradient, weights, window, step):
         weights[start:stop] = master
 
 
+def whole_at_the_end(host, gradient, weights, window, step):
+    """Takes all master weights once more when the loop is done, and no call counts it."""
+    for start in range(0, len(gradient), window):
+        stop = min(start + window, len(gradient))
+        parts = [host.read(kind, start, stop) for kind in KINDS]
+        adamw(parts[0], gradient[start:stop], *parts[1:], step)
+        for kind, part in zip(KINDS, parts, strict=True):
+            host.write(kind, start, part)
+    weights[:] = host.state["master"]
+
+
+def reads_for_show(host, gradient, weights, window, step):
+    """Reads and writes as asked, and works on the state itself."""
+    for start in range(0, len(gradient), window):
+        stop = min(start + window, len(gradient))
+        for kind in KINDS:
+            host.read(kind, start, stop)
+        parts = [host.state[kind][start:stop] for kind in KINDS]
+        adamw(parts[0], gradient[start:stop], *parts[1:], step)
+        for kind, part in zip(KINDS, parts, strict=True):
+            host.write(kind, start, part)
+        weights[start:stop] = parts[0]
+
+
+KEPT = {}
+
+
+def keeps_the_moments(host, gradient, weights, window, step):
+    """Reads the moments in the first step alone, and has them all in memory from then on."""
+    for start in range(0, len(gradient), window):
+        stop = min(start + window, len(gradient))
+        if step == 1:
+            KEPT[start] = [host.read(kind, start, stop).clone() for kind in KINDS[1:]]
+        master = host.read("master", start, stop)
+        adamw(master, gradient[start:stop], *KEPT[start], step)
+        for kind, part in zip(KINDS, (master, *KEPT[start]), strict=True):
+            host.write(kind, start, part)
+        weights[start:stop] = master
+
+
+def own_formula(host, gradient, weights, window, step):
+    """AdamW by hand: right up to rounding."""
+    for start in range(0, len(gradient), window):
+        stop = min(start + window, len(gradient))
+        master, first, second = (host.read(kind, start, stop) for kind in KINDS)
+        g = gradient[start:stop].float()
+        master = master * (1 - RATE * DECAY)
+        first = BETAS[0] * first + (1 - BETAS[0]) * g
+        second = BETAS[1] * second + (1 - BETAS[1]) * g * g
+        size = (second / (1 - BETAS[1] ** step)).sqrt() + EPSILON
+        master = master - RATE / (1 - BETAS[0] ** step) * first / size
+        for kind, part in zip(KINDS, (master, first, second), strict=True):
+            host.write(kind, start, part)
+        weights[start:stop] = master
+
+
 def overlapping(host, gradient, weights, window, step):
     """Steps back by one element, so that some are updated twice."""
     for start in range(0, len(gradient), max(1, window - 1)):
@@ -107,8 +163,17 @@ ALSO_WRONG = [
     ("too_wide", {"stop = min(start + window, len(gradient))": "stop = len(gradient)"}),
     ("in_flight", reads_all_first),
     ("around", reaches_around),
+    ("around", whole_at_the_end),
+    ("around", reads_for_show),
+    ("kept", keeps_the_moments),
+    ("nearly", own_formula),
+    ("order", {STEP: "adamw(master, first, second, gradient[start:stop], step)"}),
     ("lengths", {"gradient[start:stop]": "gradient"}),
-    ("lengths", {"stop = min(start + window, len(gradient))": "stop = start + window"}),
+    ("behind_end", {"stop = min(start + window, len(gradient))": "stop = start + window"}),
+    ("behind_end", {'host.write("master", start': 'host.write("master", stop'}),
+    ("rounded_master", {'start, master)': "start, master.bfloat16())"}),
+    ("one_chunk", {NEW: f"{NEW}\n        return weights"}),
+    ("untouched", {"range(0, len(gradient), window)": "range(0, len(gradient) - window, window)"}),
     ("gradient_changed", scales_the_gradient),
     ("read_more", weights_read_back),
     ("read_more", {STEP: f'first = host.read("first", start, stop)\n        {STEP}'}),

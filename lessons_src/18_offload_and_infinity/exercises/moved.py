@@ -75,6 +75,18 @@ def everything(factor):
     return when
 
 
+def of_all(got, want, ranks):
+    """The first link that is wrong carries the bytes of all ranks."""
+    link = wrong(got, want)[0]
+    return ranks > 1 and math.isclose(got[link], ranks * want[link], rel_tol=1e-6)
+
+
+def of_one(got, want, parameters, ranks):
+    """The first link that is wrong has the bytes of one parameter of the share."""
+    link = wrong(got, want)[0]
+    return math.isclose(got[link] * parameters / ranks, want[link], rel_tol=1e-6) and got[link] > 0
+
+
 def worked_line(got, want):
     """The gradients of the worked example are wrong now."""
     return wrong(got, want)[0] == "to_host"
@@ -108,8 +120,9 @@ EXERCISE = Answer(
         case(1000, 4, "offload", 1),
         case(1000, 1, "offload", 3),
         case(1000, 1, "infinity", 1),
-        case(1200, 4, "infinity", 1),
-        case(1200, 4, "infinity", 3),
+        # 5 ranks: on 4 the weights of all ranks have as many bytes as a share with its state
+        case(1200, 5, "infinity", 1),
+        case(1200, 5, "infinity", 3),
     ],
     mistakes=[
         Mistake("in_gigabytes", when=everything(lambda ranks: 1e-9)),
@@ -119,6 +132,8 @@ EXERCISE = Answer(
         Mistake("shared_twice", when=everything(lambda ranks: 1 / ranks)),
         Mistake("worked_line", {"moved = {\"to_host\": 2 *": "moved = {\"to_host\": 4 *"},
                 when=worked_line),
+        Mistake("each_parameter", {"moved[\"to_device\"] = 2 * share":
+                                   "moved[\"to_device\"] = 2"}, when=of_one),
         Mistake("nothing_up", {UP: 'moved["to_device"] = 0'},
                 when=off("offload", "to_device", lambda k: 0)),
         Mistake("up_each_time",
@@ -137,15 +152,28 @@ EXERCISE = Answer(
                 )),
         Mistake("stays_on_host", {DOWN: 'moved["to_device"] = 0'},
                 when=off("infinity", "to_device", lambda k: 0)),
+        ("as_offload", {DOWN: 'moved["to_device"] = 2 * share', READ: "0", WRITTEN: "0"}),
         Mistake("forward_only", {"2 * 2 * share": "2 * share"},
                 when=off("infinity", "to_device", lambda k: 2 * k)),
         Mistake("as_offload", {DOWN: 'moved["to_device"] = 2 * share'},
                 when=off("infinity", "to_device", lambda k: 2)),
+        Mistake("not_shared", {DOWN: 'moved["to_device"] = weights * ranks'},
+                when=lambda got, want, ranks: (
+                    wrong(got, want)[0] != "to_host" and of_all(got, want, ranks)
+                )),
+        ("not_shared", {"2 * 2 * share": "2 * 2 * parameters"}),
+        ("recomputed", {DOWN: 'moved["to_device"] = weights * 3 / 2'}),
+        ("recomputed", {"2 * 2 * share": "3 * 2 * share"}),
+        ("new_weights_up", {DOWN: 'moved["to_device"] = weights + 2 * share'}),
+        Mistake("backward_once", {"2 * 2 * share * micro_batches":
+                                  "2 * share * micro_batches + 2 * share"},
+                when=off("infinity", "to_device", lambda k: 2 * k + 2)),
         Mistake("read_for_one", {"2 * 2 * share * micro_batches": "2 * 2 * share"},
                 when=off("infinity", "to_device", lambda k: 4)),
         Mistake("state_to_device",
                 {DOWN: 'moved["to_device"] = weights + 12 * share'},
                 when=off("infinity", "to_device", lambda k: 4 * k + 12)),
+        ("exchanged", {READ: "12 * share + 2 * share", WRITTEN: READ}),
         Mistake("state_not_read", {READ: "weights"},
                 when=off("infinity", "disk_read", lambda k: 4 * k)),
         Mistake("weights_not_read", {READ: "12 * share"},
@@ -160,6 +188,8 @@ EXERCISE = Answer(
         ("moments_alone", {READ: "weights + 8 * share", WRITTEN: "2 * share + 8 * share"}),
         Mistake("moments_alone", {READ: "weights + 8 * share"},
                 when=off("infinity", "disk_read", lambda k: 4 * k + 8)),
+        ("gradients_read", {READ: "weights + 16 * share", WRITTEN: "18 * share"}),
+        ("gradients_read", {READ: "weights + 16 * share"}),
         Mistake("gradients_read", {READ: "weights + 14 * share"},
                 when=off("infinity", "disk_read", lambda k: 4 * k + 14)),
         Mistake("state_not_written", {WRITTEN: "2 * share"},
@@ -175,6 +205,7 @@ EXERCISE = Answer(
         Mistake("written_as_read",
                 {WRITTEN: "weights + 12 * share"},
                 when=off("infinity", "disk_write", lambda k: 4 * k + 12)),
+        ("gradients_written", {WRITTEN: "18 * share"}),
         Mistake("gradients_written", {WRITTEN: "4 * share + 12 * share"},
                 when=off("infinity", "disk_write", lambda k: 16)),
         Mistake("moments_written", {WRITTEN: "2 * share + 8 * share"},

@@ -1,15 +1,14 @@
 """Exercise 18.4: when each chunk is read, updated and written, with so many windows."""
 
-from collections.abc import Sequence
-
 from dtlib.learn.answers import Answer
 from dtlib.learn.calls import to_number
 from dtlib.learn.mistakes import Mistake
-from dtlib.learn.readers import listed, shown
+from dtlib.learn.readers import listed, row_of, shown
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
 PARTS = ("read", "updated", "written")
+BEFORE = "done[i - 1] if i else (0, 0, 0)"
 FREE = "done[i - windows][2] if i >= windows else 0"  # words of the solution
 
 finish_times = solution("finish_times", globals())
@@ -18,6 +17,11 @@ finish_times = solution("finish_times", globals())
 def case(words, read, update, write, windows):
     label = f"{words}, {windows} window{'s' * (windows > 1)}"
     return label, (list(read), list(update), list(write), windows)
+
+
+def run(answer, read, update, write, windows):
+    """Give the answer lists of its own: it may empty them."""
+    return answer([*read], [*update], [*write], windows)
 
 
 def reader(got, read):
@@ -29,10 +33,8 @@ def reader(got, read):
         raise Wrong("count", got=len(rows), want=len(read))
     found = []
     for i, row in enumerate(rows):
-        if isinstance(row, (str, bytes)) or not isinstance(row, Sequence) or len(row) != 3:
-            raise Wrong("no_triple", chunk=i, got=shown(row))
         try:
-            found.append(tuple(map(to_number, row)))
+            found.append(tuple(map(to_number, row_of(row, len(PARTS), "no_triple"))))
         except Wrong:
             raise Wrong("no_triple", chunk=i, got=shown(row)) from None
     return found
@@ -62,6 +64,10 @@ def durations(got, read, update, write):
     return got == list(zip(read, update, write, strict=True))
 
 
+def backwards(*given):
+    return [row[::-1] for row in finish_times(*given)]
+
+
 def begins(read, update, write, windows):
     done = finish_times(read, update, write, windows)
     return [(a - r, b - u, c - w) for (a, b, c), r, u, w in
@@ -70,6 +76,7 @@ def begins(read, update, write, windows):
 
 EXERCISE = Answer(
     finish_times,
+    run=run,
     read=reader,
     # One chunk; windows for all; each of the three as the slowest; then too few windows.
     cases=[
@@ -87,6 +94,9 @@ EXERCISE = Answer(
         ("serial", {"max(before[0], free)": "before[2]"}),
         ("no_windows", {"max(before[0], free)": "before[0]"}),
         ("all_readers", {"max(before[0], free)": "free"}),
+        ("all_readers", {BEFORE: "done[i - windows] if i >= windows else (0, 0, 0)"}),
+        ("newest_window", {FREE: "done[i - 1][2] if i >= windows else 0"}),
+        ("order", backwards),
         ("all_updaters", {"max(before[1], is_read)": "is_read"}),
         ("all_writers", {"max(before[2], is_updated)": "is_updated"}),
         ("not_read_yet", {"max(before[1], is_read)": "before[1]"}),

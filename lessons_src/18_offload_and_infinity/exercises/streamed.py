@@ -15,7 +15,8 @@ from dtlib.learn.readers import told_apart
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from ..stores import KINDS, Host, TooWide, adamw  # noqa: F401 (the solution uses the last)
+from .. import stores
+from ..stores import KINDS, TooWide, adamw  # noqa: F401 (the solution uses the last)
 
 STEPS = 3
 WORDS = {
@@ -40,6 +41,31 @@ class Outcome:
     moved: dict[str, int]
     most: int
     unwritten: dict[str, int] = field(default_factory=dict)
+    past: int = 0  # how often the state was taken without `read` and `write`
+
+
+class Host(stores.Host):
+    """A host that refuses what lies behind its end, and counts how often `state` is taken."""
+
+    past = 0
+
+    def read(self, kind, start, stop):
+        self._inside("read", kind, start, stop)
+        return super().read(kind, start, stop)
+
+    def write(self, kind, start, values):
+        self._inside("wrote", kind, start, start + len(values))
+        super().write(kind, start, values)
+
+    def _inside(self, verb, kind, start, stop):
+        has = len(self._state.get(kind, ()))
+        if stop > has > 0 and stop - start <= self.window:
+            raise Wrong("behind_end", verb=verb, start=start, stop=stop, has=has)
+
+    @property
+    def state(self):
+        self.past += 1
+        return self._state
 
 
 def case(elements, window):
@@ -68,7 +94,8 @@ def run(answer, elements, window):
             raise Wrong("untouched")
     moved = {verb: host.moved(verb) for verb in ("read", "write")}
     most, unwritten = in_flight(host.calls)
-    return Outcome(host.state, weights, moved, most, unwritten)
+    past = host.past
+    return Outcome(host.state, weights, moved, most, unwritten, past)
 
 
 def in_flight(calls):
@@ -103,9 +130,11 @@ def judge(got, want, window):
     """Numbers first, then how they were moved."""
     if not torch.equal(numbers(got), numbers(want)):
         return False
+    if got.past:
+        return Wrong("around")
     for verb in ("read", "write"):
         if got.moved[verb] != want.moved[verb]:
-            key = f"{verb}_more" if got.moved[verb] > want.moved[verb] else "around"
+            key = f"{verb}_more" if got.moved[verb] > want.moved[verb] else "kept"
             return Wrong(key, verb=verb, got=got.moved[verb], want=want.moved[verb])
     if got.most > window:
         return Wrong("in_flight", most=got.most, window=window)
@@ -132,6 +161,14 @@ def facts(got, want):
                 "got": values[0], "want": values[1],
             }  # fmt: skip
     return {"most": got.most}
+
+
+def nearly(got, want):
+    """Right up to the rounding of fp32: the update is another program's."""
+    pairs = [(got.state[kind], want.state[kind]) for kind in KINDS]
+    rounded = torch.allclose(got.weights.float(), want.weights.float(), rtol=0.01)
+    close = all(torch.allclose(*pair, rtol=1e-5, atol=1e-7) for pair in pairs)
+    return rounded and close and not all(torch.equal(*pair) for pair in pairs)
 
 
 def stale(*kinds):
@@ -176,6 +213,9 @@ EXERCISE = Answer(
         ("swapped", {'write("first", start, first)': 'write("first", start, second)',
                      'write("second", start, second)': 'write("second", start, first)'}),
         ("swapped_in", {"first, second, step)": "second, first, step)"}),
+        ("swapped_in", {'first = host.read("first"': 'first = host.read("second"',
+                        'second = host.read("second", start': 'second = host.read("first", start'}),
+        ("one_chunk", {NEW: f"{NEW}\n        return"}),
         ("too_early", {STEP: "", NEW: EARLY}),
         ("before_update", {STEP: EARLY, f"{LAST}\n        {NEW}": LAST}),
         ("weights_to_start", {"weights[start:stop] = master": "weights[: stop - start] = master"}),
@@ -188,10 +228,19 @@ EXERCISE = Answer(
         ("not_written", {'host.write("second", start, second)': ""}),
         ("not_written", {'host.write("first", start, first)': ""}),
         ("last_missing", {STOP: "stop = start + window\n        if stop > len(gradient): break"}),
+        ("last_element", {"start + window, len(gradient))": "start + window, len(gradient) - 1)"}),
         ("one_short", {"start + window, len(gradient))": "start + window - 1, len(gradient))"}),
         ("master_as_weights", {'master = host.read("master", start, stop)':
                                "master = weights[start:stop].float()"}),
+        ("rounded_master", {"weights[start:stop] = master": "",
+                            STEP: f"{STEP}\n        {NEW}",
+                            'write("master", start, master)':
+                            'write("master", start, weights[start:stop])'}),
+        ("step_from_2", {"second, step)": "second, step + 1)"}),
+        ("order", {"adamw(master, gradient[start:stop], first, second, step)":
+                   "adamw(master, first, second, gradient[start:stop].float(), step)"}),
         Mistake("not_written", when=lambda got: any(got.unwritten.values())),
+        Mistake("nearly", when=nearly),
     ],
     other="unrecognised",
     facts=facts,

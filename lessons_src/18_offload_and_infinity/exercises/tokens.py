@@ -54,11 +54,11 @@ EXERCISE = Answer(
     fewest_tokens,
     read=read,
     same=0.0,
-    # Half; another share; something to round up, nearer to either side; other numbers. Where the
-    # result is whole, every order of the operations gives it exactly.
+    # Half; another share; something to round up, nearer to either side; other numbers. Only the
+    # first result is whole: with one half, every order of the operations gives it exactly.
     cases=[
-        case(64, 800, 400, 3072, 0.5),
-        case(64, 800, 400, 3072, 0.75),
+        case(64, 25_600, 400, 12_288, 0.5),
+        case(64, 800, 400, 3100, 0.75),
         case(64, 800, 400, 3000, 0.75),
         case(64, 800, 400, 2900, 0.75),
         case(70, 900, 300, 5000, 0.8),
@@ -73,13 +73,19 @@ EXERCISE = Answer(
         ("backward_only", {"(6 * parameters)": "(4 * parameters)"}),
         ("recomputed", {"(6 * parameters)": "(8 * parameters)"}),
         ("one_flop", {"(6 * parameters)": "parameters"}),
+        ("twelve", {"(6 * parameters)": "(12 * parameters)"}),
+        ("brackets", {RATIO: "efficiency / 1 - efficiency"}),
         ("no_model", {"(6 * parameters)": "6"}),
         ("of_the_bus", {RATIO: "efficiency"}),
         ("upside_down", {RATIO: "(1 - efficiency) / efficiency"}),
         ("whole_step", {RATIO: "/ (1 - efficiency)".replace("/ ", "1 / ")}),
+        ("divided", {RATIO: "1 / efficiency"}),
+        ("percent", {RATIO: "(efficiency / 100) / (1 - efficiency / 100)"}),
         ("of_the_rest", {RATIO: "(1 - efficiency)"}),
         ("hidden", {RATIO: "1"}),
         ("ten_times", {"moved / bandwidth": "8 * moved / bandwidth"}),
+        ("one", {CEIL: "1"}),
+        ("both_ways", {"moved / bandwidth": "2 * moved / bandwidth"}),
         ("bandwidth_up", {"moved / bandwidth": "bandwidth / moved"}),
         ("no_bandwidth", {"moved / bandwidth": "moved"}),
         ("speed_down", {"computing * speed / (6 * parameters)":
