@@ -162,9 +162,9 @@ def diagnose_loud(patient):
     return {
         "p01": (None, 10, "order"),
         "p02": (2, 12, "mismatch"),
-        "p03": (2, 10, "uneven"),
+        "p03": (2, 9, "uneven"),
         "p04": (None, 21, "unused"),
-        "p05": (None, 14, "port"),
+        "p05": (None, 9, "port"),
         "p06": (None, 20, "saving"),
     }[patient]
     ### END SOLUTION
@@ -221,13 +221,13 @@ def diagnose_silent(patient):
         "p08": (None, 9, "epoch"),
         "p09": (None, 10, "padding"),
         "p10": (None, 12, "division"),
-        "p11": (None, 10, "weighting"),
-        "p12": (None, 11, "batch_norm"),
-        "p13": (0, 13, "branch"),
+        "p11": (None, 9, "weighting"),
+        "p12": (None, 10, "batch_norm"),
+        "p13": (0, 12, "branch"),
         "p14": (None, 11, "stale"),
         "p15": (None, 13, "scheduler"),
-        "p16": (None, 10, "clipping"),
-        "p17": (2, 12, "skip"),
+        "p16": (None, 8, "clipping"),
+        "p17": (2, 10, "skip"),
     }[patient]
     ### END SOLUTION
 
@@ -284,32 +284,29 @@ def cure(patient):
             11: "dist.recv(theirs, src=other)\nwork.wait()",
         },
         "p02": {12: "dist.all_reduce(best, dist.ReduceOp.MIN)"},
-        "p03": {8: "mine = torch.cat([samples, torch.zeros(1)])[rank::n]"},
+        "p03": {7: "mine = torch.cat([samples, torch.zeros(1)])[rank::n]"},
         "p04": {
             19: "model = DistributedDataParallel(\n"
             "    TwoHeads(), find_unused_parameters=True\n)"
         },
-        "p05": {
-            14: "if rank == 0:\n    server.bind(('127.0.0.1', int(port)))"
-        },
-        "p06": {20: "if rank == 0:\n    save(Path(place[0]), 3)"},
-        "p07": {6: "generator = torch.Generator().manual_seed(7 + rank)"},
+        "p05": {9: "if rank == 0:\n    server.bind(('127.0.0.1', port))"},
+        "p06": {20: "if rank == 0:\n    save(Path(place[0]), step)"},
+        "p07": {6: "generator = torch.Generator().manual_seed(seed + rank)"},
         "p08": {
-            9: "sampler.set_epoch(epoch)\n"
-            "firsts[epoch] = float(next(iter(sampler)))"
+            9: "sampler.set_epoch(epoch)\norders[epoch] = list(sampler)"
         },
-        "p09": {9: "mine = torch.arange(rank, 10, n)"},
+        "p09": {9: "mine = torch.arange(rank, len(right), n)"},
         "p10": {12: "w -= 0.3 * gradient / n"},
-        "p11": {10: "loss = losses.sum() / count"},
+        "p11": {9: "loss = losses.sum() / count"},
         "p12": {
-            11: "mean = norm.running_mean\ndist.all_reduce(mean)\nmean /= n"
+            10: "mean = norm.running_mean\ndist.all_reduce(mean)\nmean /= n"
         },
-        "p13": {13: "if mean.norm() > 1:"},
+        "p13": {12: "if mean.norm() > 1:"},
         "p14": {11: "optimizer.zero_grad()\nloss.backward()"},
         "p15": {13: "for _ in range(1):"},
-        "p16": {10: 'for turn in ("unscale", "clip"):'},
+        "p16": {8: 'for turn in ("unscale", "clip"):'},
         "p17": {
-            12: "dist.all_reduce(skip)\n"
+            10: "dist.all_reduce(skip)\n"
             "gradient = torch.zeros(1) if skip else x - w"
         },
     }[patient]
