@@ -1,6 +1,6 @@
 """More answers to `cure`, for the tests alone."""
 
-from ..exercises.cures import PROGRAMS, cure, learn_all
+from ..exercises.cures import PROGRAMS, cure, instead, learn_all
 from ..ward import treated
 
 WRONG = [
@@ -113,7 +113,7 @@ def row(name, lines):
 
 
 ALSO_WRONG = [(key, row(name, lines)) for key, name, lines in WRONG]
-ALSO_WRONG.append(("none", lambda patient: None))
+ALSO_WRONG.append(("none", instead("p01", None)))
 ALSO_RIGHT = [row(name, lines) for name, lines in RIGHT]
 LADDER = (
     "def cure(patient):\n    return {2: 'import torch.distributed as dist'}",

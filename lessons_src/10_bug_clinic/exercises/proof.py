@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,11 +123,13 @@ def stopped(text: str, key: tuple[int, int, int], ranks: list[Any]) -> dict[str,
     waiting = [(r, one) for r, one in enumerate(ranks) if one["status"] in (WAITED, GONE)]
     who = late or waiting
     rank, first = who[0]
+    paths = Counter(path for one in ranks for path in set(one["written"]))
     places = {r: one["line"] for r, one in who}
     return {
         "n": n, "case": case, "rank": rank, "ranks": [r for r, _ in who], "lines": places,
         "error": first["error"] if late else "waits",
         "message": first["message"].strip().split("\n")[0][:160].rstrip(".!"),
+        "share": max(paths.values(), default=0),
         "texts": {r: lines[line - 1].strip() if line else "" for r, line in places.items()},
     }  # fmt: skip
 
