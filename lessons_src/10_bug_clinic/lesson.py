@@ -8,7 +8,7 @@
 # objectives:
 #   - name who waits for whom, in which collective, on which line
 #   - tell eleven silent bugs apart by losses and checksums of all ranks
-#   - prove a cure on three ranks and on four
+#   - prove a cure on several numbers of ranks and with other numbers
 # minutes: {read: 20, exercises: 65}
 # needs: [laptop]
 # builds_on: ["07", "09"]
@@ -125,7 +125,8 @@ print(hung().findings[0].sentence)
 #
 # ## Loud patients
 #
-# First their programs, then what each rank says of its end.
+# First their programs, each with what it is given on every rank, then what
+# each rank says of its end.
 
 # %%
 from lesson.ward import (
@@ -137,10 +138,21 @@ from lesson.ward import (
     show,
 )
 
-show(*LOUD)
+show(*LOUD, ranks=ranks)
 
 # %%
-examine(*LOUD, ranks=ranks)
+examine("p01", "p02", "p03", "p04", "p06", ranks=ranks)
+
+# %% [markdown]
+# Of p05 there is only what is left of most runs on a cluster: the output of
+# its job. It ran on three ranks of one node, under `srun --label`, which puts
+# the rank before each line. Below the word *Traceback*, torch puts
+# `[rank2]:` there, too.
+
+# %%
+from lesson.recorded import job_output
+
+job_output()
 
 # %%
 for kind, meaning in LOUD_KINDS.items():
@@ -189,7 +201,7 @@ learn.measured("first_error", len(own) / len(ended) * 100, "%")
 # loss on one rank; of a count with what you know.
 
 # %%
-show(*SILENT)
+show(*SILENT, ranks=ranks)
 
 # %%
 examine(*SILENT, ranks=ranks)
@@ -265,13 +277,18 @@ draw_losses(two)
 # ●●● *30 minutes, stretch.* For each patient return a dict: the number of a
 # line, and the text that takes its place (without indentation; several lines
 # may take the place of one). Leave the last line of each program alone: it
-# only reports. Each cure runs on three ranks and on four. Two worked examples,
-# which cure nobody:
+# only reports. Two worked examples, which cure nobody:
 #
 # ```python
-# {12: "dist.all_reduce(best)"}
+# {12: "dist.barrier()"}
 # {9: "sampler.shuffle = True\nprint(rank)"}   # two lines for one
 # ```
+#
+# A cure must do more than let the program end. Each one runs on three ranks
+# and on four, and some on two and five, with the numbers above and with
+# **others**; a rank is given its own numbers alone. The check also looks at
+# what the ranks do: which collectives they call, who writes, who takes a port,
+# and whether a second run gives the same.
 
 
 # %% tags=["exercise", "stretch"]
@@ -342,7 +359,8 @@ learn.quiz()
 # - The rank that times out is seldom the one at fault.
 # - Checksums find ranks that part. A run on one rank finds what depends on the
 #   number of ranks. For the rest you need a number that you know.
-# - Try a cure on three ranks and on four: many wrong ones pass on two.
+# - Try a cure on three ranks and on four, and with other numbers: many wrong
+#   ones pass on two, or with the numbers at hand.
 
 # %%
 learn.take_away()

@@ -28,7 +28,8 @@ from .watch import Seen, watched
 SIZES = (3, 4)  # that of the notebook first
 # more where the number of ranks is the bug, or where ranks don't talk, so that it costs little
 MORE = dict.fromkeys(("p07", "p08", "p10", "p14", "p15", "p16"), (*SIZES, 2, 5))
-BUSY = SECONDS + 1  # seconds that a program may take, whether it waits or computes
+BUSY = 2 * SECONDS  # seconds that a program may take, whether it waits or computes
+PATIENCE = 60.0  # seconds that ranks wait for each other between programs
 LIMIT = 300.0  # of a launch, for a program that nothing else ends
 RAN, WAITED, GONE, RAISED = "ran", "waited", "peer gone", "raised"
 
@@ -45,7 +46,7 @@ def trials(programs: Sequence[Program]) -> dict[Program, Trial]:
         ranks = max(max(MORE.get(name, SIZES)) for name, _ in left)
         with tempfile.TemporaryDirectory() as folder:
             job = (left, [free_port() for _ in left], folder)
-            ended = run_ranks(_all, job, ranks=ranks, timeout=2 * BUSY, limit=LIMIT)
+            ended = run_ranks(_all, job, ranks=ranks, timeout=PATIENCE, limit=LIMIT)
             for file in sorted(Path(folder).glob("*.pickle")):  # also of a launch that was killed
                 found[left.pop(0)] = pickle.loads(file.read_bytes())
         if left:
@@ -60,6 +61,7 @@ def _gone(words: str) -> dict[str, Any]:
 
 def _all(programs: Sequence[Program], ports: Sequence[int], folder: str) -> None:
     """Try one program after the other, and leave a file for each."""
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))  # the first one imports much
     groups = _Groups()
     for number, (name, text) in enumerate(programs):
         found = pickle.dumps(_one(name, text, ports[number], folder, groups))
