@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import random
 import socket
@@ -44,6 +45,7 @@ SILENT_KINDS = {
 }
 
 
+@functools.cache
 def program(name: str) -> str:
     """Return the text of a patient's program."""
     return (FOLDER / f"{name}.py").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-HOLD = 0.15  # seconds that a rank waits before it writes, so that a race between ranks shows
+HOLD = 0.1  # seconds that a rank waits before it writes, so that a race between ranks shows
 MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 COLLECTIVES = (
     "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather",

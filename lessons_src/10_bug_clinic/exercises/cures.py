@@ -7,6 +7,7 @@ that. A program that still waits is ended after three seconds.
 
 import ast
 import contextlib
+import functools
 from dataclasses import replace
 
 from dtlib.learn.answers import Answer
@@ -71,16 +72,22 @@ def read(value, patient):
             raise Wrong("no_line", line=number, lines=len(old))
     text = treated(patient, value)
     try:
-        tree = ast.dump(ast.parse(text))
-        compile(text, f"{patient}.py", "exec")
+        tree = shape(text)
     except SyntaxError as error:
         raise Wrong("syntax", why=error.msg, line=error.lineno) from None
-    if tree == ast.dump(ast.parse(program(patient))):
+    if tree == shape(program(patient)):
         raise Wrong("untouched", who=patient)
     if text.splitlines()[-1] != old[-1]:
         last = {"line": len(old), "old": old[-1].strip()}
         raise Wrong("last_line", got=shown(value[len(old)]), **last)
     return value
+
+
+@functools.cache
+def shape(text):
+    """What a program does, without its comments and blanks."""
+    compile(text, "a patient", "exec")  # finds more than the parser does
+    return ast.dump(ast.parse(text))
 
 
 def by_old_lines(patient, lines, places):
