@@ -144,10 +144,9 @@ show(*LOUD, ranks=ranks)
 examine("p01", "p02", "p03", "p04", "p06", ranks=ranks)
 
 # %% [markdown]
-# Of p05 there is only what is left of most runs on a cluster: the output of
-# its job. It ran on three ranks of one node, under `srun --label`, which puts
-# the rank before each line. Below the word *Traceback*, torch puts
-# `[rank2]:` there, too.
+# p05 left what most runs on a cluster leave: the output of its job. It ran on
+# three ranks of one node, and `srun --label` put the rank before each line; in
+# a traceback, torch puts `[rank2]:` there, too.
 
 # %%
 from lesson.recorded import job_output

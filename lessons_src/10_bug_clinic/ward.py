@@ -118,7 +118,7 @@ def said(outcome: Outcome) -> str:
         return ", ".join(f"{key} {short(value)}" for key, value in outcome.value.items())
     if outcome.status == "error" and not outcome.peer_gone:
         first = outcome.message.strip().split(". ")[0].split("\n")[0]
-        place = f" ({outcome.where.place})" if outcome.where else ""
+        place = f" ({outcome.where.place})" if outcome.where and outcome.where.place else ""
         return f"raised {outcome.error}: {first[:80]}{place}"
     return doing(outcome)
 

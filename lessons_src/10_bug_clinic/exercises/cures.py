@@ -78,8 +78,9 @@ def read(value, patient):
     if tree == shape(program(patient)):
         raise Wrong("untouched", who=patient)
     if text.splitlines()[-1] != old[-1]:
-        last = {"line": len(old), "old": old[-1].strip()}
-        raise Wrong("last_line", got=shown(value[len(old)]), **last)
+        mine = "; ".join(filter(None, value.get(len(old), "").splitlines()))
+        mine = mine if len(mine) < 60 else f"{mine[:60]}…"
+        raise Wrong("last_line", got=mine, line=len(old), old=old[-1].strip())
     return value
 
 
