@@ -308,9 +308,7 @@ def cure(patient):
         "p05": {9: "if rank == 0:\n    server.bind(('127.0.0.1', port))"},
         "p06": {20: "if rank == 0:\n    save(Path(place[0]), step)"},
         "p07": {6: "generator = torch.Generator().manual_seed(seed + rank)"},
-        "p08": {
-            9: "sampler.set_epoch(epoch)\norders[epoch] = list(sampler)"
-        },
+        "p08": {9: "sampler.set_epoch(epoch)\norders[epoch] = list(sampler)"},
         "p09": {9: "mine = torch.arange(rank, len(right), n)"},
         "p10": {12: "w -= 0.3 * gradient / n"},
         "p11": {9: "loss = losses.sum() / count"},
