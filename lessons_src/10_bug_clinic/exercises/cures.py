@@ -16,11 +16,11 @@ from dtlib.learn.readers import shown
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Wrong
 
-from ..trial import trials
+from ..trial import Program, trials
 from ..ward import LOUD, SILENT, program, treated
 from . import proof
 
-KNOWN = {}  # what a trial proves, by patient and text
+KNOWN: dict[Program, proof.Proof] = {}  # what a trial proves, by patient and text
 
 cure = solution("cure", globals())
 
