@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
+import random
+import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from dtlib.ranks.launcher import run_ranks
 from dtlib.ranks.outcome import Outcome, doing
 
+from .cases import given
+
 FOLDER = Path(__file__).parent / "patients"
 LOUD = tuple(f"p{number:02}" for number in range(1, 7))
 SILENT = tuple(f"p{number:02}" for number in range(7, 18))
 SECONDS = 3.0  # that a rank waits for others before it is ended: nothing here waits longer
+PORT = 6006  # as a job's script names it; where patients run together, each gets a free one
 
 LOUD_KINDS = {
     "order": "ranks wait for each other in a circle",
@@ -37,18 +45,31 @@ SILENT_KINDS = {
 }
 
 
+@functools.cache
 def program(name: str) -> str:
     """Return the text of a patient's program."""
     return (FOLDER / f"{name}.py").read_text(encoding="utf-8")
 
 
-def show(*names: str) -> None:
-    """Print programs with line numbers."""
+def show(*names: str, ranks: int = 3) -> None:
+    """Print programs with line numbers, and what each rank is given."""
     for name in names:
         print(f"{name}.py")
         for number, line in enumerate(program(name).splitlines(), 1):
             print(f"{number:3}  {line}")
+        for line in in_words([given(name, rank, ranks, port=PORT) for rank in range(ranks)]):
+            print(f"     {line}")
         print()
+
+
+def in_words(arguments: list[dict[str, Any]]) -> list[str]:
+    """Say what ranks are given, in one line if it is the same for all."""
+    told = [
+        ", ".join(f"{name} = {short(value)}" for name, value in one.items()) for one in arguments
+    ]
+    if len(set(told)) == 1:
+        return [f"given: {told[0]}"]
+    return [f"given on rank {rank}: {words}" for rank, words in enumerate(told)]
 
 
 def treated(name: str, cure: dict[int, str]) -> str:
@@ -61,42 +82,60 @@ def treated(name: str, cure: dict[int, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def on_rank(name: str, text: str) -> Any:
-    """Run a program's `patient` on this rank."""
+def on_rank(name: str, text: str, case: int, port: int, folder: str) -> Any:
+    """Run a program's `patient` on this rank; its temporary folders lie in `folder`."""
     import torch.distributed as dist
 
     file = f"{name}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"__name__": name}
+    tempfile.tempdir = folder
+    rank, n = dist.get_rank(), dist.get_world_size()
     exec(compile(text, file, "exec"), space)
-    return space["patient"](dist.get_rank(), dist.get_world_size())
+    return space["patient"](rank, n, **given(name, rank, n, case, port))
 
 
-def outcomes(name: str, text: str | None = None, ranks: int = 3) -> list[Outcome]:
+def outcomes(name: str, ranks: int = 3) -> list[Outcome]:
     """Run a patient on ranks, and return how each of them ended."""
-    return run_ranks(on_rank, (name, text or program(name)), ranks=ranks, timeout=SECONDS)
+    with tempfile.TemporaryDirectory() as folder:
+        job = (name, program(name), 0, free_port(), folder)
+        return run_ranks(on_rank, job, ranks=ranks, timeout=SECONDS)
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody has, nor the next four."""
+    while True:
+        port = random.randrange(15_000, 32_000, 5)  # below those that a system gives out itself
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for number in range(port, port + 5):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", number))
+            return port
 
 
 def said(outcome: Outcome) -> str:
     """Say what a rank returned, or what it was doing when it was ended."""
     if outcome.status == "ok":
-        return ", ".join(f"{key} {_short(value)}" for key, value in outcome.value.items())
+        return ", ".join(f"{key} {short(value)}" for key, value in outcome.value.items())
     if outcome.status == "error" and not outcome.peer_gone:
         first = outcome.message.strip().split(". ")[0].split("\n")[0]
-        place = f" ({outcome.where.place})" if outcome.where else ""
+        place = f" ({outcome.where.place})" if outcome.where and outcome.where.place else ""
         return f"raised {outcome.error}: {first[:80]}{place}"
     return doing(outcome)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value in a few words; a large tensor by its checksum, which is its sum."""
+    if hasattr(value, "numel"):
+        many = value.numel() > 12
+        return f"checksum {value.sum().item():.4f}" if many else short(value.tolist())
     if isinstance(value, list):
-        return "[" + ", ".join(_short(one) for one in value) + "]"
-    return f"{value:.4g}"
+        return "[" + ", ".join(short(one) for one in value) + "]"
+    return str(value) if isinstance(value, (str, bool, int)) else f"{value:.4g}"
 
 
 def examine(*names: str, ranks: int = 3) -> None:
     """Run patients, and print what each rank has to say."""
     for name in names:
-        print(f"{name} on {ranks} ranks")
+        print(f"{name} on {ranks} rank{'s' * (ranks > 1)}")
         for outcome in outcomes(name, ranks=ranks):
             print(f"  rank {outcome.rank}: {said(outcome)}")

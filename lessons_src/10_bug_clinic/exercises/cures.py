@@ -1,135 +1,201 @@
-"""Exercise 10.3: other text for a line of each patient, proven on three and on four ranks.
+"""Exercise 10.3: other text for lines of each patient, proven on two to five ranks.
 
-A patient is run with the cure on ranks of its own, and what every rank returns is compared with
-what the course's cure gives. A program that still waits is ended after three seconds.
+A patient is run with the cure, with the numbers that the notebook shows and with others. What the
+ranks report must be what they report with the course's cure; `proof` has what must be true beside
+that. A program that still waits is ended after three seconds.
 """
 
+import ast
 import contextlib
-from typing import Any
+import functools
+from dataclasses import replace
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.readers import shown
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Wrong
-from dtlib.ranks.launcher import run_ranks
 
-from ..ward import LOUD, SECONDS, SILENT, on_rank, outcomes, program, treated
+from ..trial import Program, trials
+from ..ward import LOUD, SILENT, program, treated
+from . import proof
 
-RANKS = (3, 4)
-KNOWN: dict[tuple[str, str], tuple[Any, ...]] = {}  # outcomes by patient and text
+KNOWN: dict[Program, proof.Proof] = {}  # what a trial proves, by patient and text
 
 cure = solution("cure", globals())
 
 
 def run(answer, patient):
-    """What each rank returns, or what it was doing, on three ranks and on four."""
-    text = treated(patient, read(answer(patient), patient))
+    """What the trial of a cure proves."""
+    lines = read(answer(patient), patient)
+    text = treated(patient, lines)
     if (patient, text) not in KNOWN:
-        try_all(answer)
-    return list(results(patient, text))
+        learn_all([*texts(answer), *known_texts(patient, text)])
+    found = KNOWN[patient, text]
+    if found.stopped:
+        lines_now = by_old_lines(patient, lines, found.stopped["lines"])
+        return replace(found, stopped={**found.stopped, "lines": lines_now})
+    return found
 
 
-def try_all(answer):
-    """Run the cures of all patients in one launch, as long as none of them stops a rank."""
-    texts = {}
+def texts(answer):
+    """The programs that an answer makes of all patients, as far as it does."""
     for name in (*LOUD, *SILENT):
         with contextlib.suppress(Exception):  # said in this patient's own case
-            texts[name] = treated(name, read(answer(name), name))
-    found = [in_turn(texts, n) for n in RANKS]
-    if all(found):
-        for name, text in texts.items():
-            KNOWN[name, text] = tuple(tuple(ranks[name]) for ranks in found)
+            yield name, treated(name, read(answer(name), name))
 
 
-def in_turn(texts, n):
-    """What each rank returned for each program, by patient; nothing if a rank stopped."""
-    ended = run_ranks(all_on_rank, (texts,), ranks=n, timeout=SECONDS)
-    if any(one.status != "ok" for one in ended):
-        return {}
-    return {name: summary(name, [one.value[name] for one in ended]) for name in texts}
+def known_texts(patient, text):
+    """All known mistakes, if this is one of them: in one launch, once in a process's life."""
+    known = [(name, treated(name, lines)) for name, lines in PROGRAMS]
+    return known if (patient, text) in known else []
 
 
-def all_on_rank(texts):
-    return {name: on_rank(name, text) for name, text in texts.items()}
+def learn_all(programs):
+    """Run programs, of which some are known already, in one launch."""
+    new = list(dict.fromkeys(one for one in programs if one not in KNOWN))
+    for one, trial in trials(new).items():
+        KNOWN[one] = proof.proof(one, trial)
 
 
 def read(value, patient):
     """The lines of an answer and their new text."""
     if value is None:
         raise Wrong("none")
-    lines = len(program(patient).splitlines())
+    old = program(patient).splitlines()
     if not isinstance(value, dict) or not value:
         raise Wrong("form", got=shown(value))
     for number, text in value.items():
         if type(number) is not int or not isinstance(text, str):
             raise Wrong("form", got=shown(value))
-        if not 1 <= number <= lines:
-            raise Wrong("no_line", line=number, lines=lines)
+        if not 1 <= number <= len(old):
+            raise Wrong("no_line", line=number, lines=len(old))
     text = treated(patient, value)
-    if text == program(patient):
-        raise Wrong("untouched", who=patient)
     try:
-        compile(text, f"{patient}.py", "exec")
+        tree = shape(text)
     except SyntaxError as error:
         raise Wrong("syntax", why=error.msg, line=error.lineno) from None
-    if any("return " in text and patient != "p04" for text in value.values()):
-        raise Wrong("symptom", text=shown("; ".join(value.values())))
+    if tree == shape(program(patient)):
+        raise Wrong("untouched", who=patient)
+    if text.splitlines()[-1] != old[-1]:
+        mine = "; ".join(filter(None, value.get(len(old), "").splitlines()))
+        mine = mine if len(mine) < 60 else f"{mine[:60]}…"
+        raise Wrong("last_line", got=mine, line=len(old), old=old[-1].strip())
     return value
 
 
-def results(patient, text):
-    """Outcomes on three ranks and on four; the same text is run once in a process's life."""
-    if (patient, text) not in KNOWN:
-        KNOWN[patient, text] = tuple(
-            tuple(summary(patient, [value(one) for one in outcomes(patient, text, ranks=n)]))
-            for n in RANKS
-        )
-    return KNOWN[patient, text]
+@functools.cache
+def shape(text):
+    """What a program does, without its comments and blanks."""
+    compile(text, "a patient", "exec")  # finds more than the parser does
+    return ast.dump(ast.parse(text))
 
 
-def value(outcome):
-    """What a rank returned, or a word for how it stopped."""
-    if outcome.status == "ok":
-        return outcome.value
-    return "error" if outcome.status == "error" and not outcome.peer_gone else "waits"
+def by_old_lines(patient, lines, places):
+    """The lines at which ranks stopped, by the numbers of the program as it was."""
+    old = [
+        number
+        for number in range(1, len(program(patient).splitlines()) + 1)
+        for _ in range(max(1, len(lines.get(number, "").splitlines())))
+    ]
+    return {rank: line and old[line - 1] for rank, line in places.items()}
 
 
-def summary(patient, returned):
-    """What each rank returned; where draws may be any, only whether they differ."""
-    found = [flat(one) for one in returned]
-    if any(isinstance(one, str) for one in found):
-        return found
-    if patient == "p07":
-        return [float(len(set(found)))]
-    if patient == "p08":
-        orders_differ = all(len(set(firsts)) > 1 for firsts in found)
-        nothing_twice = all(len(set(epoch)) == len(epoch) for epoch in zip(*found, strict=True))
-        return [float(orders_differ), float(nothing_twice)]
-    return found
+def kind_of_stop(end):
+    """The key of the sentence for a program that stopped."""
+    error, message = end["error"], end["message"]
+    if "Address already in use" in message:
+        return "p05_all"
+    if end["share"] > 1:  # ranks that write one path
+        return "p06_race"
+    if error in ("waits", "TooLong", "Killed"):
+        return {"waits": "waits", "TooLong": "busy", "Killed": "died"}[error]
+    if error in ("NameError", "UnboundLocalError"):
+        return "no_name"
+    if error == "TypeError" and "unexpected keyword" in message:
+        return "keyword"
+    if "SyncBatchNorm expected" in message:
+        return "needs_gpu"
+    if "NoneType" in message and ".grad" in end["texts"][end["rank"]]:
+        return "no_gradient"
+    return "unreduced" if "Expected to have finished reduction" in message else "raises"
 
 
-def flat(returned):
-    if isinstance(returned, str):
-        return returned
-    numbers: list[float] = []
-    for one in returned.values():
-        numbers += one if isinstance(one, list) else [float(one)]
-    return tuple(round(number, 6) for number in numbers)
+def halt(key):
+    """A mistake that stops a rank, recognised by how it stopped."""
+
+    def when(got, patient):
+        end = got.stopped
+        if end is None or kind_of_stop(end) != key:
+            return False
+        line, text = end["lines"][end["rank"]], end["texts"][end["rank"]]
+        where = [f"rank {r} in line {end['lines'][r]}, `{end['texts'][r]}`" for r in end["ranks"]]
+        return {
+            "who": patient, "n": end["n"], "all": proof.ranks_in_words(end["ranks"]),
+            "line": line, "text": text, "error": end["error"], "message": end["message"],
+            "where": "; ".join(where),
+            "given": proof.shown_given(patient, end["rank"], end["n"], end["case"]),
+        }  # fmt: skip
+
+    return Mistake(key, when=when)
 
 
-def stopped(got):
-    """Whether some rank still waits, on any number of ranks."""
-    return any("waits" in ranks for ranks in got)
+def mixed(got, patient):
+    """Ranks called different collectives, and gloo let them."""
+    return got.odd and {"who": patient, **got.odd}
 
 
-def raised(got):
-    return any("error" in ranks for ranks in got)
+def by_chance(got, patient):
+    return bool(got.chance) and {
+        "who": patient,
+        "all": proof.ranks_in_words(got.chance),
+    }
 
 
-def three_only(got, want):
-    """Right on three ranks and wrong on four."""
-    return got[0] == want[0] and got[1] != want[1]
+def nobody_talks(got, want):
+    return want.talks and not got.talks
+
+
+def one_port(patient, got):
+    """More than one rank asks for the port."""
+    return patient == "p05" and any(asks > 1 and not other for asks, other in got.reports.values())
+
+
+def own_ports(patient, got):
+    return patient == "p05" and any(other for _, other in got.reports.values())
+
+
+def many_write(patient, got):
+    return patient == "p06" and any(one[0] > 1 for one in got.reports.values())
+
+
+def by_size(got, want):
+    """Right on some numbers of ranks, and wrong on others."""
+    right, wrong = proof.cured(got, want)
+    return bool(right and wrong) and {
+        "right": proof.listed(right),
+        "wrong": proof.listed(wrong),
+    }
+
+
+def by_case(got, want, patient):
+    """Right with the numbers that the notebook shows, and wrong with others."""
+    bad = proof.differences(got, want)
+    return bool(bad) and (3, 0) not in bad and first(got, want, patient)
+
+
+def first(got, want, patient):
+    """The first case that is wrong, for a sentence, and a rank that shows it."""
+    n, case = next(iter(proof.differences(got, want)), (3, 0))
+    mine, right = (one.reports.get((n, case)) for one in (got, want))
+    rank = 0
+    if isinstance(mine, list) and isinstance(right, list) and len(mine) == len(right) == n:
+        rank = next((r for r in range(n) if not proof.alike(mine[r], right[r], proof.SAME)), 0)
+    report = got.raw.get((n, case), ["nothing"] * n)[rank]
+    return {
+        "who": patient, "n": n, "rank": rank, "mine": proof.report_in_words(report),
+        "given": proof.shown_given(patient, rank, n, case),
+    }  # fmt: skip
 
 
 def instead(name, lines):
@@ -140,47 +206,74 @@ def instead(name, lines):
 WRONG = {
     "p02_broadcast": ("p02", {14: "dist.broadcast(best, src=n - 1)"}),
     "p02_own": ("p02", {12: "pass", 14: "pass"}),
-    "p03_drops": ("p03", {8: "mine = samples[rank::n][: len(samples) // n]"}),
-    "p03_local": ("p03", {12: "pass"}),
-    "p03_repeats": ("p03", {8: "mine = torch.cat([samples, samples[:1]])[rank::n]"}),
+    "p03_drops": ("p03", {7: "mine = samples[rank::n][: len(samples) // n]"}),
+    "p03_local": ("p03", {11: "pass"}),
+    "p03_repeats": ("p03", {7: "mine = torch.cat([samples, samples[:1]])[rank::n]"}),
     "p04_both": ("p04", {14: "return self.left(self.body(x)) + self.right(self.body(x))"}),
-    "p06_many": ("p06", {20: "save(Path(place[0]), 3 + rank)"}),
+    "p05_none": ("p05", {9: "pass"}),
+    "p06_many": ("p06", {20: "save(Path(place[0]), step + rank)"}),
     "p06_none": ("p06", {20: "pass"}),
-    "p07_same": ("p07", {6: "generator = torch.Generator().manual_seed(8)"}),
-    "p07_two": ("p07", {6: "generator = torch.Generator().manual_seed(7 + (rank > 0))"}),
-    "p08_constant": ("p08", {7: "sampler.set_epoch(1)\nfirsts = {}"}),
-    "p09_count": ("p09", {12: "count = torch.tensor(10)"}),
-    "p09_drop": ("p09", {8: "sampler = DistributedSampler(range(10), n, rank, shuffle=False,"
+    "p06_own": ("p06", {19: "pass"}),
+    "p07_same": ("p07", {6: "generator = torch.Generator().manual_seed(seed + 1)"}),
+    "p07_two": ("p07", {6: "generator = torch.Generator().manual_seed(seed + (rank > 0))"}),
+    "p08_constant": ("p08", {7: "sampler.set_epoch(1)\norders = {}"}),
+    "p08_rank": ("p08", {8: "for epoch in range(3):\n    sampler.set_epoch(epoch + rank)"}),
+    "p08_inside": ("p08", {9: "own = list(sampler)\n"
+                              "orders[epoch] = own[epoch:] + own[:epoch]"}),
+    "p09_count": ("p09", {12: "count = torch.tensor(len(right))"}),
+    "p09_drop": ("p09", {8: "sampler = DistributedSampler(right, n, rank, shuffle=False,"
                             " drop_last=True)"}),
     "p10_two": ("p10", {12: "w -= 0.3 * gradient / 2"}),
     "p10_alone": ("p10", {11: "pass"}),
     "p10_twice": ("p10", {12: "w -= 0.3 * gradient / n**2"}),
-    "p11_n": ("p11", {10: "loss = losses.sum() / n"}),
-    "p11_sum": ("p11", {10: "loss = losses.sum()"}),
-    "p11_mean": ("p11", {10: "loss = losses.mean()"}),
-    "p12_sum": ("p12", {11: "mean = norm.running_mean\ndist.all_reduce(mean)"}),
-    "p12_rank_0": ("p12", {11: "mean = norm.running_mean\ndist.broadcast(mean, src=0)"}),
-    "p13_none": ("p13", {13: "if False:"}),
-    "p13_rank": ("p13", {13: "if rank == 0:"}),
+    "p11_n": ("p11", {9: "loss = losses.sum() / n"}),
+    "p11_sum": ("p11", {9: "loss = losses.sum()"}),
+    "p11_mean": ("p11", {9: "loss = losses.mean()"}),
+    "p12_sum": ("p12", {10: "mean = norm.running_mean\ndist.all_reduce(mean)"}),
+    "p12_rank_0": ("p12", {10: "mean = norm.running_mean\ndist.broadcast(mean, src=0)"}),
+    "p13_none": ("p13", {12: "if False:"}),
+    "p13_rank": ("p13", {12: "if rank == 0:"}),
     "p14_after": ("p14", {11: "loss.backward()\noptimizer.zero_grad()"}),
     "p14_rate": ("p14", {8: "optimizer = torch.optim.SGD([w], lr=0.1)"}),
     "p15_never": ("p15", {14: "pass"}),
     "p15_rank": ("p15", {13: "for _ in range(rank == 0):"}),
-    "p16_limit": ("p16", {14: "gradient /= gradient.norm().clamp(min=SCALE)"}),
-    "p16_scaled": ("p16", {12: "pass"}),
-    "p17_zero": ("p17", {14: "w += 0.5 * gradient / n"}),
-    "p17_stop": ("p17", {8: "for step in range(2):"}),
+    "p16_limit": ("p16", {12: "gradient /= gradient.norm().clamp(min=scale)"}),
+    "p16_scaled": ("p16", {10: "pass"}),
+    "p16_off": ("p16", {6: "scale = 1.0\ngradient = exact.to(torch.half)"}),
+    "p16_early": ("p16", {6: "gradient = exact.to(torch.half)"}),
+    "p17_zero": ("p17", {12: "w += 0.5 * gradient / n"}),
+    "p17_stop": ("p17", {8: "for x in batches[:2]:"}),
 }  # fmt: skip
+# Programs that do what they did before; p07 and p08 have a sentence for that among the above.
+AS_BEFORE = [(name, {1: f"{program(name).splitlines()[0]}\nimport math"}) for name in SILENT[2:]]
+LITERAL = ("p10", {12: "w -= 0.3 * gradient / 3"})
+DATA = (
+    "p09",
+    {10: "hits, count = torch.tensor(3), torch.tensor(10)", 11: "dist.barrier()", 12: "pass"},
+)
+PROGRAMS = [*WRONG.values(), *AS_BEFORE, LITERAL, DATA]
+STOPS = (
+    "p05_all", "p06_race", "no_name",
+    "keyword", "needs_gpu", "no_gradient", "unreduced", "raises", "died", "busy", "waits"
+)  # fmt: skip
 
 EXERCISE = Answer(
     cure,
     cases=[(f"patient {name}", (name,)) for name in (*LOUD, *SILENT)],
     run=run,
+    same=proof.SAME,
     mistakes=[
         *((key, instead(*lines)) for key, lines in WRONG.items()),
-        Mistake("literal", instead("p10", {12: "w -= 0.3 * gradient / 3"}), when=three_only),
-        Mistake("waits", when=stopped),
-        Mistake("raises", when=raised),
+        *(("untouched", instead(*lines)) for lines in AS_BEFORE),
+        *map(halt, STOPS),
+        Mistake("mixed", when=mixed),
+        Mistake("p05_own", when=own_ports),
+        Mistake("p05_all", when=one_port),
+        Mistake("p06_race", when=many_write),
+        Mistake("alone", when=nobody_talks),
+        Mistake("chance", when=by_chance),
+        Mistake("literal", instead(*LITERAL), when=by_size),
+        Mistake("data", instead(*DATA), when=by_case),
     ],
-    facts=lambda patient: {"who": patient},
-)
+    facts=first,
+)  # fmt: skip

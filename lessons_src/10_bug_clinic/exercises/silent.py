@@ -7,8 +7,8 @@ from . import diagnoses
 
 # other lines that say the same of a patient
 ALSO = {
-    "p07": {7}, "p08": {6, 8}, "p09": {9, 12}, "p10": {11}, "p12": {10, 12, 13}, "p13": {14},
-    "p14": {10, 12}, "p15": {14}, "p16": {11, 13, 14}, "p17": {11, 14},
+    "p07": {7}, "p08": {6, 8}, "p09": {8, 9, 11, 12}, "p10": {11}, "p12": {7, 9, 11, 12},
+    "p13": {13}, "p14": {9, 10, 12, 13}, "p15": {14}, "p16": {9, 11, 12}, "p17": {9, 12},
 }  # fmt: skip
 
 diagnose_silent = solution("diagnose_silent", globals())

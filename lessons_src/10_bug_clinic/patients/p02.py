@@ -2,9 +2,9 @@ import torch
 import torch.distributed as dist
 
 
-def patient(rank, n):
-    """Sum the gradient of three steps, then share the best loss."""
-    gradient, best = torch.ones(4), torch.tensor([3.0 + rank])
+def patient(rank, n, loss):
+    """Average the gradient in three steps, then share the best loss of all ranks."""
+    gradient, best = torch.full((4,), loss), torch.tensor([loss])
     for _ in range(3):
         dist.all_reduce(gradient)
         gradient /= n

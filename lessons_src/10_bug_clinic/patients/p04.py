@@ -14,11 +14,11 @@ class TwoHeads(nn.Module):
         return (self.left if left else self.right)(self.body(x))
 
 
-def patient(rank, n):
-    """Rank 0 trains one head of the model, the other ranks the other."""
+def patient(rank, n, x, left):
+    """Some ranks train one head of the model, and some the other."""
     model = DistributedDataParallel(TwoHeads())
     for _ in range(2):
-        loss = model(torch.ones(1, 2), left=rank == 0).sum()
+        loss = model(x, left).sum()
         loss.backward()
     norms = [p.grad.norm().item() for p in model.parameters()]
-    return {"gradients": len(norms), "smallest": min(norms)}
+    return {"gradients": norms}

@@ -3,11 +3,11 @@ import torch.distributed as dist
 from torch.utils.data.distributed import DistributedSampler
 
 
-def patient(rank, n):
-    """Score ten samples; those below 3 are right."""
-    sampler = DistributedSampler(range(10), n, rank, shuffle=False)
+def patient(rank, n, right):
+    """Score a model; `right` has a 1 for each sample that it gets right."""
+    sampler = DistributedSampler(right, n, rank, shuffle=False)
     mine = torch.tensor(list(sampler))
-    right, count = (mine < 3).sum(), torch.tensor(len(mine))
-    dist.all_reduce(right)
+    hits, count = right[mine].sum(), torch.tensor(len(mine))
+    dist.all_reduce(hits)
     dist.all_reduce(count)
-    return {"accuracy": (right / count).item(), "samples": count.item()}
+    return {"accuracy": (hits / count).item(), "samples": count.item()}

@@ -2,9 +2,8 @@ import torch
 import torch.distributed as dist
 
 
-def patient(rank, n):
-    """The mean loss of all tokens; rank r has r + 1 of them."""
-    losses = torch.arange(1.0, rank + 2)
+def patient(rank, n, losses):
+    """The mean loss of all tokens; a rank is given those of its own tokens."""
     count = torch.tensor(float(len(losses)))
     dist.all_reduce(count)
     loss = losses.mean() / n
