@@ -231,7 +231,7 @@ learn.table(*view.with_slow_messages(both))
 # %% [markdown]
 # In GPipe only the first micro-batch and the last gradient wait for messages.
 # In 1F1B a rank needs a gradient before each next forward, so slow messages
-# delay it again and again. Between two nodes you will see this difference.
+# delay it again and again. Between two nodes that can be seen.
 #
 # ## On real ranks
 #
@@ -283,8 +283,9 @@ for name in both:
         print(textwrap.fill(f"{name} is refused: {refused}", 72))
 
 # %% [markdown]
-# From two micro-batches on 1F1B would hang, and GPipe would run. The worker begins its sends with
-# `isend`, which returns at once, and holds each tensor until it has arrived.
+# With two micro-batches or more, 1F1B would hang, and GPipe would run. The
+# worker begins its sends with `isend`, which returns at once, and holds each
+# tensor until it has arrived.
 #
 # ## More stages than ranks
 #
@@ -396,8 +397,8 @@ learn.quiz()
 # - GPipe and 1F1B have the same bubble, $(N-1)/M$ of the computing time, while
 #   messages take no time; slow messages delay 1F1B more. 1F1B keeps at most
 #   N − r micro-batches on rank r instead of M.
-# - Interleaving divides the bubble by v. A rank between two others then sends v
-#   times as many messages, the first and the last rank even more.
+# - Interleaving divides the bubble by v. A rank between two others then sends
+#   v times as many messages, the first and the last rank even more.
 # - Only the input gradient is urgent. Weight gradients fill idle time.
 # - Whatever the order, the gradients are those of one process, unless a layer
 #   depends on how the batch is cut, as batch norm does. Otherwise, if they are

@@ -45,8 +45,7 @@ def interleaved(chunks: int) -> Schedule:
     """1F1B with `chunks` stages on each rank: a bubble that is as many times shorter.
 
     Micro-batches come in groups of N; a group runs through a rank's first stage, then through its
-    second, and so on. A rank between two others sends `chunks` times
-    as many messages.
+    second, and so on. A rank between two others sends `chunks` times as many messages.
     """
 
     def schedule(rank: int, ranks: int, micro_batches: int) -> list[Compute]:

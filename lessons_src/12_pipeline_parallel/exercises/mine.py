@@ -83,6 +83,7 @@ EXERCISE = Answer(
     cases=[
         ("3 ranks, 6 micro-batches", (3, 6)),
         ("2 ranks, 4 micro-batches", (2, 4)),
+        ("8 ranks, 16 micro-batches", (8, 16)),
         ("4 ranks, 8 micro-batches", (4, 8)),
     ],
     judge=judge,
