@@ -45,7 +45,7 @@ draw_question()
 
 # %% tags=["parameters"]
 ranks = 4
-micro_batches = 8
+micro_batches = 8  # exercise 3 counts on at least 2 * ranks
 sleep = 0.04
 
 # %% [markdown]
@@ -134,8 +134,10 @@ learn.check("idle_share", idle_share)
 
 # %% [markdown]
 # Now GPipe for any number of micro-batches, read with your function. The
-# papers' formula says the same: with N ranks and M micro-batches (k in other
-# lessons) the bubble is $(N-1)/M$ of the computing time.
+# formula of Narayanan et al. (https://arxiv.org/abs/2104.04473) says the same:
+# with N ranks and M micro-batches (k in other lessons) the bubble is $(N-1)/M$
+# of the computing time. GPipe's paper writes $(N-1)/(M+N-1)$, because it
+# divides by the whole time.
 
 # %%
 from dtlib.sim import pipeline as formulas
@@ -160,18 +162,19 @@ learn.table(*view.idle_and_kept({"GPipe": gpipe}))
 
 # %% [markdown]
 # More micro-batches make the bubble smaller. But look at what a rank
-# **keeps**: after the last forward it has the activations of all
-# micro-batches, and each more makes that worse. (GPipe's authors therefore
-# recompute activations.)
+# **keeps**: after the last forward it has the activations of the whole batch.
+# Smaller micro-batches don't change that, and more of the same size need more
+# memory. (GPipe's authors therefore recompute activations.)
 #
 # ## One forward, one backward
 #
 # A backward frees what its forward kept, so run each backward as early as you
 # can. The last rank can run the backward of a micro-batch right after its
-# forward. Rank 0 has to run some forwards first, the *warm-up*: enough that
-# it is busy until the first gradient has come back, and no more. From then on
-# every rank alternates, one forward and one backward, and at the end the
-# backwards of the warm-up are left.
+# forward. Until micro-batch 0 has reached the last rank, the ranks before it
+# run forwards only, their *warm-up*. From then on every rank alternates, one
+# forward and one backward, and at the end the backwards of the warm-up are
+# left. Between its first forward and backward a rank still waits until the
+# gradient has come back: more forwards there would only be kept longer.
 #
 # ## Exercise 2: write 1F1B
 #
@@ -217,8 +220,18 @@ learn.measured("kept_by_1f1b", p.kept_at_most(sixteen[0]))
 # %% [markdown]
 # The bubble is the same, to the last unit of time. What 1F1B saves is memory:
 # a rank keeps at most N − r micro-batches, however many there are, instead of
-# M. With the memory that it saves you can afford more micro-batches, and
-# *they* shrink the bubble.
+# M. So you can afford more of them, and *they* shrink the bubble: in a larger
+# batch, or cut smaller from the same one, which even saves more memory.
+#
+# All this holds while messages take no time. Now let each take so many units:
+
+# %%
+learn.table(*view.with_slow_messages(both))
+
+# %% [markdown]
+# In GPipe only the first micro-batch and the last gradient wait for messages.
+# In 1F1B a rank needs a gradient before each next forward, so slow messages
+# delay it again and again. Between two nodes that can be seen.
 #
 # ## On real ranks
 #
@@ -270,8 +283,9 @@ for name in both:
         print(textwrap.fill(f"{name} is refused: {refused}", 72))
 
 # %% [markdown]
-# GPipe would run, and 1F1B would hang. The worker begins its sends with
-# `isend`, which returns at once, and holds each tensor until it has arrived.
+# With two micro-batches or more, 1F1B would hang, and GPipe would run. The
+# worker begins its sends with `isend`, which returns at once, and holds each
+# tensor until it has arrived.
 #
 # ## More stages than ranks
 #
@@ -280,8 +294,9 @@ for name in both:
 # every rank several: with two, rank 0 has stages 0 and 4, rank 1 has 1 and 5,
 # and so on. This is the **interleaved** schedule
 # (https://arxiv.org/abs/2104.04473). With v stages on a rank each is v times
-# shorter, and so is the bubble: $(N-1)/(vM)$. The price: v times as many
-# messages, and more kept activations than 1F1B.
+# shorter, and so is the bubble: $(N-1)/(vM)$. The price: a rank between two
+# others sends v times as many messages, the first and the last rank even more,
+# and ranks keep more activations than in 1F1B.
 
 # %%
 learn.table(*view.interleaved(ranks, micro_batches))
@@ -327,16 +342,16 @@ print("weights:", torch.allclose(W.grad, dy.T @ x))
 def my_schedule(rank, ranks, micro_batches):
     """Forward, BackwardInput and BackwardWeight of all micro-batches."""
     ### BEGIN SOLUTION
-    warm_up = ranks - 1 - rank
+    warm_up = min(ranks - 1 - rank, micro_batches)
     lines = [p.Forward(m, rank) for m in range(warm_up)]
-    for m in range(micro_batches):
+    for m in range(micro_batches + rank):
         if m + warm_up < micro_batches:
             lines.append(p.Forward(m + warm_up, rank))
-        lines.append(p.BackwardInput(m, rank))
+        if m < micro_batches:
+            lines.append(p.BackwardInput(m, rank))
         if m >= rank:
             lines.append(p.BackwardWeight(m - rank, rank))
-    late = range(micro_batches - rank, micro_batches)
-    return lines + [p.BackwardWeight(m, rank) for m in late]
+    return lines
     ### END SOLUTION
 
 
@@ -379,11 +394,14 @@ learn.quiz()
 #
 # - A schedule is a list of instructions for each rank. Bubble, memory and
 #   messages can be read off it before anything runs.
-# - GPipe and 1F1B have the same bubble, $(N-1)/M$ of the computing time. 1F1B
-#   keeps at most N − r micro-batches on rank r instead of M.
-# - Interleaving divides the bubble by v, and multiplies messages by v.
+# - GPipe and 1F1B have the same bubble, $(N-1)/M$ of the computing time, while
+#   messages take no time; slow messages delay 1F1B more. 1F1B keeps at most
+#   N − r micro-batches on rank r instead of M.
+# - Interleaving divides the bubble by v. A rank between two others then sends
+#   v times as many messages, the first and the last rank even more.
 # - Only the input gradient is urgent. Weight gradients fill idle time.
-# - Whatever the order, the gradients are those of one process. If they are
+# - Whatever the order, the gradients are those of one process, unless a layer
+#   depends on how the batch is cut, as batch norm does. Otherwise, if they are
 #   not, the schedule or the worker is wrong.
 
 # %%

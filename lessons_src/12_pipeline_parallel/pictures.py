@@ -76,7 +76,9 @@ def _draw(title: str, panels: Mapping[str, Sequence[p.Span]], simulated: bool, u
     for axes in rows[:-1, 0]:
         axes.set_xlabel("")
     kinds = [KINDS[type(span.line).__name__] for spans in several.values() for span in spans]
-    key(figure, [kind for kind in WORDS if kind in kinds], WORDS)
+    halves = any(isinstance(s.line, p.BackwardInput) for spans in several.values() for s in spans)
+    told = WORDS | ({"backward": "backward, or the input gradient alone"} if halves else {})
+    key(figure, [kind for kind in WORDS if kind in kinds], told)
     return figure
 
 
@@ -107,7 +109,17 @@ def idle_and_kept(ways: Mapping[str, Sequence[Any]]) -> Table:
         step = max(span.end for span in spans)
         rows.append([name, f"{step:g}", f"{p.idle_share(spans):.4g}", kept])
     columns = ["", "step, units", "idle ÷ computing", "micro-batches kept, by rank"]
-    return (rows, columns, "Read off the lists: a forward takes 1 unit, each half of a backward 1")
+    return (rows, columns, "Read off the lists: a forward takes 1 unit, a backward 2")
+
+
+def with_slow_messages(ways: Mapping[str, Sequence[Any]]) -> Table:
+    """Step time of schedules whose messages take longer and longer, as read off."""
+    rows = []
+    for units in (0, 0.1, 0.5, 1):
+        read = [p.follow(p.with_messages(lists), message=units) for lists in ways.values()]
+        rows.append([f"{units:g}", *(f"{max(s.end for s in spans):g}" for spans in read)])
+    columns = ["a message takes", *(f"step of {name}" for name in ways)]
+    return (rows, columns, "Read off the lists, all in units of time; a forward takes 1 unit")
 
 
 def proof(found: Mapping[str, Books]) -> Table:

@@ -99,7 +99,7 @@ def train(case: Case, pipeline_of=p.Pipeline, timeout: float = 20.0) -> dict:
         losses.append(worker.step(x, y, y.numel()))
         step.step()
         step.zero_grad()
-    own = set(worker.parameters())
+    own, now = set(worker.parameters()), worker.now
     pairs = zip(model.parameters(), alone.parameters(), strict=True)
     gaps = [float((a - b).abs().max()) for a, b in pairs if a in own]
     ends = [gap(a, b) for a, b in zip(losses, want, strict=True) if a is not None]
@@ -109,7 +109,7 @@ def train(case: Case, pipeline_of=p.Pipeline, timeout: float = 20.0) -> dict:
         "messages": dict(worker.links.messages),
         "bytes": dict(worker.links.bytes),
         "kept": worker.most_kept,
-        "left": (worker.inputs, worker.gradients, worker.kept, worker.later, worker.jobs),
+        "left": (now.inputs, now.gradients, now.kept, now.later, worker.jobs),
     }
 
 

@@ -13,12 +13,14 @@ import torch.distributed as dist
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 
+from dtlib.errors import BadInput
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.launcher import launch
 from dtlib.ranks.outcome import RankFailed
 from dtlib.scratch import pipeline as p
 from dtlib.scratch.blocks import blocks_of
 from dtlib.scratch.pipeline.links import Links
+from dtlib.scratch.pipeline.split import defer_weights
 from tests.scratch.pipeline_cases import SCHEDULES, counted, drawn, squares, train
 from tests.scratch_cases import ROUNDING, mlp, raised
 
@@ -125,6 +127,7 @@ def odd_ones():
         "stages": raised(lambda: p.Pipeline(blocks[:1], lists, squares)),
         "order": raised(lambda: p.Pipeline(blocks, [lists[0][::-1], lists[1]], squares)),
         "alive": outputs_alive(),
+        "autocast": raised(lambda: under_autocast(p.Pipeline(blocks, lists, squares))),
     }
     worker = p.Pipeline(blocks, lists, squares, timeout=1)
     worker.links.__class__ = Forgets
@@ -134,6 +137,12 @@ def odd_ones():
     else:
         raised(lambda: worker.step(x, x, 16))
     return found
+
+
+def under_autocast(worker):
+    x = torch.ones(4, 4, dtype=torch.float64)
+    with torch.autocast("cpu", torch.bfloat16):
+        worker.step(x, x, 16)
 
 
 def outputs_alive(pipeline_of=p.Pipeline):
@@ -173,6 +182,13 @@ def killed():
     Killed(blocks_of(mlp([4, 4, 4])), lists, squares).step(x, x, 16)
 
 
+def test_a_linear_layer_that_is_split_refuses_autocast():
+    layer = torch.nn.Linear(4, 4)
+    defer_weights(layer, [])
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(BadInput, match="one dtype"):
+        layer(torch.ones(2, 4))
+
+
 def test_a_rank_that_dies_is_named_and_not_the_one_that_waits_for_it():
     with pytest.raises(RankFailed, match="Rank 1 was killed by SIGKILL"):
         launch(killed, ranks=2, timeout=20, show=False)
@@ -184,6 +200,7 @@ def test_what_cannot_run_is_refused_and_what_does_not_come_is_named():
         assert "a batch of 3 samples cannot be cut into 4 micro-batches" in found["batch"]
         assert "the schedule is for 1 rank, but there are 2" in found["ranks"]
         assert "1 block cannot be cut into 2 stages" in found["stages"]
+        assert "does not run under torch.autocast" in found["autocast"]
         assert "BadInput: rank 0, line 2, Backward(micro_batch=3, stage=0)" in found["order"]
     assert (
         "DtlibError: rank 0, ReceiveGradient(micro_batch=1, stage=0): SendGradient(micro_batch=1, "

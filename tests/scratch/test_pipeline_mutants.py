@@ -25,7 +25,9 @@ from tests.scratch.test_pipeline_schedules import BOTH_FIRST, ONE, TWO, WORDS, s
 from tests.scratch_cases import ROUNDING
 
 REAL = "dtlib.scratch.pipeline"
-MODULES = ("messages", "refuse", "reading", "schedules", "split", "links", "stages", "worker")
+MODULES = (
+    "messages", "refuse", "reading", "schedules", "stages", "split", "links", "computing", "worker",
+)  # fmt: skip
 
 ON_PAPER = [
     ("schedules", "reversed(range(micro_batches))", "range(micro_batches)"),
@@ -70,25 +72,26 @@ ON_PAPER = [
 ]  # fmt: skip
 
 ON_RANKS = [
-    ("worker", " / self.count", ""),
-    ("worker", " / self.count", " / len(self.targets[m])"),
-    ("worker", "self.loss += y.item()", "self.loss = y.item()"),
-    ("worker", "self.targets[m]", "self.targets[0]"),
-    ("worker", "else self.x[m]", "else self.x[0]"),
-    ("worker", "autograd.backward(edge, gradient)",
+    ("computing", " / self.count", ""),
+    ("computing", " / self.count", " / len(self.targets[m])"),
+    ("computing", "self.loss += y.item()", "self.loss = y.item()"),
+    ("computing", "self.targets[m]", "self.targets[0]"),
+    ("computing", "else self.x[m]", "else self.x[0]"),
+    ("computing", "autograd.backward(edge, gradient)",
      "autograd.backward(edge, None if gradient is None else gradient * 2)"),
-    ("worker", "self.later[m, s] = self.jobs[:]", "self.later[m, s] = self.jobs"),
-    ("worker", "self.jobs.clear()", "pass"),
-    ("worker", "for job in self.later.pop((m, s)):\n            job()", "self.later.pop((m, s))"),
-    ("worker", "self._backward_input(m, s)\n                self._backward_weight(m, s)",
-     "self._backward_input(m, s)"),
-    ("worker", "self.kept.pop((m, s))", "self.kept[m, s]"),
-    ("worker", "len(self.kept) + len(self.later)", "len(self.kept)"),
-    ("worker", "self.inputs.pop((m, s + 1)))", "self.inputs[m, s + 1])"),
-    ("worker", "self.gradients.pop((m, s - 1)))", "self.gradients.pop((m, s - 1)) / 2)"),
-    ("worker", "self.links.send(line, self.gradients.pop((m, s - 1)))", "pass"),
-    ("worker", "self.links.send(line, self.inputs.pop((m, s + 1)))", "pass"),
-    ("worker", "p.grad, holders)", "p.grad.clone(), holders)"),
+    ("computing", "self.later[m, s] = self.jobs[:]", "self.later[m, s] = self.jobs"),
+    ("computing", "self.jobs.clear()", "pass"),
+    ("computing", "for job in self.later.pop((m, s)):\n            job()",
+     "self.later.pop((m, s))"),
+    ("worker", "now.backward_input(m, s)\n                now.backward_weight(m, s)",
+     "now.backward_input(m, s)"),
+    ("computing", "self.kept.pop((m, s))", "self.kept[m, s]"),
+    ("computing", "len(self.kept) + len(self.later)", "len(self.kept)"),
+    ("worker", "now.inputs.pop((m, s + 1)))", "now.inputs[m, s + 1])"),
+    ("worker", "now.gradients.pop((m, s - 1)))", "now.gradients.pop((m, s - 1)) / 2)"),
+    ("worker", "self.links.send(line, now.gradients.pop((m, s - 1)))", "pass"),
+    ("worker", "self.links.send(line, now.inputs.pop((m, s + 1)))", "pass"),
+    ("links", "p.grad, holders)", "p.grad.clone(), holders)"),
     ("worker", "defer_weights(stage, self.jobs)", "defer_weights(stage, [])"),
     ("split", "gradient.T @ x", "2 * gradient.T @ x"),
     ("split", "gradient.sum(0)", "gradient.mean(0)"),

@@ -146,7 +146,8 @@ TWO = [p.ReceiveActivation(0, 1), p.Forward(0, 1), p.Backward(0, 1), p.SendGradi
     ("one", "two", "said"),
     [
         (ONE[1:], TWO, "rank 0's list has no Forward(micro_batch=0, stage=0): add it."),
-        (ONE[:3], TWO, "rank 0's list has no Backward(micro_batch=0, stage=0): add it."),
+        (ONE[:3], TWO, "rank 0's list has Forward(micro_batch=0, stage=0), but no "
+         "Backward(micro_batch=0, stage=0): add it, or drop the forward"),
         ([*ONE, p.BackwardWeight(0, 0)], TWO, "stage=0) and a half of it, too: keep one."),
         ([*ONE[:3], p.BackwardInput(0, 0)], TWO, "rank 0's list has no BackwardWeight("),
         ([*ONE, ONE[0]], TWO, "rank 0, line 5, Forward(micro_batch=0, stage=0) is there twice"),

@@ -68,6 +68,13 @@ class Links:
         for line in list(self.on_their_way):
             self._arrived(line)
 
+    def sum_gradients(self, shared: Sequence[tuple[torch.nn.Parameter, list[int]]]) -> None:
+        """Sum the gradients of the weights that several ranks use (`shared_weights`)."""
+        for p, holders in shared:
+            if self.rank in holders:
+                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+                self.sum_between(p.grad, holders)
+
     def sum_between(self, x: torch.Tensor, ranks: Sequence[int]) -> None:
         """Sum `x` over a few ranks, in place: the first adds up, and sends the sum to the others.
 

@@ -59,9 +59,13 @@ def _refuse_missing(every: set[Instruction], m: int, s: int, rank: int) -> None:
     missing = [half for half in halves if half not in every]
     if whole in every and len(missing) < 2:
         raise BadInput(f"rank {rank}'s list has {whole} and a half of it, too: keep one.")
+    if whole not in every and len(missing) == 2:
+        raise BadInput(
+            f"rank {rank}'s list has {Forward(m, s)}, but no {whole}: add it, or drop the forward "
+            "if there is no such micro-batch."
+        )
     if whole not in every and missing:
-        what = whole if len(missing) == 2 else missing[0]
-        raise BadInput(f"rank {rank}'s list has no {what}: add it.")
+        raise BadInput(f"rank {rank}'s list has no {missing[0]}: add it.")
 
 
 def refuse_early(lists: Lists) -> None:

@@ -33,8 +33,8 @@ def gpipe(rank: int, ranks: int, micro_batches: int) -> list[Compute]:
 def one_forward_one_backward(rank: int, ranks: int, micro_batches: int) -> list[Compute]:
     """Begin a backward as soon as there is one: at most N - rank micro-batches are kept.
 
-    Rank r runs N - 1 - r forwards first (the warm-up), so that the first gradient reaches it just
-    as it runs out of them; then one forward and one backward in turn; then the backwards left.
+    Rank r runs N - 1 - r forwards first (the warm-up): as many as it has time for until micro-batch
+    0 reaches the last rank. Then one forward and one backward in turn; then the backwards left.
     """
     forwards = [Forward(m, rank) for m in range(micro_batches)]
     backwards = [Backward(m, rank) for m in range(micro_batches)]
@@ -45,7 +45,7 @@ def interleaved(chunks: int) -> Schedule:
     """1F1B with `chunks` stages on each rank: a bubble that is as many times shorter.
 
     Micro-batches come in groups of N; a group runs through a rank's first stage, then through its
-    second, and so on. There are `chunks` times as many messages.
+    second, and so on. A rank between two others sends `chunks` times as many messages.
     """
 
     def schedule(rank: int, ranks: int, micro_batches: int) -> list[Compute]:

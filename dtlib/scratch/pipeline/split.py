@@ -1,8 +1,11 @@
 """A backward in two halves: the input's gradient now, the weights' gradients later.
 
 For a linear layer y = x Wᵀ + b the two do not need each other: ∂x = ∂y W and ∂W = ∂yᵀ x. Only the
-first is what the stage before waits for. Other layers have few weights, so theirs stay in the first
-half, as in the paper.
+first is what the stage before waits for. Only `nn.Linear` is split, which has most of the weights
+of a transformer. The weight gradients of all other layers stay in the first half: also those of
+convolutions and embeddings, which may be large.
+
+All tensors have the weights' dtype: autocast is refused.
 
 P. Qi et al., "Zero Bubble Pipeline Parallelism", arXiv:2401.10241, section 2.
 """
@@ -16,6 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from dtlib.scratch.pipeline.stages import refuse_autocast
 
 Jobs = list[Callable[[], None]]
 
@@ -36,6 +41,7 @@ def defer_weights(block: nn.Module, jobs: Jobs) -> None:
 
 
 def _forward(layer: nn.Linear, jobs: Jobs, x: torch.Tensor) -> torch.Tensor:
+    refuse_autocast(x)
     return _Linear.apply(x, layer.weight, layer.bias, functools.partial(_later, layer, jobs))
 
 

@@ -43,6 +43,33 @@ def shared_weights(stages: Sequence[nn.Module], ranks: int) -> list[tuple[nn.Par
     return [(p, sorted(on)) for p, on in holders.items() if p.requires_grad and len(on) > 1]
 
 
+def refuse_batch(x: torch.Tensor, micro_batches: int) -> None:
+    """Refuse a batch that no worker can cut, or compute with; raises `BadInput`."""
+    if len(x) < micro_batches:
+        raise BadInput(
+            f"a batch of {counted(len(x), 'sample')} cannot be cut into {micro_batches} "
+            "micro-batches: give at least one sample for each."
+        )
+    refuse_autocast(x)
+
+
+def refuse_autocast(x: torch.Tensor) -> None:
+    """Refuse to compute under autocast on the device of `x`.
+
+    Its dtypes are not known beforehand, so no rank could tell what it will receive.
+
+    Raises
+    ------
+    BadInput
+        Under `torch.autocast`.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        raise BadInput(
+            "a pipeline by hand computes in one dtype and does not run under torch.autocast: leave "
+            "it, or convert model and inputs, for example with .bfloat16()."
+        )
+
+
 class Shapes:
     """What each stage receives, computed without any data: every rank knows what to expect.
 

@@ -1,8 +1,4 @@
-"""A worker that carries out any schedule: its rank's list, line by line.
-
-Of a micro-batch a rank keeps the stage's input, what autograd saves, and of the output only its
-edge in autograd's graph: the output itself is freed once it has arrived on the next rank.
-"""
+"""A worker that carries out any schedule: its rank's list, line by line."""
 
 from __future__ import annotations
 
@@ -12,17 +8,15 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dtlib.errors import BadInput, counted
 from dtlib.scratch.pipeline import instructions as i
+from dtlib.scratch.pipeline.computing import Computations
 from dtlib.scratch.pipeline.links import Links
 from dtlib.scratch.pipeline.messages import with_messages
 from dtlib.scratch.pipeline.reading import Span, follow
 from dtlib.scratch.pipeline.split import Jobs, defer_weights
-from dtlib.scratch.pipeline.stages import Shapes, cut, shared_weights
-
-Key = tuple[int, int]  # micro-batch and stage
+from dtlib.scratch.pipeline.stages import Shapes, cut, refuse_batch, shared_weights
 
 
 class Pipeline:
@@ -103,80 +97,53 @@ class Pipeline:
         -------
         float or None
             The mean loss of the batch on the rank of the last stage, None on the others.
+
+        Raises
+        ------
+        BadInput
+            For a batch with fewer samples than micro-batches, and under autocast.
         """
         many = 1 + max(line.micro_batch for line in self.lines)
-        if len(x) < many:
-            raise BadInput(
-                f"a batch of {counted(len(x), 'sample')} cannot be cut into {many} micro-batches: "
-                "give at least one sample for each."
-            )
-        self.x, self.targets, self.count = x.tensor_split(many), targets.tensor_split(many), count
-        self.inputs: dict[Key, torch.Tensor] = {}  # of stages that have not run yet
-        self.gradients: dict[Key, torch.Tensor] = {}  # of stages' outputs
-        self.kept: dict[Key, tuple[torch.Tensor, GradientEdge | None]] = {}
-        self.later: dict[Key, Jobs] = {}
-        self.loss, self.most_kept, self.spans = 0.0, 0, []
+        refuse_batch(x, many)
+        self.now = Computations(
+            self.stages, self.last, self.jobs, self.loss_sum,
+            x.tensor_split(many), targets.tensor_split(many), count,
+        )  # fmt: skip
+        self.most_kept, self.spans = 0, []
         for line in self.lines:
             start = time.perf_counter()
             self.carry_out(line)
             if isinstance(line, i.Compute):
                 self.spans.append(Span(self.rank, line, start, time.perf_counter()))
-            self.most_kept = max(self.most_kept, len(self.kept) + len(self.later))
+            self.most_kept = max(self.most_kept, self.now.how_many_kept())
         self.links.finish()
-        for p, holders in self.shared:
-            if self.rank in holders:
-                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-                self.links.sum_between(p.grad, holders)
-        return self.loss if self.last in self.stages else None
+        self.links.sum_gradients(self.shared)
+        return self.now.loss if self.last in self.stages else None
 
     def carry_out(self, line: i.Instruction) -> None:
         """Carry out one line of this rank's list."""
-        m, s = line.micro_batch, line.stage
+        m, s, now = line.micro_batch, line.stage, self.now
         match line:
             case i.Forward():
-                self._forward(m, s)
+                now.forward(m, s)
             case i.BackwardInput():
-                self._backward_input(m, s)
+                now.backward_input(m, s)
             case i.BackwardWeight():
-                self._backward_weight(m, s)
+                now.backward_weight(m, s)
             case i.Backward():
-                self._backward_input(m, s)
-                self._backward_weight(m, s)
+                now.backward_input(m, s)
+                now.backward_weight(m, s)
             case i.SendActivation():
-                self.links.send(line, self.inputs.pop((m, s + 1)))
+                self.links.send(line, now.inputs.pop((m, s + 1)))
             case i.ReceiveActivation():
-                self.inputs[m, s] = self.links.receive(line, self._empty(m, s))
+                now.inputs[m, s] = self.links.receive(line, self._empty(m, s))
             case i.SendGradient():
-                self.links.send(line, self.gradients.pop((m, s - 1)))
+                self.links.send(line, now.gradients.pop((m, s - 1)))
             case i.ReceiveGradient():
-                self.gradients[m, s] = self.links.receive(line, self._empty(m, s + 1))
+                now.gradients[m, s] = self.links.receive(line, self._empty(m, s + 1))
 
     def _empty(self, m: int, s: int) -> torch.Tensor:
         """A tensor for the input of a stage, or for its gradient."""
-        like = self.shapes.inputs(self.x[m])[s]
-        return torch.empty(like.shape, dtype=like.dtype, device=self.x[m].device)
-
-    def _forward(self, m: int, s: int) -> None:
-        x = self.inputs.pop((m, s)).requires_grad_() if s > 0 else self.x[m]
-        y = self.stages[s](x)
-        if s == self.last:
-            y = self.loss_sum(y, self.targets[m]) / self.count
-            self.loss += y.item()
-        else:
-            self.inputs[m, s + 1] = y.detach()
-        self.kept[m, s] = x, get_gradient_edge(y) if y.requires_grad else None
-
-    def _backward_input(self, m: int, s: int) -> None:
-        x, edge = self.kept.pop((m, s))
-        gradient = self.gradients.pop((m, s), None)  # the last stage's is the loss's own, 1
-        if edge is not None:
-            torch.autograd.backward(edge, gradient)
-        self.later[m, s] = self.jobs[:]
-        self.jobs.clear()
-        if s > 0:
-            assert x.grad is not None
-            self.gradients[m, s - 1] = x.grad
-
-    def _backward_weight(self, m: int, s: int) -> None:
-        for job in self.later.pop((m, s)):
-            job()
+        x = self.now.x[m]
+        like = self.shapes.inputs(x)[s]
+        return torch.empty(like.shape, dtype=like.dtype, device=x.device)

@@ -18,7 +18,24 @@ def by_ratio(spans):
     return ranks * max(ends) / sum(e - s for _, s, e in spans) - 1
 
 
+def formula(spans):
+    """N - 1 over the micro-batches, counted by rank 0's computations."""
+    n = 1 + max(rank for rank, _, _ in spans)
+    return (n - 1) / (len([rank for rank, _, _ in spans if rank == 0]) / 2)
+
+
 ALSO_WRONG = [
+    (
+        "papers_formula",
+        lambda spans: (
+            (len({rank for rank, _, _ in spans}) - 1)
+            * 2
+            * len({rank for rank, _, _ in spans})
+            / len(spans)
+        ),
+    ),
+    ("four_ranks", {"1 + max(rank for rank, start, end in spans)": "2 * 2"}),
+    ("papers_formula", formula),
     ("other", lambda spans: 7.0),
     ("other", lambda spans: -idle_share(spans)),
     ("none", lambda spans: print(idle_share(spans))),

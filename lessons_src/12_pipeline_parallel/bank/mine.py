@@ -8,7 +8,7 @@ FORWARD = "lines.append(p.Forward(m + warm_up, rank))"
 IF = "if m + warm_up < micro_batches:"
 INPUT = "lines.append(p.BackwardInput(m, rank))"
 WEIGHT = "lines.append(p.BackwardWeight(m - rank, rank))"
-REST = "return lines + [p.BackwardWeight(m, rank) for m in late]"
+DONE = "if m < micro_batches:"
 
 
 def delayed(by, warm=lambda rank, ranks: ranks - 1 - rank):
@@ -69,6 +69,65 @@ def weights_last(rank, ranks, micro_batches):
     return sorted(lines, key=lambda line: isinstance(line, p.BackwardWeight))
 
 
+def split(lines):
+    """Each backward in its two halves, one behind the other."""
+    halves = ((p.BackwardInput, p.BackwardWeight), (p.Forward,))
+    return [
+        kind(line.micro_batch, line.stage)
+        for line in lines
+        for kind in halves[isinstance(line, p.Forward)]
+    ]
+
+
+def latest_first(rank, ranks, micro_batches):
+    """The warm-up of 1F1B, and then always the backward of the latest forward."""
+    lines, begun = [], []
+    for m in range(micro_batches):
+        lines.append(p.Forward(m, rank))
+        begun.append(m)
+        if m >= ranks - 1 - rank:
+            lines.append(p.Backward(begun.pop(), rank))
+    return split([*lines, *(p.Backward(m, rank) for m in reversed(begun))])
+
+
+def turned_on_the_last(rank, ranks, micro_batches):
+    """ZB-H1, but the last rank runs its micro-batches from the last to the first."""
+    lines = my_schedule(rank, ranks, micro_batches)
+    if rank < ranks - 1:
+        return lines
+    return [type(line)(micro_batches - 1 - line.micro_batch, rank) for line in lines]
+
+
+def rounds(order):
+    """GPipe with as many micro-batches as ranks, again and again; its backwards split."""
+
+    def answer(rank, ranks, micro_batches):
+        lines = []
+        for first in range(0, micro_batches, ranks):
+            some = range(first, min(first + ranks, micro_batches))
+            lines += [p.Forward(m, rank) for m in some]
+            lines += order(split([p.Backward(m, rank) for m in some]))
+        return lines
+
+    return answer
+
+
+def emptied(rank, ranks, micro_batches):
+    """1F1B of as many micro-batches as ranks, again and again."""
+    lines = []
+    for first in range(0, micro_batches, ranks):
+        some = p.one_forward_one_backward(rank, ranks, min(ranks, micro_batches - first))
+        lines += [type(line)(first + line.micro_batch, rank) for line in some]
+    return split(lines)
+
+
+def late_on_rank_1(rank, ranks, micro_batches):
+    """Weight gradients late on rank 1 alone."""
+    if rank == 1:
+        return my_schedule(rank, ranks, micro_batches)
+    return delayed(lambda rank, ranks: 0)(rank, ranks, micro_batches)
+
+
 ALSO_WRONG = [
     ("not_split", p.one_forward_one_backward),
     ("weights_at_once", delayed(lambda rank, ranks: 0)),
@@ -80,20 +139,28 @@ ALSO_WRONG = [
     ("one_more", delayed(lambda rank, ranks: 1)),
     ("keeps", delayed(lambda rank, ranks: rank + 2)),
     ("keeps", delayed(lambda rank, ranks: ranks)),
-    ("idle", delayed(lambda rank, ranks: rank, lambda rank, ranks: ranks - 2 - rank)),
     ("circle", delayed(lambda rank, ranks: 0, lambda rank, ranks: rank)),
-    ("no_weight", {REST: "return lines"}),
+    ("late", delayed(lambda rank, ranks: rank, lambda rank, ranks: ranks - 2 - rank)),
+    ("late", delayed(lambda rank, ranks: 0, lambda rank, ranks: int(rank < ranks - 1))),
+    ("order", latest_first),
+    ("crossed", turned_on_the_last),
+    ("rounds", rounds(lambda lines: lines)),
+    ("rounds", rounds(lambda lines: sorted(lines, key=lambda x: isinstance(x, p.BackwardWeight)))),
+    ("drains", emptied),
+    ("idle", late_on_rank_1),
+    ("no_weight", {"micro_batches + rank)": "micro_batches)"}),
     ("no_weight", {WEIGHT: "pass"}),
-    ("no_backward", {INPUT: "pass", WEIGHT: "pass", REST: "return lines"}),
+    ("no_backward", {INPUT: "pass", WEIGHT: "pass"}),
     ("weight_first", {INPUT: "lines.append(p.BackwardWeight(m, rank))",
                       WEIGHT: "lines.append(p.BackwardInput(m - rank, rank))"}),
     ("weight_first", swapped_halves),
     ("both", with_both),
     ("no_forward", {FORWARD: "pass"}),
-    ("backward_first", {f"{IF}\n            {FORWARD}\n        {INPUT}":
-                        f"{INPUT}\n        {IF}\n            {FORWARD}"}),
-    ("twice", {"for m in late": "for m in range(micro_batches)"}),
+    ("backward_first", {f"{IF}\n            {FORWARD}\n        {DONE}\n            {INPUT}":
+                        f"{DONE}\n            {INPUT}\n        {IF}\n            {FORWARD}"}),
+    ("twice", {"return lines": "return lines + [p.BackwardWeight(0, rank)]"}),
     ("no_micro_batch", {"m >= rank": "m >= 0"}),
+    ("no_micro_batch", {DONE: "if True:"}),
     ("other_stage", {"p.BackwardInput(m, rank)": "p.BackwardInput(m, 0)"}),
     ("swapped", lambda rank, ranks, many: [
         type(line)(line.stage, line.micro_batch) for line in my_schedule(rank, ranks, many)]),

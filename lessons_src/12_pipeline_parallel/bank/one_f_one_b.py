@@ -33,6 +33,43 @@ def last_first(rank, ranks, micro_batches):
     return lines[: len(lines) - warm_up] + lines[len(lines) - warm_up :][::-1]
 
 
+def latest_first(rank, ranks, micro_batches):
+    """The warm-up of 1F1B, and then always the backward of the latest forward."""
+    lines, begun = [], []
+    for m in range(micro_batches):
+        lines.append(p.Forward(m, rank))
+        begun.append(m)
+        if m >= ranks - 1 - rank:
+            lines.append(p.Backward(begun.pop(), rank))
+    return [*lines, *(p.Backward(m, rank) for m in reversed(begun))]
+
+
+def turned_on_the_last(rank, ranks, micro_batches):
+    """1F1B, but the last rank runs its micro-batches from the last to the first."""
+    lines = one_f_one_b(rank, ranks, micro_batches)
+    if rank < ranks - 1:
+        return lines
+    return [type(line)(micro_batches - 1 - line.micro_batch, rank) for line in lines]
+
+
+def rounds(rank, ranks, micro_batches):
+    """GPipe with as many micro-batches as ranks, again and again."""
+    lines = []
+    for first in range(0, micro_batches, ranks):
+        some = range(first, min(first + ranks, micro_batches))
+        lines += [p.Forward(m, rank) for m in some] + [p.Backward(m, rank) for m in some]
+    return lines
+
+
+def emptied(rank, ranks, micro_batches):
+    """1F1B of as many micro-batches as ranks, again and again."""
+    lines = []
+    for first in range(0, micro_batches, ranks):
+        some = one_f_one_b(rank, ranks, min(ranks, micro_batches - first))
+        lines += [type(line)(first + line.micro_batch, rank) for line in some]
+    return lines
+
+
 def by_counting(rank, ranks, micro_batches):
     """A forward as long as few are kept, otherwise a backward."""
     lines, forwards, backwards = [], 0, 0
@@ -67,6 +104,13 @@ ALSO_WRONG = [
     ("keeps", with_warm_up(lambda rank, ranks: 2 * (ranks - 1 - rank))),
     ("one_at_a_time", with_warm_up(lambda rank, ranks: 0)),
     ("late", with_warm_up(lambda rank, ranks: ranks - 2 - rank)),
+    ("late", with_warm_up(lambda rank, ranks: int(rank < ranks - 1))),
+    ("late", with_warm_up(lambda rank, ranks: ranks - 1 if rank == 0 else 0)),
+    ("keeps", with_warm_up(lambda rank, ranks: 3 * (ranks - 1 - rank))),
+    ("rounds", rounds),
+    ("drains", emptied),
+    ("crossed", turned_on_the_last),
+    ("order", latest_first),
     ("circle", with_warm_up(lambda rank, ranks: rank)),
     ("order", last_first),
     ("halves", lambda rank, ranks, many: [

@@ -1,5 +1,7 @@
 """Exercise 12.1: the idle share, from the times of a schedule."""
 
+import itertools
+
 from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 
@@ -53,6 +55,24 @@ def mean_of_ranks(spans):
     return sum(of_one_rank(spans, rank) for rank in range(ranks)) / ranks
 
 
+def papers_formula(spans):
+    """(N - 1)/M, which knows nothing of gaps; a micro-batch is two computations on each rank."""
+    ranks = parts(spans)[0]
+    return (ranks - 1) / (len(spans) / (2 * ranks))
+
+
+def nobody_computes(spans):
+    """The time in which no rank computes."""
+    _, step, busy = parts(spans)
+    edges = sorted({0, step, *(edge for _, *both in spans for edge in both)})
+    gaps = [
+        b - a
+        for a, b in itertools.pairwise(edges)
+        if not any(start <= a and b <= end for _, start, end in spans)
+    ]
+    return sum(gaps) / sum(busy)
+
+
 def facts(spans):
     ranks, step, busy = parts(spans)
     idle, work = ranks * step - sum(busy), sum(busy)
@@ -64,10 +84,10 @@ def facts(spans):
 
 EXERCISE = Answer(
     idle_share,
-    # One rank with a gap; two in turn, of unequal work; all of it, and not in the order of time.
+    # One rank with a long gap; two at the same time, of unequal work; all of it, not in order.
     cases=[
-        ("1 rank that computes from 0 to 2 and from 3 to 5", ([(0, 0, 2), (0, 3, 5)],)),
-        ("2 ranks: rank 0 from 0 to 2, rank 1 from 2 to 5", ([(0, 0, 2), (1, 2, 5)],)),
+        ("1 rank that computes from 0 to 3 and from 9 to 10", ([(0, 0, 3), (0, 9, 10)],)),
+        ("2 ranks: rank 0 from 0 to 3, rank 1 from 1 to 6", ([(0, 0, 3), (1, 1, 6)],)),
         (
             "3 ranks: 0 from 0 to 3 and 8 to 10, 1 from 3 to 4 and 6 to 7, 2 from 4 to 6",
             ([(2, 4, 6), (0, 0, 3), (0, 8, 10), (1, 3, 4), (1, 6, 7)],),
@@ -81,6 +101,9 @@ EXERCISE = Answer(
         ("upside_down", {f"{IDLE} / busy": f"busy / {IDLE}"}),
         ("one_step", {"ranks * step": "step"}),
         ("one_rank_less", {RANKS: "max(rank for"}),
+        ("papers_formula", papers_formula),
+        ("four_ranks", {f"{RANKS} rank, start, end in spans)": "4"}),
+        ("nobody", nobody_computes),
         ("computations", {"sum(end - start for": "sum(1 for"}),
         ("last_listed", {"max(end for rank, start, end in spans)": "spans[-1][2]"}),
         ("longest", {"sum(end - start for": "max(end - start for"}),

@@ -105,10 +105,64 @@ def times(lists, seconds=None):
         waits = re.findall(r"rank (\d+), line \d+, (\w+)\(micro_batch=(\d+)", str(refused))
         (a, first, i), (b, second, j) = waits
         what = {"ReceiveGradient": "gradient", "ReceiveActivation": "input"}
+        turned = [rank for rank, lines in enumerate(lists) if not in_order(lines)]
         return Wrong(
-            "circle", a=a, first=f"the {what[first]} of micro-batch {i}", b=b,
-            second=f"the {what[second]} of micro-batch {j}",
+            "crossed" if turned else "circle", a=a, first=f"the {what[first]} of micro-batch {i}",
+            b=b, second=f"the {what[second]} of micro-batch {j}", rank=(turned or [0])[0],
         )  # fmt: skip
+
+
+def under_way(lines):
+    """After each line, how many micro-batches wait for the gradient of their input."""
+    steps = (
+        isinstance(line, p.Forward) - isinstance(line, p.Backward | p.BackwardInput)
+        for line in lines
+    )
+    return list(itertools.accumulate(steps))
+
+
+def in_order(lines):
+    """Whether forwards, and input gradients, come in the order of their micro-batches."""
+    kinds = (p.Forward, p.Backward | p.BackwardInput)
+    each = [[line.micro_batch for line in lines if isinstance(line, kind)] for kind in kinds]
+    return all(numbers == sorted(numbers) for numbers in each)
+
+
+def unlike_1f1b(got, micro_batches) -> tuple[str, dict[str, Any]] | None:
+    """The key and numbers of what makes a longer bubble than 1F1B's, or None.
+
+    What is none of these has as many micro-batches under way as 1F1B, or more, at all times.
+    """
+    ranks = len(got)
+    now = [under_way(lines) for lines in got]
+    if all(max(many) == 1 for many in now):
+        return "one_at_a_time", {}
+    if all(in_rounds(lines) for lines in got):
+        return "rounds", {"kept": max(now[0])}
+    if turned := [rank for rank, lines in enumerate(got) if not in_order(lines)]:
+        return "order", {"rank": turned[0]}
+    for rank, lines in enumerate(got):
+        want = min(ranks - rank, micro_batches)
+        facts = {"rank": rank, "want": want, "less": want - 1}
+        if max(now[rank]) < want:
+            return "late", {"kept": max(now[rank]), **facts}
+        last = max(k for k, line in enumerate(lines) if isinstance(line, p.Forward))
+        for k, line in enumerate(lines[:last]):
+            if now[rank][k] < want - 1 and not isinstance(line, p.Forward | p.BackwardWeight):
+                what = named(line)
+                return "drains", {"line": k + 1, "what": what, "left": now[rank][k], **facts}
+    return None
+
+
+def in_rounds(lines):
+    """Whether several forwards run, then all their backwards, and so on again."""
+    now = under_way(lines)
+    starts = [
+        now[k - 1]
+        for k in range(1, len(lines))
+        if isinstance(lines[k], p.Forward) and not isinstance(lines[k - 1], p.Forward)
+    ]
+    return max(now) > 1 and len(starts) > 0 and not any(starts)
 
 
 SECONDS = {"Forward": 1.0, "Backward": 2.0, "BackwardInput": 1.0, "BackwardWeight": 1.0}

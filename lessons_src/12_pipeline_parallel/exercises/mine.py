@@ -49,8 +49,8 @@ def too_idle(got, spans, ranks, micro_batches):
     facts = {"idle": f"{idle:.3g}", "most": f"{plain / 2:.3g}", "rank": ranks - 1}
     if not any(isinstance(line, p.BackwardWeight) for line in every):
         return Wrong("not_split", **facts)
-    if idle > 1:
-        return Wrong("one_at_a_time", **facts)
+    if found := read_lists.unlike_1f1b(got, micro_batches):
+        return Wrong(found[0], **(facts | found[1]))
     if all(at_once(lines) for lines in got):
         return Wrong("weights_at_once", **facts)
     return Wrong("idle", **facts)
@@ -83,6 +83,7 @@ EXERCISE = Answer(
     cases=[
         ("3 ranks, 6 micro-batches", (3, 6)),
         ("2 ranks, 4 micro-batches", (2, 4)),
+        ("8 ranks, 16 micro-batches", (8, 16)),
         ("4 ranks, 8 micro-batches", (4, 8)),
     ],
     judge=judge,

@@ -1,7 +1,5 @@
 """Exercise 12.2: 1F1B. The lists of all ranks are carried out on paper."""
 
-from typing import Any
-
 from dtlib.learn.answers import Answer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
@@ -24,7 +22,12 @@ def judge(got, ranks, micro_batches):
     spans = read_lists.times(got)
     if isinstance(spans, Wrong):
         return spans
-    return too_much(got, ranks, micro_batches) or too_slow(got, spans, ranks, micro_batches) or True
+    idle, least = p.idle_share(spans), bubble("gpipe", ranks, micro_batches)
+    found = read_lists.unlike_1f1b(got, micro_batches) if idle > least + 1e-9 else None
+    slow = found and Wrong(found[0], idle=f"{idle:.3g}", least=f"{least:.3g}", **found[1])
+    if slow and slow.mistake == "rounds":
+        return slow
+    return too_much(got, ranks, micro_batches) or slow or True
 
 
 def too_much(got, ranks, micro_batches):
@@ -43,32 +46,6 @@ def too_much(got, ranks, micro_batches):
     if all(kept[r] in (most[r], min(most[r] + 1, micro_batches)) for r in range(ranks)):
         return Wrong("one_too_many", **facts)
     return Wrong("keeps", **facts)
-
-
-def too_slow(got, spans, ranks, micro_batches):
-    """The sentence for a bubble that is longer than GPipe's, or None."""
-    idle, least = p.idle_share(spans), bubble("gpipe", ranks, micro_batches)
-    if idle <= least + 1e-9:
-        return None
-    # one rank of whose backwards the order is not the order of the forwards
-    turned = [rank for rank, lines in enumerate(got) if not in_order(lines)]
-    kept = [p.kept_at_most(lines) for lines in got]
-    facts: dict[str, Any] = {
-        "idle": f"{idle:.3g}",
-        "least": f"{least:.3g}",
-        "rank": (turned or [0])[0],
-    }
-    if turned:
-        return Wrong("order", **facts)
-    if {*kept} == {1}:
-        return Wrong("one_at_a_time", **facts)
-    return Wrong("late", kept=kept[0], want=min(ranks, micro_batches), **facts)
-
-
-def in_order(lines):
-    """Whether forwards, and backwards, come in the order of their micro-batches."""
-    each = [[x.micro_batch for x in lines if isinstance(x, k)] for k in (p.Forward, p.Backward)]
-    return all(numbers == sorted(numbers) for numbers in each)
 
 
 def passed(got):
