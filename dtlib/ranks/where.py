@@ -91,6 +91,8 @@ def describe(
     frames: list[tuple[FrameType, int]], failed: Callable[[], tuple[str, str]] | None = None
 ) -> Where:
     """Describe a stack, innermost frame first; `failed` names the collective that failed there."""
+    # a frame has no line while Python runs an instruction that belongs to none
+    frames = [(frame, line or frame.f_code.co_firstlineno) for frame, line in frames]
     at = _user_frame(frames)
     if at is None:
         return Where()

@@ -96,6 +96,23 @@ def test_a_rank_that_computes_may_take_longer_than_one_that_sleeps(busy, alarm, 
     assert ("rank 1 uses the CPU" in found.sentence) is not alarm
 
 
+@pytest.mark.parametrize(("seconds", "alarm"), [(100, False), (400, True)])
+def test_a_rank_whose_records_stop_is_not_known_to_hang(seconds, alarm, tmp_path):
+    """As one whose recorder gets no turn while it loads a package, and which has no dump yet."""
+    kept = shutil.copytree(RUNS / "slow", tmp_path / "dumps")
+    (kept / "flight_rank_1").unlink()
+    path = kept / "stack_rank_0.txt"
+    head, _, rest = path.read_text().partition("\n")
+    told = json.loads(head[2:])
+    late = {**told, "time": told["time"] + seconds, "flight": told["time"] + seconds}
+    path.write_text(f"# {json.dumps(late)}\n{rest}")
+    report = examined(kept)
+    (found,) = report.findings
+    assert found.alarm is alarm
+    assert ("too busy to write one" in found.sentence) is not alarm
+    assert any(f"what rank 1 did in the last {seconds} s" in one for one in report.missing)
+
+
 # --- the output of jobs -------------------------------------------------------------------------
 
 ERROR = """\

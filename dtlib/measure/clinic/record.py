@@ -87,15 +87,21 @@ def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(every):
-            # where_now loads torch, which must not happen while the main thread loads it
-            where, used = where_now() if _initialized() else Where(), main_thread_seconds()
-            now, busy = time.time(), None
-            if before:
-                busy = (used - before[1]) / max(now - looked[0], 1e-3)
-            if [where, used] != before:  # a thread that waits uses no CPU time
-                before[:], since[0] = [where, used], now
-            looked[0] = now
-            keep(into, world, where, since=since[0], busy=busy)
+            try:
+                look()
+            except Exception as error:  # the program runs on while we look: the next look may do
+                print(f"[rank{world.rank}]: dtlib clinic could not look: {error}", file=sys.stderr)
+
+    def look() -> None:
+        # where_now loads torch, which must not happen while the main thread loads it
+        where, used = where_now() if _initialized() else Where(), main_thread_seconds()
+        now, busy = time.time(), None
+        if before:
+            busy = (used - before[1]) / max(now - looked[0], 1e-3)
+        if [where, used] != before:  # a thread that waits uses no CPU time
+            before[:], since[0] = [where, used], now
+        looked[0] = now
+        keep(into, world, where, since=since[0], busy=busy)
 
     thread = threading.Thread(target=watch, name="dtlib clinic", daemon=True)
     thread.start()

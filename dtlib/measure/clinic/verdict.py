@@ -9,6 +9,7 @@ from dtlib.measure.clinic.checksums import differences
 from dtlib.measure.clinic.deadlocks import cycle_of, deadlock
 from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
+from dtlib.measure.clinic.lacking import LAG, behind, missing
 from dtlib.measure.clinic.logged import expired, unexplained
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
 from dtlib.ranks.where import Where
@@ -62,7 +63,7 @@ def examine(evidence: Evidence, patience: float | None = None) -> Report:
     if not found and (unknown := _for_whom(evidence, limit)):
         found.append(unknown)
     ranks = {r: doing(evidence.rank(r), waiting) for r in range(evidence.world_size)}
-    return Report(tuple(found), ranks, tuple(_missing(evidence)))
+    return Report(tuple(found), ranks, tuple(missing(evidence)))
 
 
 def doing(rank: Rank, waiting: list[Wait]) -> str:
@@ -159,10 +160,11 @@ def _wait(
     timed_out = any(e.timed_out for r in evidence.ranks.values() for e in r.log.raised)
     timed_out = timed_out or any("imed out" in r.ended for r in evidence.ranks.values())
     busy = max((evidence.ranks[r].busy or 0.0 for r in free), default=0.0)
-    limit = limits[busy >= BUSY]
+    late = [r for r in (*free, *one.unseen) if behind(evidence, r) > LAG]
+    limit = limits[busy >= BUSY or (bool(late) and not free)]
     hangs = timed_out or one.seconds > limit or limit == 0  # 0 is said by who knows that it hangs
     if not free and one.unseen:
-        return _unseen(one, hangs)
+        return _unseen(one, hangs, late)
     if not free:
         return _stuck(one, evidence) if hangs else None
     rank = (gone or free)[0]
@@ -211,12 +213,17 @@ def _lasting(one: Wait) -> str:
     return f" for {one.seconds:.1f} s" if one.seconds >= 0.1 else ""
 
 
-def _unseen(one: Wait, hangs: bool) -> Finding:
+def _unseen(one: Wait, hangs: bool, late: list[int]) -> Finding:
     """Say that those who are not here may be those who are waited for."""
     verb = "waits" if len(one.calls) == 1 else "wait"
     words = f"{capital(listed(one.calls))} {verb} in {one.call}{_lasting(one)}"
     words += f", and {listed(one.unseen)} left no dump that shows whether it joined: "
-    words += "look there." if hangs else "that is no sign of a hang yet; get it."
+    if hangs:
+        words += "look there."
+    elif late:
+        words += "either it has ended, or it is too busy to write one. Look again later."
+    else:
+        words += "that is no sign of a hang yet; get it."
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
 
 
@@ -252,36 +259,3 @@ def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
                 " have left a call out there."
             )
     return ""
-
-
-def _unseen_end(evidence: Evidence) -> Iterator[str]:
-    """Name ranks that the recorder had last seen a while before another one died."""
-    died = {r.number: r.died for r in evidence.ranks.values() if r.died}
-    first = min(died, key=lambda rank: died[rank], default=-1)
-    old = [
-        rank.number
-        for rank in evidence.ranks.values()
-        if first >= 0 and not rank.ended and rank.taken and rank.taken < died[first] - 1
-    ]
-    if old:
-        yield f"what {listed(sorted(old))} did after the last record and before rank {first} died"
-
-
-def _missing(evidence: Evidence) -> Iterator[str]:
-    """Name what would tell more: dumps and stacks that some ranks left and others didn't."""
-    everyone = range(evidence.world_size)
-    left = [r for r in everyone if r in evidence.ranks]
-    for kind, has in (
-        ("flight-recorder dump", [r for r in left if evidence.ranks[r].dump]),
-        ("stack", [r for r in left if evidence.ranks[r].where or evidence.ranks[r].ended]),
-        ("log", [r for r in left if evidence.ranks[r].has_log]),
-    ):
-        lacking = [r for r in everyone if r not in has]
-        if has and lacking:
-            yield f"no {kind} of {listed(lacking)}"
-    yield from _unseen_end(evidence)
-    yield from evidence.unread
-    for rank in left:
-        dump = evidence.ranks[rank].dump
-        if dump and dump.calls and not any(call.where.line for call in dump.calls):
-            yield f"the lines of rank {rank}'s collectives (the JSON form of a dump has none)"
