@@ -112,6 +112,8 @@ COMMON = {
     "lines changes the shape?",
     "value": "{who} returned {got}, but {want} is right. {reading} Can you trace one "
     "number through this case by hand?",
+    "too_large": "Your function took more than {got:.0f} GiB of memory in {place}. What grows "
+    "there from one round to the next?",
     "waits": "The {n} ranks did not finish: {who}. Which of them could have gone first?",
     "loops": "{who} was still busy when its time ran out, {place}. Does every loop "
     "there come to an end?",

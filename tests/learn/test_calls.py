@@ -21,6 +21,21 @@ def swallows():
             pass
 
 
+def doubles():
+    numbers = [0.0] * 1024
+    while True:
+        numbers += numbers
+
+
+def test_an_answer_that_would_fill_the_machine_is_stopped(monkeypatch):
+    monkeypatch.setattr(calls, "MOST", 2**27)
+    monkeypatch.setattr(calls, "LIMIT", 60.0)
+    with pytest.raises(Wrong) as found:
+        calls.ask(doubles, case="a case")
+    assert found.value.mistake == "too_large"
+    assert "of doubles" in found.value.numbers["place"]
+
+
 def test_an_endless_answer_is_stopped_and_the_signal_is_as_before(monkeypatch):
     monkeypatch.setattr(calls, "LIMIT", 0.05)
     before = signal.getsignal(signal.SIGVTALRM)

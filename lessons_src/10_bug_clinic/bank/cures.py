@@ -7,7 +7,7 @@ from ..ward import treated
 
 WRONG = [
     ("alone", "p01", {10: "theirs.fill_(10.0**other)", 11: ""}),
-    ("waits", "p01", {10: "dist.send(mine, dst=other)", 11: "dist.recv(theirs, src=other)"}),
+    ("still_waits", "p01", {10: "dist.send(mine, dst=other)", 11: "dist.recv(theirs, src=other)"}),
     ("form", "p01", ["dist.send(mine, dst=other)"]),
     ("form", "p01", {"10": "dist.send(mine, dst=other)"}),
     ("form", "p01", {}),
@@ -60,7 +60,7 @@ WRONG = [
                          "gradient = torch.zeros(1) if skip else x - w"}),
     ("no_name", "p17", {10: "gradient = torch.zeros(1) if skip else y - w"}),
     ("busy", "p17", {8: "for x in batches:\n    while True: pass"}),
-    ("died", "p17", {8: "import os\nfor x in batches:\n    os._exit(3)"}),
+    ("killed", "p17", {8: "import os\nfor x in batches:\n    os._exit(3)"}),
     ("untouched", "p17", {9: "skip = torch.tensor(0.0 if x.isfinite() else 1.0)"}),
 ]  # fmt: skip
 RIGHT = [

@@ -109,7 +109,7 @@ def kind_of_stop(end):
     if end["share"] > 1:  # ranks that write one path
         return "p06_race"
     if error in ("waits", "TooLong", "Killed"):
-        return {"waits": "waits", "TooLong": "busy", "Killed": "died"}[error]
+        return {"waits": "still_waits", "TooLong": "busy", "Killed": "killed"}[error]
     if error in ("NameError", "UnboundLocalError"):
         return "no_name"
     if error == "TypeError" and "unexpected keyword" in message:
@@ -254,7 +254,7 @@ DATA = (
 PROGRAMS = [*WRONG.values(), *AS_BEFORE, LITERAL, DATA]
 STOPS = (
     "p05_all", "p06_race", "no_name",
-    "keyword", "needs_gpu", "no_gradient", "unreduced", "raises", "died", "busy", "waits"
+    "keyword", "needs_gpu", "no_gradient", "unreduced", "raises", "killed", "busy", "still_waits"
 )  # fmt: skip
 
 EXERCISE = Answer(
