@@ -10,6 +10,7 @@ from dtlib.measure.clinic.deadlocks import cycle_of, deadlock
 from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
 from dtlib.measure.clinic.logged import expired, unexplained
+from dtlib.measure.clinic.stuck import stuck
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
 from dtlib.ranks.where import Where
 
@@ -164,7 +165,7 @@ def _wait(
     if not free and one.unseen:
         return _unseen(one, hangs)
     if not free:
-        return _stuck(one, evidence) if hangs else None
+        return stuck(one, _lasting(one), evidence) if hangs else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
@@ -218,22 +219,6 @@ def _unseen(one: Wait, hangs: bool) -> Finding:
     words += f", and {listed(one.unseen)} left no dump that shows whether it joined: "
     words += "look there." if hangs else "that is no sign of a hang yet; get it."
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
-
-
-def _stuck(one: Wait, evidence: Evidence) -> Finding:
-    """Say that nobody is missing from a collective that doesn't end."""
-    begin = (
-        f"{capital(listed(one.calls))} wait in {one.call}{_lasting(one)}, which every rank of its"
-        " group has joined"
-    )
-    roots = {r: root for r in one.calls if (root := evidence.ranks[r].root) is not None}
-    if len(set(roots.values())) > 1:
-        told = ", ".join(f"rank {r} names rank {root}" for r, root in roots.items())
-        ends = "destinations" if one.call.name in ("gather", "reduce") else "sources"
-        words = f"{begin}, but with different {ends}: {told}. All ranks have to name the same."
-        return Finding("mismatch", None, str(one.call), one.call.where.place, words)
-    words = f"{begin}: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
-    return Finding("hang", None, str(one.call), one.call.where.place, words)
 
 
 def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:
