@@ -27,9 +27,11 @@ HANG = [name for name, truth in TRUTHS.items() if truth["fault"]]
 SAYS = {
     "evaluate_alone": "rank 0 waits for ranks 1 and 2 in broadcast",
     "two_axes": "rank 1 waits for rank 0 in all_reduce of 64 float32",
-    "skips_bad_batch": "but rank 1 calls all_gather",
+    "skips_bad_batch": "rank 1 has called all_reduce at skips_bad_batch.py:14 9 times, and",
     "best_rank": "rank 0 names rank 1, rank 1 names rank 0.",
     "pipeline_tags": "rank 1 sends tag 3, but rank 2 expects tag 4.",
+    "floor_and_ceiling": "rank 1 waits in recv from rank 0 (floor_and_ceiling.py:29), but",
+    "two_writers": "Rank 1 is through with it and is waiting in barrier (two_writers.py:16);",
     "groups_of_some": "ranks 1 and 3 make their group number 1 at groups_of_some.py:13.",
     "pipe_of_data": "Rank 2 did not join all_reduce of 1 float32",
 }

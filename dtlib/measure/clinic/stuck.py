@@ -35,7 +35,17 @@ def _roots(one: Wait, evidence: Evidence) -> str:
         return ""
     told = ", ".join(f"rank {r} names rank {root}" for r, root in roots.items())
     ends = "destinations" if one.call.name in ("gather", "reduce") else "sources"
-    return f"with different {ends}: {told}. All ranks have to name the same."
+    words = f"with different {ends}: {told}. All ranks have to name the same."
+    inside = (*one.calls, *one.absent, *one.unseen)
+    members = evidence.members(one.call.group)
+    through = [r for r in members if r not in inside and evidence.rank(r).dump]
+    for rank in through:
+        where = evidence.ranks[rank].where
+        state = f"is {where}" if where else "has returned"
+        words += f" Rank {rank} is through with it and {state}; no file shows which rank it named."
+    if through:
+        words += f" Print that: it tells who of {listed(roots)} is the odd one."
+    return words
 
 
 def _groups(one: Wait, begin: str, evidence: Evidence) -> Finding:

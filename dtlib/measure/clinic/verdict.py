@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtlib.measure.clinic.checksums import differences
+from dtlib.measure.clinic.counts import fewer
 from dtlib.measure.clinic.deadlocks import cycle_of, deadlock
 from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
@@ -51,7 +52,7 @@ def examine(evidence: Evidence, patience: float | None = None) -> Report:
     found = [*_errors(evidence)]
     found += [_mismatch(one, evidence) for one in mismatches(evidence)]
     if cycle := cycle_of(waiting):
-        found.append(deadlock(cycle))
+        found.append(deadlock(cycle, evidence))
     elif not any(one.kind == "mismatch" for one in found):
         limits = (limit, at_work)
         found += [f for one in waiting if (f := _wait(one, waiting, evidence, limits))]
@@ -138,8 +139,10 @@ def _mismatch(one: Mismatch, evidence: Evidence) -> Finding:
     rank = one.odd[0] if one.odd else None
     if one.skipped and rank is not None:
         others = next(c for r, c in one.calls.items() if r not in one.odd)
-        goes = "goes" if len(one.odd) == 1 else "go"
-        words += f" {capital(listed(one.odd))} {goes} on as if it had left out {others}."
+        goes = "goes on as if it" if len(one.odd) == 1 else "go on as if they"
+        words += f" {capital(listed(one.odd))} {goes} had left out {others}."
+    elif one.odd:
+        words += fewer(evidence, one.calls, one.odd)
     usual = next((c for r, c in one.calls.items() if r not in one.odd), first)
     line = one.calls[rank].where.place if rank is not None else first.where.place
     return Finding("mismatch", rank, str(usual), line, words)
