@@ -26,6 +26,17 @@ def exchanged(evidence: Evidence, number: int, call: Call) -> tuple[int, int] | 
     )
 
 
+def whole(evidence: Evidence, number: int, call: Call) -> bool:
+    """Whether the records of a message's two ranks begin with the first message of its group."""
+    for rank in (number, call.peer if call.peer is not None else -1):
+        dump = evidence.ranks[rank].dump if rank in evidence.ranks else None
+        sent = [c for c in (dump.calls if dump else ()) if c.group == call.group]
+        first = next((c.number for c in sent if c.peer is not None), 1)
+        if first != 1:
+            return False
+    return True
+
+
 def fewer(evidence: Evidence, calls: dict[int, Call], odd: Iterable[int]) -> str:
     """Say how often the odd ranks have called the others' line, if that is less often than they."""
     late, others = list(odd), [rank for rank in calls if rank not in odd]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtlib.measure.clinic.counts import exchanged
+from dtlib.measure.clinic.counts import exchanged, whole
 from dtlib.measure.clinic.evidence import Evidence
 from dtlib.measure.clinic.findings import Finding, listed
 from dtlib.measure.clinic.waits import Wait
@@ -55,7 +55,7 @@ def _without_other_end(cycle: list[Wait], evidence: Evidence) -> Finding:
     (number, call), there = next(iter(cycle[0].calls.items())), cycle[1]
     peer = call.peer if call.peer is not None else -1
     sends = call.name == "send"
-    counted = exchanged(evidence, number, call)
+    counted = exchanged(evidence, number, call) if whole(evidence, number, call) else None
     nth = f" for message {counted[0]}" if counted else ""
     done = f"has {'received' if sends else 'sent it'} {counted[1]} and " if counted else ""
     words = (
