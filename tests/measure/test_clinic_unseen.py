@@ -27,9 +27,12 @@ HANG = [name for name, truth in TRUTHS.items() if truth["fault"]]
 SAYS = {
     "evaluate_alone": "rank 0 waits for ranks 1 and 2 in broadcast",
     "two_axes": "rank 1 waits for rank 0 in all_reduce of 64 float32",
-    "skips_bad_batch": "but rank 1 calls all_gather",
+    "skips_bad_batch": "rank 1 has called all_reduce at skips_bad_batch.py:14 9 times, and",
     "best_rank": "rank 0 names rank 1, rank 1 names rank 0.",
     "pipeline_tags": "rank 1 sends tag 3, but rank 2 expects tag 4.",
+    "floor_and_ceiling": "rank 1 waits in recv from rank 0 (floor_and_ceiling.py:29), but",
+    "two_writers": "Rank 1 is through with it and is waiting in barrier (two_writers.py:16);",
+    "groups_of_some": "ranks 1 and 3 make their group number 1 at groups_of_some.py:13.",
     "pipe_of_data": "Rank 2 did not join all_reduce of 1 float32",
 }
 
@@ -62,6 +65,37 @@ def test_the_minority_of_a_deadlock_is_to_blame():
     assert examined(RUNS / "evaluate_alone").findings[0].rank == 0
 
 
+def heads_changed(name, folder, change):
+    """Copy a run's dumps, with what `change` makes of each stack's first line."""
+    kept = shutil.copytree(RUNS / name, folder / "dumps")
+    for path in kept.glob("stack_rank_*"):
+        head, _, rest = path.read_text().partition("\n")
+        path.write_text(f"# {json.dumps(change(json.loads(head[2:])))}\n{rest}")
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "says"),
+    [
+        ({0: 2, 2: 2}, "mismatch",
+         "ranks 0 and 2 make their group number 2 at groups_of_some.py:13,"
+         " but ranks 1 and 3 make their group number 1 at groups_of_some.py:13. Look for"),
+        ({}, "hang", "make their group number 1 at groups_of_some.py:13. Compare what each"),
+        (dict.fromkeys(range(4)), "hang", "Count the groups that each makes."),
+    ],
+)  # fmt: skip
+def test_the_network_is_not_blamed_for_groups(made, kind, says, tmp_path):
+    """All ranks are in the same line, where they stay as often as in two."""
+
+    def change(told):
+        count = made.get(told["rank"], told["made"])
+        return {**told, "made": count, "where": {**told["where"], "line": 13}}
+
+    (found,) = examined(heads_changed("groups_of_some", tmp_path, change), patience=2).findings
+    assert found.kind == kind and says in found.sentence
+    assert "must make the same groups" in found.sentence and "network" not in found.sentence
+
+
 def test_a_barrier_of_a_group_waits_for_nobody_else(tmp_path):
     """Ranks 1 and 2 wait for each other in a barrier of their own, and rank 0 waits for them."""
     kept = shutil.copytree(RUNS / "evaluate_alone", tmp_path / "dumps")
@@ -85,12 +119,11 @@ def test_ranks_that_have_all_returned_wait_for_nobody():
 @pytest.mark.parametrize(("busy", "alarm"), [(0.5, False), (0.0, True)])
 def test_a_rank_that_computes_may_take_longer_than_one_that_sleeps(busy, alarm, tmp_path):
     """An evaluation on one rank, 100 s long, in a run whose longest pause was a second."""
-    kept = shutil.copytree(RUNS / "slow", tmp_path / "dumps")
-    for path in kept.glob("stack_rank_*"):
-        head, _, rest = path.read_text().partition("\n")
-        told = json.loads(head[2:])
-        late = {**told, "time": told["time"] + 100, "flight": told["time"] + 100, "busy": busy}
-        path.write_text(f"# {json.dumps(late)}\n{rest}")
+
+    def later(told):
+        return {**told, "time": told["time"] + 100, "flight": told["time"] + 100, "busy": busy}
+
+    kept = heads_changed("slow", tmp_path, later)
     (found,) = examined(kept).findings
     assert (found.rank, found.alarm) == (1, alarm)
     assert ("rank 1 uses the CPU" in found.sentence) is not alarm

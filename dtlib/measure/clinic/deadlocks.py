@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dtlib.measure.clinic.counts import exchanged, whole
+from dtlib.measure.clinic.evidence import Evidence
 from dtlib.measure.clinic.findings import Finding, listed
 from dtlib.measure.clinic.waits import Wait
 
@@ -14,7 +16,7 @@ def cycle_of(waiting: list[Wait]) -> list[Wait]:
 
     def follow(path: list[Wait]) -> list[Wait]:
         for other in waiting:
-            if not set(path[-1].absent) & set(other.calls):
+            if not set(path[-1].awaited) & set(other.calls):
                 continue
             if other is path[0] and len(path) > 1:
                 return path
@@ -31,15 +33,13 @@ def cycle_of(waiting: list[Wait]) -> list[Wait]:
     return []
 
 
-def deadlock(cycle: list[Wait]) -> Finding:
-    parts, lines = [], []
-    for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        meant = [r for r in one.absent if r in other.calls]
-        before = cycle[cycle.index(one) - 1]
-        who = [r for r in one.calls if r in before.absent]
-        verb = "waits" if len(who) == 1 else "wait"
-        parts.append(f"{listed(who)} {verb} for {listed(meant)} in {one.calls[who[0]]}")
-        lines.append((meant[0], other.calls[meant[0]].where.place))
+def deadlock(cycle: list[Wait], evidence: Evidence) -> Finding:
+    """Say who waits for whom; first, where a message's other end waits in a collective."""
+    for k, one in enumerate(cycle):
+        following = cycle[(k + 1) % len(cycle)]
+        if one.call.peer is not None and following.call.peer is None:
+            return _without_other_end(cycle[k:] + cycle[:k], evidence)
+    parts, lines = _parts(cycle)
     words = f"Deadlock: {'; '.join(parts)}. Each waits for another to go first.{_tags(cycle)}"
     rank, line = lines[0]
     few = min(cycle, key=lambda one: len(one.calls))
@@ -48,6 +48,39 @@ def deadlock(cycle: list[Wait]) -> Finding:
         line = call.where.place
         words += f" The minority is {listed(few.calls)}."
     return Finding("deadlock", rank, str(cycle[0].call), line, words)
+
+
+def _without_other_end(cycle: list[Wait], evidence: Evidence) -> Finding:
+    """Say that a message's other end is not called, while its rank waits in a collective."""
+    (number, call), there = next(iter(cycle[0].calls.items())), cycle[1]
+    peer = call.peer if call.peer is not None else -1
+    sends = call.name == "send"
+    counted = exchanged(evidence, number, call) if whole(evidence, number, call) else None
+    nth = f" for message {counted[0]}" if counted else ""
+    done = f"has {'received' if sends else 'sent it'} {counted[1]} and " if counted else ""
+    words = (
+        f"Deadlock: rank {number} waits in {call.name} {'to' if sends else 'from'} rank {peer}"
+        f" ({call.where.place}){nth}, but rank {peer} {done}is in {there.calls[peer]}."
+    )
+    parts, _ = _parts(cycle)
+    others = "; ".join(parts[1:])
+    words += f" Either rank {peer} has {'received' if sends else 'sent'} too few, or rank {number}"
+    words += f" {'sends' if sends else 'expects'} too many, or the two calls are in another order."
+    words += f" Further, {others}."
+    return Finding("deadlock", peer, str(call), there.calls[peer].where.place, words)
+
+
+def _parts(cycle: list[Wait]) -> tuple[list[str], list[tuple[int, str]]]:
+    """Return, for each wait, what it is in words, and who is waited for at which line."""
+    parts, lines = [], []
+    for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        meant = [r for r in one.awaited if r in other.calls]
+        before = cycle[cycle.index(one) - 1]
+        who = [r for r in one.calls if r in before.awaited]
+        verb = "waits" if len(who) == 1 else "wait"
+        parts.append(f"{listed(who)} {verb} for {listed(meant)} in {one.calls[who[0]]}")
+        lines.append((meant[0], other.calls[meant[0]].where.place))
+    return parts, lines
 
 
 def _tags(cycle: list[Wait]) -> str:

@@ -56,6 +56,7 @@ class Call:
     where: Where
     peer: int | None = None
     tag: int | None = None  # of a message, where it is known
+    backend: str = ""  # where it is known
 
     @property
     def joint(self) -> bool:
@@ -165,6 +166,7 @@ def _call(entry: dict[str, Any], members: dict[str, tuple[int, ...]]) -> Call:
         began=float(entry["time_created_ns"]) * 1e-9,
         where=place(frames),
         peer=_peer(peers, members.get(group)) if message else None,
+        backend=backend,
     )
 
 

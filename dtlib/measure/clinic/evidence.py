@@ -17,7 +17,8 @@ from dtlib.measure.clinic.stacks import main_thread, place
 from dtlib.ranks.outcome import plain
 from dtlib.ranks.where import Where
 
-UNRECORDED = ("monitored_barrier", "new_group")
+MAKE_GROUPS = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
+UNRECORDED = ("monitored_barrier", *MAKE_GROUPS)
 """Calls in which ranks wait for each other, and which the flight recorder leaves out."""
 CRASH = "crash_rank_"
 """How the recorder names the file in which Python says of which signal a rank died."""
@@ -35,9 +36,10 @@ class Rank:
     `where` is the line that its main thread was in, `since` from when on it was seen to wait there,
     and `busy` how much CPU time it used lately, in cores. `peer` is the rank at the other end of
     the message it waits for and `tag` that message's tag, `root` where a collective starts or ends,
-    `members` the call's group. `ended` says how its program ended, and `final` that its dump was
-    written after that; `dumped` is when it was written, if that is known. `asked` says that a
-    signal made it write its stack, `crash` where it was when it died of one, and `died` when.
+    `members` the call's group. `made` counts the groups that it has made or begun. `ended` says how
+    its program ended, and `final` that its dump was written after that; `dumped` is when it was
+    written, if that is known. `asked` says that a signal made it write its stack, `crash` where it
+    was when it died of one, and `died` when.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Rank:
     tag: int | None = None
     root: int | None = None
     members: tuple[int, ...] = ()
+    made: int | None = None
     dumped: float | None = None
     ended: str = ""
     asked: bool = False
@@ -274,7 +277,7 @@ def _add_head(head: dict[str, Any], rank: Rank, found: Evidence) -> None:
     where = dict(head["where"])
     rank.peer, rank.tag = where.pop("peer", None), where.pop("tag", None)
     rank.root, rank.members = where.pop("root", None), tuple(where.pop("members", None) or ())
-    rank.since, rank.busy = head.get("since"), head.get("busy")
+    rank.since, rank.busy, rank.made = head.get("since"), head.get("busy"), head.get("made")
     seen = Where(**where)
     rank.where = seen if seen.line else rank.where
     rank.taken = float(head["time"])

@@ -137,6 +137,7 @@ def keep(
     head = {
         "rank": world.rank, "world_size": world.world_size, "time": now, "flight": dumped,
         "since": since, "busy": busy, "pid": os.getpid(), "ended": ended, "groups": _groups(),
+        "made": _groups_made(),
         "where": {**dataclasses.asdict(where), **({} if ended else _arguments())},
     }  # fmt: skip
     write_atomically(into / f"{STACK}{world.rank}.txt", f"# {json.dumps(head)}\n{_stacks()}")
@@ -179,6 +180,15 @@ def _groups() -> dict[str, list[int]]:
         return {group.group_name: c10d.get_process_group_ranks(group) for group in groups}
     except Exception:  # private, and may change while we look
         return {}
+
+
+def _groups_made() -> int | None:
+    """Return how many groups this rank has made or begun to, also those without it."""
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    try:
+        return c10d._world.group_count - 1 if _initialized() else None  # without the default group
+    except Exception:  # private
+        return None
 
 
 def _arguments() -> dict[str, int | list[int] | None]:

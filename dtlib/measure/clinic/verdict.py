@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtlib.measure.clinic.checksums import differences
+from dtlib.measure.clinic.counts import fewer
 from dtlib.measure.clinic.deadlocks import cycle_of, deadlock
 from dtlib.measure.clinic.evidence import Evidence, Rank
 from dtlib.measure.clinic.findings import Finding, capital, listed
 from dtlib.measure.clinic.lacking import LAG, behind, missing
 from dtlib.measure.clinic.logged import expired, unexplained
+from dtlib.measure.clinic.stuck import stuck
 from dtlib.measure.clinic.waits import Mismatch, Wait, longest_pause, mismatches, waits
 from dtlib.ranks.where import Where
 
@@ -51,7 +53,7 @@ def examine(evidence: Evidence, patience: float | None = None) -> Report:
     found = [*_errors(evidence)]
     found += [_mismatch(one, evidence) for one in mismatches(evidence)]
     if cycle := cycle_of(waiting):
-        found.append(deadlock(cycle))
+        found.append(deadlock(cycle, evidence))
     elif not any(one.kind == "mismatch" for one in found):
         limits = (limit, at_work)
         found += [f for one in waiting if (f := _wait(one, waiting, evidence, limits))]
@@ -138,8 +140,10 @@ def _mismatch(one: Mismatch, evidence: Evidence) -> Finding:
     rank = one.odd[0] if one.odd else None
     if one.skipped and rank is not None:
         others = next(c for r, c in one.calls.items() if r not in one.odd)
-        goes = "goes" if len(one.odd) == 1 else "go"
-        words += f" {capital(listed(one.odd))} {goes} on as if it had left out {others}."
+        goes = "goes on as if it" if len(one.odd) == 1 else "go on as if they"
+        words += f" {capital(listed(one.odd))} {goes} had left out {others}."
+    elif one.odd:
+        words += fewer(evidence, one.calls, one.odd)
     usual = next((c for r, c in one.calls.items() if r not in one.odd), first)
     line = one.calls[rank].where.place if rank is not None else first.where.place
     return Finding("mismatch", rank, str(usual), line, words)
@@ -166,7 +170,7 @@ def _wait(
     if not free and one.unseen:
         return _unseen(one, hangs, late)
     if not free:
-        return _stuck(one, evidence) if hangs else None
+        return stuck(one, _lasting(one), evidence) if hangs else None
     rank = (gone or free)[0]
     state = doing(evidence.ranks[rank], [wait for wait in waiting if wait is not one])
     beginning = f"{capital(listed(gone or free))} did not join {call}: {who} {verb} there"
@@ -225,22 +229,6 @@ def _unseen(one: Wait, hangs: bool, late: list[int]) -> Finding:
     else:
         words += "that is no sign of a hang yet; get it."
     return Finding("hang" if hangs else "slow", one.unseen[0], str(one.call), "", words)
-
-
-def _stuck(one: Wait, evidence: Evidence) -> Finding:
-    """Say that nobody is missing from a collective that doesn't end."""
-    begin = (
-        f"{capital(listed(one.calls))} wait in {one.call}{_lasting(one)}, which every rank of its"
-        " group has joined"
-    )
-    roots = {r: root for r in one.calls if (root := evidence.ranks[r].root) is not None}
-    if len(set(roots.values())) > 1:
-        told = ", ".join(f"rank {r} names rank {root}" for r, root in roots.items())
-        ends = "destinations" if one.call.name in ("gather", "reduce") else "sources"
-        words = f"{begin}, but with different {ends}: {told}. All ranks have to name the same."
-        return Finding("mismatch", None, str(one.call), one.call.where.place, words)
-    words = f"{begin}: look at the network and the GPUs, for example with NCCL_DEBUG=INFO."
-    return Finding("hang", None, str(one.call), one.call.where.place, words)
 
 
 def _other_line(one: Wait, rank: int, evidence: Evidence) -> str:

@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from dtlib.measure.clinic.counts import exchanged
 from dtlib.measure.clinic.dumps import Call
 from dtlib.measure.clinic.evidence import UNRECORDED, Evidence, Rank
 
 _PEER = re.compile(r"\b(?:send|recv)\([^,()]+,\s*(?:(?:dst|src)\s*=\s*)?(\d+)\s*[,)]")
+
+
+_FROM_ONE = re.compile("broadcast|scatter$")  # but reduce_scatter, which names no rank
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,8 @@ class Wait:
     """The ranks that wait in one call, and those that have not joined it as far as is known.
 
     `unseen` are members of the group that left no dump; `seconds` is for how long the waiting is
-    certain; `until` is when it was last seen.
+    certain; `until` is when it was last seen. `source` is the rank whose data those in the call
+    wait for, if they wait for that one alone.
     """
 
     calls: dict[int, Call]
@@ -31,11 +36,17 @@ class Wait:
     unseen: tuple[int, ...]
     seconds: float
     until: float
+    source: int | None = None
 
     @property
     def call(self) -> Call:
         """The call, as the first waiting rank made it."""
         return next(iter(self.calls.values()))
+
+    @property
+    def awaited(self) -> tuple[int, ...]:
+        """The absent ranks that those in the call wait for: its source alone, if it is absent."""
+        return tuple(r for r in self.absent if r == self.source) or self.absent
 
 
 @dataclass(frozen=True)
@@ -146,8 +157,20 @@ def _oldest(evidence: Evidence, table: Table) -> Wait | None:
             unseen = tuple(
                 r for r in members if r not in seen and not _is_in(evidence.ranks.get(r), call)
             )
-            return Wait(pending, absent, unseen, max(0.0, until - began), until)
+            source = _source(evidence, pending)
+            return Wait(pending, absent, unseen, max(0.0, until - began), until, source)
     return None
+
+
+def _source(evidence: Evidence, pending: dict[int, Call]) -> int | None:
+    """Return the rank from which all that wait in a call get their data, if it is known."""
+    named = set()
+    for number, call in pending.items():
+        rank = evidence.ranks[number]
+        inside = rank.where is not None and rank.where.place == call.where.place
+        named.add(rank.root if inside else None)
+    from_one = all(_FROM_ONE.search(call.name) for call in pending.values())
+    return named.pop() if from_one and len(named) == 1 else None
 
 
 def _is_in(rank: Rank | None, call: Call) -> bool:
@@ -196,13 +219,8 @@ def _answered(evidence: Evidence, number: int, call: Call, batches: dict[int, li
     peer = call.peer if call.peer is not None else -1
     if any(map(other_end, batches.get(peer, ()))):
         return True
-    mine, theirs = (r.dump if (r := evidence.ranks.get(n)) else None for n in (number, peer))
-    if mine is None or theirs is None or call not in mine.calls:
-        return False
-    before = mine.calls[: mine.calls.index(call) + 1]
-    called = [c for c in before if (c.group, c.name, c.peer) == (call.group, call.name, peer)]
-    answers = [c for c in theirs.calls if c.group == call.group and other_end(c)]
-    return len(answers) >= len(called)  # the k-th message between two ranks meets their k-th
+    counted = exchanged(evidence, number, call)
+    return counted is not None and counted[1] >= counted[0]  # the k-th of one is the other's k-th
 
 
 def _waited_for(rank: Rank) -> list[Call]:
