@@ -37,7 +37,7 @@ def two_replace_it(state, path):
     rank, told = dist.get_rank(), [None]
     if rank < 2:
         try:
-            with open(f"{path}.{rank}", "wb") as file:
+            with Path(f"{path}.{rank}").open("wb") as file:
                 torch.save(state, file)
             Path(f"{path}.{rank}").replace(path)
         except Exception as error:
@@ -148,8 +148,10 @@ ALSO_WRONG = [
     ("all_write", {f"{RANK} 0": "True"}),
     ("own_files", each_its_own),
     ("own_files", two_replace_it),
-    ("own_files", {SAVE: SAVE.replace(".tmp", ".{dist.get_rank()}"), f"{RANK} 0": "True",
-                   ".tmp": ".0"}),
+    (
+        "own_files",
+        {SAVE: SAVE.replace(".tmp", ".{dist.get_rank()}"), f"{RANK} 0": "True", ".tmp": ".0"},
+    ),
     ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
     ("several", {RANK: "dist.get_rank() // 2 =="}),
     ("elsewhere", {REPLACE: "pass"}),

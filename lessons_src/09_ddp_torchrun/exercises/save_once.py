@@ -42,7 +42,10 @@ def run(answer, weight, full):
     """
     rank, n, group = dist.get_rank(), dist.get_world_size(), plain_group()
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
-    with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted(full) as (events, files):
+    with (
+        tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder,
+        noted(full) as (events, files),
+    ):
         folders, everyone = [folder], [(False, False, None)] * n
         if full == OLD:
             Path(folder, "last.pt").write_bytes(EARLIER)
@@ -91,8 +94,8 @@ def noted(full):
 
     def slow_save(obj, f, *args, **kwargs):
         events.append("save")
-        name = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-        files.append(None if name is None else os.path.abspath(name))
+        name = getattr(f, "name", None) if hasattr(f, "write") else f
+        files.append(Path(name).resolve() if isinstance(name, (str, os.PathLike)) else None)
         if full:
             no_room(f)
         if dist.get_world_size() > 1:  # alone, nobody could come too early
