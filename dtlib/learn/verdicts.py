@@ -24,6 +24,7 @@ PACKAGE = f"{Path(__file__).parents[1]}/"  # dtlib, wherever it is; answers may 
 
 
 MESSAGE = 500  # characters of an exception's message: some name their subject at the end
+CPP_STACK = re.compile(r"^(?:Exception raised from |frame #\d+: )", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,9 @@ def sentence(sidecar: Mapping[str, Any], exercise: str, wrong: Wrong) -> str:
 def stopped(error: str, message: str, place: str, case: str = "") -> Wrong:
     """The verdict on an exception in the student's code; `place` names its line in words."""
     key = "unknown_name" if error in ("NameError", "UnboundLocalError") else "raised"
-    first = (message.strip().splitlines() or ["no message"])[0][:MESSAGE].rstrip(".!")
-    return Wrong(key, case, error=error, message=first, place=place)
+    own = CPP_STACK.split(message)[0]  # torch's C++ frames name no line of the student's
+    line = " ".join(own.split())[:MESSAGE].rstrip(" .!") or "no message"
+    return Wrong(key, case, error=error, message=line, place=place)
 
 
 def stopped_here(error: BaseException, case: str = "") -> Wrong:

@@ -809,11 +809,11 @@ assert max(row[1] for row in rows) > 3 * max(row[2] for row in rows)
 # %% [markdown]
 # Without a kink the gradient's change over ε is the same at every ε. With ReLU
 # it is the same only while no unit switches on or off. One that does can make
-# the gradient change hundreds of times as much as the weights. fp32 nudges by
-# about $10^{-7}$ in each step, and a real model has millions of ReLU inputs,
-# so sooner or later it happens. **Two healthy fp32 runs that split the batch
-# differently may drift apart; compare their first gradients, or run both in
-# fp64.**
+# the gradient change hundreds of times as much as the weights or more. fp32
+# nudges by about $10^{-7}$ in each step, and a real model has millions of
+# ReLU inputs, so sooner or later it happens. **Two healthy fp32 runs that
+# split the batch differently may drift apart; compare their first gradients,
+# or run both in fp64.**
 #
 # ## For real
 #

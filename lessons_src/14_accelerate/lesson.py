@@ -265,11 +265,11 @@ for name, (_, _, loss, weights, moments, _) in results.items():
 # **mesh**, a grid with a size for each strategy. `dp_replicate_size` is the
 # number of whole copies of the model, and `dp_shard_size` the number of shards
 # of each copy. `tp_size` ranks compute each layer together (**tensor
-# parallelism**); `cp_size` and `sp_size` ranks share each sequence. The
-# product of the sizes must be the number of ranks. With four ranks you can
-# have 2 copies of 2 shards, or 2 shards, each on 2 ranks that compute every
-# layer together. (On CPU ranks Accelerate refuses a mesh; `rehearsal` builds
-# the same one there.)
+# parallelism**); `cp_size` and `sp_size` ranks share each sequence (**context
+# parallelism** and **sequence parallelism**, in two ways). The product of the
+# sizes must be the number of ranks. With four ranks you can have 2 copies of 2
+# shards, or 2 shards, each on 2 ranks that compute every layer together. (On
+# CPU ranks Accelerate refuses a mesh; `rehearsal` builds the same one there.)
 
 
 # %%

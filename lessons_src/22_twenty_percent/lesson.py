@@ -700,7 +700,7 @@ print(f"and losses that differ by at most {drift:.0e}.")
 over, luck = coins(exact, 1.2)
 proven = luck / 2**repeats < 0.05
 print(f"{over} of {repeats} pairs lie above 1.2. If the true median were 1.2,")
-print(f"so many would in at most {luck} of {2**repeats} experiments.")
+print(f"at most {luck} of {2**repeats} experiments would have so many.")
 if proven:
     print("At least 20 %: proven here, as far as a sign test proves it.")
 else:

@@ -570,7 +570,7 @@ for deadline in (2 * alone, 0.7 * alone, 0.01 * alone):
     print(f"within {deadline:.2f} h: {said}")
 
 # %% [markdown]
-# More GPUs cost more GPU hours whenever the efficiency is below one: you pay
+# More GPUs cost more GPU hours whenever the efficiency falls: you pay
 # for an earlier deadline. Move the sliders to see how the exchange of
 # gradients sets that price, computed for a ring and 100,000 steps. The formula
 # lets the computation shrink in proportion to the number of GPUs and knows no

@@ -11,11 +11,13 @@ import pytest
 
 from dtlib.learn.verdicts import (
     COMMON,
+    MESSAGE,
     Wrong,
     fingerprint,
     innermost,
     is_stub,
     sentence,
+    stopped,
     stopped_here,
 )
 
@@ -91,9 +93,21 @@ def test_sentences_come_from_the_sidecar_and_else_from_the_common_ones() -> None
     sidecar = {"mistakes": {"f": {"same": "You got\n{got:.1f}.\n"}}}
     assert sentence(sidecar, "f", Wrong("same", got=3)) == "You got 3.0."
     assert sentence({}, "f", Wrong("none")) == COMMON["none"]
-    stopped = Wrong("raised", error="ValueError", message="no", place="line 2 of f")
-    assert "stopped with ValueError in line 2 of f: no." in sentence({}, "f", stopped)
+    raised = Wrong("raised", error="ValueError", message="no", place="line 2 of f")
+    assert "stopped with ValueError in line 2 of f: no." in sentence({}, "f", raised)
     assert all(text.endswith("?") for text in COMMON.values())
+
+
+def test_a_message_of_several_lines_becomes_one_and_keeps_its_length() -> None:
+    with pytest.raises(TypeError) as seeded:
+        random.seed((0, 1))  # type: ignore[arg-type]
+    assert "\n" in str(seeded.value)
+    told = stopped_here(seeded.value).numbers["message"]
+    assert told == "The only supported seed types are: None, int, float, str, bytes, and bytearray"
+    assert len(stopped("E", "word\n" * MESSAGE, "line 1 of f").numbers["message"]) <= MESSAGE
+    deep = "too large.\nException raised from f at a.cpp:1 (most recent call first):\nframe #0: g"
+    assert stopped("E", deep, "line 1 of f").numbers["message"] == "too large"
+    assert stopped("E", " \n", "line 1 of f").numbers["message"] == "no message"
 
 
 @pytest.mark.parametrize("call", [lambda: np.random.seed(2**32), lambda: random.choice([])])

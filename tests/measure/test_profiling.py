@@ -47,6 +47,7 @@ def test_heavy_compute_is_compute_bound(tmp_path: Path) -> None:
 def test_a_late_rank_is_named_with_what_holds_it_up(tmp_path: Path) -> None:
     found, verdict = judged(tmp_path, loader=0.3, late=1)
     assert (verdict.bound, verdict.straggler) == ("input", 1)
+    assert [len(step.collectives) for step in profiling.read(tmp_path)] == 6 * [1]
     assert found[0].waited > 0.5 and found[0].communication > found[1].communication
     assert verdict.evidence.startswith("other ranks wait for rank 1")
 
@@ -94,6 +95,22 @@ def test_time_in_a_collective_before_the_last_rank_came_is_waiting(tmp_path: Pat
     assert (second.communication, second.waited) == pytest.approx((0.2, 0.0))
     verdict = profiling.verdict([first, second])
     assert (verdict.bound, verdict.straggler) == ("communication", 1)
+
+
+def test_a_collective_in_a_range_of_communication_is_listed_once(tmp_path: Path) -> None:
+    range_ = "dtlib.communication"
+    wire = [
+        event(range_, "user_annotation", 10, 30),  # holds two collectives, under way together
+        event("gloo:all_reduce", "cpu_op", 11, 20),
+        event("gloo:all_reduce", "cpu_op", 13, 4),
+        event("gloo:broadcast", "user_annotation", 50, 10),
+        event(range_, "user_annotation", 70, 40),  # torch recorded none in it
+    ]
+    write(tmp_path, 0, [GPU[0], *wire])
+    (step,) = profiling.read(tmp_path)
+    found = [(round(begin * 1e6), round(end * 1e6)) for begin, end in step.collectives]
+    assert found == [(11, 31), (13, 17), (50, 60), (70, 100)]
+    assert profiling.length(step.communication) == pytest.approx(70e-6)
 
 
 def test_what_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:

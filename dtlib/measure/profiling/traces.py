@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,10 @@ FILE = re.compile(r"rank(\d+)\.json(\.gz)?")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one rank, in seconds; each list is sorted, disjoint and inside the step."""
+    """One step of one rank, in seconds; each list is sorted and inside the step.
+
+    The lists are disjoint, except `collectives`, of which several may be under way at once.
+    """
 
     rank: int
     number: int
@@ -102,9 +106,10 @@ def _read_file(path: Path) -> Iterator[Step]:
             f"{path} has no step in it: after each step, call what `profiling.record` gives you."
         )
     kinds = _kinds(complete)
+    collectives = _collectives(complete, kinds["communication"])
     for number, (begin, end) in windows.items():
         inside = {name: overlap(union(spans), [(begin, end)]) for name, spans in kinds.items()}
-        single = sorted(span for span in kinds["communication"] if begin <= span[0] < end)
+        single = [(b, min(e, end)) for b, e in collectives if begin <= b < end]
         yield Step(
             int(found[1]), number, begin, end, inside["compute"], inside["communication"],
             inside["input"], single,
@@ -139,6 +144,27 @@ def _kinds(events: list[dict[str, Any]]) -> dict[str, Intervals]:
         elif category == ("kernel" if on_gpu else "cpu_op") and not FRAMES.match(name):
             kinds["compute"].append(_span(event))
     return kinds
+
+
+def _collectives(events: list[dict[str, Any]], communication: Intervals) -> Intervals:
+    """Each collective once, by its begin.
+
+    A range of `communication()` counts as one only if torch recorded no collective that began in
+    it: what it holds is there separately.
+    """
+    ranges = {
+        _span(event)
+        for event in events
+        if event["name"] == COMMUNICATION and event.get("cat") == "user_annotation"
+    }
+    recorded = sorted(span for span in communication if span not in ranges)
+    begins = [begin for begin, _ in recorded]
+    bare = [
+        (begin, end)
+        for begin, end in ranges.intersection(communication)
+        if bisect_left(begins, begin) == bisect_right(begins, end)
+    ]
+    return sorted([*recorded, *bare])
 
 
 def _span(event: dict[str, Any]) -> tuple[float, float]:

@@ -20,6 +20,33 @@ def all_write_and_one_waits(state, path):
         dist.barrier()
 
 
+def each_its_own(state, path):
+    ok = [True]
+    try:
+        torch.save(state, f"{path}.tmp{dist.get_rank()}")
+    except Exception:
+        ok = [False]
+    if dist.get_rank() == 0 and ok[0]:
+        Path(f"{path}.tmp0").replace(path)
+    dist.broadcast_object_list(ok)
+    if not ok[0]:
+        raise RuntimeError("not saved")
+
+
+def two_replace_it(state, path):
+    rank, told = dist.get_rank(), [None]
+    if rank < 2:
+        try:
+            with Path(f"{path}.{rank}").open("wb") as file:
+                torch.save(state, file)
+            Path(f"{path}.{rank}").replace(path)
+        except Exception as error:
+            told = [error]
+    dist.broadcast_object_list(told)
+    if told[0] is not None:
+        raise told[0]
+
+
 def looks_for_the_file(state, path):
     if dist.get_rank() == 0:
         torch.save(state, path + ".tmp")
@@ -119,6 +146,12 @@ ALSO_WRONG = [
     ("writer_quiet", {RAISE: f"{RAISE} and dist.get_rank() != 0"}),
     ("nobody", {SAVE: "pass", REPLACE: "pass"}),
     ("all_write", {f"{RANK} 0": "True"}),
+    ("own_files", each_its_own),
+    ("own_files", two_replace_it),
+    (
+        "own_files",
+        {SAVE: SAVE.replace(".tmp", ".{dist.get_rank()}"), f"{RANK} 0": "True", ".tmp": ".0"},
+    ),
     ("local_rank", {RANK: 'int(__import__("os").environ["LOCAL_RANK"]) =='}),
     ("several", {RANK: "dist.get_rank() // 2 =="}),
     ("elsewhere", {REPLACE: "pass"}),

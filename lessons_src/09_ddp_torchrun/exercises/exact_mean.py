@@ -103,6 +103,15 @@ def stayed_home(got, values, samples, n):
     return False
 
 
+def own_share(got, values, samples, n):
+    """Each rank has the sum of its own values, with padding or without, over all samples."""
+    for hands in (real(values, samples), values):
+        sums = [float(sum(own)) / samples[0] for own in hands]
+        if n > 1 and all(map(near, got, sums)):
+            return {"got": numbers(got)}
+    return False
+
+
 def facts(got, values, samples, n):
     rows = sum(map(len, values))
     return {
@@ -162,6 +171,8 @@ EXERCISE = RankAnswer(
         ("last_of_all", {MINE: "values if n == 1 or rank < samples % n else values[:-1]"}),
         ("first_ranks", {MINE: "values[:-1] if rank < -samples % n else values"}),
         Mistake("stayed_home", lambda values, samples: values.mean(), when=stayed_home),
+        Mistake("own_share", {"dist.all_reduce(sum_and_count)": "", "/ count": "/ samples"},
+                when=own_share),
         ("divided_twice", {"/ count": "/ count / n"}),
         Mistake("rounded", lambda values, samples: round(exact_mean(values, samples), 1), when=cut),
         Mistake("reduce", {"all_reduce(sum_and_count)": "reduce(sum_and_count, 0)"}, when=reduced),

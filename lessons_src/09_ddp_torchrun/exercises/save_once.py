@@ -34,15 +34,19 @@ MEET, BARRIER = "    dist.broadcast_object_list(told)", "    dist.barrier()"
 def run(answer, weight, full):
     """What this rank did, in order; whether it can read the file; the ranks that wrote; and more.
 
-    With a full disk the second says whether this rank raised an error of its own. The last says
-    whether there is a file at `path`, and of an earlier one, whether it is still as it was.
+    With a full disk the second says whether this rank raised an error of its own. The fourth says
+    whether there is a file at `path`, and of an earlier one, whether it is still as it was. The
+    last is how many different files the ranks wrote, 0 if they wrote into memory.
 
     If a rank failed, the others still learn whether it wrote.
     """
     rank, n, group = dist.get_rank(), dist.get_world_size(), plain_group()
     os.environ["LOCAL_RANK"] = str(rank % (n // NODES[n]))
-    with tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder, noted(full) as events:
-        folders, everyone = [folder], [(False, False)] * n
+    with (
+        tempfile.TemporaryDirectory(prefix="dtlib-check-") as folder,
+        noted(full) as (events, files),
+    ):
+        folders, everyone = [folder], [(False, False, None)] * n
         if full == OLD:
             Path(folder, "last.pt").write_bytes(EARLIER)
         dist.broadcast_object_list(folders, group=group)
@@ -63,11 +67,12 @@ def run(answer, weight, full):
         finally:  # rank 0 removes the folder only after all ranks have looked
             there = path.exists()
             kept = there and (full != OLD or path.read_bytes() == EARLIER)
-            dist.all_gather_object(everyone, ("save" in events, kept), group=group)
+            dist.all_gather_object(everyone, ("save" in events, kept, *files[:1]), group=group)
     wrote = [rank for rank in range(n) if everyone[rank][0]]
     if clash is not None and len(wrote) < 2:
         raise clash if rank in wrote else Wrong("not_the_writer", **told(clash))
-    return events, right, wrote, all(one[1] for one in everyone) if full else there
+    different = len({file for one in everyone for file in one[2:]} - {None})
+    return events, right, wrote, all(one[1] for one in everyone) if full else there, different
 
 
 def told(error):
@@ -80,12 +85,17 @@ def told(error):
 
 @contextlib.contextmanager
 def noted(full):
-    """Note the saves and barriers in this block; a save is slow here, or fails if `full`."""
-    events = []
+    """Note the saves and barriers in this block, and the names of the files that are saved.
+
+    A save is slow here, or fails if `full`.
+    """
+    events, files = [], []
     save, barrier = torch.save, dist.barrier
 
     def slow_save(obj, f, *args, **kwargs):
         events.append("save")
+        name = getattr(f, "name", None) if hasattr(f, "write") else f
+        files.append(Path(name).resolve() if isinstance(name, (str, os.PathLike)) else None)
         if full:
             no_room(f)
         if dist.get_world_size() > 1:  # alone, nobody could come too early
@@ -98,7 +108,7 @@ def noted(full):
 
     torch.save, dist.barrier = slow_save, noted_barrier
     try:
-        yield events
+        yield events, files
     finally:
         torch.save, dist.barrier = save, barrier
 
@@ -147,6 +157,12 @@ def several(seen):
     wrote = writers(seen)
     who = " and ".join(f"rank {rank}" for rank in wrote)
     return len(wrote) > 1 and {"writers": len(wrote), "who": who}
+
+
+def own_files(seen):
+    """Several ranks wrote, and not all into one file."""
+    files = next((one.got[4] for one in seen if one.got), 0)
+    return files > 1 and (facts := several(seen)) and {**facts, "files": files}
 
 
 def local_rank(seen, n):
@@ -235,6 +251,7 @@ EXERCISE = RankAnswer(
         Mistake("writer_quiet", when=writer_quiet),
         Mistake("some_raise", when=some_raise),
         Mistake("nobody", when=lambda got: not got[0][2]),
+        Mistake("own_files", when=own_files),
         Mistake("all_write", when=lambda seen, n: len(writers(seen)) == n > 1),
         Mistake("local_rank", when=local_rank),
         Mistake("several", when=several),

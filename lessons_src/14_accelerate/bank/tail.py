@@ -14,6 +14,10 @@ def by_a_dot_product(losses, samples, num_processes, accumulation):
     return losses @ torch.full_like(losses, weight).detach()
 
 
+def floors_the_share(losses, samples, num_processes, accumulation):
+    return losses.sum() / (samples // num_processes) * accumulation
+
+
 def calls_backward(losses, samples, num_processes, accumulation):
     loss = loss_for_backward(losses, samples, num_processes, accumulation)
     loss.backward(retain_graph=samples > 4)
@@ -21,6 +25,7 @@ def calls_backward(losses, samples, num_processes, accumulation):
 
 
 ALSO_WRONG = [
+    ("whole_division", floors_the_share),
     ("backward_inside", calls_backward),
     ("backward_inside", lambda *given: loss_for_backward(*given).backward()),
     ("detached", lambda *given: loss_for_backward(*given).item()),

@@ -21,6 +21,9 @@ FLOORED = (
     "losses.sum() * (num_processes * accumulation // samples)",
     "losses.sum() / (samples // (num_processes * accumulation))",
     "losses.sum() / max(1, samples // (num_processes * accumulation))",
+    "losses.sum() * accumulation / (samples // num_processes)",
+    "losses.sum() * num_processes / (samples // accumulation)",
+    "losses.sum() * num_processes / max(1, samples // accumulation)",
 )
 
 

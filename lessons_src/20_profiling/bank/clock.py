@@ -25,6 +25,17 @@ def around_the_loop(launch, synchronize, clock, repeats):
     return (clock() - begin) / repeats
 
 
+def begins_once(launch, synchronize, clock, repeats):
+    launch()
+    synchronize()
+    seconds, begin = [], clock()
+    for _ in range(repeats):
+        launch()
+        synchronize()
+        seconds.append(clock() - begin)
+    return statistics.median(seconds)
+
+
 def one_cold_call(launch, synchronize, clock, repeats):
     begin = clock()
     launch()
@@ -109,6 +120,7 @@ ALSO_WRONG = [
     ("not_a_number", altered(median_seconds, {MEDIAN: "seconds"})),
     ("too_many", for_ever),
     ("other", altered(median_seconds, {MEDIAN: f"{MEDIAN} / 2"})),
+    ("begun_once", begins_once),
     ("mean", around_the_loop),
     ("cold", one_cold_call),
     ("kept", keeps_its_list),

@@ -5,6 +5,7 @@ machine. A call is on the queue at once and done later. Calls count from 0: call
 the later ones take the times of their case again and again.
 """
 
+import itertools
 import math
 import statistics
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ MOST = 1000
 SAME = 1e-6  # relative: an answer may keep its times in float32
 # parts of the solution
 WARM, MEDIAN = "launch()\n    seconds", "statistics.median(seconds)"
+BEGUN = "launch()\n    synchronize()\n    begin = clock()\n    seconds"
 TIMED, ROUNDS = "clock() - begin", "range(repeats)"
 UNEMPTIED = {"synchronize()\n        begin": "begin"}
 LAUNCHED = {**UNEMPTIED, "launch()\n        synchronize()": "launch()"}
@@ -183,6 +185,9 @@ EXERCISE = Answer(
         ("launch_only", {**LAUNCHED, MEDIAN: "sum(seconds)"}),
         ("milliseconds", {MEDIAN: f"1e3 * {MEDIAN}"}),
         ("negative", {TIMED: "begin - clock()"}),
+        Mistake("begun_once", {"begin = clock()\n        launch()": "launch()", WARM: BEGUN},
+                when=lambda got, repeats: len(got.takes) > repeats and got.is_(
+                    statistics.median(itertools.accumulate(got.takes[-repeats:])))),
         ("quickest", {MEDIAN: "min(seconds)"}),
         ("slowest", {MEDIAN: "max(seconds)"}),
         ("first_of_them", {MEDIAN: "seconds[0]"}),

@@ -10,7 +10,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 LATEST, WAIT = "[max(column) for column in zip(*begins)]", "last - own for"  # parts of the solution
 # Rows are ranks, columns are collectives, numbers are when the rank arrives.
 CASES = (
-    [[1.0], [4.0], [2.0]],
+    [[2.0], [4.0], [1.0]],
     [[1.0, 12.0, 20.0], [4.0, 10.0, 26.0], [2.0, 11.0, 21.0]],
     [[3.0, 7.0]],
     [[5.0, 8.5], [5.0, 9.0], [1.25, 4.0], [5.0, 9.0]],
@@ -33,9 +33,13 @@ def read(got, begins):
     if isinstance(got, (dict, set)):  # the keys of a dict are no seconds, and a set has no order
         raise Wrong("not_a_list", got=shown(got), n=n)
     try:
-        values = [number(value) for value in got]
-    except (TypeError, Wrong):
+        entries = list(got)
+    except TypeError:
         raise Wrong("not_a_list", got=shown(got), n=n) from None
+    try:
+        values = [number(value) for value in entries]
+    except (TypeError, Wrong):
+        raise Wrong("not_numbers", got=shown(got), n=n) from None
     if len(values) != n:
         key = "per_collective" if len(values) == len(begins[0]) else "length"
         raise Wrong(key, got=len(values), n=n)
@@ -64,6 +68,8 @@ EXERCISE = Answer(
         ("mean", {"sum(": "1 / len(rank) * sum("}),
         ("longest", {"sum(": "max("}),
         ("one_latest", {LATEST: "[max(map(max, begins))] * len(begins[0])"}),
+        ("first_rank", {LATEST: "begins[0]", WAIT: "max(0, last - own) for"}),
+        ("first_rank", {LATEST: "begins[0]"}),
         ("own_row", {LATEST: "begins", WAIT: "max(rank) - own for"}),
         ("own_row", lambda begins: [rank[-1] - rank[0] for rank in begins]),
         ("carried_on", carried_on),

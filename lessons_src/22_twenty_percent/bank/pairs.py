@@ -35,6 +35,11 @@ def throws_the_first_away(before, after):
     return gain([0, *before], [1, *after])
 
 
+def each_with_each(before, after):
+    ratios = [b / a for b in before[1:] for a in after[1:]]
+    return median(ratios), min(ratios), max(ratios)
+
+
 def by_quantiles(before, after):
     ratios = sorted(ratios_of(before, after))
     return [quantiles([*ratios, *ratios], n=2)[0], ratios[0], ratios[-1]]
@@ -55,6 +60,7 @@ ALSO_WRONG = [
     ("gain", lambda before, after: [ratios_of(before, after)[k] for k in (0, -1)] + [1.25]),
     *(("rounded", rounds(digits)) for digits in (0, 1, 2, 3, 4)),
     ("two_left_out", leaves_out_two),
+    ("crossed", each_with_each),
     ("ends", ends_from_the_deviation),
     ("changed", throws_the_first_away),
     ("one_number", lambda before, after: gain(before, after)[0]),

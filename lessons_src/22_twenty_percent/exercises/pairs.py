@@ -93,7 +93,7 @@ EXERCISE = Answer(
     # last case no gain ends after a few digits, and the warm-up's is in the middle.
     cases=[
         case([9.0, 5.0], [3.0, 4.0]),
-        case([40.0, 11.0, 3.2, 4.5, 5.0, 10.0], [10.0, 10.0, 2.0, 5.0, 4.0, 5.0]),
+        case([40.0, 11.0, 5.2, 4.5, 5.0, 12.0], [10.0, 9.0, 2.0, 5.0, 4.0, 5.0]),
         case([1.0, 6.0, 2.0, 3.0, 2.0], [8.0, 4.0, 4.0, 4.0, 2.0]),
         case([7.0, 6.0, 5.0, 4.0], [9.0, 3.0, 4.0, 4.0]),
         case([3.0, 1.0, 7.3, 2.9], [2.2, 0.7, 5.9, 3.1]),
@@ -123,12 +123,14 @@ EXERCISE = Answer(
         middle("best_of", lambda r, b, a: min(b) / min(a)),
         middle("best_pair", lambda r, b, a: max(r)),
         middle("sorted", lambda r, b, a: median(map(float.__truediv__, sorted(b), sorted(a)))),
+        middle("crossed", lambda r, b, a: median(x / y for x in b for y in a)),
         middle("mean", lambda r, b, a: mean(r)),
         middle("geometric", lambda r, b, a: geometric_mean(r)),
         middle("unsorted", lambda r, b, a: r[len(r) // 2]),
         middle("difference", lambda r, b, a: median(map(float.__sub__, b, a))),
         middle("warm_unpaired", lambda r, b, a: median(b) / median(a), warm=True),
         middle("warm_unpaired", lambda r, b, a: sum(b) / sum(a), warm=True),
+        middle("warm_unpaired", lambda r, b, a: median(x / y for x in b for y in a), warm=True),
         ("swapped", {"ratios[0], ratios[-1]": "ratios[-1], ratios[0]"}),
         ("order", lambda b, a: tuple(gain(b, a)[k] for k in (1, 0, 2))),
         ("warm_ends", lambda b, a: (gain(b, a)[0], *gain([0, *b], [1, *a])[1:])),
