@@ -95,7 +95,7 @@ def test_the_baseline_refuses_a_loopback_address(slurm):
 
 def test_the_baseline_stops_is_requeued_and_resumes(slurm):
     small = ("--global-batch=4", "--max-length=16", "--num-samples=64")
-    number = slurm.script(BASELINE, "text", "--steps=30", *small)
+    number = slurm.script(BASELINE, "text", "--steps=100", *small)
     run = slurm.folder / f"batch/dtlib-ddp-{number}/run"
     slurm.until(lambda: steps(run), number)
     slurm.run("scancel", "--batch", "--signal=USR1", number)
