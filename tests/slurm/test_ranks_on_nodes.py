@@ -101,7 +101,7 @@ def test_the_baseline_stops_is_requeued_and_resumes(slurm):
     slurm.run("scancel", "--batch", "--signal=USR1", number)
     assert slurm.waited(number) == "COMPLETED 0:0", slurm.logs()
     assert slurm.exit_codes(number) == ["75", "0"]
-    assert steps(run) == list(range(1, 31))
+    assert steps(run) == list(range(1, 101))
 
 
 FILLED = """
