@@ -91,10 +91,10 @@ def _limited() -> Iterator[None]:
     end, most = time.process_time() + LIMIT, _peak() + MOST
 
     def look(number: int, frame: FrameType | None) -> None:
-        if _peak() > most:
-            raise _TooLarge
-        if time.process_time() > end:
-            raise _TooLong
+        over = _TooLarge if _peak() > most else _TooLong if time.process_time() > end else None
+        if over is not None:
+            signal.setitimer(clock, 0)  # a second one must not come while this one is handled
+            raise over
 
     before = signal.signal(signal.SIGVTALRM, look)
     signal.setitimer(clock, min(TICK, LIMIT), min(TICK, LIMIT))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dtlib.measure.clinic import evidence, verdict
+from dtlib.measure.clinic import deadlocks, evidence, verdict
 from dtlib.measure.clinic.dumps import Call, Dump
+from dtlib.measure.clinic.waits import Wait
 from dtlib.ranks.where import Where
 
 RUNS = Path(__file__).resolve().parents[1] / "fixtures" / "clinic"
@@ -79,3 +80,14 @@ def test_the_network_is_not_blamed_for_a_barrier_that_no_record_numbers():
     said = first(found).sentence
     assert said.startswith("Ranks 0, 1 and 2 wait in monitored_barrier")
     assert "must call it equally often" in said and "network" not in said
+
+
+@pytest.mark.parametrize(("names", "told"), [(("send", "recv"), True), (("recv", "recv"), False)])
+def test_tags_are_compared_between_the_two_ends_of_one_message(names, told):
+    where = Where(file="train.py", line=7)
+    waiting = [
+        Wait({rank: Call("0", 1, name, "4 float32", False, 1.0, where, 1 - rank, 10 + rank)},
+             (1 - rank,), (), 9.0, 10.0)
+        for rank, name in enumerate(names)
+    ]  # fmt: skip
+    assert ("The tags differ" in deadlocks.deadlock(waiting, evidence.Evidence()).sentence) is told

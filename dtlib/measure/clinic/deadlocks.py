@@ -87,7 +87,8 @@ def _tags(cycle: list[Wait]) -> str:
     """Say that a message is not received because it is expected under another tag."""
     told = [(rank, call) for one in cycle for rank, call in one.calls.items()]
     tags = [call.tag for _, call in told]
-    if len(told) != 2 or None in tags or tags[0] == tags[1]:
+    ends = {call.name for _, call in told}  # of two receives each expects a message of its own
+    if len(told) != 2 or len(ends) != 2 or None in tags or tags[0] == tags[1]:
         return ""
     parts = [
         f"rank {rank} {'sends' if call.name == 'send' else 'expects'} tag {call.tag}"
