@@ -1,11 +1,14 @@
 """What `dtlib clinic` says by counting: who has sent, called or made fewer than the others."""
 
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dtlib.measure.clinic import deadlocks, evidence, verdict
+from dtlib.measure.clinic import deadlocks, evidence, record, verdict
 from dtlib.measure.clinic.dumps import Call, Dump
 from dtlib.measure.clinic.waits import Wait
 from dtlib.ranks.where import Where
@@ -91,3 +94,20 @@ def test_tags_are_compared_between_the_two_ends_of_one_message(names, told):
         for rank, name in enumerate(names)
     ]  # fmt: skip
     assert ("The tags differ" in deadlocks.deadlock(waiting, evidence.Evidence()).sentence) is told
+
+
+def test_the_work_of_a_child_counts_and_a_childs_wait_does_not():
+    def after(program):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
+            child.stdout.readline()
+            before, end = record.children_seconds(), time.monotonic() + 20
+            while record.children_seconds() < before + 0.1 and time.monotonic() < end - 19.5 * idle:
+                time.sleep(0.05)
+            used = record.children_seconds() - before
+            child.kill()
+        return used
+
+    idle = False
+    assert after("print(flush=True)\nwhile True: pass") >= 0.1
+    idle = True
+    assert after("import time\nprint(flush=True)\ntime.sleep(60)") < 0.05

@@ -34,12 +34,12 @@ class Rank:
     """What the files say of one rank; `taken` is when, in seconds since 1970.
 
     `where` is the line that its main thread was in, `since` from when on it was seen to wait there,
-    and `busy` how much CPU time it used lately, in cores. `peer` is the rank at the other end of
-    the message it waits for and `tag` that message's tag, `root` where a collective starts or ends,
-    `members` the call's group. `made` counts the groups that it has made or begun. `ended` says how
-    its program ended, and `final` that its dump was written after that; `dumped` is when it was
-    written, if that is known. `asked` says that a signal made it write its stack, `crash` where it
-    was when it died of one, and `died` when.
+    and `busy` how much CPU time it and its child processes used lately, in cores. `peer` is the
+    rank at the other end of the message it waits for and `tag` that message's tag, `root` where a
+    collective starts or ends, `members` the call's group. `made` counts the groups that it has made
+    or begun. `ended` says how its program ended, and `final` that its dump was written after that;
+    `dumped` is when it was written, if that is known. `asked` says that a signal made it write its
+    stack, `crash` where it was when it died of one, and `died` when.
     """
 
     number: int

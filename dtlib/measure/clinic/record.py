@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def _crash_noted(path: Path) -> Iterator[None]:
 def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
     over = threading.Event()
     before: list[Any] = []
-    since, looked = [0.0], [0.0]
+    since, looked, done = [0.0], [0.0], [0.0]
 
     def watch() -> None:
         while not over.wait(every):
@@ -96,8 +96,10 @@ def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
         # where_now loads torch, which must not happen while the main thread loads it
         where, used = where_now() if _initialized() else Where(), main_thread_seconds()
         now, busy = time.time(), None
-        if before:
-            busy = (used - before[1]) / max(now - looked[0], 1e-3)
+        work = used + children_seconds()
+        if before:  # a child that has ended takes its time along
+            busy = max(0.0, work - done[0]) / max(now - looked[0], 1e-3)
+        done[0] = work
         if [where, used] != before:  # a thread that waits uses no CPU time
             before[:], since[0] = [where, used], now
         looked[0] = now
@@ -121,6 +123,17 @@ def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
     keep(into, world, Where(), "returned")
 
 
+def children_seconds() -> float:
+    """Return the CPU time of the processes that this one has started, and theirs."""
+    import psutil
+
+    seconds = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it may have ended by now
+            seconds += sum(child.cpu_times()[:2])
+    return seconds
+
+
 def keep(
     into: Path, world: EnvWorld, where: Where, ended: str = "", since: float | None = None,
     busy: float | None = None,
@@ -129,7 +142,7 @@ def keep(
 
     `ended` says how the program ended: "returned", or its error; `where` is then where that was.
     `since` is when the main thread was first seen in this wait, in seconds since 1970, and `busy`
-    the CPU time that it used since the look before, in cores.
+    the CPU time that it and this process's children used since the look before, in cores.
     """
     now, record, flight = time.time(), _flight_record(), into / f"{FLIGHT}{world.rank}"
     # without a process group, as after destroy_process_group, the dump stays what it was
