@@ -79,33 +79,42 @@ def _crash_noted(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
+@dataclasses.dataclass
+class _Watch:
+    """Looks at the main thread now and then, and remembers what the look before has seen."""
+
+    into: Path
+    world: EnvWorld
+    before: tuple[Where, float] | None = None
+    since: float = 0.0
+    looked: float = 0.0
+    done: float = 0.0
+
+    def look(self) -> None:
+        """Write what there is at this moment."""
+        # where_now loads torch, which must not happen while the main thread loads it
+        where, used = where_now() if _initialized() else Where(), main_thread_seconds()
+        now, busy, work = time.time(), None, used + children_seconds()
+        if self.before is not None:  # a child that has ended takes its time along
+            busy = max(0.0, work - self.done) / max(now - self.looked, 1e-3)
+        if (where, used) != self.before:  # a thread that waits uses no CPU time
+            self.before, self.since = (where, used), now
+        self.looked, self.done = now, work
+        keep(self.into, self.world, where, since=self.since, busy=busy)
+
+
 @contextmanager
 def _recording(into: Path, world: EnvWorld, every: float) -> Iterator[None]:
-    over = threading.Event()
-    before: list[Any] = []
-    since, looked, done = [0.0], [0.0], [0.0]
+    over, watch = threading.Event(), _Watch(into, world)
 
-    def watch() -> None:
+    def run_on() -> None:
         while not over.wait(every):
             try:
-                look()
+                watch.look()
             except Exception as error:  # the program runs on while we look: the next look may do
                 print(f"[rank{world.rank}]: dtlib clinic could not look: {error}", file=sys.stderr)
 
-    def look() -> None:
-        # where_now loads torch, which must not happen while the main thread loads it
-        where, used = where_now() if _initialized() else Where(), main_thread_seconds()
-        now, busy = time.time(), None
-        work = used + children_seconds()
-        if before:  # a child that has ended takes its time along
-            busy = max(0.0, work - done[0]) / max(now - looked[0], 1e-3)
-        done[0] = work
-        if [where, used] != before:  # a thread that waits uses no CPU time
-            before[:], since[0] = [where, used], now
-        looked[0] = now
-        keep(into, world, where, since=since[0], busy=busy)
-
-    thread = threading.Thread(target=watch, name="dtlib clinic", daemon=True)
+    thread = threading.Thread(target=run_on, name="dtlib clinic", daemon=True)
     thread.start()
     try:
         yield
