@@ -137,7 +137,7 @@ EXERCISE = (
     ({"number": '"81"'}, "its header says number 81, its folder 80"),
     ({"objectives": "[one, two]"}, "`objectives` must be a list of three things"),
     ({"minutes": "20"}, "`minutes` must hold whole numbers under `read` and `exercises`."),
-    ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, gpu, multi-gpu, slurm, not tpu."),
+    ({"needs": "[tpu]"}, "among laptop, linux, deepspeed, s3, gpu, multi-gpu, slurm, not tpu."),
     ({"needs": "[]"}, "`needs` must be among"),
     ({"builds_on": "[7]"}, "`builds_on` must list two-digit numbers in quotes"),
 ])  # fmt: skip
