@@ -164,7 +164,7 @@ learn.table(
 # code**: its Adam for the CPU, its buffers, and its file operator, which reads
 # and writes past the page cache.
 #
-# What your machine lacks, if it has no GPU, is the bus: device and host are
+# Without a GPU your machine has no such bus: device and host are
 # one memory, so the copies are made but take no detour, and **times say
 # nothing about a bus**. The bytes of offload and of the disk do not depend on
 # that. Infinity's bus is not counted: on a CPU its file buffers are the

@@ -209,7 +209,7 @@ def _groups_made() -> int | None:
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     try:
         return c10d._world.group_count - 1 if _initialized() else None  # without the default group
-    except Exception:  # private
+    except Exception:  # private: where torch has no such count, the sentence goes without it
         return None
 
 

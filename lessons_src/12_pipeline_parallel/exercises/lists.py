@@ -85,7 +85,7 @@ def early(line, before) -> str:
 
 
 def missing(m, rank, lines) -> str:
-    """The key for what a micro-batch lacks on a rank, or nothing."""
+    """The key for what is missing of a micro-batch on a rank, or nothing."""
     halves = [kind(m, rank) in lines for kind in HALVES]
     whole = p.Backward(m, rank) in lines
     if p.Forward(m, rank) not in lines:
