@@ -45,7 +45,8 @@ def measured(
     unit
         Unit of the number; by default the sidecar's.
     source
-        Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it.
+        Where it comes from, for `my_runs.csv`: "recorded" when another machine measured it;
+        "computed" and "simulated" are also said in place of "measured".
     effect
         The result of `measure.noise.compare`. Within the noise, the prediction is not judged.
     """
@@ -58,27 +59,37 @@ def measured(
     guess = mine.get("value")
     my_run(spec.get("what", key), value, unit, predicted=guess, source=source, effect=effect)
     if guess is None:
-        show(_unpredicted(f"{lesson.stem}/{key}", spec, value, unit, effect))
+        show(_unpredicted(f"{lesson.stem}/{key}", spec, value, unit, effect, _came(source)))
         return
     right = verdict(spec, guess, value) if effect is None or effect.real else None
     with history.change(lesson.stem, "predictions", key) as entry:
         entry.update(measured=value, unit=unit, right=right)
     sure = "sure" if mine.get("sure") else "unsure"
     of_guess = "" if isinstance(guess, str) else unit  # an option includes its unit
-    show(table([[f"you predicted ({sure})", guess, of_guess], ["measured", value, unit]]))
+    show(table([[f"you predicted ({sure})", guess, of_guess], [_came(source), value, unit]]))
     if right is not None:
         say("As predicted." if right else "Not as predicted.", _why(spec, guess, value))
 
 
+def _came(source: str) -> str:
+    """The word for how a result came about; most were measured, here or elsewhere."""
+    return source if source in ("computed", "simulated") else "measured"
+
+
 def _unpredicted(
-    place: str, spec: dict[str, Any], value: Any, unit: str, effect: Effect | None
+    place: str,
+    spec: dict[str, Any],
+    value: Any,
+    unit: str,
+    effect: Effect | None,
+    how: str = "measured",
 ) -> Shown:
     """A measurement without a prediction.
 
     A web page may know one that this kernel does not: its reader's. So the markup says how each
     option, or a number, would be judged.
     """
-    message = said("Measured:", f"{_number(value)} {unit}".strip() + f". {UNPREDICTED}")
+    message = said(f"{how.capitalize()}:", f"{_number(value)} {unit}".strip() + f". {UNPREDICTED}")
     outcome: dict[str, Any] = {"value": value, "unit": unit, "close": _close(spec)}
     if texts := [option["text"] for option in spec.get("options") or []]:
         outcome["options"] = {

@@ -32,6 +32,15 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
 
 
+def test_a_result_says_how_it_came_about(capsys: pytest.CaptureFixture[str]) -> None:
+    learn.measured("result", 6, source="computed")
+    assert "Computed: 6 apples. You made no prediction." in capsys.readouterr().out
+    with history.change("90_demo", "predictions", "result") as entry:
+        entry.update(value=5, sure=True)
+    learn.measured("result", 6, source="simulated")
+    assert "simulated" in capsys.readouterr().out
+
+
 def test_a_page_can_judge_its_reader_s_prediction() -> None:
     spec = {"options": [{"text": "few", "when": "value < 5", "why": "Six."}, {"text": "six"}]}
     shown = _unpredicted("90_demo/result", spec, 6, "apples", None)
