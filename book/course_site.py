@@ -10,7 +10,11 @@ from pathlib import Path
 from sphinx.errors import ExtensionError
 
 # Pages that are the README of another folder: what leads to the file there leads to the page here.
-PAGES = {"(../slurm/README.md)": "(/cluster.md)", "(../docker/README.md)": "(/containers.md)"}
+PAGES = {
+    "(../slurm/README.md)": "(/cluster.md)",
+    "(../docker/README.md)": "(/containers.md)",
+    "(kubernetes/README.md)": "(/kubernetes.md)",
+}
 BOOK = Path(__file__).resolve().parent
 ASSETS = BOOK.parent / "build" / "book" / "assets"
 COURSE = BOOK / "generated" / "course.json"

@@ -149,12 +149,18 @@ def test_the_shell_of_the_definition_is_sound():
     assert shown.stdout == "/opt/venv/bin:/bin /opt/venv\n"
 
 
-@pytest.mark.parametrize("tool", ["hadolint", "shellcheck"])
-def test_the_linters_have_nothing_to_say(tool):
+@pytest.mark.parametrize(
+    ("tool", "file"),
+    [
+        ("hadolint", ROOT / "docker/Dockerfile"),
+        ("hadolint", ROOT / "docker/kubernetes/mpi.Dockerfile"),
+        ("shellcheck", WRAPPER),
+    ],
+)
+def test_the_linters_have_nothing_to_say(tool, file):
     path = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if path is None:
         pytest.skip(f"there is no {tool} here")
-    file = ROOT / "docker/Dockerfile" if tool == "hadolint" else WRAPPER
     done = run(path, file)
     assert done.returncode == 0, done.stdout + done.stderr
 

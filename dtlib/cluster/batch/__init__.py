@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dtlib.cluster.batch.following import (
     ENDED,
@@ -67,20 +68,44 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `dtlib batch`."""
-    top = Parser(prog="dtlib batch", description="Run lessons and scripts as Slurm jobs.")
+    top = Parser(
+        prog="dtlib batch", description="Run lessons and scripts as jobs of Slurm or Kubernetes."
+    )
     commands = top.add_subparsers(dest="command", required=True)
     out = Parser(add_help=False)
     out.add_argument("--out", type=Path, help="folder of the jobs (default: batch)")
+    _add_submit(commands, out)
+    add_json(commands.add_parser("status", parents=[out], help="show the state of each job"))
+    collecting = commands.add_parser(
+        "collect",
+        parents=[out],
+        help="copy the notebooks into one folder, with a table of the runs",
+    )
+    add_json(collecting)
+    collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
+    commands.add_parser("launch", help="start the training that a file describes: `launch --help`")
+    return top
+
+
+def _add_submit(commands: Any, out: Parser) -> None:
     submitting = commands.add_parser(
         "submit",
         parents=[out],
-        help="submit a lesson or a script",
-        usage="dtlib batch submit NN|SCRIPT [--nodes N] [--gpus-per-node G] [--time T] "
-        "[-p NAME=VALUE] [SETTING OF THE SCRIPT …] [-- SBATCH-OPTION …]",
+        help="submit a lesson, a script, or on Kubernetes a training",
+        usage="dtlib batch submit NN|SCRIPT [--on kubernetes --image I] [--nodes N]"
+        " [--gpus-per-node G] [--time T] [-p NAME=VALUE] [SETTING …] [-- SBATCH-OPTION …]",
         epilog=f"scripts: {', '.join(script_names())}",
     )
     submitting.add_argument(
-        "what", metavar="NN|SCRIPT", help="a lesson's number or a script's name"
+        "what",
+        metavar="NN|SCRIPT",
+        help="a lesson's number or a script's name; on Kubernetes images or text",
+    )
+    submitting.add_argument(
+        "--on", choices=("slurm", "kubernetes"), default="slurm", help="what runs it"
+    )
+    submitting.add_argument(
+        "--image", metavar="IMAGE", help="for Kubernetes: the course's image, where you pushed it"
     )
     submitting.add_argument("--nodes", type=int, metavar="N", help="number of nodes")
     submitting.add_argument("--gpus-per-node", type=int, default=0, metavar="G")
@@ -92,13 +117,3 @@ def parser() -> argparse.ArgumentParser:
     submitting.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="for a lesson"
     )
-    add_json(commands.add_parser("status", parents=[out], help="show the state of each job"))
-    collecting = commands.add_parser(
-        "collect",
-        parents=[out],
-        help="copy the notebooks into one folder, with a table of the runs",
-    )
-    add_json(collecting)
-    collecting.add_argument("--to", type=Path, help="folder (default: collected, among the jobs)")
-    commands.add_parser("launch", help="start the training that a file describes: `launch --help`")
-    return top

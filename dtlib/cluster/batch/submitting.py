@@ -1,4 +1,4 @@
-"""Hand a lesson, or a script of `slurm/`, to sbatch."""
+"""Hand a lesson, or a script of `slurm/`, to sbatch or to Kubernetes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtlib.cluster.batch import kubernetes
 from dtlib.cluster.batch.following import Job
 from dtlib.config.files import writable_folder
 from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
@@ -80,6 +81,10 @@ def submit(
             f"--nodes must be at least 1 and --gpus-per-node at least 0; you gave"
             f" {wanted} and {args.gpus_per_node}."
         )
+    if args.on == "kubernetes":
+        return kubernetes.submit(args, home(), out, _words(args, settings), further)
+    if args.image:
+        raise BadInput("--image is for --on kubernetes; Slurm's is DTLIB_IMAGE in slurm/site.env.")
     number = args.what.isdecimal()
     name, words, instead = (_lesson if number else _script)(args, settings)
     if shutil.which("sbatch") is None:
@@ -113,6 +118,17 @@ def _lesson(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, lis
     words = [lesson.number, "--kind", args.kind or "student"]
     words += [word for text in args.parameter for word in ("-p", text)]
     return lesson.stem, words, f"`dtlib lessons run {lesson.number}` runs it on this machine"
+
+
+def _words(args: argparse.Namespace, settings: Sequence[str]) -> list[str]:
+    """Return what runs after `dtlib` in a pod."""
+    if not args.what.isdecimal():
+        if args.kind or args.parameter:
+            raise BadInput(f"--kind and -p belong to lessons; {args.what} takes settings directly.")
+        return kubernetes.words_of_training(args.what, settings)
+    if (args.nodes or 1) > 1:
+        raise BadInput(f"a lesson runs in one pod; leave out --nodes {args.nodes}.")
+    return ["lessons", "run", *_lesson(args, settings)[1], "--jobs=1"]
 
 
 def _script(args: argparse.Namespace, settings: Sequence[str]) -> tuple[str, list[str], str]:
