@@ -14,6 +14,7 @@ PAGES = {
     "(../slurm/README.md)": "(/cluster.md)",
     "(../docker/README.md)": "(/containers.md)",
     "(kubernetes/README.md)": "(/kubernetes.md)",
+    "(node/README.md)": "(/node.md)",
 }
 BOOK = Path(__file__).resolve().parent
 ASSETS = BOOK.parent / "build" / "book" / "assets"

@@ -97,7 +97,7 @@ COMMANDS: dict[str, Command] = {
     "batch": Command(
         elsewhere("dtlib.cluster.batch"),
         {
-            "submit|status": "lessons and scripts as Slurm jobs, or on Kubernetes; `collect` gathers results",
+            "submit|status": "lessons and scripts as jobs; `collect` gathers their results",
             "launch": "start a training as slurm/distributed.yaml describes it",
         },
     ),

@@ -101,7 +101,7 @@ def test_every_link_and_anchor_leads_somewhere(site):
 
 def test_a_readme_that_is_a_page_leads_to_pages(site):
     links = Page(site / "containers.html").links
-    assert {"cluster.html", "kubernetes.html"} <= set(links)
+    assert {"cluster.html", "kubernetes.html", "node.html"} <= set(links)
     assert not [link for link in links if "README" in link]
 
 
