@@ -4,7 +4,7 @@
     health.py [--config FILE] [--drain]
 
 Without --drain it only prints what it finds, a line each. Exit codes: 0 healthy, 1 broken, 2 bad
-configuration. It needs nothing but Python 3.10 and runs as root, every few minutes, by health.timer;
+configuration. It needs nothing but Python 3.10 and runs as root, every few minutes, by a timer;
 Slurm can call it as its HealthCheckProgram, too. It never resumes a node: whoever repaired it does.
 """
 
