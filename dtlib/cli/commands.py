@@ -118,6 +118,13 @@ COMMANDS: dict[str, Command] = {
         elsewhere("dtlib.study.capstone"),
         {"FOLDER": "a paper, a request for node-hours and five slides from your studies"},
     ),
+    "bench": Command(
+        elsewhere("dtlib.cli.bench"),
+        {
+            "links": "collectives of growing size: latency, algbw and busbw between ranks",
+            "disk FOLDER": "one large file, and the same bytes in thousands of small ones",
+        },
+    ),
     "sim": Command(
         elsewhere("dtlib.cli.simulate"),
         {"memory": "predict what a rank holds and sends, also on devices you don't have"},
