@@ -67,6 +67,7 @@ TABLE = {
     "ddp": Row(kills=2),
     "ddp, small buckets": Row({"bucket_cap_mb": 0.1, "static_graph": True}),
     "fsdp": Row(cuts="wgo"),
+    "pipeline": Row(multiple=2, close=1e-6),
     "fsdp, one copy a rank": Row({"shard_ranks": 1}),
     "fsdp, offloaded": Row({"cpu_offload": True}, cuts="wgo"),
     "accelerate": Row(framework="accelerate"),

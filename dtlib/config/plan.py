@@ -7,10 +7,13 @@ ranks. On a mesh, ranks that differ only along other axes get the same samples.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dtlib.config.mesh import Mesh
+from dtlib.config.mesh import Mesh, arranged
+from dtlib.config.pipelines import default_micro_batches
+from dtlib.config.values import DEFAULTS
 from dtlib.errors import BadInput, counted
 
 
@@ -45,6 +48,22 @@ class BatchPlan:
         """Return the plan as plain values, for the records of a run; mesh None: data-parallel."""
         alone = self.mesh == Mesh(data=self.world_size)
         return {**dataclasses.asdict(self), "mesh": None if alone else str(self.mesh)}
+
+
+def planned(settings: Mapping[str, Any], world_size: int) -> BatchPlan:
+    """Return how the global batch of a run with these settings is cut over its ranks.
+
+    Raises `BadInput` like `cut`, and when the run's mesh has another number of ranks.
+    """
+    total, given = settings["global_batch"], settings["micro_batch"]
+    accumulation, alone = settings["accumulation"], settings["strategy"] == "single"
+    micro = given if isinstance(given, int) else None  # auto: the most that fit
+    if total is None and not (micro and accumulation):
+        total = DEFAULTS[settings["task"]]["global_batch"]
+    mesh = arranged(settings, world_size)
+    if micro is None:
+        accumulation = accumulation or default_micro_batches(settings, mesh)
+    return cut(total, micro, accumulation, world_size, alone=alone, mesh=mesh)
 
 
 def cut(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtlib.config.belonging import refuse_without_effect
-from dtlib.config.mesh import arranged, written
-from dtlib.config.plan import BatchPlan, cut
+from dtlib.config.mesh import written
+from dtlib.config.plan import BatchPlan, planned
 from dtlib.config.values import (
     DEFAULT_STEPS,
     DEFAULTS,
@@ -80,7 +80,7 @@ class RunConfig:
         samples that one rank processes at a time (default: derived); auto: the most that fit on
         the device, by the formulas of dtlib sim and a trial; the accumulation follows
     accumulation
-        micro-batches per rank and optimizer step (default: derived, otherwise 1)
+        micro-batches per rank and optimizer step (default: derived, or 1, or a pipeline's stages)
     **optimizer**
     optimizer
         adamw or sgd
@@ -110,6 +110,8 @@ class RunConfig:
         how the ranks are arranged, as in data=2,tensor=2: along data they get other samples, along
         tensor, pipeline or context they divide a model or a sequence, and replicate counts copies
         under fsdp (default: all along the axis named like the strategy, or else along data)
+    pipeline_schedule
+        order in which stages compute: gpipe, 1f1b, interleaved, zero-bubble, zbv or dualpipe-v
     bucket_cap_mb : MIB
         size in MiB of DDP's gradient buckets (default: torch's 25)
     compress_gradients
@@ -222,6 +224,7 @@ class RunConfig:
     strategy: str = "ddp"
     ranks: int | None = None
     mesh: str | None = None
+    pipeline_schedule: str = "1f1b"
     bucket_cap_mb: float | None = None
     compress_gradients: str | None = None
     static_graph: bool = False
@@ -280,13 +283,8 @@ class RunConfig:
         return dataclasses.replace(self, **missing)
 
     def plan(self, world_size: int) -> BatchPlan:
-        """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
-        total, alone = self.global_batch, self.strategy == "single"
-        micro = self.micro_batch if isinstance(self.micro_batch, int) else None  # auto: the most
-        if total is None and not (micro and self.accumulation):
-            total = DEFAULTS[self.task]["global_batch"]
-        mesh = arranged(vars(self), world_size)
-        return cut(total, micro, self.accumulation, world_size, alone=alone, mesh=mesh)
+        """Return how the global batch is cut over `world_size` ranks; see `plan.planned`."""
+        return planned(vars(self), world_size)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtlib.config.mesh import Mesh
+from dtlib.config.pipelines import SCHEDULES
 from dtlib.errors import BadInput, counted, did_you_mean, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
@@ -24,6 +25,7 @@ CHOICES = {
     "loader": ("device", "dataloader"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "activation_checkpointing": ("none", "full", "selective"),
+    "pipeline_schedule": tuple(SCHEDULES),
     "compile_mode": ("default", "reduce-overhead", "max-autotune"),
     "compress_gradients": ("bf16",),
     "wandb": ("offline", "online"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Settings that some strategies read and others would ignore; each lists its own in `options`.
 OPTIONS = (
     "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
-    "shard_ranks", "cpu_offload",
+    "shard_ranks", "cpu_offload", "pipeline_schedule",
 )  # fmt: skip
 
 
