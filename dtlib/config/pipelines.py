@@ -31,7 +31,7 @@ def chunks(schedule: str, layers: int, ranks: int) -> int:
     """
     own, rest = divmod(layers, ranks)
     if rest or not own:
-        some = ", ".join(str(n) for n in range(1, layers + 1) if layers % n == 0)
+        some = ", ".join(str(n) for n in range(2, layers + 1) if layers % n == 0)
         raise BadInput(
             f"{counted(layers, 'layer')} cannot be divided evenly among {ranks} pipeline stages;"
             f" use a pipeline of {some} ranks."

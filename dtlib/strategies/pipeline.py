@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 
 from dtlib.config import pipelines
+from dtlib.config.mesh import arranged
 from dtlib.errors import BadInput
 from dtlib.measure.profiling import mark
+from dtlib.sim import shapes
 from dtlib.strategies.base import MakeOptimizer, Strategy
 from dtlib.strategies.needs import bf16_instead, instead, refuse_mps
 from dtlib.strategies.precision import weights_dtype
@@ -79,19 +81,19 @@ class Pipeline(Strategy):
                 " a part of it; give --micro-batch a number."
             )
 
-    @classmethod
-    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
-        from dtlib.models import gpt
-
-        ranks, schedule = plan.mesh.pipeline, config.pipeline_schedule
+        ranks = arranged(vars(config), world_size).pipeline
         if ranks < 2:
             raise BadInput(
                 "strategy pipeline divides layers among at least 2 ranks along the mesh's axis"
                 f" pipeline, and there is {ranks}; give --mesh pipeline=2, or use strategy"
                 f" {instead('ddp', config)}."
             )
-        layers = gpt.shape(config.resolved("cpu").model or "").layers
-        pipelines.chunks(schedule, layers, ranks)
+        if shape := shapes.GPT.get(config.resolved("cpu").model or ""):  # else the task refuses it
+            pipelines.chunks(config.pipeline_schedule, shape["layers"], ranks)
+
+    @classmethod
+    def check_plan(cls, config: RunConfig, plan: BatchPlan) -> None:
+        ranks, schedule = plan.mesh.pipeline, config.pipeline_schedule
         pipelines.refuse_micro_batches(schedule, ranks, plan.accumulation)
 
     def place(self, model: torch.nn.Module, make_optimizer: MakeOptimizer) -> None:
@@ -189,7 +191,7 @@ class Pipeline(Strategy):
             dist.all_reduce(embedding.grad, group=self.tied)
 
     def clip(self, largest: float) -> torch.Tensor:
-        """Clip by the norm over all stages; the embedding's copy in the last one counts not."""
+        """Clip by the norm over all stages; the embedding's copy in the last one is left out."""
         named = self.module.named_parameters()
         answers = {name for name in self.shapes["model"] if self._holder(name) == self.rank}
         own = [p.grad for name, p in named if name in answers and p.grad is not None]
