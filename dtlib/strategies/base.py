@@ -17,7 +17,7 @@ from dtlib.errors import DtlibError, counted
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
-from dtlib.strategies.micro_batches import Batch, Losses, one_after_another
+from dtlib.strategies.micro_batches import Batch, Losses, Score, one_after_another
 from dtlib.strategies.needs import bf16_instead, cpu_instead, need_compiler, refuse_unread
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
@@ -159,6 +159,10 @@ class Strategy:
         """
         return one_after_another(self, task, micro_batches, count)
 
+    def loss(self, task: Losses, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the summed loss (0-d) of a micro-batch."""
+        return task.training_loss(self.model, inputs, labels)
+
     def averaged_over(self) -> int:
         """Return the number by which the framework divides the sum of the ranks' gradients."""
         return 1
@@ -200,7 +204,7 @@ class Strategy:
         return StepResult(grad_norm, skipped)
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[torch.nn.Module]:
+    def evaluating(self) -> Iterator[Score]:
         """Yield the model that scores held-out batches: no gradients, no dropout, same precision.
 
         Every rank calls it equally often, each with a batch of its own (`Task.evaluate` works
@@ -268,9 +272,9 @@ class Strategy:
         parameters = list(self.module.parameters())
         moments = [v for state in self.optimizer.state.values() for v in state.values()]
         return {
-            "parameters": [_local(p) for p in parameters],
-            "gradients": [_local(p.grad) for p in parameters if p.grad is not None],
-            "optimizer": [_local(value) for value in moments if isinstance(value, torch.Tensor)],
+            "parameters": [local(p) for p in parameters],
+            "gradients": [local(p.grad) for p in parameters if p.grad is not None],
+            "optimizer": [local(value) for value in moments if isinstance(value, torch.Tensor)],
             "fp32_copy": [],
         }
 
@@ -285,6 +289,6 @@ class Strategy:
         """
 
 
-def _local(tensor: torch.Tensor) -> torch.Tensor:
+def local(tensor: torch.Tensor) -> torch.Tensor:
     """Return what this rank holds of a tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()

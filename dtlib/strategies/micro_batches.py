@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dtlib.strategies.base import Strategy
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+Score = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Losses(Protocol):
@@ -35,7 +36,7 @@ def one_after_another(
     for number, (inputs, labels) in enumerate(micro_batches, start=1):
         with strategy.micro_step(last=number == len(micro_batches)):
             with mark("forward"), strategy.autocast():
-                loss_sum = task.training_loss(strategy.model, inputs, labels)
+                loss_sum = strategy.loss(task, inputs, labels)
             with mark("backward"):
                 strategy.backward(loss_sum, count)
         loss += loss_sum.detach()

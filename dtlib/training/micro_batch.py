@@ -155,7 +155,7 @@ def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
     """Run forward and backward without communication."""
     with strategy.micro_step(last=False):
         with strategy.autocast():
-            loss_sum = task.training_loss(strategy.model, *batch)
+            loss_sum = strategy.loss(task, *batch)
         strategy.backward(loss_sum, task.count(batch[1]))
 
 
