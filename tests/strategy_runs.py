@@ -39,8 +39,8 @@ class Row:
         How often its run is killed.
     apart
         It is killed, and its checkpoints are read, in tests of its own.
-    gpt_only
-        It divides dtlib's GPT, and takes no pictures, models of transformers or toys.
+    gpt
+        It divides dtlib's own GPT, and neither pictures' nor transformers' models.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Row:
     resumes: float = 0.0
     kills: int = 1
     apart: bool = False
-    gpt_only: bool = False
+    gpt: bool = False
 
 
 # DeepSpeed divides a gradient before it is added up: losses of about 4 differ by a few roundings of
@@ -71,7 +71,7 @@ TABLE = {
     "ddp, small buckets": Row({"bucket_cap_mb": 0.1, "static_graph": True}),
     "fsdp": Row(cuts="wgo"),
     # both holders' gradients of the tied embedding are added up last
-    "pipeline": Row(multiple=2, close=1e-6, gpt_only=True),
+    "pipeline": Row(multiple=2, close=1e-6, gpt=True),
     "fsdp, one copy a rank": Row({"shard_ranks": 1}),
     "fsdp, offloaded": Row({"cpu_offload": True}, cuts="wgo"),
     "accelerate": Row(framework="accelerate"),

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dtlib.config import pipelines
+from dtlib.config.mesh import Mesh
 from dtlib.errors import BadInput
-from dtlib.sim import activations, shapes, tensors
+from dtlib.sim import activations, flops, shapes, tensors, traffic
 from dtlib.sim.setup import Setup
 
 COUNTED = ("gpipe", "1f1b", "interleaved")  # schedules that do not split the backward
@@ -38,6 +39,10 @@ class Place(NamedTuple):
     micro_batches: int
     layers: int
     chunks: int
+
+    def __str__(self) -> str:
+        own = ", ".join(map(str, self.stages))
+        return f"of rank {self.rank}, which has stage {own} of {self.total}"
 
     @property
     def stages(self) -> list[int]:
@@ -98,6 +103,13 @@ def place(model: str, ranks: int, schedule: str, micro_batches: int, rank: int =
     return Place(rank, ranks, schedule, micro_batches, layers, chunks)
 
 
+def places(setup: Setup) -> list[Place]:
+    """Return the places of all ranks of the pipeline; raises `BadInput` like `place`."""
+    ranks = Mesh.of(setup.mesh).pipeline if setup.mesh else setup.ranks
+    size = setup.model, ranks, setup.pipeline_schedule, setup.accumulation
+    return [place(*size, rank) for rank in range(ranks)]
+
+
 def held(everything: Shapes, where: Place) -> list[tuple[str, tuple[int, ...]]]:
     """Return those of a GPT's parameters that the rank holds."""
     each = where.layers // where.total
@@ -150,9 +162,48 @@ def _copies(matrices: Shapes, setup: Setup) -> int:
     return 2 * sum(sizes) * (setup.recipe == "autocast")
 
 
-def tied(where: Place, vocab_size: int, width: int, size: int) -> int:
-    """Return the bytes of the embedding's gradient that the rank sums with its other holder."""
-    return vocab_size * width * size * (where.is_first != where.is_last)
+def one_message(setup: Setup) -> int:
+    """Return the bytes of what passes between two stages for one micro-batch, either way."""
+    stream, _ = activations.STREAM[setup.recipe]
+    return setup.micro_batch * setup.sequence * shapes.GPT[setup.model]["width"] * stream
+
+
+def buffers(where: Place, setup: Setup) -> int:
+    """Return the bytes that torch keeps to receive messages: one for each micro-batch of a stage.
+
+    Stages that lie on one rank have theirs too.
+    """
+    activations_in = sum(stage > 0 for stage in where.stages)
+    gradients_in = sum(stage < where.total - 1 for stage in where.stages)
+    return (activations_in + gradients_in) * where.micro_batches * one_message(setup)
+
+
+def sent(where: Place, setup: Setup, parameters: int) -> list[dict]:
+    """Return what the rank sends in a step, a row for each kind, as `traffic` has them.
+
+    `parameters` are the rank's own.
+    """
+    size = one_message(setup)
+    kinds = ("activations", "their gradients")
+    rows = [
+        traffic.copy("send", carries, size, times)
+        for carries, times in zip(kinds, messages(where), strict=True)
+    ]
+    gradient, width = traffic.TRAVELS[setup.recipe][1], shapes.GPT[setup.model]["width"]
+    rows += traffic.data_parallel(parameters, setup.ranks // where.ranks, gradient)
+    if where.is_first != where.is_last:
+        table = setup.vocab_size * width
+        rows.append(traffic.collective("all_reduce", "tied embedding", table, 2, gradient))
+    return [row for row in rows if row["wire"]]
+
+
+def flop(where: Place, setup: Setup) -> tuple[int, int]:
+    """Return the FLOP of the rank's step: its layers, and in the last stage the logits."""
+    samples, shape = setup.micro_batch * where.micro_batches, shapes.GPT[setup.model]
+    layers = where.layers // where.total * len(where.stages)
+    vocab_size = setup.vocab_size * where.is_last
+    tokens = samples * setup.sequence
+    return flops.gpt_step(tokens, setup.sequence, layers, shape["width"], vocab_size)
 
 
 def messages(where: Place) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from dtlib.config import pipelines
 from dtlib.config.mesh import arranged
+from dtlib.data.batches import seed_of
 from dtlib.errors import BadInput
 from dtlib.measure.profiling import mark
 from dtlib.sim import shapes
@@ -135,6 +136,8 @@ class Pipeline(Strategy):
         self, task: Losses, micro_batches: Sequence[Batch], count: torch.Tensor
     ) -> torch.Tensor:
         """Run the schedule over a step's micro-batches; the last stage's rank has their loss."""
+        if self.config.dropout:  # the ranks of a pipeline start a step from one seed
+            torch.manual_seed(seed_of("stage", torch.initial_seed(), self.rank))
         self.share_of = task, 1 / count.clamp(min=1)
         inputs, labels = (torch.cat(each) for each in zip(*micro_batches, strict=True))
         if self.schedule is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlib.config.mesh import Mesh
-from dtlib.sim import memory, shapes, stages, tensors, traffic
+from dtlib.sim import activations, memory, stages, tensors, traffic
 from dtlib.sim.setup import Setup
 from dtlib.study.facts import Facts
 from dtlib.study.lines import COUNT, Difference, Line
@@ -13,19 +13,16 @@ from dtlib.study.lines import COUNT, Difference, Line
 TOKEN = 8  # bytes of an int64
 
 
-def place_of(facts: Facts) -> stages.Place:
-    """Return where in its pipeline the rank of a run is."""
-    mesh = Mesh.of(facts.mesh) if facts.mesh else Mesh(pipeline=facts.ranks)
-    rank = mesh.coordinates(facts.page.rank)["pipeline"]
-    return stages.place(
-        facts.model, mesh.pipeline, facts.pipeline_schedule, facts.accumulation, rank
-    )
-
-
 def compare(facts: Facts) -> list[Line]:
-    """Return a line for each kind of state, for activations and for each collective."""
-    where = place_of(facts)
-    parameters = tensors.count(stages.held(list(facts.tensors), where))
+    """Return a line for each kind of state, for activations and for each collective.
+
+    There is none for the activations under a schedule that splits the backward.
+    """
+    setup = facts.setup()
+    assert setup is not None  # a GPT, as the strategy takes no other model
+    mesh = Mesh.of(facts.mesh) if facts.mesh else Mesh(pipeline=facts.ranks)
+    where = stages.places(setup)[mesh.coordinates(facts.page.rank)["pipeline"]]
+    parameters = tensors.count(stages.held(facts.tensors, where))
     held = memory.model_states(
         parameters, 1, "single", facts.precision, optimizer=facts.optimizer
     )._asdict()
@@ -34,10 +31,9 @@ def compare(facts: Facts) -> list[Line]:
         moment = facts.page.before_update if kind == "gradients" else facts.page.between_steps
         lines.append(Line(kind, size, moment[kind]))
     lines.append(Line("padding", 0, facts.page.before_update["padding"]))
-    setup = facts.setup()
-    if setup is not None and where.schedule in stages.COUNTED:
+    if where.schedule in stages.COUNTED:
         lines.append(_activations(facts, where, setup))
-    return [*lines, *_sent(facts, where, parameters)]
+    return [*lines, *_sent(facts, where, setup, parameters)]
 
 
 def _activations(facts: Facts, where: stages.Place, setup: Setup) -> Line:
@@ -58,22 +54,18 @@ def _saved_too(where: stages.Place, setup: Setup) -> Iterator[tuple[int, str]]:
     if where.is_last:
         if not setup.is_chunked:
             yield TOKEN * positions * many, "labels of all micro-batches, which the loss looks up"
-        yield 8 + 4 * last, "scalars of the loss: its scale, and a count for each micro-batch"
+        number = max(4, activations.STREAM[setup.recipe][0])
+        yield 8 + number * last, "scalars of the loss: its scale, and each micro-batch's weight"
 
 
-def _sent(facts: Facts, where: stages.Place, parameters: int) -> Iterator[Line]:
-    setup, width = facts.setup(), shapes.GPT[facts.model]["width"]
-    assert setup is not None  # a GPT
-    weight, gradient = traffic.TRAVELS[setup.recipe]
-    one = setup.micro_batch * setup.sequence * width * weight
-    calls = facts.page.collectives
-    predicted = sum(stages.messages(where)) * one
-    yield Line("send", predicted, calls["send"].payload if "send" in calls else 0)
-    data = facts.ranks // where.ranks
-    summed = parameters * gradient * (data > 1) + stages.tied(
-        where, setup.vocab_size, width, gradient
-    )
-    found = [Difference(COUNT, "the loop's own: the number of samples that count")]
+def _sent(facts: Facts, where: stages.Place, setup: Setup, parameters: int) -> Iterator[Line]:
+    rows = [memory.Traffic(**row) for row in stages.sent(where, setup, parameters)]
+    predicted = {name: row.payload for name, row in memory.by_collective(rows).items()}
+    beside = [Difference(COUNT, "the loop's own: the number of samples that count")]
     if facts.clip:
-        found.append(Difference(gradient, "clip: the square of the norm"))
-    yield Line("all_reduce", summed, calls["all_reduce"].payload, tuple(found))
+        number = traffic.TRAVELS[setup.recipe][1]
+        beside.append(Difference(number, "clip: the square of the norm"))
+    for name in ("send", "all_reduce"):
+        tally = facts.page.collectives.get(name)
+        found = tuple(beside) if name == "all_reduce" else ()
+        yield Line(name, predicted.get(name, 0), tally.payload if tally else 0, found)
