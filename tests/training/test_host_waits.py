@@ -68,6 +68,7 @@ def of_each(names: list[str]) -> dict[tuple[str, str], dict[int, dict[str, int]]
         (task, name): waits_by_step(task, out=f"{task} {name}", **settings_of(name))
         for task in TASKS
         for name in names
+        if task == "text" or not TABLE[name].gpt
     }
 
 

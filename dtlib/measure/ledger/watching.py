@@ -89,10 +89,11 @@ class Watched:
     def whole(self) -> dict[str, int]:
         """Return the bytes of each parameter that is whole now, instead of this rank's shard."""
         named = (pair for module in self.modules for pair in module.named_parameters())
+        here = {name: local(p) for name, p in named if not _is_shard(p)}
         return {
             name: p.numel() * p.element_size()
-            for name, p in named
-            if not hasattr(p, "to_local") and p.numel() and p.untyped_storage().nbytes()
+            for name, p in here.items()
+            if p.numel() and p.untyped_storage().nbytes()
         }
 
     def gradients(self) -> list[torch.Tensor]:
@@ -181,6 +182,12 @@ class _Step:
         now = (self.saved.bytes, gradients, gathered, sent)
         if self.page.timeline[-1:] != [now]:
             self.page.timeline.append(now)
+
+
+def _is_shard(parameter: torch.Tensor) -> bool:
+    """Return whether a parameter has to be gathered; a part along the tensor axis never is."""
+    mesh = getattr(parameter, "device_mesh", None)
+    return mesh is not None and mesh.mesh_dim_names != ("tensor",)
 
 
 def _held_by(thing: Any) -> dict[str, list[torch.Tensor]]:
