@@ -19,6 +19,7 @@ MOMENTS = {"adamw": 2, "sgd": 1, "sgd-plain": 0}  # sgd with momentum keeps one
 DIVIDED = {
     "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
     "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
+    "tensor": "",  # of its part of the matrices, which `tensor_parallel` counts
 }  # fmt: skip
 ALIASES = {"dp": "ddp"}
 # The strategies that DeepSpeed runs, and their default stages of ZeRO.
@@ -34,7 +35,7 @@ def recipe(strategy, precision):
         return "fp32"
     if precision not in ("bf16", "fp16"):
         return precision
-    if strategy == "fsdp":
+    if strategy in ("fsdp", "tensor"):
         return "policy"
     return "mixed" if strategy in STAGES else "autocast"
 
