@@ -88,9 +88,7 @@ TABLE = {
     "infinity": Row(cuts="wgo", apart=True, **_OFFLOADED),
 }
 # What this machine has: on macOS, or without the extra, there is no DeepSpeed.
-HERE = [
-    name for name, row in TABLE.items() if importlib.util.find_spec(row.framework) and row.runs
-]
+HERE = [name for name, row in TABLE.items() if importlib.util.find_spec(row.framework) and row.runs]
 ZERO = [name for name in HERE if TABLE[name].framework == "deepspeed" and not TABLE[name].apart]
 # Those of several ranks that test_zero does not look at.
 CASES = [name for name in HERE if name != "single" and TABLE[name].framework != "deepspeed"]
