@@ -16,9 +16,12 @@ RECIPES = {
 MOMENTS = {"adamw": 2, "sgd": 1, "sgd-plain": 0}  # sgd with momentum keeps one
 
 # What is divided among the ranks: w(eights), g(radients), o(ptimizer, and the fp32 copy with it).
+# A pipeline's rank holds its stages' parameters, of which nothing is divided.
 DIVIDED = {
     "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
     "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
+    "pipeline": "",
+    "tensor": "",  # of its part of the matrices, which `tensor_parallel` counts
 }  # fmt: skip
 ALIASES = {"dp": "ddp"}
 # The strategies that DeepSpeed runs, and their default stages of ZeRO.
@@ -34,7 +37,7 @@ def recipe(strategy, precision):
         return "fp32"
     if precision not in ("bf16", "fp16"):
         return precision
-    if strategy == "fsdp":
+    if strategy in ("fsdp", "tensor"):
         return "policy"
     return "mixed" if strategy in STAGES else "autocast"
 

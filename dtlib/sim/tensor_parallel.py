@@ -31,8 +31,27 @@ def parameters(layers, width, context, vocab_size, ranks):
     return cut, whole
 
 
-def traffic(sequence, batch, layers, width, context, ranks, size, sequence_parallel=False):
-    """Collectives of a step with one micro-batch, in the rows of `dtlib.sim.traffic`.
+def part(shapes, ranks, rank=0):
+    """Sizes of a rank's part of each of `shapes`, pairs `(name, sizes)`, as DTensor cuts them.
+
+    The matrices that follow a sum are cut along their inputs, all others along their outputs, and
+    the words into ⌈V/N⌉, so the last rank may have fewer.
+    """
+    found = []
+    for name, sizes in shapes:
+        if ".".join(name.split(".")[-2:]) in CUT:
+            along = 1 if name.endswith("c_proj.weight") else 0
+            chunk = share(sizes[along], ranks)
+            own = max(0, min(chunk, sizes[along] - rank * chunk))
+            sizes = (*sizes[:along], own, *sizes[along + 1 :])
+        found.append((name, sizes))
+    return found
+
+
+def traffic(
+    sequence, batch, layers, width, context, ranks, size, sequence_parallel=False, micro_batches=1
+):
+    """Collectives of a step, in the rows of `dtlib.sim.traffic`.
 
     f and g stand twice in each block, g once more at the embedding and f at the output layer: that
     makes 4L + 2 all-reduces of s·b·h elements. Sequence parallelism makes a reduce-scatter and an
@@ -42,13 +61,13 @@ def traffic(sequence, batch, layers, width, context, ranks, size, sequence_paral
     Parameters
     ----------
     size
-        Bytes of an element of activations and gradients.
+        Bytes of an element of activations and gradients; the loss is computed in at least fp32.
     """
-    positions = sequence * batch
-    each, times = positions * width, 4 * layers + 2
+    positions, wide = sequence * batch, max(size, 4)
+    each, times = positions * width, (4 * layers + 2) * micro_batches
     rows = [
-        collective("all_reduce", "the loss: largest logit", positions, ranks, size),
-        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size),
+        collective("all_reduce", "the loss: largest logit", positions, ranks, wide, micro_batches),
+        collective("all_reduce", "the loss: sums", 2 * positions, ranks, wide, micro_batches),
     ]
     if not sequence_parallel:
         return [collective("all_reduce", "f and g", each, ranks, size, times), *rows]

@@ -15,7 +15,7 @@ from dtlib import cli, strategies
 from dtlib.config import CHOICES, RunConfig
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import launcher
-from dtlib.strategies.base import OPTIONS
+from dtlib.strategies.needs import OPTIONS
 from tests.config.test_belonging import OTHER
 
 BATCH = "train text --global-batch 16 --micro-batch 4 --accumulation"
@@ -187,6 +187,7 @@ def remedies(sentence: str, settings: dict) -> list[dict]:
 STRATEGY = {
     "bucket_cap_mb": 1.0, "compress_gradients": "bf16", "static_graph": True, "zero_stage": 2,
     "deepspeed": "x.json", "nvme": "x", "shard_ranks": 1, "cpu_offload": True,
+    "pipeline_schedule": "gpipe",
 }  # fmt: skip
 
 
