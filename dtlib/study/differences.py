@@ -164,6 +164,9 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
             size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
             why = "norms of the gradients, one for each sub-group"
             yield Difference(size * shards.sub_groups(facts), why)
+        if facts.strategy == "tensor" and facts.mesh.data > 1:
+            own, why = shards.shard(facts)
+            yield Difference((own - facts.part) * facts.recipe[1], why)
         if facts.strategy in ("fsdp", "tensor") and facts.clip:
             yield Difference(4 + 4 * (facts.mesh.tensor > 1), "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
