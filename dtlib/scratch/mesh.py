@@ -26,11 +26,13 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from datetime import timedelta
 from typing import cast
 
 import torch.distributed as dist
 
 from dtlib.errors import BadInput
+from dtlib.ranks import timeouts
 
 AXES = ("data", "pipeline", "context", "tensor")  # the outermost first
 
@@ -118,11 +120,12 @@ class Mesh:
         ]  # fmt: skip
 
 
-def make_groups(mesh: Mesh, *axes: str) -> dist.ProcessGroup:
+def make_groups(mesh: Mesh, *axes: str, timeout: float = timeouts.RUN) -> dist.ProcessGroup:
     """Make all process groups of one axis, or of several together; return this rank's own.
 
     Every rank makes every group, also those that it is not in, and all of them in the same order:
-    `new_group` is a collective of the whole world.
+    `new_group` is a collective of the whole world. A wait in a group ends after `timeout` seconds
+    (`new_group` would take half an hour).
 
     Raises
     ------
@@ -135,6 +138,7 @@ def make_groups(mesh: Mesh, *axes: str) -> dist.ProcessGroup:
             "the product of the axes has to be the number of ranks."
         )
     all_of_them = mesh.groups(*axes)
-    made = [dist.new_group(ranks) for ranks in all_of_them]
+    limit = timedelta(seconds=timeout)
+    made = [dist.new_group(ranks, limit) for ranks in all_of_them]
     mine = next(k for k, ranks in enumerate(all_of_them) if dist.get_rank() in ranks)
     return cast(dist.ProcessGroup, made[mine])
