@@ -5,7 +5,6 @@ the seed and the case.
 """
 
 import os
-from unittest import mock
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from dtlib.measure.ledger.collectives import CollectiveLog
 from dtlib.models import gpt
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import context_parallel as cp
-from dtlib.scratch.context_parallel import ring
 from dtlib.scratch.gradients import sum_gradients
 from dtlib.sim import context_parallel as sim
 from dtlib.sim.traffic import collective
@@ -89,18 +87,12 @@ def attention_once(kind):
     sizes = [BATCH, HEADS, POSITIONS // n, HEAD_SIZE]
     q = torch.randn(sizes, requires_grad=True)
     k, v = (torch.randn([BATCH, KV_HEADS, *sizes[2:]], requires_grad=True) for _ in "kv")
-    computed = []
-
-    def counted(*args):
-        computed.append(cp.scores_of(*args))
-        return computed[-1]
-
-    with CollectiveLog() as log, mock.patch.object(ring, "scores_of", counted):
+    with CollectiveLog() as log, cases.counted_scores() as computed:
         if kind == "ulysses":
             cp.ulysses_attention(q, k, v).sum().backward()
         else:
             cp.ring_attention(q, k, v, zigzag).sum().backward()
-    return tallies(log), sum(x.numel() for x in computed) / (BATCH * HEADS)
+    return tallies(log), computed[0] / (BATCH * HEADS)
 
 
 def step_once(kind):
