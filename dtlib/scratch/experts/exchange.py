@@ -15,8 +15,7 @@ from torch import Tensor
 
 from dtlib.scratch.all_to_all import all_to_all
 from dtlib.scratch.experts.capacity import Places
-
-Group = dist.ProcessGroup | None
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
 def dispatch(x: Tensor, at: Places, experts: int, capacity: int, group: Group = None) -> Tensor:

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from dtlib.errors import BadInput, counted
 from dtlib.scratch.experts.balance import balance_loss, load_of
 from dtlib.scratch.experts.capacity import places
-from dtlib.scratch.experts.exchange import Group, combine, dispatch
+from dtlib.scratch.experts.exchange import combine, dispatch
 from dtlib.scratch.experts.router import Router
-from dtlib.scratch.tensor_parallel.parameters import Cut
+from dtlib.scratch.tensor_parallel.parameters import Cut, Group
 from dtlib.sim.experts import capacity
 
 
