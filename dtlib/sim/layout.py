@@ -165,7 +165,7 @@ def layout(shape, mesh, step, memory, ranks_per_node, order=AXES):
         "sent": rows,
         "wire": {axis: sum([row["wire"] for row in rows if row["axis"] == axis]) for axis in AXES},
         "nodes": nodes,
-        "crosses": [axis for axis in AXES if mesh[axis] > 1 and nodes[axis] > 1],
+        "crosses": [axis for axis in AXES if nodes[axis] > 1],
         "bubble": bubble(step["schedule"], mesh["pipeline"], many, chunks=step["chunks"]),
         "tokens": shape["sequence"] * step["micro_batch"] * many * mesh["data"],
         "problems": problems(shape, mesh, step),

@@ -106,12 +106,12 @@ def micro_batch_size(shape, mesh, step):
 
 def block_kept(shape, mesh, step, recompute="none"):
     """Bytes that a rank keeps of one block for one micro-batch."""
-    measures, tensor = micro_batch_size(shape, mesh, step), mesh["tensor"]
+    long, sequences, width = micro_batch_size(shape, mesh, step)
+    recipe, tensor, cut = step["recipe"], mesh["tensor"], step["sequence_parallel"]
     if recompute == "full":
-        divided = tensor if step["sequence_parallel"] else 1
-        return STREAM[step["recipe"]][0] * measures[0] * measures[1] * measures[2] / divided
-    way = shape["heads"], step["recipe"], tensor, step["sequence_parallel"]
-    return block_activations(*measures, *way, kept="paper", keys=key_width(shape))
+        return STREAM[recipe][0] * long * sequences * width / (tensor if cut else 1)
+    way = shape["heads"], recipe, tensor, cut, "paper", key_width(shape)
+    return block_activations(long, sequences, width, *way)
 
 
 def held(shape, mesh, step, stage):

@@ -146,8 +146,11 @@ def test_activations_with_sequence_parallelism_and_recomputation():
     block = whole / 4
     full = held(SMALL, ONES, {**STEP, "recompute": "full"}, 0)["activations"]
     assert full == 4 * (48 * 8 * 2) + block  # 3 × 16 positions
-    shared = held(SMALL, on(tensor=2), {**STEP, "recompute": "full"}, 0)["activations"]
-    assert shared - 4 * (48 * 8 * 2) == held(SMALL, on(tensor=2), STEP, 0)["activations"] / 4
+    for apart in (False, True):
+        way = {**STEP, "sequence_parallel": apart}
+        block = held(SMALL, on(tensor=2), way, 0)["activations"] / 4
+        full = held(SMALL, on(tensor=2), {**way, "recompute": "full"}, 0)["activations"]
+        assert full == 4 * (48 * 8 * 2) / (2 if apart else 1) + block
 
 
 def test_the_first_place_keeps_as_much_as_without_a_pipeline():
@@ -157,17 +160,23 @@ def test_the_first_place_keeps_as_much_as_without_a_pipeline():
         mesh = on(pipeline=stages)
         kept = [held(gpt(8, 64, 4), mesh, STEP, r)["activations"] for r in range(stages)]
         assert kept == [alone * (stages - r) / stages for r in range(stages)]
-    gpipe = held(gpt(8, 64, 4), on(pipeline=2), {**STEP, "schedule": "gpipe"}, 1)
-    assert gpipe["activations"] == alone * 4 / 2
+    for schedule, kept in (("gpipe", 4), ("zb-h1", 2), ("interleaved", 1.5)):
+        way = {**STEP, "schedule": schedule, "chunks": 1 + (schedule == "interleaved")}
+        found = layout(gpt(8, 64, 4), on(pipeline=2), way, GIB, 8)
+        last = held(gpt(8, 64, 4), on(pipeline=2), way, 1)["activations"]
+        assert last == alone * kept / 2
+        assert found["bubble"] == 1 / 4 / {"gpipe": 1, "zb-h1": 3, "interleaved": 2}[schedule]
 
 
+@pytest.mark.parametrize("recipe", ["mixed", "fp32"])
 @pytest.mark.parametrize("zero", range(4))
-def test_states_are_those_of_zero(zero):
+def test_states_are_those_of_zero(zero, recipe):
     shape = {**SMALL, "kv_heads": 4}
-    found = held(shape, on(data=2, context=2), {**STEP, "zero": zero}, 0)
+    way = {**STEP, "zero": zero, "recipe": recipe}
+    found = held(shape, on(data=2, context=2), way, 0)
     model = tensors.count(tensors.gpt(4, 8, 16, 10))
     name = ("ddp", "zero1", "zero2", "zero3")[zero]
-    want = states.model_states(model, 4, name, "mixed", kept="paper")["device"]
+    want = states.model_states(model, 4, name, recipe, kept="paper")["device"]
     assert {kind: found[kind] for kind in want} == want
 
 
@@ -224,6 +233,9 @@ def test_narayanan_section_3_2():
     bsh = 2 * 2048 * 1024
     assert bytes_of(rows, "tensor")[0][2] == 2 * (3 * 2 * 8 * bsh * 7 / 8)
     assert bytes_of(rows, "pipeline") == [("send", 2 * 3 * 2 * bsh, 2 * 3 * 2 * bsh)]
+    tied = 2 * 51200 // 8 * 1024  # between the first and the last alone
+    ends = [bytes_of(sent(shape, mesh, step_of(), stage), "pipeline")[1] for stage in (0, 3)]
+    assert ends == 2 * [("all_reduce", tied, tied)]
 
 
 def test_one_pipeline_place_sends_what_tensor_parallelism_sends():
@@ -247,6 +259,9 @@ def test_the_answer_is_for_the_fullest_place():
     assert found["wire"]["data"] == 3048
     assert (found["bubble"], found["tokens"]) == (1 / 4, 2 * 4 * 3 * 16)
     assert found["crosses"] == ["pipeline"]
+    inside_out = layout(SMALL, TWOS, STEP, GIB, 8, order=meshes.AXES[::-1])
+    assert inside_out["crosses"] == ["tensor"]
+    assert layout(SMALL, on(context=2), STEP, GIB, 1)["crosses"] == ["data", "context"]
     many_words = {**SMALL, "vocab_size": 10_000}
     last = layout(many_words, TWOS, STEP, 1, 8)
     assert (last["stage"], last["largest"]) == (1, "logits")
@@ -276,6 +291,7 @@ def test_what_does_not_divide_is_said():
     assert layout(SMALL, odd, step, GIB, 8)["problems"] == said
     few = problems(SMALL, on(pipeline=4), step_of(accumulation=2, schedule="zb-h1"))
     assert few == ["ZB-H1 takes at least 4 micro-batches; there are 2."]
+    assert problems(SMALL, on(pipeline=4), step_of(accumulation=4, schedule="zb-h1")) == []
     cut = step_of(sequence_parallel=True, accumulation=4)
     assert problems({**SMALL, "sequence": 10}, on(tensor=2, context=2), cut) == [
         "4 parts of a sequence do not divide 10 positions."
