@@ -19,35 +19,35 @@ from tests.scratch_cases import ROUNDING
 RANKS = 3
 PACKAGE = "dtlib.scratch.tensor_parallel"
 # In the order in which they import one another.
-FILES = ("parameters", "operators", "linear", "mlp", "attention", "embedding", "cross_entropy",
-         "sequence", "clip", "gpt", "__init__")  # fmt: skip
+FILES = ("parameters", "operators", "edges", "linear", "mlp", "attention", "embedding",
+         "cross_entropy", "sequence", "clip", "gpt", "__init__")  # fmt: skip
 
 MUTANTS: list[tuple[str, str, str]] = [
     # missing messages
-    ("operators", "        return all_reduce(gradient)", "        return gradient"),
-    ("operators", "        return all_reduce(x)", "        return x.clone()"),
-    ("operators", "return reduce_scatter(gradient)",
-     "return gradient.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
-    ("operators", "return reduce_scatter(x)",
+    ("operators", "        return all_reduce(gradient, ctx.group), None",
+     "        return gradient, None"),
+    ("operators", "        return all_reduce(x, group)", "        return x.clone()"),
+    ("operators", "return reduce_scatter(gradient, ctx.group), None",
+     "return gradient.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone(), None"),
+    ("operators", "return reduce_scatter(x, group)",
      "return x.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
-    ("parameters", "    dist.all_reduce(total)\n", ""),
-    ("clip", "    dist.all_reduce(squares[True])\n", ""),
-    ("cross_entropy", "        dist.all_reduce(sums)\n", ""),
-    ("cross_entropy", "        dist.all_reduce(largest, dist.ReduceOp.MAX)\n", ""),
+    ("parameters", "    dist.all_reduce(total, group=group)\n", ""),
+    ("clip", "    dist.all_reduce(squares[True], group=group)\n", ""),
+    ("cross_entropy", "        dist.all_reduce(sums, group=group)\n", ""),
+    ("cross_entropy", "        dist.all_reduce(largest, dist.ReduceOp.MAX, group)\n", ""),
     ("embedding", "return self.edges.leave(vectors.masked_fill(theirs.unsqueeze(-1), 0))",
      "return vectors.masked_fill(theirs.unsqueeze(-1), 0)"),
     ("embedding", "self.edges.enter(x)", "x"),
     ("linear", "self.enter(x)", "x"),
     ("attention", "x = self.enter(x)", "x = x"),
     # a message too many
-    ("operators", "        return gradient\n", "        return all_reduce(gradient)\n"),
+    ("operators", "        return gradient, None\n", "        return all_reduce(gradient), None\n"),
     ("operators", "        return x.view_as(x)", "        return all_reduce(x)"),
     # wrong cuts
-    ("linear", "cut(whole.weight, 0), cut(whole.bias, 0)",
-     "nn.Parameter(whole.weight.detach()[dist.get_rank()::dist.get_world_size()].clone()), "
-     "cut(whole.bias, 0)"),
-    ("parameters", "[dist.get_rank()]", "[dist.get_rank() - 1]"),
-    ("parameters", "+ min(dist.get_rank(), longer)", ""),
+    ("linear", "cut(whole.weight, 0, edges.group)",
+     "nn.Parameter(whole.weight.detach()[dist.get_rank()::dist.get_world_size()].clone())"),
+    ("parameters", "[dist.get_rank(group)]", "[dist.get_rank(group) - 1]"),
+    ("parameters", "+ min(rank, longer)", ""),
     ("attention", "c_attn.weight.split(sizes)", "c_attn.weight.roll(d, 0).split(sizes)"),
     ("attention", "zip(c_attn.weight.split(sizes), c_attn.bias.split(sizes), strict=True)",
      "zip(c_attn.weight.split([kv * d, kv * d, heads * d])[::-1], c_attn.bias.split(sizes), "
@@ -56,8 +56,8 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("attention", "query // shared_by - used[0] for", "query % kv % len(used) for"),
     ("attention", "range(queries[0] // shared_by, queries[-1] // shared_by + 1)",
      "range(queries[-1] // shared_by, queries[-1] // shared_by + 1)"),
-    ("sequence", "keep = own(keep, POSITIONS)", "keep = keep[:, : x.shape[1]]"),
-    ("gpt", "own(positions, POSITIONS) if self.sequence else positions",
+    ("sequence", "keep = own(keep, POSITIONS, self.edges.group)", "keep = keep[:, : x.shape[1]]"),
+    ("gpt", "own(positions, POSITIONS, self.edges.group)",
      "positions[:, : x.shape[1]]"),
     # wrong order
     ("operators", "torch.cat(parts, dim=POSITIONS)", "torch.cat(parts[::-1], dim=POSITIONS)"),
@@ -70,8 +70,8 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("cross_entropy", "torch.stack([exponentials.sum(-1), target])",
      "torch.stack([exponentials.sum(-1).log(), target])"),
     # a factor too many
-    ("operators", "    dist.all_reduce(total)\n",
-     "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
+    ("operators", "        dist.all_reduce(total, group=group)\n",
+     "        dist.all_reduce(total)\n        total /= dist.get_world_size()\n"),
     ("linear", "self.leave(F.linear(x, self.weight)) + self.bias",
      "self.leave(F.linear(x, self.weight) + self.bias)"),
     ("linear", "edges.shared(whole.bias", "nn.Parameter(whole.bias"),
@@ -80,7 +80,7 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("gpt", "edges.shared(whole.wpe", "nn.Parameter(whole.wpe"),
     ("attention", "Partial(weight", "nn.Parameter(weight"),
     ("attention", "Partial(bias", "nn.Parameter(bias"),
-    ("parameters", "    dist.all_reduce(total)\n",
+    ("parameters", "    dist.all_reduce(total, group=group)\n",
      "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
     ("clip", "squares[isinstance(p, Cut)]", "squares[True]"),
     ("clip", "squares[isinstance(p, Cut)]", "squares[False]"),
