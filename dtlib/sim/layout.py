@@ -2,18 +2,17 @@
 
 The formulas are those of `tensor_parallel`, `pipeline`, `states` and `traffic`, put together as in
 D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters", SC 2021,
-arXiv:2104.04473, sections 2 and 3. For `context`: H. Liu et al., "Ring Attention with Blockwise
-Transformers for Near-Infinite Context", arXiv:2310.01889, section 3.
+arXiv:2104.04473, sections 2 and 3; ring attention as in `context_parallel`.
 
 Plain functions on numbers and dicts: they also run in the browser. Shapes, meshes and steps as in
 `layout_rank`.
 """
 
 from dtlib.sim.activations import STREAM
+from dtlib.sim.context_parallel import ring_traffic
 from dtlib.sim.layout_rank import (
     TALKS,
     held,
-    key_width,
     micro_batch_size,
     problems,
     stage_parameters,
@@ -70,21 +69,15 @@ def element(step):
 
 
 def over_context(shape, mesh, step):
-    """Ring attention: keys and values of all positions pass by every rank, once more in backward.
-
-    In forward, in backward, and in recomputation a rank passes on C-1 times the keys and values
-    that it has. In backward their gradients travel along, and take a last step home: C times.
-    """
-    ranks = mesh["context"]
-    long, sequences, _ = micro_batch_size(shape, mesh, step)
-    each = 2 * long * sequences * key_width(shape) // mesh["tensor"]
+    """Ring attention; recomputation passes keys and values on once more."""
+    heads = share(shape["kv_heads"], mesh["tensor"])
+    size_of_head = shape["width"] // shape["heads"]
     blocks = step["accumulation"] * share(shape["layers"], mesh["pipeline"])
-    around = (3 if step["recompute"] == "full" else 2) * (ranks - 1)
-    home = ranks * (ranks > 1)
-    return [
-        collective("send", "keys and values", each, ranks, element(step), blocks * around),
-        collective("send", "their gradients", each, ranks, element(step), blocks * home),
-    ]
+    around = step["micro_batch"], shape["sequence"], heads, size_of_head, mesh["context"]
+    rows = ring_traffic(*around, element(step), layers=blocks)
+    if step["recompute"] == "full":
+        rows.append(ring_traffic(*around, element(step), layers=blocks)[0])
+    return rows
 
 
 def over_data(shape, mesh, step, stage):

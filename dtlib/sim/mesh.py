@@ -1,14 +1,14 @@
-"""Who talks to whom on a mesh: each rank has a place on every axis, and a group along each.
+"""Who talks to whom on a mesh: each rank has a place on every axis, and is in a group along each.
 
 Ranks are numbered like the elements of an array whose last axis runs fastest. The last axis has
 neighbouring ranks, so it stays inside a node as long as possible; it belongs to the kind of
-parallelism that sends most. The order here is that of W. Liang et al., "TorchTitan", ICLR 2025,
-arXiv:2410.06511, and of Megatron-LM: tensor, context, data, and pipeline outermost.
+parallelism that sends most. The order here is that of Llama 3: A. Grattafiori et al., "The Llama 3
+Herd of Models", arXiv:2407.21783, section 3.3.2.
 
 Plain functions on numbers and dicts, no imports: they also run in the browser.
 """
 
-AXES = ("pipeline", "data", "context", "tensor")  # outermost first
+AXES = ("data", "pipeline", "context", "tensor")  # outermost first
 
 
 def size(axes, mesh):
@@ -19,27 +19,11 @@ def size(axes, mesh):
     return product
 
 
-def place(rank, mesh, order=AXES):
-    """A rank's place on each axis, as a dict.
-
-    Parameters
-    ----------
-    rank
-        From 0.
-    mesh
-        Axis to its size.
-    order
-        The axes, outermost first.
-    """
-    found = {}
-    for axis in reversed(order):
-        found[axis] = rank % mesh[axis]
-        rank //= mesh[axis]
-    return found
-
-
 def offsets(axes, mesh, order=AXES):
-    """The group of rank 0 along `axes`, ascending; every other group is this one, shifted."""
+    """The group of rank 0 along `axes`, ascending; every other group is this one, shifted.
+
+    `mesh` is a dict of axis and size; `order` names the axes, outermost first.
+    """
     found, stride = [0], 1
     for axis in reversed(order):
         if axis in axes:

@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 
 import pytest
+import torch
 
 from dtlib.learn.what_if import page_source
 from dtlib.sim import layout as module
@@ -37,30 +38,24 @@ def bytes_of(rows, axis):
 
 
 def test_groups_of_a_small_mesh():
-    """Eight ranks as 2 × 2 × 2: tensor's are neighbours, pipeline's are four apart."""
+    """Eight ranks as 2 × 2 × 2: tensor's are neighbours, data's are four apart."""
     mesh = on(pipeline=2, data=2, tensor=2)
     assert meshes.groups(("tensor",), mesh) == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert meshes.groups(("data",), mesh) == [[0, 2], [1, 3], [4, 6], [5, 7]]
-    assert meshes.groups(("pipeline",), mesh) == [[0, 4], [1, 5], [2, 6], [3, 7]]
-    assert meshes.groups(("data", "tensor"), mesh) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert meshes.place(6, mesh) == {"pipeline": 1, "data": 1, "context": 0, "tensor": 0}
+    assert meshes.groups(("pipeline",), mesh) == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert meshes.groups(("data",), mesh) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert meshes.groups(("pipeline", "tensor"), mesh) == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
-@pytest.mark.parametrize("order", [meshes.AXES, ("data", "tensor", "context", "pipeline")])
-def test_a_group_is_the_ranks_that_differ_on_its_axes_alone(order):
+@pytest.mark.parametrize("order", [meshes.AXES, ("pipeline", "data", "context", "tensor")])
+def test_groups_are_those_of_an_array(order):
+    """Ranks as the elements of an array, whose axes a group runs along."""
     mesh = {"pipeline": 2, "data": 3, "context": 2, "tensor": 4}
-    places = {rank: meshes.place(rank, mesh, order) for rank in range(48)}
-    assert len({tuple(sorted(p.items())) for p in places.values()}) == 48
-    for axes in (("tensor",), ("data", "context"), ("pipeline",), meshes.AXES, ()):
-        groups = meshes.groups(axes, mesh, order)
-        assert sorted(rank for group in groups for rank in group) == list(range(48))
-        fixed = [
-            {tuple(places[rank][axis] for axis in order if axis not in axes) for rank in group}
-            for group in groups
-        ]
-        assert all(len(one) == 1 for one in fixed)
-        assert len(set.union(*fixed)) == len(groups)
-        assert all(group == sorted(group) for group in groups)
+    array = torch.arange(48).reshape([mesh[axis] for axis in order])
+    for axes in (("tensor",), ("data", "context"), ("pipeline",), order, ()):
+        own = [order.index(axis) for axis in order if axis in axes]
+        others = [order.index(axis) for axis in order if axis not in axes]
+        right = array.permute(*others, *own).reshape(-1, meshes.size(axes, mesh))
+        assert meshes.groups(axes, mesh, order) == right.tolist()
 
 
 def test_nodes_of_a_group():
@@ -72,12 +67,11 @@ def test_nodes_of_a_group():
 def test_only_tensor_stays_in_a_node_of_llama_3():
     """A. Grattafiori et al., arXiv:2407.21783, table 4 and section 3.3.2: [TP, CP, PP, DP]."""
     mesh = {"pipeline": 16, "data": 8, "context": 16, "tensor": 8}
-    order = ("data", "pipeline", "context", "tensor")
     shape = {**gpt(126, 16384, 128, 131072, 128256), "kv_heads": 8}
-    found = layout(shape, mesh, step_of(accumulation=16), 80 * GIB, 8, order)
+    found = layout(shape, mesh, step_of(accumulation=16), 80 * GIB, 8)
     assert found["ranks"] == 16384
     assert found["tokens"] == 16 * 2**20  # the table's 16M
-    assert found["crosses"] == ["pipeline", "data", "context"]
+    assert found["crosses"] == ["data", "pipeline", "context"]
     assert found["nodes"] == {"pipeline": 16, "data": 128, "context": 16, "tensor": 1}
 
 
@@ -192,8 +186,9 @@ def test_bytes_sent_by_hand():
     f_and_g = ("all_reduce", 4 * 9 * 384, 4 * 9 * 384)
     assert bytes_of(first, "tensor") == [f_and_g]
     assert bytes_of(last, "tensor") == [f_and_g, ("all_reduce", 384, 384), ("all_reduce", 768, 768)]
-    passes = ("send", 8 * 2 * 192, 8 * 2 * 192)  # once in each direction; gradients twice in one
-    assert bytes_of(first, "context") == [passes, passes] == bytes_of(last, "context")
+    once = ("send", 8 * 192, 8 * 192)  # forward, backward; gradients make one more step, home
+    around = [once, once, ("send", 8 * 2 * 192, 8 * 2 * 192)]
+    assert bytes_of(first, "context") == around == bytes_of(last, "context")
     assert bytes_of(first, "data") == [("all_reduce", 2032, 3048)]
     assert bytes_of(last, "data") == [("all_reduce", 1808, 2712)]
     ends = [("send", 4 * 384, 4 * 384), ("all_reduce", 80, 80)]
@@ -203,7 +198,7 @@ def test_bytes_sent_by_hand():
 def test_recomputation_sends_its_forward_again():
     rows = sent(SMALL, TWOS, {**STEP, "recompute": "full"}, 0)
     assert bytes_of(rows, "tensor") == [("all_reduce", 4 * 13 * 384, 4 * 13 * 384)]
-    assert [payload for _, payload, _ in bytes_of(rows, "context")] == [8 * 3 * 192, 8 * 2 * 192]
+    assert [payload for _, payload, _ in bytes_of(rows, "context")] == [1536, 1536, 3072, 1536]
 
 
 def test_sequence_parallelism_sends_halves():
@@ -258,7 +253,7 @@ def test_the_answer_is_for_the_fullest_place():
     assert found["parameters"] == 1016
     assert found["wire"]["data"] == 3048
     assert (found["bubble"], found["tokens"]) == (1 / 4, 2 * 4 * 3 * 16)
-    assert found["crosses"] == ["pipeline"]
+    assert found["crosses"] == ["data"]
     inside_out = layout(SMALL, TWOS, STEP, GIB, 8, order=meshes.AXES[::-1])
     assert inside_out["crosses"] == ["tensor"]
     assert layout(SMALL, on(context=2), STEP, GIB, 1)["crosses"] == ["data", "context"]
