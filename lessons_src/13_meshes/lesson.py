@@ -8,7 +8,7 @@
 #   - say which ranks form the groups of each axis of a mesh
 #   - complete every gradient over the right group, and over no other
 #   - choose a layout, and give its reasons in bytes and seconds
-# minutes: {read: 27, exercises: 27}
+# minutes: {read: 27, exercises: 54}
 # needs: [laptop]
 # builds_on: ["11", "12"]
 # ---
@@ -271,8 +271,8 @@ learn.measured("busiest_axis", gigabytes["tensor"] / gigabytes["data"])
 learn.table(*published.times())
 
 # %%
-right = sum(published.seconds("tensor").values())
-wrong = sum(published.seconds("data").values())
+right = sum(published.seconds().values())
+wrong = sum(published.seconds(published.DATA_INSIDE).values())
 learn.measured("swapped", wrong / right)
 
 # %% [markdown]
@@ -306,6 +306,97 @@ learn.table(*published.layouts())
 # 5. *Context*, the fourth axis, only where a single sequence is too long: with
 #    131,072 tokens Llama 3 divides each sequence among 16 ranks.
 #
+# ## Stretch: one norm for the whole mesh
+#
+# Gradients are clipped by the norm of the *whole* gradient. On a mesh no rank
+# has it whole, and some parameters are on several ranks. The squares of all
+# parameters add up to the square of the norm, if each parameter counts once.
+#
+# ## Exercise 3: count every parameter once
+#
+# ●●○ *12 minutes, stretch.* `parameters` is a list of (kind, gradient, again),
+# after `sync_gradients`. So of kinds there are two left: `cut`, and `whole`,
+# which is the same on every rank of the tensor group. In the last stage
+# `again` is True for the embedding, which the first stage has, too. Return the
+# norm, on every rank. A few numbers are all that a rank has to send.
+
+
+# %% tags=["exercise", "stretch"]
+def mesh_norm(parameters, tensor, pipeline):
+    """The 2-norm of the whole gradient: [("cut", tensor, False), …]."""
+    ### BEGIN SOLUTION
+    square = torch.zeros((), dtype=torch.float64)
+    for kind, gradient, again in parameters:
+        if not again and (kind == "cut" or dist.get_rank(tensor) == 0):
+            square += gradient.square().sum()
+    dist.all_reduce(square, group=tensor)
+    dist.all_reduce(square, group=pipeline)
+    return square.sqrt()
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("mesh_norm", mesh_norm)
+
+# %% [markdown]
+# The data axis sends nothing here: all its ranks have the same gradients.
+# `mesh_runs` took such a norm in the first step of each mesh. In one process
+# and on the meshes it is
+
+# %%
+learn.table(*mesh_runs.norms(found))
+
+# %% [markdown]
+# ## Exercise 4: choose a layout
+#
+# ●●○ *15 minutes, stretch.* Apply the rules above to any model. `gb` is what
+# the states of the whole model take, `card` is the memory of a GPU, both in
+# GB. There are `gpus` in nodes of `per_node`.
+#
+# - Tensor: 1, 2, 4, … until a rank's part fits, but at most a node. It has to
+#   divide `heads`.
+# - Pipeline: the smallest number of stages with which a rank's part fits. It
+#   has to divide `layers`, and the GPUs that tensor has left.
+# - Data: the rest.
+#
+# (Activations, which rule out some layouts that pass here, are in the what-if
+# below.)
+
+
+# %% tags=["exercise", "stretch"]
+def choose_layout(gb, card, gpus, per_node, heads, layers):
+    """(data, pipeline, tensor)"""
+    ### BEGIN SOLUTION
+    tensor = 1
+    while (
+        gb / tensor > card
+        and 2 * tensor <= per_node
+        and heads % (2 * tensor) == 0
+    ):
+        tensor *= 2
+    pipeline = 1
+    while (
+        gb / (tensor * pipeline) > card
+        or layers % pipeline
+        or (gpus // tensor) % pipeline
+    ):
+        pipeline += 1
+    return gpus // (tensor * pipeline), pipeline, tensor
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("choose_layout", choose_layout)
+
+# %% [markdown]
+# Now with activations, logits and messages, by the formulas of lessons 11, 12
+# and 16 together. Try to make GPT-3 fit with data 8, and see what each choice
+# costs. Which axes leave the node?
+
+# %%
+learn.what_if("layout")
+
+# %% [markdown]
 # ## Quiz
 
 # %% tags=["quiz"]
