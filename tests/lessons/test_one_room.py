@@ -16,9 +16,7 @@ EXEMPT = {
     "dtlib.scratch.data_parallel.delayed_link": "the link that the overlap kernel takes for gloo",
     "dtlib.scratch.ring.shards": "the ring's two halves as a rank's shards: ZeRO's collectives",
     "dtlib.scratch.pipeline": "the package of schedules, their reader and their worker",
-    "dtlib.sim.pipeline": "formulas of the cheat sheet, which the kernels are compared with",
     "dtlib.scratch.tensor_parallel": "the package of the kernels that the lesson's runs train with",
-    "dtlib.sim.tensor_parallel": "its bytes, which the kernels' tests and the cheat sheet compare",
     "dtlib.scratch.zero": "the package of ZeRO's kernels, with the worker of its schedule",
 }
 
