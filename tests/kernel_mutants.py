@@ -27,6 +27,10 @@ def install(modules: Sequence[str], changed: str = "", old: str = "", new: str =
         if name == changed:
             assert source.count(old) == 1, f"{name}: {source.count(old)} times {old}"
             source = source.replace(old, new)
+            if "dist." in new and "import torch.distributed as dist" not in source:
+                source = source.replace(
+                    "\nfrom torch", "\nimport torch.distributed as dist\nfrom torch", 1
+                )
         exec(compile(source, name, "exec"), sys.modules[name].__dict__)
 
 

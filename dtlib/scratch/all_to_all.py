@@ -12,14 +12,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from dtlib.scratch.tensor_parallel.parameters import Group
+
 
 class _AllToAll(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, parts: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    def forward(ctx: Any, parts: Tensor, group: Group) -> Tensor:
         ctx.group = group
         parts = parts.contiguous()
         arrived = torch.empty_like(parts)
-        dist.all_to_all_single(arrived, parts, group=group)
+        if not parts.is_meta:  # which has a shape and no numbers
+            dist.all_to_all_single(arrived, parts, group=group)
         return arrived
 
     @staticmethod
@@ -27,7 +30,7 @@ class _AllToAll(torch.autograd.Function):
         return all_to_all(gradient, ctx.group), None
 
 
-def all_to_all(parts: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+def all_to_all(parts: Tensor, group: Group = None) -> Tensor:
     """Send part j to rank j of the group; return [N, …], whose part i has come from rank i.
 
     Parameters

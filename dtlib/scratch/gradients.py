@@ -13,9 +13,10 @@ from torch import nn
 
 from dtlib.scratch.data_parallel import pack, unpack
 from dtlib.scratch.data_parallel.naive import gradients_of
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
-def sum_gradients(params: Iterable[nn.Parameter], group: dist.ProcessGroup | None = None) -> None:
+def sum_gradients(params: Iterable[nn.Parameter], group: Group = None) -> None:
     """Replace every gradient by its sum over the ranks of the group, in one message.
 
     Call it once per step, after the last backward and before clipping.

@@ -22,17 +22,18 @@ default swaps data and pipeline.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
+from datetime import timedelta
 from typing import cast
 
 import torch.distributed as dist
 
 from dtlib.errors import BadInput
-
-AXES = ("data", "pipeline", "context", "tensor")  # the outermost first
+from dtlib.ranks import timeouts
+from dtlib.sim import mesh as layout
+from dtlib.sim.mesh import AXES
 
 
 @dataclass(frozen=True)
@@ -109,20 +110,16 @@ class Mesh:
         if unknown or not axes:
             asked = ", ".join(sorted(unknown)) or "no axis"
             raise BadInput(f"a mesh has the axes {', '.join(AXES)}: {asked} was asked.")
-        others = [range(1 if axis in axes else getattr(self, axis)) for axis in AXES]
-        within = [range(getattr(self, axis) if axis in axes else 1) for axis in AXES]
-        return [
-            [self.rank({a: x + y for a, x, y in zip(AXES, at, step, strict=True)})
-             for step in itertools.product(*within)]
-            for at in itertools.product(*others)
-        ]  # fmt: skip
+        found: list[list[int]] = layout.groups(axes, asdict(self))
+        return found
 
 
-def make_groups(mesh: Mesh, *axes: str) -> dist.ProcessGroup:
+def make_groups(mesh: Mesh, *axes: str, timeout: float = timeouts.RUN) -> dist.ProcessGroup:
     """Make all process groups of one axis, or of several together; return this rank's own.
 
     Every rank makes every group, also those that it is not in, and all of them in the same order:
-    `new_group` is a collective of the whole world.
+    `new_group` is a collective of the whole world. A wait in a group ends after `timeout` seconds
+    (`new_group` would take half an hour).
 
     Raises
     ------
@@ -135,6 +132,7 @@ def make_groups(mesh: Mesh, *axes: str) -> dist.ProcessGroup:
             "the product of the axes has to be the number of ranks."
         )
     all_of_them = mesh.groups(*axes)
-    made = [dist.new_group(ranks) for ranks in all_of_them]
+    limit = timedelta(seconds=timeout)
+    made = [dist.new_group(ranks, limit) for ranks in all_of_them]
     mine = next(k for k, ranks in enumerate(all_of_them) if dist.get_rank() in ranks)
     return cast(dist.ProcessGroup, made[mine])

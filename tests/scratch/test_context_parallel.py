@@ -143,6 +143,15 @@ def no_labels():
     return loss.term.item(), loss.mean.item()
 
 
+def on_meta():
+    """A shape without numbers, as a pipeline asks for it: every kind gives one, nothing is sent."""
+    layer = torch.nn.Linear(8, 24, device="meta"), torch.nn.Linear(8, 8, device="meta")
+    x = torch.empty(2, 6, 8, device="meta")
+    with CollectiveLog() as log:
+        shapes = {cp.Attention(*layer, 4, kind=kind)(x).shape for kind in sim.KINDS}
+    return shapes, len(log.tallies)
+
+
 def everything(drawn):
     found = {
         "apart": cases.apart(drawn),
@@ -152,6 +161,7 @@ def everything(drawn):
     }
     if dist.get_world_size() == 2:
         found |= {"refused": refusals(), "half": half_precision(), "none": no_labels()}
+        found["meta"] = on_meta()
     return found
 
 
@@ -263,3 +273,4 @@ def test_corners(found):
         assert gap < 2**-8  # one rounding to bf16, of numbers near 1
         assert dtypes == {torch.bfloat16}
         assert rank["none"] == (0.0, 0.0)
+        assert rank["meta"] == ({(2, 6, 8)}, 0)

@@ -4,23 +4,14 @@ A mutant is a kernel's file with one mistake in it: a missing message, a wrong c
 factor too many. All of them run in one launch: `pytest -s` prints how many were caught.
 """
 
-import importlib
-import sys
-from collections import Counter
-from pathlib import Path
-
-import torch
-import torch.distributed as dist
-
-from dtlib.ranks.launcher import launch
+from tests import kernel_mutants
 from tests import tensor_parallel_cases as cases
-from tests.scratch_cases import ROUNDING
 
 RANKS = 3
 PACKAGE = "dtlib.scratch.tensor_parallel"
 # In the order in which they import one another.
 FILES = ("parameters", "operators", "edges", "linear", "mlp", "attention", "embedding",
-         "cross_entropy", "sequence", "clip", "gpt", "__init__")  # fmt: skip
+         "cross_entropy", "sequence", "clip", "gpt")  # fmt: skip
 
 MUTANTS: list[tuple[str, str, str]] = [
     # missing messages
@@ -95,51 +86,12 @@ MUTANTS: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-def install(file: str = "", old: str = "", new: str = "") -> None:
-    """Run all files again in their modules, one of them with other words."""
-    for name in FILES:
-        module = PACKAGE if name == "__init__" else f"{PACKAGE}.{name}"
-        source = Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
-        if name == file:
-            assert source.count(old) == 1, f"{file}: {source.count(old)} times {old}"
-            source = source.replace(old, new)
-            if "dist." in new and "import torch.distributed as dist" not in source:
-                source = source.replace(
-                    "\nfrom torch", "\nimport torch.distributed as dist\nfrom torch", 1
-                )
-        exec(compile(source, module, "exec"), sys.modules[module].__dict__)
-
-
-def largest(drawn) -> float:
-    """The largest difference of all cases and ranks, up to the first one that is too large."""
-    for case in drawn:
-        try:
-            gap = cases.apart([case])[0]
-        except (RuntimeError, ValueError, IndexError):  # shapes that do not fit, on every rank
-            gap = float("inf")
-        everywhere = torch.tensor(gap)
-        dist.all_reduce(everywhere, dist.ReduceOp.MAX)
-        if not everywhere < ROUNDING:
-            return float(everywhere)
-    return 0.0
-
-
-def caught(drawn) -> list[float]:
-    """For the kernels as they are, and then for each mutant, the largest difference."""
-    found = []
-    for mutant in [(), *MUTANTS]:
-        install(*mutant)
-        found.append(largest(drawn))
-    return found
+def apart(case: cases.Case) -> float:
+    return cases.apart([case])[0]
 
 
 def test_every_mutant_is_caught():
+    modules = [f"{PACKAGE}.{file}" for file in FILES]
+    mutants = [(f"{PACKAGE}.{file}", old, new) for file, old, new in MUTANTS]
     drawn = cases.drawn(RANKS, 28, seed=1)
-    ranks = launch(caught, drawn, ranks=RANKS, timeout=20, show=False)
-    right, *wrong = ranks[0]
-    assert right == 0.0
-    survivors = [mutant for mutant, gap in zip(MUTANTS, wrong, strict=True) if gap == 0.0]
-    for file, total in Counter(file for file, *_ in MUTANTS).items():
-        left = sum(name == file for name, *_ in survivors)
-        print(f"{file}: {total - left} of {total} mutants caught")
-    assert not survivors
+    kernel_mutants.check([*modules, PACKAGE], mutants, drawn, apart, RANKS)

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from dtlib.errors import refuse_unknown
 from dtlib.scratch.context_parallel.ring import ring_attention
-from dtlib.scratch.context_parallel.travel import Group
 from dtlib.scratch.context_parallel.ulysses import ulysses_attention
+from dtlib.scratch.tensor_parallel.parameters import Group
 from dtlib.sim.context_parallel import KINDS
 
 

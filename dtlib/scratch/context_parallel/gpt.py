@@ -18,7 +18,7 @@ from dtlib.models.chunked_loss import summed_loss
 from dtlib.scratch.context_parallel.attention import Attention
 from dtlib.scratch.context_parallel.layout import own_positions
 from dtlib.scratch.context_parallel.loss import Loss, mean_loss
-from dtlib.scratch.context_parallel.travel import Group
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
 class ContextParallelGPT(nn.Module):

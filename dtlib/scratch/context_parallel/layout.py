@@ -25,12 +25,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dtlib.errors import BadInput
+from dtlib.scratch.tensor_parallel.parameters import Group
 from dtlib.sim.context_parallel import chunks
 
 
-def own_positions(
-    sequence: int, zigzag: bool = True, group: dist.ProcessGroup | None = None
-) -> Tensor:
+def own_positions(sequence: int, zigzag: bool = True, group: Group = None) -> Tensor:
     """The positions that this rank holds, [s/N], int64, in the order in which it holds them.
 
     Parameters

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dtlib.scratch.context_parallel.travel import Group
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
 class Loss(NamedTuple):

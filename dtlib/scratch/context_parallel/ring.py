@@ -21,7 +21,8 @@ from torch import Tensor
 
 from dtlib.errors import BadInput
 from dtlib.scratch.context_parallel.online_softmax import OnlineSoftmax, block_gradients, scores_of
-from dtlib.scratch.context_parallel.travel import Group, begin, round_the_ring
+from dtlib.scratch.context_parallel.travel import begin, round_the_ring
+from dtlib.scratch.tensor_parallel.parameters import Group
 from dtlib.sim.context_parallel import chunks, computed
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-Group = dist.ProcessGroup | None
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
 @dataclass
@@ -39,12 +39,13 @@ def begin(x: Tensor, group: Group = None) -> Message:
     ----------
     x
         Contiguous, of the same shape on all ranks; it must not change until the message has
-        arrived. In a group of one rank it is what comes back.
+        arrived. In a group of one rank it comes back itself, and so does a shape
+        without numbers, on `meta`.
     group
         The ranks of the ring; None is all of them.
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
-    if n == 1:
+    if n == 1 or x.is_meta:
         return Message([], x, x)
     coming = torch.empty_like(x)
     both = [

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from dtlib.errors import BadInput
 from dtlib.scratch.all_to_all import all_to_all
-from dtlib.scratch.context_parallel.travel import Group
+from dtlib.scratch.tensor_parallel.parameters import Group
 
 
 def to_heads(x: Tensor, group: Group = None) -> Tensor:

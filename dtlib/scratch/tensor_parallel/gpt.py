@@ -52,6 +52,31 @@ class Block(nn.Module):
         return x + self.drop(self.mlp(self.ln_2(x)))
 
 
+class Embed(nn.Module):
+    """The first block: tokens [b, s] to vectors, as they are outside of f and g."""
+
+    def __init__(self, model: TensorParallelGPT) -> None:
+        super().__init__()
+        self.wte, self.wpe, self.drop, self.edges = model.wte, model.wpe, model.drop, model.edges
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, positions = self.wte(tokens), self.wpe[: tokens.shape[1]].unsqueeze(0)
+        if self.edges.sequence:
+            positions = own(positions, POSITIONS, self.edges.group)
+        return cast(Tensor, self.drop(x + positions))
+
+
+class Logits(nn.Module):
+    """The last block: vectors to this rank's logits, [b, s, V/N], with the embedding's rows."""
+
+    def __init__(self, model: TensorParallelGPT) -> None:
+        super().__init__()
+        self.ln_f, self.wte = model.ln_f, model.wte
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wte.logits(self.ln_f(x))
+
+
 class TensorParallelGPT(nn.Module):
     """Cut a GPT for all ranks.
 
@@ -68,7 +93,7 @@ class TensorParallelGPT(nn.Module):
         Dropout after the embedding, attention and MLP, and the seed of its masks, the same on all
         ranks. Attention's probabilities are not dropped.
     group
-        The N ranks that share the model, by default all; pass it to `sum_partial` and
+        The N ranks that share the model, by default those of `edges`; pass it to `sum_partial` and
         `clip_global_norm`, too.
 
     Raises
@@ -87,7 +112,7 @@ class TensorParallelGPT(nn.Module):
                 f"this GPT drops {whole.config.dropout:g} of its attention's probabilities, too, "
                 "which is not cut by heads here: build it with dropout 0, and pass dropout= here."
             )
-        edges = edges.within(group)
+        edges = edges.within(group) if group else edges
         self.context, self.edges = whole.config.context, edges
         self.drop = Dropout(dropout, torch.Generator().manual_seed(seed), edges)
         self.wte = VocabularyEmbedding(whole.wte, edges)
@@ -108,11 +133,11 @@ class TensorParallelGPT(nn.Module):
                 f"a sequence of {tokens.shape[1]} tokens exceeds the context of {self.context}."
             )
         self.wte.refuse_unknown(labels)
-        x, positions = self.wte(tokens), self.wpe[: tokens.shape[1]].unsqueeze(0)
-        x = self.drop(
-            x + (own(positions, POSITIONS, self.edges.group) if self.edges.sequence else positions)
-        )
-        for block in self.h:
-            x = block(x)
-        logits = self.wte.logits(self.ln_f(x))
+        logits = tokens
+        for block in self.blocks():
+            logits = block(logits)
         return vocabulary_cross_entropy(logits, labels, self.wte.first, self.edges.group).sum()
+
+    def blocks(self) -> list[nn.Module]:
+        """The model as a row of blocks, for the stages of a pipeline; the last one gives logits."""
+        return [Embed(self), *self.h, Logits(self)]
