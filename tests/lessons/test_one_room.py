@@ -15,14 +15,6 @@ ROOT = Path(dtlib.__file__).parents[1]
 EXEMPT = {
     "dtlib.scratch.data_parallel.delayed_link": "the link that the overlap kernel takes for gloo",
     "dtlib.scratch.ring.shards": "the ring's two halves as a rank's shards: ZeRO's collectives",
-    "dtlib.scratch.pipeline": "the package of schedules, their reader and their worker",
-    "dtlib.sim.pipeline": "formulas of the cheat sheet, which the kernels are compared with",
-    "dtlib.scratch.tensor_parallel": "the package of the kernels that the lesson's runs train with",
-    "dtlib.sim.tensor_parallel": "its bytes, which the kernels' tests and the cheat sheet compare",
-    "dtlib.sim.layout": "formulas of the cheat sheet's kind, which have their own tests",
-    "dtlib.sim.layout_rank": "what one rank of a layout holds, for `layout`",
-    "dtlib.sim.mesh": "the numbering of ranks, also for `layout`",
-    "dtlib.scratch.mesh": "the grid of ranks, which the kernels of its axes are tested on",
     "dtlib.scratch.zero": "the package of ZeRO's kernels, with the worker of its schedule",
 }
 
