@@ -534,9 +534,10 @@ learn.table(*expert_load.table(load))
 # The data axis sends least, and between two cities even that is too much. Two
 # ways to send less:
 #
-# - **Local steps**: each rank takes H steps of its own, and only then the ranks
-#   average their weights (local SGD), or take the average change as a gradient
-#   for an outer optimizer (**DiLoCo**, https://arxiv.org/abs/2311.08105).
+# - **Local steps**: each rank takes H steps of its own, and only then the
+#   ranks average their weights (local SGD), or take the average change as a
+#   gradient for an outer optimizer (**DiLoCo**,
+#   https://arxiv.org/abs/2311.08105).
 # - **PowerSGD** (https://arxiv.org/abs/1905.13727) sends each matrix of
 #   gradients as a product of two thin ones, with r columns, and adds what was
 #   lost to the next step's gradient.
