@@ -542,9 +542,9 @@ learn.table(*expert_load.table(load))
 #   gradients as a product of two thin ones, with r columns, and adds what was
 #   lost to the next step's gradient.
 #
-# Both change what is computed. So the bytes that they save are only one half of
-# the answer, and the loss is the other. Two ranks, the same samples, the same
-# start:
+# Both change what is computed. So the bytes that they save are only one half
+# of the answer, and the loss is the other. Two ranks, the same samples, the
+# same start:
 
 # %%
 from dtlib.ranks.launcher import launch
