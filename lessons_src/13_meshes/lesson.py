@@ -200,8 +200,8 @@ learn.check("sync_gradients", sync_gradients)
 
 # %% [markdown]
 # The rule behind it: *samples are averaged, terms are added up, and what is
-# already complete is left alone.* All three mistakes give a loss that falls
-# all the same.
+# already complete is left alone.* If you break it, nothing crashes: only the
+# weights are wrong, and ranks that should stay alike drift apart.
 #
 # ## Three meshes, one program
 #
@@ -300,9 +300,9 @@ learn.table(*published.layouts())
 # 1. *Tensor* up to the number of GPUs in a node, here 8, and no further.
 # 2. *Pipeline* until a rank's part of the model fits into its memory.
 # 3. *Data* with all the GPUs that are left: it sends least.
-# 4. But many data ranks leave few sequences to each, and a pipeline needs
-#    several micro-batches for each stage (lesson 12's bubble). When you double
-#    the GPUs, the batch has to suffice for them.
+# 4. Data ends where the batch ends. When Llama 3 doubled its GPUs and kept the
+#    batch, each data rank had 16 sequences left for 16 stages in place of 32,
+#    the bubble grew (lesson 12), and 430 TFLOP/s became 400.
 # 5. *Context*, the fourth axis, only where a single sequence is too long: with
 #    131,072 tokens Llama 3 divides each sequence among 16 ranks.
 #
@@ -444,7 +444,8 @@ learn.check("deal_chunks", deal_chunks)
 
 # %% [markdown]
 # Does it still compute attention? Four ranks, 16 positions, beside one process
-# with the whole sequence, in fp64:
+# with the whole sequence, in fp64 (`ContextParallelGPT`, in
+# `dtlib/scratch/context_parallel`, is a whole GPT of this kind):
 
 # %%
 # %%ranks 4
@@ -464,15 +465,16 @@ print("largest difference", f"{(mine - whole[:, :, own]).abs().max():.0e}")
 # **Ulysses** (https://arxiv.org/abs/2309.14509) needs no ring. An all-to-all
 # before attention exchanges positions for heads: each rank gets *all*
 # positions of *some* heads, computes them as usual, and a second all-to-all
-# brings the positions back. It sends fewer and other messages, and the number
-# of heads limits it:
+# brings the positions back. It sends fewer messages, and the number of heads
+# limits it:
 
 # %%
 learn.table(*long_texts.sent())
 
 # %% [markdown]
-# Llama 3 has 8 keys and values for its 128 query heads. They are all that a
-# ring sends, and more than 8 ranks of Ulysses would have to share them.
+# Llama 3 has 8 heads of keys and values for its 128 heads of queries. The ring
+# sends keys and values alone, and less of them for it. Ulysses also sends
+# queries and outputs, and more than 8 ranks would have to share the keys.
 #
 # ## Stretch: many experts
 #
@@ -547,24 +549,9 @@ learn.table(*expert_load.table(load))
 # same start:
 
 # %%
-from dtlib.ranks.launcher import launch
-from dtlib.scratch.local_steps import compare
+from lesson import slow_network
 
-names = [
-    "data parallel",
-    "local SGD, H = 16",
-    "DiLoCo, H = 16",
-    "PowerSGD, r = 4",
-]
-rows = launch(compare, 64, names, ranks=2, device="cpu", show=False)[0]
-learn.table(
-    [
-        [row["way"], f"{row['bytes']:,.0f}", f"{row['loss']:.3f}"]
-        for row in rows
-    ],
-    ["", "bytes of a rank in a step", "loss on other text"],
-    "A small GPT after 64 steps on two ranks, fp32, measured",
-)
+learn.table(*slow_network.table(slow_network.run()))
 
 # %% [markdown]
 # A run of 64 steps says little about a long one: DiLoCo has made only four

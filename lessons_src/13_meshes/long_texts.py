@@ -66,7 +66,11 @@ def work(n: int = 4) -> Table:
         each = [scores(2 * n, rank, n, zigzag) for rank in range(n)]
         rows.append([name, *each, scores_of_slowest(2 * n, n, zigzag)])
     columns = ["", *(f"rank {rank}" for rank in range(n)), "slowest of each step, added up"]
-    return (rows, columns, f"Squares of scores, of a {2 * n}th of the positions each, for one head")
+    return (
+        rows,
+        columns,
+        f"Squares of scores, as wide as one of {2 * n} chunks, for one head",
+    )
 
 
 def sent(n: int = 8) -> Table:
