@@ -21,7 +21,8 @@ EXEMPT = {
     "dtlib.scratch.experts": "the package of a mixture of experts",
     "dtlib.scratch.local_steps.compare": "the runs of data parallel that sends less, by all ways",
     "dtlib.sim.layout": "formulas of lessons 11, 12 and 16 together, on a page without kernel",
-    "dtlib.sim.layout_rank": "what one rank of a layout holds, for `layout`",
+    "dtlib.scratch.local_steps": "the package of data parallel that sends less",
+    "dtlib.sim.local_steps": "its bytes, which the kernels' tests compare",
     "dtlib.scratch.zero": "the package of ZeRO's kernels, with the worker of its schedule",
 }
 
